@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext as _
 
+from clusters.agents import AgentHeard
 from clusters.events import WorkerLost, WorkerStuck
 from clusters.states import Alert, WorkerState
 from serving.protocol import LOST_AFTER_SECONDS
@@ -23,7 +24,7 @@ SERVING = frozenset({WorkerState.READY, WorkerState.DRAINING})
 @dataclass(frozen=True, slots=True)
 class WorkerAlert:
     alert: Alert
-    holds: Callable[["WorkerRow", "LastHeartbeat | None", datetime], bool]
+    holds: Callable[["WorkerRow", "LastHeartbeat | None", AgentHeard | None, datetime], bool]
     reason: Callable[["WorkerRow", "LastHeartbeat | None"], str]
     """A sentence for people."""
     event: Callable[[int], object] | None = None
@@ -32,9 +33,12 @@ class WorkerAlert:
     """Somebody is to look; otherwise it is only full."""
 
 
-def alert_of(row: "WorkerRow", heartbeat: "LastHeartbeat | None", *, now: datetime) -> Alert:
-    """The worst that speaks against a worker."""
-    return next((one.alert for one in ALERTS if one.holds(row, heartbeat, now)), Alert.NONE)
+def alert_of(
+    row: "WorkerRow", heartbeat: "LastHeartbeat | None", *, now: datetime, agent: AgentHeard | None = None
+) -> Alert:
+    """The worst that speaks against a worker. `agent`: of its machine; None: it has none, or its silence is
+    no excuse since nobody else looks after the worker either."""
+    return next((one.alert for one in ALERTS if one.holds(row, heartbeat, agent, now)), Alert.NONE)
 
 
 def reason_of(alert: str, row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> str:
@@ -58,8 +62,11 @@ def rank_of(alert: str) -> int:
     return next((rank for rank, one in enumerate(troubles) if one == alert), len(troubles))
 
 
-def _is_lost(row: "WorkerRow", heartbeat: "LastHeartbeat | None", now: datetime) -> bool:
-    """Silence counts from the last heartbeat, or from when the present process became ready.
+def _is_lost(
+    row: "WorkerRow", heartbeat: "LastHeartbeat | None", agent: AgentHeard | None, now: datetime
+) -> bool:
+    """Silence counts from the last heartbeat, or from when the present process became ready; where the
+    machine has an agent, only as far as the agent was heard meanwhile.
 
     One that is still starting has not begun to report: its silence means nothing, unless it is not the first
     process.
@@ -69,6 +76,8 @@ def _is_lost(row: "WorkerRow", heartbeat: "LastHeartbeat | None", now: datetime)
     silent_seconds = (now - row.state_since).total_seconds()
     if heartbeat is not None:
         silent_seconds = min(silent_seconds, heartbeat.age_seconds)
+    if agent is not None:
+        silent_seconds = agent.noticed(silent_seconds)
     return row.state in SERVING and silent_seconds > LOST_AFTER_SECONDS
 
 
@@ -88,7 +97,9 @@ def _full(row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> "LastHeartbeat
     return heartbeat if heartbeat and heartbeat.full_seconds and row.state in SERVING else None
 
 
-def _is_stuck(row: "WorkerRow", heartbeat: "LastHeartbeat | None", _now: datetime) -> bool:
+def _is_stuck(
+    row: "WorkerRow", heartbeat: "LastHeartbeat | None", _agent: AgentHeard | None, _now: datetime
+) -> bool:
     full = _full(row, heartbeat)
     return full is not None and full.unfinished_seconds >= STUCK_AFTER_SECONDS
 
@@ -102,7 +113,9 @@ def _why_stuck(row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> str:
     }
 
 
-def _is_saturated(row: "WorkerRow", heartbeat: "LastHeartbeat | None", _now: datetime) -> bool:
+def _is_saturated(
+    row: "WorkerRow", heartbeat: "LastHeartbeat | None", _agent: AgentHeard | None, _now: datetime
+) -> bool:
     full = _full(row, heartbeat)
     return full is not None and full.full_seconds >= SATURATED_AFTER_SECONDS
 

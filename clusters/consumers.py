@@ -4,8 +4,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from clusters import selectors
-from clusters.fleet import values_of
 from clusters.heartbeat_store import current_heartbeat_store
+from clusters.live_values import values_of
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
 from common.live.board import Audience, Shard

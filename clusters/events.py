@@ -57,8 +57,15 @@ class NodeUncordoned:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentSilent:
+    """The agent of a machine has not reported for 15 s. It is no word on the machine's workers."""
+
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerLost:
-    """Its process runs, but it has sent no heartbeat for 5 s."""
+    """Its process runs, but it has sent no heartbeat for 5 s, though the agent of its machine has."""
 
     worker_id: int
 

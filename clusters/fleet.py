@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from clusters.agents import LOOKED_WITHIN, AgentHeard, is_silent
 from clusters.alerts import SERVING, alert_of, reason_of
 from clusters.states import Alert, Group, WorkerState
 from common.live.board import PUBLIC, Audience, Shard
@@ -80,6 +81,7 @@ class NodeRow:
     cordoned_by: str = ""
     cordon_reason: str = ""
     cordoned_at: datetime | None = None
+    agent_silent_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class DeploymentRow:
     slots: int
     state: str
     reason: str
+    observed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,8 @@ class WorkerRow:
     state_since: datetime
     restarts: int
     reason: str
+    agent: str = ""
+    """Key of its machine's; empty: it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +164,8 @@ class NodeNow:
     row: NodeRow
     workers: Sequence[WorkerNow]
     load: Load
+    agent_silent_since: datetime | None = None
+    """None: its agent was heard a moment ago, or it has none."""
 
     @property
     def live_id(self) -> str:
@@ -201,17 +208,32 @@ class Fleet:
         ]
 
 
-def fleet_of(rows: Rows, heartbeats: Mapping[str, LastHeartbeat], *, now: datetime, is_live: bool) -> Fleet:
+def fleet_of(
+    rows: Rows,
+    heartbeats: Mapping[str, LastHeartbeat],
+    *,
+    now: datetime,
+    is_live: bool,
+    agents: Mapping[str, AgentHeard] | None = None,
+) -> Fleet:
+    """`agents`: those that were heard within the last minute, by their key."""
     deployments = {row.pk: row for row in rows.deployments}
     workers = [
-        _worker_now(row, deployments[row.deployment_id], heartbeats.get(row.uid), now=now, is_live=is_live)
+        _worker_now(
+            row,
+            deployments[row.deployment_id],
+            heartbeats.get(row.uid),
+            _excuse(row, deployments[row.deployment_id], agents or {}, now=now),
+            now=now,
+            is_live=is_live,
+        )
         for row in rows.workers
         if row.deployment_id in deployments
     ]
     by_deployment = _grouped(workers, lambda worker: worker.row.deployment_id)
     by_node = _grouped(workers, lambda worker: worker.row.node_id)
     nodes = _grouped(
-        [NodeNow(row, found := by_node.get(row.pk, []), load_of(found)) for row in rows.nodes],
+        [_node_now(row, by_node.get(row.pk, []), now=now) for row in rows.nodes],
         lambda node: node.row.cluster_id,
     )
     living = _grouped(
@@ -266,63 +288,34 @@ def _of_teams(workers: Sequence[WorkerNow], audience: frozenset[Shard]) -> list[
     return [worker for worker in workers if worker.deployment.team_id in audience]
 
 
-def values_of(fleet: Fleet) -> dict[Shard, dict[str, Any]]:
-    """What the topic `fleet` shows, by team: machines and clusters to whoever may see the cluster, workers
-    and deployments to their own team. Paths: docs/LIVE.md."""
-    parts: dict[Shard, dict[str, Any]] = {PUBLIC: {"live": fleet.is_live}}
-    for cluster in fleet.clusters:
-        of_cluster = parts.setdefault(cluster.row.team_id or PUBLIC, {})
-        of_cluster |= _load_values(f"cluster.{cluster.row.name}", cluster.load)
-        of_cluster[f"cluster.{cluster.row.name}.problem"] = cluster.row.problem
-        for node in cluster.nodes:
-            of_cluster |= _load_values(f"node.{node.row.pk}", node.load)
-            of_cluster[f"node.{node.row.pk}.state"] = node.row.state
-        for deployment in cluster.deployments:
-            of_team = parts.setdefault(deployment.row.team_id, {})
-            path = f"deployment.{deployment.row.name}"
-            of_team |= _load_values(path, deployment.load)
-            of_team[f"{path}.wanted"] = deployment.row.replicas
-            of_team[f"{path}.state"] = deployment.row.state
-            for worker in deployment.workers:
-                path = f"worker.{worker.row.name}"
-                of_team[f"{path}.busy"] = _rounded(worker.busy)
-                of_team[f"{path}.in_flight"] = worker.in_flight
-                of_team[f"{path}.queue_depth"] = worker.queue_depth
-                of_team[f"{path}.ttft"] = worker.ttft_seconds
-                of_team[f"{path}.state"] = worker.state
-                of_team[f"{path}.alert"] = worker.alert
-                of_team[f"{path}.restarts"] = worker.row.restarts
-    return parts
+def _node_now(row: NodeRow, workers: Sequence[WorkerNow], *, now: datetime) -> NodeNow:
+    since = row.agent_silent_since
+    return NodeNow(row, workers, load_of(workers), since if is_silent(since, now=now) else None)
 
 
-def _load_values(path: str, load: Load) -> dict[str, Any]:
-    return {
-        f"{path}.busy": _rounded(load.busy),
-        f"{path}.in_flight": load.in_flight,
-        f"{path}.slots": load.slots,
-        f"{path}.workers": load.workers,
-        f"{path}.ready": load.ready,
-        f"{path}.lost": load.lost,
-        f"{path}.stuck": load.stuck,
-        f"{path}.saturated": load.saturated,
-    }
-
-
-def _rounded(share: float | None) -> float | None:
-    # A percent is what people see; more digits would make every value new in every second.
-    return None if share is None else round(share, 2)
+def _excuse(
+    row: WorkerRow, deployment: DeploymentRow, agents: Mapping[str, AgentHeard], *, now: datetime
+) -> AgentHeard | None:
+    """The agent without which no word of the worker can come; None where the backend does not look either."""
+    seen_at = deployment.observed_at
+    if not row.agent or seen_at is None or now - seen_at > LOOKED_WITHIN:
+        return None
+    return agents.get(row.agent, AgentHeard())
 
 
 def _worker_now(
     row: WorkerRow,
     deployment: DeploymentRow,
     heartbeat: LastHeartbeat | None,
+    agent: AgentHeard | None,
     *,
     now: datetime,
     is_live: bool,
 ) -> WorkerNow:
     # Without heartbeats nobody is called silent; that a process ended is known all the same.
-    alert = alert_of(row, heartbeat, now=now) if is_live or row.state not in SERVING else Alert.NONE
+    alert = (
+        alert_of(row, heartbeat, agent=agent, now=now) if is_live or row.state not in SERVING else Alert.NONE
+    )
     is_fresh = heartbeat is not None and heartbeat.age_seconds <= LOST_AFTER_SECONDS
     return WorkerNow(
         row=row,
@@ -353,11 +346,15 @@ def _cluster_now(
     placed = {node.row.pk for node in nodes}
     return ClusterNow(
         row=row,
-        nodes=sorted(nodes, key=lambda node: (not (node.load.stuck or node.load.lost), node.row.name)),
+        nodes=sorted(nodes, key=lambda node: (not _is_in_trouble(node), node.row.name)),
         deployments=sorted(deployments, key=lambda one: one.row.name),
         unplaced=[worker for worker in workers if worker.row.node_id not in placed],
         load=load_of(workers),
     )
+
+
+def _is_in_trouble(node: NodeNow) -> bool:
+    return bool(node.load.stuck or node.load.lost or node.agent_silent_since)
 
 
 def _grouped(items: Iterable[Any], key: Any) -> dict[Any, list[Any]]:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from clusters.agents import AgentHeard, agent_key
 from clusters.fleet import FULL, LastHeartbeat
 from common.live.redis import NotShared
 from common.live.shared import stored
@@ -63,9 +64,23 @@ def latest(workers: list[str] | None = None) -> dict[str, LastHeartbeat] | None:
     }
 
 
+def agents(keys: list[str] | None = None) -> dict[str, AgentHeard] | None:
+    """Those that were heard within the last minute, by their key; None when it is not known at the moment."""
+    try:
+        records = stored(DEVICES_SHARED_NAME, keys)
+    except NotShared:
+        return None
+    now = time.time()
+    return {
+        key: AgentHeard.of_record(record, age_seconds=max(0.0, now - at), now=now)
+        for key, (at, record) in records.items()
+        if now - at <= KEEP_SECONDS
+    }
+
+
 def latest_readings(cluster_id: int, node_uid: str) -> Mapping[str, Mapping[str, float]]:
     """What a machine's agent last read of its devices, by their uuid; empty when it is not known."""
-    key = f"{cluster_id}/{node_uid}"
+    key = agent_key(cluster_id, node_uid)
     try:
         found = stored(DEVICES_SHARED_NAME, [key])
     except NotShared:

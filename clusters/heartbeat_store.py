@@ -13,6 +13,7 @@ from channels.db import database_sync_to_async
 from django.utils import timezone
 
 from clusters import history
+from clusters.agents import AgentHeard, agent_key
 from clusters.fleet import DeploymentRow, Fleet, LastHeartbeat, Rows, fleet_of
 from clusters.heartbeat_records import (
     DEVICES_SHARED_NAME,
@@ -25,7 +26,7 @@ from clusters.report_order import ReportOrder
 from clusters.selectors import fleet_rows
 from common.live.hub import Hub, current_hub
 from common.live.shared import SharedValues
-from serving.protocol import Device, Heartbeat
+from serving.protocol import LOST_AFTER_SECONDS, Device, Heartbeat
 
 logger = logging.getLogger(__name__)
 
@@ -83,9 +84,14 @@ class HeartbeatStore:
             self._shared.offer(heartbeat.worker, record_of(heartbeat, before, now=time.time(), turn=turn))
 
     def ingest_devices(self, cluster_id: int, node_uid: str, devices: Iterable[Device], *, turn: int) -> None:
-        """Share the readings of a machine's devices."""
+        """Share the readings of a machine's devices, and with them that its agent was heard, and since when
+        (`since`, in seconds since 1970) without a break."""
+        key, since = agent_key(cluster_id, node_uid), time.time()
+        before = self._devices.held.get(key)
+        if before is not None and time.monotonic() - before.seen_at <= LOST_AFTER_SECONDS:
+            since = before.record.get("since", since)
         readings = {device.uuid: dict(device.readings) for device in devices}
-        self._devices.offer(f"{cluster_id}/{node_uid}", {"devices": readings, "turn": turn})
+        self._devices.offer(key, {"devices": readings, "turn": turn, "since": since})
 
     def heartbeats(self) -> Mapping[str, LastHeartbeat]:
         now, wall = time.monotonic(), time.time()
@@ -94,12 +100,20 @@ class HeartbeatStore:
             for name, held in self._shared.held.items()
         }
 
+    def agents(self) -> Mapping[str, AgentHeard]:
+        now, wall = time.monotonic(), time.time()
+        return {
+            key: AgentHeard.of_record(held.record, age_seconds=now - held.seen_at, now=wall)
+            for key, held in self._devices.held.items()
+        }
+
     async def fleet(self) -> Fleet:
         self._shared.forget_old()
+        self._devices.forget_old()
         rows = await self.rows()
         # Without Redis this process knows only what was reported to itself: nobody can be called lost.
         is_live = self._hub.redis_up is not False
-        return fleet_of(rows, self.heartbeats(), now=timezone.now(), is_live=is_live)
+        return fleet_of(rows, self.heartbeats(), agents=self.agents(), now=timezone.now(), is_live=is_live)
 
     async def _remember_for_ever(self) -> None:
         while True:

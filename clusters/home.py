@@ -4,6 +4,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from clusters import selectors
@@ -39,6 +40,8 @@ def _trouble(node: NodeNow) -> str:
     words = []
     if node.row.state != "ready":
         words.append(NodeState(node.row.state).label.lower())
+    if node.agent_silent_since:
+        words.append(_("agent silent"))
     if node.load.lost:
         words.append(
             ngettext("%(count)s worker lost", "%(count)s workers lost", node.load.lost)

@@ -70,6 +70,12 @@ WEBHOOK_EVENTS = (
         node_payload,
         events.NodeUncordoned,
     ),
+    WebhookEvent(
+        "node.agent_silent",
+        _("The agent of a machine stopped reporting; its workers may serve."),
+        node_payload,
+        events.AgentSilent,
+    ),
     WebhookEvent("worker.lost", _("A worker stopped sending heartbeats."), worker_payload, events.WorkerLost),
     WebhookEvent(
         "worker.stuck",
@@ -85,6 +91,13 @@ ALERT_RULES = (
         lasts="1m",
         severity="warning",
         summary="{{ $value }} workers of {{ $labels.cluster }} send no heartbeats.",
+    ),
+    AlertRule(
+        name="SlipwayAgentSilent",
+        expr="max by (cluster) (slipway_agents_silent) > 0",
+        lasts="2m",
+        severity="warning",
+        summary="The agents of {{ $value }} machines of {{ $labels.cluster }} do not report.",
     ),
 )
 MANIFEST = Manifest(

@@ -32,6 +32,15 @@ def fleet() -> Iterator[Metric]:
         ("cluster",),
         [((one.row.name,), one.load.busy) for one in found if one.load.busy is not None],
     )
+    yield gauge(
+        "agents_silent",
+        "Machines whose agent has not reported for 15 s, by cluster; their workers may serve.",
+        ("cluster",),
+        [
+            ((one.row.name,), float(sum(node.agent_silent_since is not None for node in one.nodes)))
+            for one in found
+        ],
+    )
 
 
 def _by_state(cluster: ClusterNow) -> Counter[str]:

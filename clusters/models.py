@@ -118,6 +118,8 @@ class Node(Reconciled):
     """Why it, or a part of it, could not be read; empty when all was."""
     seen_at = models.DateTimeField()
     """To the minute: kept current while the machine is seen, without a write per look."""
+    agent_silent_since = models.DateTimeField(null=True, editable=False)
+    """When its agent was last heard, or first missed; None: it is heard, or the machine has none."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     objects = NodeRows.as_manager()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from clusters.agents import AgentHeard
 from clusters.alerts import alert_of
 from clusters.backends.base import ObservedState, ObservedWorker
 from clusters.fleet import LastHeartbeat, WorkerRow
@@ -48,10 +49,12 @@ def note(
     logs: Mapping[str, str],
     heartbeats: Mapping[str, LastHeartbeat] | None,
     nodes: Mapping[str, int],
+    agents: Mapping[int, AgentHeard],
     now: datetime,
 ) -> Noted:
     """`logs`: what those who have ended wrote. `heartbeats`: None while they are not known, so that nobody
-    is called lost. Both by the worker's id. `nodes`: id by name."""
+    is called lost. Both by the worker's id. `nodes`: id by name. `agents`: those of machines that have one,
+    by the machine's id; their silence is no word on workers, which the backend has just seen."""
     rows = {row.uid: row for row in known}
     before = {row.uid: _content(row) for row in known}
     endpoints_before = endpoints_of(known)
@@ -61,7 +64,7 @@ def note(
         row = rows.get(one.id) or Worker(deployment_id=deployment_id, uid=one.id, state_since=now)
         lost_restarts += row.restarts if one.restarts < row.restarts else 0
         _update(row, one, nodes.get(one.node), log=logs.get(one.id, ""), now=now)
-        _judge_silence(row, heartbeats, now=now)
+        _judge_silence(row, heartbeats, agents.get(row.node_id or 0), now=now)
         workers.append(row)
     ids = {row.uid for row in workers}
     gone = [row for row in known if row.uid not in ids]
@@ -130,7 +133,13 @@ def _update(row: Worker, seen: ObservedWorker, node_id: int | None, *, log: str,
     row.reason = seen.reason
 
 
-def _judge_silence(row: Worker, heartbeats: Mapping[str, LastHeartbeat] | None, *, now: datetime) -> None:
+def _judge_silence(
+    row: Worker,
+    heartbeats: Mapping[str, LastHeartbeat] | None,
+    agent: AgentHeard | None,
+    *,
+    now: datetime,
+) -> None:
     if heartbeats is None:
         return
     facts = WorkerRow(
@@ -145,6 +154,6 @@ def _judge_silence(row: Worker, heartbeats: Mapping[str, LastHeartbeat] | None, 
         restarts=row.restarts,
         reason="",
     )
-    alert = alert_of(facts, heartbeats.get(row.uid), now=now)
+    alert = alert_of(facts, heartbeats.get(row.uid), agent=agent, now=now)
     if alert != row.alert:
         row.alert, row.alert_since = alert, (None if alert == Alert.NONE else now)

@@ -99,6 +99,8 @@ def cell_of(node: NodeNow) -> Cell:
         return Cell(node, "plug-connected-x", "bad")
     if node.load.stuck:
         return Cell(node, "alert-triangle", "bad")
+    if node.agent_silent_since:
+        return Cell(node, "antenna-bars-off", "warn")
     return Cell(node, "", "")
 
 
@@ -116,6 +118,7 @@ def words_of(node: NodeNow) -> str:
     parts = [_("%(ready)s of %(workers)s workers ready") % {"ready": load.ready, "workers": load.workers}]
     parts += [_("%(lost)s lost") % {"lost": load.lost}] if load.lost else []
     parts += [_("%(stuck)s stuck") % {"stuck": load.stuck}] if load.stuck else []
+    parts += [_("agent silent")] if node.agent_silent_since else []
     return listed(parts)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
@@ -12,6 +12,7 @@ from django.utils.translation import gettext_noop
 from accounts.actors import grants_of
 from accounts.states import Right
 from clusters import heartbeat_records, history
+from clusters.agents import AgentHeard, agent_key
 from clusters.errors import ClusterMissing, DeploymentMissing
 from clusters.fleet import (
     ClusterRow,
@@ -25,7 +26,7 @@ from clusters.fleet import (
     narrowed,
 )
 from clusters.history import Sample
-from clusters.models import Cluster, Deployment, Gpu, Node, Worker
+from clusters.models import Cluster, Deployment, Gpu, Node, NodeAgent, Worker
 from clusters.states import GONE, DeploymentState, GpuState, NodeState, WorkerState
 from common.actor import Actor
 from common.live.board import EVERYONE, PUBLIC, Audience
@@ -216,26 +217,53 @@ def fleet_rows() -> Rows:
         clusters=[ClusterRow(*row) for row in clusters],
         nodes=[NodeRow(*row) for row in nodes],
         deployments=[DeploymentRow(*row) for row in deployments.values_list(*_DEPLOYMENT_COLUMNS)],
-        workers=[WorkerRow(*row) for row in Worker.objects.values_list(*_WORKER_COLUMNS)],
+        workers=_worker_rows(Worker.objects.all()),
     )
 
 
 _NODE_COLUMNS = (
     "pk", "name", "cluster_id", "group", "state", "problem", "is_cordoned", "uid",
-    "cordoned_by", "cordon_reason", "cordoned_at",
+    "cordoned_by", "cordon_reason", "cordoned_at", "agent_silent_since",
 )  # fmt: skip
 _DEPLOYMENT_COLUMNS = (
     "pk", "name", "cluster_id", "team_id", "service", "version_label", "replicas", "slots", "state", "reason",
+    "observed_at",
 )  # fmt: skip
 _WORKER_COLUMNS = (
     "pk", "uid", "name", "deployment_id", "node_id", "pid", "state", "state_since", "restarts", "reason",
 )  # fmt: skip
 
 
+def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
+    agent = NodeAgent.objects.filter(cluster=OuterRef("node__cluster"), node_uid=OuterRef("node__uid"))
+    found = workers.annotate(has_agent=Exists(agent))
+    rows = found.values_list("has_agent", "node__cluster_id", "node__uid", *_WORKER_COLUMNS)
+    return [
+        WorkerRow(*(*columns, agent_key(cluster_id, uid) if has_agent else ""))
+        for has_agent, cluster_id, uid, *columns in rows
+    ]
+
+
+def agents_of(cluster_id: int) -> dict[int, AgentHeard] | None:
+    """When the agents of a cluster's machines were heard, of those that have one, by the machine's id; None
+    when nobody knows at the moment. One query."""
+    agent = NodeAgent.objects.filter(cluster=OuterRef("cluster"), node_uid=OuterRef("uid"))
+    rows = Node.objects.filter(Exists(agent), cluster=cluster_id).exclude(state=NodeState.GONE)
+    keys = {pk: agent_key(cluster_id, uid) for pk, uid in rows.order_by("pk").values_list("pk", "uid")}
+    heard = heartbeat_records.agents(list(keys.values())) if keys else {}
+    return None if heard is None else {pk: heard.get(key, AgentHeard()) for pk, key in keys.items()}
+
+
 def whole_fleet() -> Fleet:
     """At this moment, of all teams. Four queries."""
     heartbeats = heartbeat_records.latest()
-    return fleet_of(fleet_rows(), heartbeats or {}, now=timezone.now(), is_live=heartbeats is not None)
+    return fleet_of(
+        fleet_rows(),
+        heartbeats or {},
+        agents=heartbeat_records.agents(),
+        now=timezone.now(),
+        is_live=heartbeats is not None,
+    )
 
 
 def deployments_now(names: Iterable[str]) -> dict[str, DeploymentNow]:
@@ -243,12 +271,13 @@ def deployments_now(names: Iterable[str]) -> dict[str, DeploymentNow]:
     rows = Deployment.objects.filter(name__in={name for name in names if name})
     deployments = [DeploymentRow(*row) for row in rows.values_list(*_DEPLOYMENT_COLUMNS)]
     found = Worker.objects.filter(deployment__in=[row.pk for row in deployments])
-    workers = [WorkerRow(*row) for row in found.values_list(*_WORKER_COLUMNS)]
+    workers = _worker_rows(found)
     heartbeats = heartbeat_records.latest([row.uid for row in workers]) if workers else {}
     clusters = [ClusterRow(pk, "", None, "") for pk in {row.cluster_id for row in deployments}]
     seen = fleet_of(
         Rows(clusters=clusters, deployments=deployments, workers=workers),
         heartbeats or {},
+        agents=heartbeat_records.agents(sorted({row.agent for row in workers if row.agent})),
         now=timezone.now(),
         is_live=heartbeats is not None,
     )

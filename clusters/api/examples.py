@@ -37,6 +37,7 @@ NODE = {
     "state_since": "2026-11-20T08:00:00Z",
     "problem": "",
     "seen_at": "2026-11-20T08:30:00Z",
+    "agent_silent_since": None,
     "gpus": [
         {
             "uuid": "GPU-509665ad-1a3f-2b5c-8d1e-7f60a1b2c3d4",

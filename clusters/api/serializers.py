@@ -104,6 +104,9 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
         choices=NodeOperation.choices, help_text="Ordered and not done yet; empty: none."
     )
     operation_problem = serializers.CharField(help_text="Why the last operation was not done.")
+    agent_silent_since = serializers.DateTimeField(
+        allow_null=True, help_text="When its agent was last heard; null: it reports, or there is none."
+    )
     gpus = GpuSerializer(many=True)
 
     class Meta:
@@ -132,6 +135,7 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
             "state_since",
             "problem",
             "seen_at",
+            "agent_silent_since",
             "gpus",
         )
 

@@ -143,6 +143,7 @@ class Migration(migrations.Migration):
                 ('state_since', models.DateTimeField(default=django.utils.timezone.now)),
                 ('problem', models.TextField(blank=True)),
                 ('seen_at', models.DateTimeField()),
+                ('agent_silent_since', models.DateTimeField(editable=False, null=True)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
                 ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='nodes', to='clusters.cluster')),
             ],

@@ -10,7 +10,8 @@ from typing import Any
 from django.conf import settings
 from django.db.models import QuerySet
 
-from clusters import heartbeat_records
+from clusters import heartbeat_records, selectors
+from clusters.agents import AgentHeard
 from clusters.alerts import alert_named
 from clusters.backends.base import (
     BackendError,
@@ -64,6 +65,7 @@ class Tools:
 
     backend_of: Callable[[Cluster], ClusterBackend] = backend_of
     heartbeats: Callable[[list[str]], Mapping[str, LastHeartbeat] | None] = heartbeat_records.latest
+    agents: Callable[[int], Mapping[int, AgentHeard] | None] = selectors.agents_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class ObservedDeployment:
     logs: Mapping[str, str]
     heartbeats: Mapping[str, LastHeartbeat] | None
     nodes: Mapping[str, int]
+    agents: Mapping[int, AgentHeard]
     problem: str = ""
     """Why nothing was seen; the other fields mean nothing then."""
 
@@ -88,7 +91,7 @@ class DeploymentStep(Step[Deployment]):
             workers = backend.observe(row.name)
         except (ClusterUnreachable, Misconfigured) as error:
             return ObservedDeployment(
-                known, (), {}, None, {}, f"The cluster {row.cluster.name} does not answer: {error}"
+                known, (), {}, None, {}, {}, f"The cluster {row.cluster.name} does not answer: {error}"
             )
         rows = {worker.uid: worker for worker in known}
         ended = [one.id for one in workers if has_ended(one, rows.get(one.id))]
@@ -102,6 +105,7 @@ class DeploymentStep(Step[Deployment]):
                 .exclude(state=NodeState.GONE)
                 .values_list("name", "pk")
             ),
+            agents=self.tools.agents(row.cluster_id) or {},
         )
 
     def noted(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Noted:
@@ -112,6 +116,7 @@ class DeploymentStep(Step[Deployment]):
             logs=seen.logs,
             heartbeats=seen.heartbeats,
             nodes=seen.nodes,
+            agents=seen.agents,
             now=now,
         )
 

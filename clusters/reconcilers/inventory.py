@@ -11,9 +11,12 @@ from typing import Any
 
 from django.db.models import Q
 
+from clusters.agents import AgentHeard, is_silent, silent_since
 from clusters.backends.base import ObservedGpu, ObservedNode, UnreadNode
+from clusters.events import AgentSilent
 from clusters.models import Cluster, Gpu, Node
 from clusters.states import GpuState, NodeState
+from common import events
 
 SEEN_AT_WITHIN = timedelta(minutes=1)
 """How old `seen_at` may be of a machine that is there."""
@@ -45,6 +48,26 @@ def record_machines(cluster: Cluster, seen: ObservedCluster, now: datetime) -> b
         if uid not in rows:
             is_news |= _write(row, {"state": NodeState.GONE, "problem": ""}, now)
     return _record_gpus(cluster, seen.nodes, rows, now) or is_news
+
+
+def record_agents(
+    cluster: Cluster, heard: Mapping[int, AgentHeard] | None, *, before: datetime | None, now: datetime
+) -> bool:
+    """Write since when agents are silent. `heard`: those of machines that have one; None: nobody knows.
+    `before`: when this was last looked at. True if anybody would want to know."""
+    if heard is None:
+        return False
+    is_news = False
+    rows = Node.objects.filter(Q(pk__in=heard) | Q(agent_silent_since__isnull=False), cluster=cluster)
+    for pk, noted in rows.order_by("pk").values_list("pk", "agent_silent_since"):
+        since = silent_since(heard.get(pk), noted, now=now)
+        if since != noted:
+            Node.objects.filter(pk=pk).update(agent_silent_since=since)
+        was_silent = before is not None and is_silent(noted, now=before)
+        if is_silent(since, now=now) and not was_silent:
+            events.publish(AgentSilent(pk))
+        is_news |= is_silent(since, now=now) != was_silent
+    return is_news
 
 
 def _nothing_was_read(cluster: Cluster, problem: str, now: datetime) -> bool:

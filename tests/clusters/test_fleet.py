@@ -1,12 +1,14 @@
 """What the fleet looks like, from rows and heartbeats."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from clusters.agents import AgentHeard
 from clusters.alerts import ALERTS, alert_of
 from clusters.fleet import (
     ClusterRow,
@@ -17,9 +19,9 @@ from clusters.fleet import (
     WorkerRow,
     fleet_of,
     narrowed,
-    values_of,
 )
 from clusters.heartbeat_records import record_of
+from clusters.live_values import values_of
 from clusters.states import Alert
 from common.live.board import PUBLIC
 from serving.protocol import Counters, Heartbeat
@@ -117,6 +119,7 @@ def test_a_fleet_without_a_serving_worker_has_no_busy_rate() -> None:
     assert busy_of() is None
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 64)), min_size=1, max_size=8))
 def test_busy_lies_between_the_least_and_the_most_busy_worker(loads: list[tuple[float, int]]) -> None:
     pairs = [
@@ -154,6 +157,55 @@ def test_busy_lies_between_the_least_and_the_most_busy_worker(loads: list[tuple[
 )
 def test_who_is_lost_and_who_is_stuck(row: WorkerRow, said: LastHeartbeat | None, alert: Alert) -> None:
     assert alert_of(row, said, now=NOW) == alert
+
+
+@pytest.mark.parametrize(
+    ("agent", "silent_seconds", "alert"),
+    [
+        # It reports without the worker.
+        (AgentHeard(0.5, 600), 6, Alert.LOST),
+        (AgentHeard(0.5, 600), 5.2, Alert.NONE),
+        # It fell silent together with the worker, or a moment after it.
+        (AgentHeard(30, 600), 31, Alert.NONE),
+        (AgentHeard(None), 55, Alert.NONE),
+        # It had missed the worker before.
+        (AgentHeard(30, 600), 36, Alert.LOST),
+        # It is back, and has not heard its workers yet.
+        (AgentHeard(0.5, 3), 55, Alert.NONE),
+        (AgentHeard(0.5, 6), 55, Alert.LOST),
+    ],
+)
+def test_a_worker_is_lost_by_what_its_agent_misses_not_by_the_silence_of_the_agent(
+    agent: AgentHeard, silent_seconds: float, alert: Alert
+) -> None:
+    assert alert_of(worker(), beat(age_seconds=silent_seconds), agent=agent, now=NOW) == alert
+
+
+@pytest.mark.parametrize(("seen", "lost"), [(2, 0), (16, 1), (None, 1)])
+def test_a_silent_agent_excuses_workers_only_while_their_backend_sees_them(
+    seen: int | None, lost: int
+) -> None:
+    looked = None if seen is None else NOW - timedelta(seconds=seen)
+    found = fleet_of(
+        rows(worker(agent="1/box-1"), deployments=[replace(deployment(), observed_at=looked)]),
+        {"chat-0": beat(age_seconds=20)},
+        agents={"1/box-1": AgentHeard(20, 600)},
+        now=NOW,
+        is_live=True,
+    )
+    load = found.clusters[0].load
+    assert (load.lost, load.ready) == (lost, 1 - lost)
+
+
+def test_a_machine_shows_that_its_agent_is_silent_after_a_web_could_have_started_anew() -> None:
+    def silent(seconds: float) -> bool:
+        node = NodeRow(1, "box-1", 1, "online", "ready", agent_silent_since=NOW - timedelta(seconds=seconds))
+        found = fleet_of(rows(nodes=[node]), {}, now=NOW, is_live=True)
+        shown = values_of(found)[PUBLIC]["node.1.agent_silent"]
+        assert shown == (found.clusters[0].nodes[0].agent_silent_since is not None)
+        return bool(shown)
+
+    assert (silent(14), silent(16)) == (False, True)
 
 
 def test_a_worker_that_was_killed_counts_as_lost_until_it_answers_again() -> None:

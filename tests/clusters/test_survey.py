@@ -4,10 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from clusters import selectors
+from clusters.agents import AgentHeard
 from clusters.backends.base import Condition, Cordon, ObservedGpu, Taint, TaintEffect, UnreadNode
 from clusters.backends.fake import NODE
-from clusters.models import Cluster, Gpu, Node
+from clusters.events import AgentSilent, WorkerLost
+from clusters.models import Cluster, Gpu, Node, Worker
 from clusters.states import GpuState, NodeState
+from common import events
 from tests.clusters.world import Scene
 
 pytestmark = pytest.mark.django_db
@@ -18,6 +22,15 @@ def scene() -> Scene:
     scene = Scene()
     Cluster.objects.filter(pk=scene.cluster.pk).update(next_at=scene.clock())
     return scene
+
+
+@pytest.fixture
+def published():
+    """The events of a kind, in order."""
+    heard: list[object] = []
+    for kind in (AgentSilent, WorkerLost):
+        events.witness(kind, heard.append)
+    return lambda kind: [one for one in heard if isinstance(one, kind)]
 
 
 def test_machines_and_gpus_are_written_once_and_then_only_when_something_changed(
@@ -146,3 +159,48 @@ def test_a_cluster_that_does_not_answer_says_so_and_is_asked_again(scene) -> Non
     scene.world.reachable = True
     scene.pass_(11)
     assert Cluster.objects.get().problem == ""
+
+
+def test_a_machine_says_since_when_its_agent_is_silent_and_tells_it_once(scene, published) -> None:
+    scene.pass_(1)
+    node = Node.objects.get()
+    scene.agents = {node.pk: AgentHeard(8, 600)}
+    scene.pass_(10)
+    since = Node.objects.get().agent_silent_since
+    assert since is not None
+    assert not published(AgentSilent)
+
+    scene.agents = {node.pk: AgentHeard(None)}
+    scene.pass_(40)
+    assert Node.objects.get().agent_silent_since == since
+    assert published(AgentSilent) == [AgentSilent(node.pk)]
+
+    scene.agents = {node.pk: AgentHeard(0.5, 1)}
+    scene.pass_(11)
+    assert Node.objects.get().agent_silent_since is None
+
+
+def test_nobody_calls_an_agent_silent_while_reports_are_not_known(scene, published) -> None:
+    scene.pass_(1)
+    scene.agents = None
+    scene.pass_(60)
+    assert Node.objects.get().agent_silent_since is None
+    assert not published(AgentSilent)
+
+
+def test_workers_that_answer_go_on_serving_while_the_agent_is_silent(scene, published) -> None:
+    scene.pass_(1)
+    node = Node.objects.get()
+    scene.deployment(replicas=2)
+    scene.agents = {node.pk: AgentHeard(None)}
+    scene.heartbeats = {}
+    scene.pass_(60)
+    workers = Worker.objects.filter(state="ready", alert="")
+    assert workers.count() == 2
+    assert selectors.deployment_status("chat-v1").ready == 2
+    assert not published(WorkerLost)
+
+    scene.agents = {node.pk: AgentHeard(0.5, 600)}
+    scene.pass_(5)
+    assert workers.count() == 0
+    assert len(published(WorkerLost)) == 2

@@ -9,6 +9,7 @@ from typing import Any
 from django.utils import timezone
 
 from accounts.models import Team
+from clusters.agents import AgentHeard
 from clusters.backends.base import (
     CannotRun,
     DeploymentSpec,
@@ -104,6 +105,8 @@ class Scene:
         self.meanwhile: Callable[[], None] | None = None
         """What happens while they are."""
         self.heartbeats: dict[str, Any] | None = None
+        self.agents: dict[int, AgentHeard] | None = {}
+        """By the machine's id."""
         self.team = Team.objects.get_or_create(name="vision")[0]
         self.cluster = Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})[0]
         self.version = version_of(self.team)
@@ -119,10 +122,11 @@ class Scene:
         tools = Tools(
             backend_of=lambda _cluster: self.world,
             heartbeats=lambda _names: self.heartbeats,
+            agents=lambda _cluster: self.agents,
         )
         return [
             DeploymentReconciler(tools),
-            ClusterReconciler(lambda _cluster: self.world),
+            ClusterReconciler(lambda _cluster: self.world, lambda _cluster: self.agents),
             NodeReconciler(lambda _cluster: self.world),
         ]
 

@@ -1,0 +1,56 @@
+"""When the agents of machines were heard, and what their silence excuses. Pure: no clock, no I/O."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from serving.protocol import LOST_AFTER_SECONDS
+
+SILENT_AFTER = timedelta(seconds=15)
+"""Longer than a web takes to start anew: until then nobody is told of a silent agent."""
+LOOKED_WITHIN = timedelta(seconds=15)
+"""For so long what the backend saw of a worker stands in for the reports of a silent agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentHeard:
+    """The agent of one machine."""
+
+    age_seconds: float | None = None
+    """Since its last report; None: it was not heard within the last minute."""
+    began_seconds: float = 0.0
+    """Since the first of the reports that came without a break up to the last."""
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "AgentHeard":
+        """`record` as `clusters.heartbeat_store` shares it; `now` in seconds since 1970."""
+        return cls(age_seconds, max(age_seconds, now - record.get("since", 0.0)))
+
+    def noticed(self, silent_seconds: float) -> float:
+        """So much of a worker's silence the agent has seen: before it began and after it fell silent itself,
+        no word of the worker could come."""
+        if self.age_seconds is None:
+            return 0.0
+        return max(0.0, min(silent_seconds, self.began_seconds) - self.age_seconds)
+
+
+def agent_key(cluster_id: int, node_uid: str) -> str:
+    """What its reports are shared under."""
+    return f"{cluster_id}/{node_uid}"
+
+
+def silent_since(heard: AgentHeard | None, noted: datetime | None, *, now: datetime) -> datetime | None:
+    """What is to be noted. `heard` None: the machine has no agent."""
+    if heard is None:
+        return None
+    if heard.age_seconds is None:
+        return noted or now
+    if heard.age_seconds <= LOST_AFTER_SECONDS:
+        return None
+    return noted or now - timedelta(seconds=heard.age_seconds)
+
+
+def is_silent(since: datetime | None, *, now: datetime) -> bool:
+    """`since` as in `Node.agent_silent_since`."""
+    return since is not None and now - since >= SILENT_AFTER
