@@ -76,6 +76,7 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
         "Releases",
         (
             one("Releases by state", "max by (state) (slipway_releases) > 0", "{{state}}"),
+            one("Oldest approval", "max(slipway_release_approval_wait_seconds)", unit="s"),
             one(
                 "Ended per hour",
                 "max by (outcome) (increase(slipway_release_duration_seconds_count[1h]))",
@@ -169,6 +170,15 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
                 "{{instance}} {{place}}",
                 unit="percentunit",
             ),
+            Panel(
+                "Age of the last backup",
+                (
+                    ("max(slipway_backup_age_seconds)", "age"),
+                    ("max(slipway_backup_age_limit_seconds)", "limit"),
+                ),
+                "s",
+            ),
+            one("Silent agents", "max by (cluster) (slipway_agents_silent)", "{{cluster}}"),
             one("Workers", "max by (cluster, state) (slipway_workers) > 0", "{{cluster}} {{state}}"),
             one(
                 "Busy",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock
 
 import redis
@@ -24,6 +24,7 @@ from common.pages import formats
 from common.reconcile import silent_hosts
 from common.reconcile.pulses import Takers, living_hosts, takers
 from common.resealing import dead_secrets
+from controlplane.backup.last import last_backup, longest_age
 from controlplane.celery import app
 from controlplane.heartbeats import living_workers
 from gateway import selectors as gateway
@@ -211,6 +212,19 @@ def _disk() -> Words:
     return format_lazy(_("{free} of {total} free"), **told)
 
 
+def _backup() -> Words:
+    made, limit = last_backup(), longest_age()
+    if made is None:
+        if limit is None:
+            return _("none was made by slipway-server backup")
+        raise Unhealthy(_("none was made yet by slipway-server backup"))
+    told = format_lazy(_("the last one is of {moment} UTC"), moment=f"{made:%Y-%m-%d %H:%M}")
+    if limit is not None and timezone.now() - made > limit:
+        hours = limit // timedelta(hours=1)
+        raise Unhealthy(format_lazy(_("{seen}, more than {hours} h ago"), seen=told, hours=hours))
+    return told
+
+
 class _Secrets:
     """Whether every stored secret has a key that opens it; looked at now and then.
 
@@ -260,6 +274,7 @@ PROBES = (
     Probe("gateway", _gateway, vital=False),
     Probe("store", _store, vital=False),
     Probe("secrets", _Secrets(), vital=False),
+    Probe("backup", _backup, vital=False),
     Probe("disk", _disk, vital=True),
     Probe("worker", _worker, vital=False),
     Probe("sweeper", _sweeper, vital=False),

@@ -10,6 +10,7 @@ from common.pages.badges import Badge, Badges
 from common.pages.cards import Card
 from common.pages.search import Destination, Search
 from common.pages.shell import NavItem
+from controlplane.backup.last import metrics as backup_metrics
 from controlplane.changes import ChangesTopic
 from controlplane.home.consumers import HomeTopic
 from controlplane.home.inbox import InboxCard
@@ -44,13 +45,22 @@ MANIFEST = Manifest(
         ),
     ),
     topics=(HomeTopic(), ChangesTopic()),
+    metrics=(backup_metrics,),
     alert_rules=(
         AlertRule(
             name="SlipwayPartDown",
-            expr="slipway_part_up == 0",
+            expr='slipway_part_up{part!="backup"} == 0',
             lasts="1m",
             severity="critical",
             summary="{{ $labels.part }} of {{ $labels.instance }} is down.",
+        ),
+        AlertRule(
+            name="SlipwayBackupOld",
+            expr="max(slipway_backup_age_seconds) > max(slipway_backup_age_limit_seconds)"
+            " or (max(slipway_backup_age_limit_seconds) unless max(slipway_backup_age_seconds))",
+            lasts="15m",
+            severity="critical",
+            summary="The last good backup is older than SLIPWAY_BACKUP_MAX_AGE_HOURS, or there is none.",
         ),
         AlertRule(
             name="SlipwayNotMeasured",

@@ -7,6 +7,7 @@ from django.utils.translation import ngettext
 
 from accounts.states import Right
 from clusters.notes import register_deployment_notes
+from common.alert_rules import AlertRule
 from common.declared import Manifest
 from common.pages.cards import Card
 from common.pages.inbox import InboxSource
@@ -146,7 +147,15 @@ MANIFEST = Manifest(
     topics=(consumers.ReleaseTopic(), consumers.ServiceTopic(), consumers.ReleasesTopic()),
     webhook_events=WEBHOOK_EVENTS,
     webhook_heading=_("Releases"),
-    metrics=(metrics.releases_by_state, metrics.durations),
+    metrics=(metrics.releases_by_state, metrics.approval_waits, metrics.durations),
+    alert_rules=(
+        AlertRule(
+            name="SlipwayApprovalWaits",
+            expr="max(slipway_release_approval_wait_seconds) > 4 * 3600",
+            severity="warning",
+            summary="A release has waited for its approval for {{ $value | humanizeDuration }}.",
+        ),
+    ),
     pruning=RULES,
     hooks=(
         steps.load,

@@ -22,6 +22,7 @@ from controlplane.backup.blob_copies import copy_out
 from controlplane.backup.databases import MIGRATIONS, Database, database
 from controlplane.backup.errors import BackupError
 from controlplane.backup.keys import own_key_id, write_keys
+from controlplane.backup.last import ACTION
 from controlplane.backup.layout import (
     Backup,
     BackupDirectory,
@@ -100,7 +101,7 @@ def take_backup(path: Path, *, keys: Path | None, with_store: bool | None, keep:
         if keep is not None and (gone := directory.keep_newest(keep)):
             say(f"Older backups removed: {gone}.")
     with transaction.atomic():
-        audit.record(ACTOR, "installation.backup", subject=backup.name, detail={"directory": str(path)})
+        audit.record(ACTOR, ACTION, subject=backup.name, detail={"directory": str(path)})
     if keys is not None:
         write_keys(keys)
     return backup

@@ -73,6 +73,13 @@ class Environment(ModelFiles, SignOn, Kept, BaseSettings):
     disk_warn_percent: int = Field(
         10, ge=0, le=90, description="Below this percentage of free space every page warns. 0: never."
     )
+    backup_max_age_hours: int = Field(
+        0,
+        ge=0,
+        le=8_760,
+        description="Hours after which the last backup by `slipway-server backup` is too old: Home and "
+        "`/readyz` say so, and the alert SlipwayBackupOld. 0: never.",
+    )
     database_url: DatabaseUrl = Field(
         "",
         description="Database as a URL (`postgresql://user:password@host/name`). Required in production. "

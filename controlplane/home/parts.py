@@ -31,6 +31,7 @@ ALONE: Mapping[str, str | Promise] = {
     "store": _("Store"),
     "disk": _("Disk"),
     "secrets": _("Stored secrets"),
+    "backup": _("Backup"),
     "redis": _("Live layer (Redis)"),
     "broker": _("Message broker"),
     "gateway": _("Gateway"),

@@ -38,6 +38,7 @@ SLIPWAY_KEEP_EXPORTS_DAYS = env.keep_exports_days
 SLIPWAY_KEEP_STORE_RUNS_DAYS = env.keep_store_runs_days
 SLIPWAY_KEEP_EVIDENCE_DAYS = env.keep_evidence_days
 SLIPWAY_DISK_RESERVE_MIB = env.disk_reserve_mib
+SLIPWAY_BACKUP_MAX_AGE_HOURS = env.backup_max_age_hours
 SLIPWAY_DISK_WARN_PERCENT = env.disk_warn_percent
 SLIPWAY_HUB_ENDPOINTS = env.hub_endpoints
 SLIPWAY_SIGNING_KEY = env.signing_key

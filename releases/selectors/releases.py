@@ -13,12 +13,14 @@ from django.db.models import (
     DurationField,
     ExpressionWrapper,
     F,
+    Min,
     OuterRef,
     Q,
     QuerySet,
     Subquery,
     Sum,
 )
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -67,6 +69,13 @@ def count_by_state() -> dict[str, int]:
     """Of all teams; every state is named."""
     counted = Release.objects.order_by().values_list("state").annotate(number=Count("pk"))
     return dict.fromkeys(ReleaseState.values, 0) | dict(counted)
+
+
+def longest_approval_wait() -> timedelta | None:
+    """How long the release of all teams that has waited longest for its approval has; None: none waits."""
+    waiting = Release.objects.filter(state=ReleaseState.WAITING_APPROVAL, halt="")
+    since = waiting.filter(steps__index=F("step_index")).aggregate(first=Min("steps__started_at"))["first"]
+    return max(timedelta(0), timezone.now() - since) if since else None
 
 
 def durations_by_outcome(

@@ -1,18 +1,23 @@
 """What a backup holds, whatever happens to the installation meanwhile."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
 
 from common.models import AuditRecord
+from controlplane import health
 from controlplane.backup import restoring, taking
 from controlplane.backup.errors import BackupError
+from controlplane.backup.last import last_backup
 from controlplane.backup.layout import BackupDirectory, sha256_of
 from controlplane.backup.restoring import restore_backup
 from controlplane.backup.taking import take_backup
+from controlplane.health import Probe, parts_health
 from model_store import references
 from tests.models_registry.conftest import Library
 
@@ -59,6 +64,32 @@ def test_what_holds_the_files_is_gone_afterwards_and_the_deed_is_on_record(place
     assert library.store.staging_keys() == []
     assert AuditRecord.objects.get(action="installation.backup").subject_label == made.name
     made.verify()
+
+
+def test_the_last_backup_is_known_when_it_is_whole_and_too_old_in_time(place, settings, monkeypatch):
+    asked = Probe("backup", health._backup, vital=False)
+
+    def said() -> tuple[bool, str]:
+        found = parts_health((asked,))["backup"]
+        return found.ok, str(found.detail)
+
+    assert said() == (True, "none was made by slipway-server backup")
+    settings.SLIPWAY_BACKUP_MAX_AGE_HOURS = 26
+    assert said() == (False, "none was made yet by slipway-server backup")
+    monkeypatch.setattr(taking, "copy_out", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        backup(place)
+    assert last_backup() is None
+    monkeypatch.undo()
+
+    settings.SLIPWAY_BACKUP_MAX_AGE_HOURS = 26
+    backup(place)
+    made = last_backup()
+    assert made is not None
+    assert said() == (True, f"the last one is of {made:%Y-%m-%d %H:%M} UTC")
+    later = timezone.now() + timedelta(hours=27)
+    monkeypatch.setattr(health.timezone, "now", lambda: later)
+    assert said() == (False, f"the last one is of {made:%Y-%m-%d %H:%M} UTC, more than 26 h ago")
 
 
 def test_an_interrupted_copy_goes_on_where_it_was(place, library, monkeypatch):

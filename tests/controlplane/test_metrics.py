@@ -24,6 +24,7 @@ from common.actor import Actor
 from common.live.redis import breaker
 from common.reconcile import kernel
 from controlplane import health
+from controlplane.backup.last import ACTION
 from controlplane.dashboard import queries
 from controlplane.health import Probe, Unhealthy
 from gateway.history import minute_of, packed
@@ -42,9 +43,9 @@ pytestmark = pytest.mark.django_db
 
 DOCS = settings.BASE_DIR / "docs"
 RELEASE = "releases.release"
-QUERIES = 2 + len(kernel.kinds) + 1 + 2 + 4 + 1 + 1 + 2 + 1
+QUERIES = 3 + len(kernel.kinds) + 1 + 2 + 4 + 1 + 1 + 2 + 1 + 1
 """Releases, each kind of rows, who takes them, for which hosts they wait, the fleet, the store, the record,
-webhooks, traffic; however much there is."""
+webhooks, traffic, backups; however much there is."""
 
 
 @pytest.fixture(autouse=True)
@@ -245,6 +246,32 @@ def test_the_audit_record_is_counted(client: Client) -> None:
     audit.record(Actor.system("test"), "test.done", subject="nothing")
 
     assert Reading(client)("audit_records_total") == (before or 0) + 1
+
+
+def test_the_approval_that_waits_longest_is_measured(client: Client, scene: Scene) -> None:
+    asked = timezone.now() - timedelta(hours=5)
+    release = scene.release
+    release.steps.create(index=0, kind="analyse", started_at=asked - timedelta(days=1))
+    release.steps.create(index=1, kind="approval", started_at=asked)
+    rows = Release.objects.filter(pk=release.pk)
+    rows.update(state="running", step_index=1)
+    assert Reading(client)("release_approval_wait_seconds") == 0
+    rows.update(state="waiting_approval")
+    assert Reading(client)("release_approval_wait_seconds") == pytest.approx(5 * 3600, abs=60)
+    rows.update(halt="abort")
+    assert Reading(client)("release_approval_wait_seconds") == 0
+
+
+def test_a_backup_is_measured_against_what_was_asked_for(client: Client, settings) -> None:
+    read = Reading(client)
+    assert (read("backup_age_seconds"), read("backup_age_limit_seconds")) == (None, None)
+    settings.SLIPWAY_BACKUP_MAX_AGE_HOURS = 26
+    audit.record(Actor.system("backup"), ACTION, subject="20300101T000000Z")
+    read = Reading(client)
+    age = read("backup_age_seconds")
+    assert age is not None
+    assert 0 <= age < 60
+    assert read("backup_age_limit_seconds") == 26 * 3600
 
 
 def test_requests_are_counted_by_method_view_and_status(client: Client) -> None:

@@ -52,6 +52,7 @@ def test_every_part_tells_its_real_health(stack: RunningStack) -> None:
         "reconcilers",
         "hosts",
         "secrets",
+        "backup",
     }
     assert report["parts"]["gateway"]["detail"] == f"Envoy serves on 127.0.0.1 port {stack.gateway_port}."
 
