@@ -13,6 +13,7 @@ from slipway.cli import (
     exemptions,
     exports,
     federation,
+    gpu,
     group_rules,
     hub_sources,
     hub_syncs,
@@ -59,6 +60,7 @@ app.add_typer(webhooks.app, name="webhook")
 app.add_typer(group_rules.app, name="group-rule")
 app.add_typer(federation.accounts, name="service-account")
 app.add_typer(federation.credentials, name="credential")
+app.add_typer(gpu.app, name="gpu")
 app.add_typer(stuck.app, name="stuck")
 
 

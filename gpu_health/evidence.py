@@ -1,0 +1,250 @@
+"""What readings add up to, per fault and device: counts in windows, and whose conditions hold. Pure."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpu_health.policy.rule import Conditions, Rule, version_key
+from gpu_health.signals.reading import Clock, Kind, Reading, Source
+from gpu_health.signals.xid import RECOVERY_ACTION
+
+MAX_GROUPS = 20_000
+MAX_TRACKERS = 50_000
+DRIVER_VERSION = "driver.version"
+
+
+class TooMuchEvidence(ValueError):
+    """More faults of more devices than any machine has: the readings are not those of a machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time that may be compared with others of its clock alone."""
+
+    clock: Clock
+    at: float
+
+    def seconds_to(self, other: "Moment") -> float | None:
+        """None: nobody knows. Lines without any time are taken as written at one moment; after a restart the
+        clock of the boot says nothing about what was before."""
+        if self.clock is not other.clock:
+            return None
+        if self.clock is Clock.NONE:
+            return 0.0
+        if self.clock is Clock.BOOT and other.at < self.at:
+            return None
+        return abs(other.at - self.at)
+
+    def is_within(self, seconds: float, other: "Moment") -> bool:
+        apart = self.seconds_to(other)
+        return apart is not None and apart <= seconds
+
+
+@dataclass(slots=True)
+class _Tracker:
+    """One rule's conditions, for one set of its `same` details."""
+
+    recent: deque[Moment]
+    best: int = 0
+    is_accompanied: bool = False
+
+
+@dataclass(slots=True)
+class Occurrences:
+    """All readings of one fault on one device."""
+
+    fault: str
+    device: str
+    first: Reading
+    last: Reading
+    count: int = 0
+    last_rank: int = 0
+    """Of the last reading among all that were taken."""
+    cleared: bool = False
+    trackers: dict[tuple[str, tuple[str, ...]], _Tracker] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
+    """Rules whose conditions hold, by name, and how often they were fulfilled."""
+
+    @property
+    def node(self) -> str:
+        return self.last.node
+
+
+class Evidence:
+    def __init__(self, rules: Sequence[Rule], *, driver: str, uuids: Mapping[str, str]) -> None:
+        self.driver = driver
+        self._rules: dict[str, list[Rule]] = {}
+        for rule in rules:
+            self._rules.setdefault(rule.fault, []).append(rule)
+        self._uuids = dict(uuids)
+        self._buses = {uuid: bus for bus, uuid in uuids.items()}
+        self._groups: dict[tuple[str, str, str], Occurrences] = {}
+        self._trackers = 0
+        self._rank = 0
+        self._failing: set[Source] = set()
+        self._recovery: dict[str, tuple[int, int]] = {}
+        self._xids: dict[tuple[str, str], dict[str, Moment]] = {}
+
+    def take(self, reading: Reading) -> None:
+        """Raises TooMuchEvidence."""
+        self._rank += 1
+        self._learn(reading)
+        if reading.fault.startswith("detector."):
+            failing = reading.kind is not Kind.CLEARED
+            (self._failing.add if failing else self._failing.discard)(reading.source)
+        if reading.kind is Kind.FACT:
+            return
+        device = self._device_of(reading)
+        group = self._group(reading, device)
+        if group is None:
+            return
+        group.last, group.last_rank = reading, self._rank
+        if reading.kind is Kind.CLEARED:
+            group.cleared = True
+            self._forget(group)
+            return
+        if group.cleared or reading.fault == RECOVERY_ACTION:
+            self._forget(group)
+        group.cleared = False
+        group.count += 1
+        if reading.fault == RECOVERY_ACTION and reading.value is not None and device:
+            self.note_recovery_action(device, int(reading.value))
+        moment = Moment(reading.clock, reading.at)
+        if reading.fault.startswith("xid."):
+            self._accompany(reading, device, moment)
+        for rule in self._rules.get(reading.fault, ()):
+            if rule.enabled:
+                self._count(rule, group, reading, moment)
+
+    def note_recovery_action(self, device: str, action: int) -> None:
+        """What a driver asks for, as a poll or a line of the kernel said it."""
+        self._recovery[self._buses.get(device, device)] = (action, self._rank)
+
+    def occurrences(self) -> Iterator[Occurrences]:
+        yield from self._groups.values()
+
+    def rules_held(self, found: Occurrences) -> list[tuple[Rule, int]]:
+        rules = self._rules.get(found.fault, ())
+        return [(rule, found.held[rule.name]) for rule in rules if rule.name in found.held]
+
+    def rules_of_action(self, action: int) -> list[Rule]:
+        rules = self._rules.get(RECOVERY_ACTION, ())
+        return [rule for rule in rules if rule.conditions.details.get("action") == str(action)]
+
+    def recovery_action(self, device: str) -> tuple[int, int] | None:
+        """The last that the driver of a GPU asked for, and the rank of the reading that said so."""
+        return self._recovery.get(device)
+
+    def is_failing(self, source: Source) -> bool:
+        return source in self._failing
+
+    def uuid_of(self, found: Occurrences) -> str:
+        return found.last.gpu_uuid or self._uuids.get(found.device, "")
+
+    def missing(self, rule: Rule, found: Occurrences) -> str:
+        """What a rule still asks for, in words."""
+        conditions = rule.conditions
+        trackers = [one for (name, _), one in found.trackers.items() if name == rule.name]
+        if any(one.is_accompanied for one in trackers):
+            return "it came with another Xid of the GPU"
+        if conditions.count > 1:
+            best = max((one.best for one in trackers), default=0)
+            return f"{best} of {conditions.count} within {conditions.window_seconds:g} s"
+        value = found.last.value
+        if conditions.value_at_least is not None or conditions.value_below is not None:
+            return f"its value is {'unknown' if value is None else f'{value:g}'}"
+        if conditions.driver_at_least or conditions.driver_below:
+            return f"the driver is {self.driver or 'unknown'}"
+        wanted = ", ".join(f"{key}={value}" for key, value in conditions.details.items())
+        return f"it asks for {wanted}" if wanted else "nothing was counted"
+
+    def _learn(self, reading: Reading) -> None:
+        if reading.gpu_bus_id and reading.gpu_uuid and len(self._uuids) < MAX_GROUPS:
+            self._uuids[reading.gpu_bus_id] = reading.gpu_uuid
+            self._buses[reading.gpu_uuid] = reading.gpu_bus_id
+        if reading.fault == DRIVER_VERSION and version_key(reading.detail("version")):
+            self.driver = reading.detail("version")
+
+    def _device_of(self, reading: Reading) -> str:
+        return reading.gpu_bus_id or self._buses.get(reading.gpu_uuid, reading.gpu_uuid)
+
+    def _group(self, reading: Reading, device: str) -> Occurrences | None:
+        key = (reading.node, reading.fault, device)
+        group = self._groups.get(key)
+        if group is None:
+            if reading.kind is Kind.CLEARED:
+                return None
+            if len(self._groups) >= MAX_GROUPS:
+                raise TooMuchEvidence(
+                    f"More than {MAX_GROUPS} faults of devices: this is no log of a machine."
+                )
+            group = self._groups[key] = Occurrences(reading.fault, device, reading, reading)
+        return group
+
+    def _forget(self, group: Occurrences) -> None:
+        self._trackers -= len(group.trackers)
+        group.trackers.clear()
+        group.held.clear()
+
+    def _accompany(self, reading: Reading, device: str, moment: Moment) -> None:
+        """Other Xids of the GPU were not alone, if this one came soon after them."""
+        others = self._xids.setdefault((reading.node, device), {})
+        others[reading.fault] = moment
+        for fault, at in others.items():
+            group = self._groups.get((reading.node, fault, device))
+            if fault == reading.fault or group is None:
+                continue
+            for rule in self._rules.get(fault, ()):
+                if rule.conditions.alone_seconds and at.is_within(rule.conditions.alone_seconds, moment):
+                    for (name, _), tracker in group.trackers.items():
+                        if name == rule.name:
+                            tracker.is_accompanied = True
+                    group.held.pop(rule.name, None)
+
+    def _count(self, rule: Rule, group: Occurrences, reading: Reading, moment: Moment) -> None:
+        conditions = rule.conditions
+        if not self._applies(conditions, reading):
+            return
+        same = tuple(reading.detail(name) for name in conditions.same)
+        if conditions.same and not any(same):
+            return
+        tracker = group.trackers.get((rule.name, same))
+        if tracker is None:
+            if self._trackers >= MAX_TRACKERS:
+                raise TooMuchEvidence(
+                    f"More than {MAX_TRACKERS} counts at once: this is no log of a machine."
+                )
+            tracker = group.trackers[(rule.name, same)] = _Tracker(deque(maxlen=conditions.count))
+            self._trackers += 1
+        if conditions.alone_seconds:
+            others = self._xids.get((reading.node, group.device), {})
+            tracker.is_accompanied = any(
+                fault != reading.fault and at.is_within(conditions.alone_seconds, moment)
+                for fault, at in others.items()
+            )
+            if tracker.is_accompanied:
+                group.held.pop(rule.name, None)
+                return
+        tracker.recent.append(moment)
+        window = conditions.window_seconds
+        inside = sum(one.is_within(window, moment) for one in tracker.recent) if conditions.count > 1 else 1
+        tracker.best = max(tracker.best, inside)
+        if inside >= conditions.count:
+            group.held[rule.name] = group.held.get(rule.name, 0) + 1
+
+    def _applies(self, conditions: Conditions, reading: Reading) -> bool:
+        if any(reading.detail(key) != value for key, value in conditions.details.items()):
+            return False
+        low, high, value = conditions.value_at_least, conditions.value_below, reading.value
+        if low is not None and (value is None or value < low):
+            return False
+        if high is not None and (value is None or value >= high):
+            return False
+        if not conditions.driver_at_least and not conditions.driver_below:
+            return True
+        driver = version_key(self.driver)
+        if not driver:
+            return False
+        if conditions.driver_at_least and driver < version_key(conditions.driver_at_least):
+            return False
+        return not conditions.driver_below or driver < version_key(conditions.driver_below)

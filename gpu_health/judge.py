@@ -1,0 +1,213 @@
+"""Readings, rules and the state of a node in; verdicts out.
+
+Pure: no clock, no files, no database, so that what was decided can be replayed, and what another rule would
+have decided can be tried.
+
+Three things hold whatever the rules are: a fault without a rule alerts and never acts; a failing detector
+never acts, nor does what it says while it fails; on drivers from r570 on the driver's own recovery action
+outranks the ladder of the rule.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gpu_health.evidence import Evidence, Occurrences
+from gpu_health.policy.rule import Action, Drain, Mode, Rule, Severity, Verification, version_key
+from gpu_health.signals.reading import NOTHING, Kind, Reading
+from gpu_health.signals.xid import RECOVERY_ACTION, RECOVERY_ACTIONS
+
+RECOVERY_ACTION_SINCE = 570
+"""The first driver branch that says what it needs."""
+
+
+class Outcome(StrEnum):
+    ACT = "act"
+    PROPOSE = "propose"
+    RECORD = "record"
+    ALERT = "alert"
+    WAIT = "wait"
+    """Seen, but not yet as often as any rule asks for."""
+    NONE = "none"
+    """To be ignored, switched off, or over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """What is known of a node besides readings. `recovery_actions` (field 230) by bus or UUID of a GPU."""
+
+    node: str = ""
+    driver_version: str = ""
+    uuids: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    """Of GPUs, by their bus."""
+    recovery_actions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What is to be done about one fault of one device, and why."""
+
+    fault: str
+    node: str
+    device: str
+    """A GPU by its bus, else by its UUID; empty: the whole machine."""
+    gpu_uuid: str
+    severity: Severity
+    outcome: Outcome
+    ladder: tuple[Action, ...]
+    drain: Drain
+    """Before the first action of the ladder."""
+    verification: Verification
+    rule: str
+    """Empty: there is none."""
+    citation: str
+    reasons: tuple[str, ...]
+    count: int
+    first: Reading
+    last: Reading
+
+    @property
+    def action(self) -> Action:
+        return self.ladder[0]
+
+
+def judge(
+    readings: Iterable[Reading], rules: Sequence[Rule], state: NodeState | None = None
+) -> tuple[Verdict, ...]:
+    """One verdict per fault and device, the most severe first, then in the order in which they began.
+
+    Readings are taken in the order given and only once, so that a log of any length may be judged as it is
+    parsed: what is kept is bounded by the number of devices and faults. Raises TooMuchEvidence beyond that.
+    """
+    state = state or NodeState()
+    evidence = Evidence(rules, driver=state.driver_version, uuids=state.uuids)
+    for device, action in state.recovery_actions.items():
+        evidence.note_recovery_action(device, action)
+    for reading in readings:
+        evidence.take(reading)
+    verdicts = [_verdict(found, evidence, rules, state) for found in evidence.occurrences()]
+    # Sorting is stable: what is as severe stays in the order of its first reading.
+    return tuple(sorted(verdicts, key=lambda verdict: -verdict.severity.rank))
+
+
+def _verdict(found: Occurrences, evidence: Evidence, rules: Sequence[Rule], state: NodeState) -> Verdict:
+    reasons: list[str] = []
+    held = [(rule, count) for rule, count in evidence.rules_held(found)]
+    rule = max(
+        (rule for rule, _ in held),
+        key=lambda rule: (rule.mode is not Mode.OFF, rule.severity.rank, rule.conditions.weight),
+        default=None,
+    )
+    if found.fault == RECOVERY_ACTION:
+        reasons.append(f"the driver asks for: {_recovery_words(found.last)}")
+    if rule is None:
+        ladder: tuple[Action, ...] = (Action.ALERT,)
+        drain, verification, severity = Drain.NONE, Verification.NONE, Severity.WARNING
+        outcome, why = _without_rule(found, evidence, rules)
+        reasons.append(why)
+    else:
+        ladder, drain, verification = rule.ladder, rule.drain, rule.verification
+        severity = rule.severity
+        outcome = _outcome_of(rule)
+        reasons.append(_held_words(rule, found))
+        if outcome is Outcome.NONE:
+            reasons.append("the rule is off" if rule.mode is Mode.OFF else "the rule says to ignore it")
+        elif found.fault != RECOVERY_ACTION:
+            ladder, drain, told = _outranked(rule, found, evidence)
+            reasons += told
+    if found.cleared:
+        outcome = Outcome.NONE
+        reasons.append("it is over: the source has taken it back")
+    elif found.last.kind is Kind.DETECTOR and outcome in (Outcome.ACT, Outcome.PROPOSE, Outcome.RECORD):
+        ladder, outcome = (Action.ALERT,), Outcome.ALERT
+        reasons.append("a failing detector never acts")
+    elif outcome in (Outcome.ACT, Outcome.PROPOSE) and evidence.is_failing(found.last.source):
+        outcome = Outcome.ALERT
+        reasons.append(f"its source, {found.last.source}, fails itself: what it says is not acted on")
+    drains = max(drain, ladder[0].least_drain, key=lambda one: one.rank)
+    return Verdict(
+        fault=found.fault,
+        node=found.node or state.node,
+        device=found.device,
+        gpu_uuid=evidence.uuid_of(found),
+        severity=severity,
+        outcome=outcome,
+        ladder=ladder,
+        drain=drains if ladder[0].touches_node else Drain.NONE,
+        verification=verification,
+        rule=rule.name if rule else "",
+        citation=f"{rule.citation.source}: {rule.citation.says}" if rule else "",
+        reasons=tuple(reasons),
+        count=found.count,
+        first=found.first,
+        last=found.last,
+    )
+
+
+def _without_rule(found: Occurrences, evidence: Evidence, rules: Sequence[Rule]) -> tuple[Outcome, str]:
+    asked = [rule for rule in rules if rule.fault == found.fault]
+    if any(rule.enabled for rule in asked):
+        nearest = min((rule for rule in asked if rule.enabled), key=lambda rule: rule.conditions.count)
+        return (
+            Outcome.WAIT,
+            f"the conditions of {nearest.name} do not hold: {evidence.missing(nearest, found)}",
+        )
+    if asked:
+        return Outcome.NONE, f"{asked[0].name} is disabled"
+    return Outcome.ALERT, "no rule knows this fault: it alerts and never acts"
+
+
+def _outcome_of(rule: Rule) -> Outcome:
+    if rule.mode is Mode.OFF or rule.ladder[0] is Action.IGNORE:
+        return Outcome.NONE
+    if not rule.acts_on_node and rule.mode.rank > Mode.RECORD.rank:
+        return Outcome.RECORD
+    return Outcome(str(rule.mode))
+
+
+def _outranked(
+    rule: Rule, found: Occurrences, evidence: Evidence
+) -> tuple[tuple[Action, ...], Drain, list[str]]:
+    """The ladder that the driver asks for, where it says so and may be asked."""
+    spoken = evidence.recovery_action(found.device)
+    if spoken is None or not found.device:
+        return rule.ladder, rule.drain, []
+    branch = (version_key(evidence.driver) or (0,))[0]
+    if evidence.driver and branch < RECOVERY_ACTION_SINCE:
+        return rule.ladder, rule.drain, []
+    value, rank = spoken
+    words = RECOVERY_ACTIONS.get(value, f"unknown action {value}")
+    if value == 0:
+        if rank < found.last_rank:
+            # Said before the fault: nothing about it.
+            return rule.ladder, rule.drain, []
+        harmless = tuple(action for action in rule.ladder if not action.touches_node) or (Action.ALERT,)
+        return harmless, Drain.NONE, [f"the driver asks for nothing: {rule.name} may not touch the machine"]
+    theirs = next((other for other in evidence.rules_of_action(value) if other.enabled), None)
+    if theirs is None:
+        return (Action.ALERT,), Drain.NONE, [f"the driver asks for {words}, which no rule knows: it alerts"]
+    return (
+        theirs.ladder,
+        theirs.drain,
+        [f"the driver's own verdict outranks the table: {words} ({theirs.name})"],
+    )
+
+
+def _held_words(rule: Rule, found: Occurrences) -> str:
+    conditions = rule.conditions
+    if conditions.count > 1:
+        same = f" with the same {' and '.join(conditions.same)}" if conditions.same else ""
+        return f"{rule.name}: {conditions.count} within {_span(conditions.window_seconds)}{same}"
+    return f"{rule.name}: seen {'once' if found.count == 1 else f'{found.count} times'}"
+
+
+def _recovery_words(reading: Reading) -> str:
+    value = int(reading.value) if reading.value is not None else -1
+    return RECOVERY_ACTIONS.get(value, f"unknown action {value}")
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:g} s"

@@ -1,0 +1,92 @@
+"""When a line of a kernel log was written: what stands before the message, in the forms that tools write.
+
+`dmesg` (seconds since the start, `-T`, `--time-format iso`, `-x`), `/dev/kmsg`, syslog (with and without a
+year) and `journalctl` (short, short-iso, short-unix).
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gpu_health.signals.reading import LATEST, Clock
+
+_KMSG = re.compile(rb"\d{1,6},(\d{1,20}),(\d{1,20}),[^;]{0,40};")
+_UPTIME = re.compile(rb"(?:<\d{1,3}>)?\[ {0,12}(\d{1,12}\.\d{1,9})\]")
+_ISO = re.compile(rb"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?=[\s:])")
+_CTIME = re.compile(
+    rb"\[?(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)(?: (\d{4}))?\]?"
+)
+_UNIX = re.compile(rb"(\d{9,10}\.\d{1,9}) ")
+_MONTHS = {
+    month: number
+    for number, month in enumerate(
+        (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"), 1
+    )
+}
+LONGEST = 160
+"""Of a prefix, in bytes: host names are long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    at: float
+    clock: Clock
+    sequence: str = ""
+    """Of a message of `/dev/kmsg`."""
+
+
+UNKNOWN = Stamp(0.0, Clock.NONE)
+
+
+def stamp_of(prefix: bytes, *, booted_at: float | None = None, year: int | None = None) -> Stamp:
+    """Never raises. Times without a zone are UTC.
+
+    `booted_at` (seconds since the epoch) turns times since the start into dates; `year` is that of a syslog
+    that names none, without which such a time is not known.
+    """
+    prefix = prefix[:LONGEST]
+    if found := _KMSG.match(prefix):
+        return _since_boot(int(found[2]) / 1e6, booted_at, found[1].decode())
+    if (found := _ISO.search(prefix)) and (stamp := _iso(found)):
+        return stamp
+    if (found := _CTIME.search(prefix)) and (stamp := _ctime(found, year)):
+        return stamp
+    if found := _UNIX.search(prefix):
+        return Stamp(float(found[1]), Clock.EPOCH)
+    if found := _UPTIME.search(prefix):
+        return _since_boot(float(found[1]), booted_at)
+    return UNKNOWN
+
+
+def _since_boot(seconds: float, booted_at: float | None, sequence: str = "") -> Stamp:
+    if not 0 <= seconds < LATEST:
+        return Stamp(0.0, Clock.NONE, sequence)
+    if booted_at is None:
+        return Stamp(seconds, Clock.BOOT, sequence)
+    return Stamp(booted_at + seconds, Clock.EPOCH, sequence)
+
+
+def _iso(found: re.Match[bytes]) -> Stamp | None:
+    day, clock, fraction, zone = (part.decode() if part else "" for part in found.groups())
+    zone = "+00:00" if zone in ("", "Z") else zone
+    if ":" not in zone:
+        zone = f"{zone[:3]}:{zone[3:]}"
+    return _dated(lambda: datetime.fromisoformat(f"{day}T{clock}.{fraction[:6].ljust(6, '0')}{zone}"))
+
+
+def _ctime(found: re.Match[bytes], year: int | None) -> Stamp | None:
+    month = _MONTHS.get(found[1])
+    named = int(found[6]) if found[6] else year
+    if month is None or named is None:
+        return None
+    day, hour, minute, second = (int(found[group]) for group in range(2, 6))
+    return _dated(lambda: datetime(named, month, day, hour, minute, min(second, 59), tzinfo=UTC))
+
+
+def _dated(make: Callable[[], datetime]) -> Stamp | None:
+    try:
+        at = make().timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return Stamp(at, Clock.EPOCH) if 0 <= at < LATEST else None

@@ -1,0 +1,108 @@
+"""What the text behind a number of an Xid says; the number decides how it is read."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+RECOVERY_ACTION = "gpu.recovery_action"
+RECOVERY_ACTIONS: Mapping[int, str] = {
+    0: "none",
+    1: "GPU reset",
+    2: "node reboot",
+    3: "drain P2P",
+    4: "drain and reset",
+    5: "recover IMEX domain",
+    6: "bus reset",
+    7: "system reboot",
+}
+"""NVML_FI_DEV_GET_GPU_RECOVERY_ACTION (field 230), DCGM field 1523, Xid 154; from driver r570 on."""
+NVLINK5 = range(144, 151)
+NVLINK5_UNITS: Mapping[int, str] = {
+    144: "saw",
+    145: "rlw",
+    146: "tlw",
+    147: "trex",
+    148: "nvlpw_ctrl",
+    149: "netir",
+    150: "mse",
+}
+
+_PROCESS = re.compile(r"pid='?(\d{1,10}|<unknown>)'?, name=([^,]{0,64}), ?")
+_SM = re.compile(r"GPC (\d{1,3}), TPC (\d{1,3})(?:, SM (\d{1,3}))?")
+_MMU = re.compile(r"ENGINE (\w{1,32})|(GPC\d{1,3}) ")
+_NVLINK = re.compile(r"link (\d{1,3}) ?\(((?:0x[0-9a-fA-F]{1,16}(?:, )?){1,8})\)")
+_NVLINK5 = re.compile(
+    r"(\w{1,48})\s+(Fatal|Non-?fatal)\s+(?:XC(\d{1,3})\s+)?(?:i(\d{1,3})\s+)?Link\s+(-?\d{1,3})\s+"
+    r"\((0x[0-9a-fA-F]{1,8}) (0x[0-9a-fA-F]{1,8})",
+    re.IGNORECASE,
+)
+_RECOVERY = re.compile(r"recovery action changed from 0x([0-9a-fA-F]{1,2}) .{0,60}? to 0x([0-9a-fA-F]{1,2})")
+_RPC = re.compile(r"Expected function (\d{1,5}) \((\w{1,64})\)")
+
+
+@dataclass(frozen=True, slots=True)
+class XidText:
+    fault: str
+    value: float | None = None
+    details: Mapping[str, str] = field(default_factory=dict)
+
+
+def read(number: int, text: str) -> XidText:
+    """Never raises. An Xid 154 that says no action is read as `xid.154`."""
+    more: dict[str, str] = {}
+    if found := _PROCESS.match(text):
+        more = {"pid": found[1] if found[1].isdigit() else "", "process": found[2].strip("'")}
+        text = text[found.end() :]
+    if number == 154 and (changed := _RECOVERY.search(text)):
+        action = int(changed[2], 16)
+        before = str(int(changed[1], 16))
+        return XidText(RECOVERY_ACTION, float(action), more | {"action": str(action), "before": before})
+    reader = _READERS.get(number)
+    if reader is not None:
+        more |= reader(text)
+    elif number in NVLINK5:
+        more |= _nvlink5(number, text)
+    return XidText(f"xid.{number}", None, more | {"text": text[:400]})
+
+
+def sub_code(intrinfo: int) -> int:
+    """Of NVLink5's errors (Xid 144 to 150): bits 20 to 25 of the first register."""
+    return (intrinfo >> 20) & 0x3F
+
+
+def _graphics(text: str) -> dict[str, str]:
+    found = _SM.search(text)
+    return {"gpc": found[1], "tpc": found[2]} if found else {}
+
+
+def _mmu(text: str) -> dict[str, str]:
+    found = _MMU.search(text)
+    return {"engine": found[1] or found[2]} if found else {}
+
+
+def _nvlink(text: str) -> dict[str, str]:
+    found = _NVLINK.search(text)
+    return {"link": found[1], "registers": found[2]} if found else {}
+
+
+def _nvlink5(number: int, text: str) -> dict[str, str]:
+    found = _NVLINK5.match(text)
+    if found is None:
+        return {"unit": NVLINK5_UNITS[number]}
+    return {
+        "unit": NVLINK5_UNITS[number],
+        "event": found[1],
+        "severity": "fatal" if found[2].lower() == "fatal" else "nonfatal",
+        "link": str(int(found[5])),
+        "intrinfo": found[6].lower(),
+        "error_status": found[7].lower(),
+        "sub_code": str(sub_code(int(found[6], 16))),
+    }
+
+
+def _rpc(text: str) -> dict[str, str]:
+    found = _RPC.search(text)
+    return {"function": found[2]} if found else {}
+
+
+_READERS: Mapping[int, Callable[[str], dict[str, str]]] = {13: _graphics, 31: _mmu, 74: _nvlink, 119: _rpc}

@@ -1,0 +1,162 @@
+"""`slipway gpu`: what GPU health would judge of a log. Works offline, without a server or a token."""
+
+import csv
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+
+from gpu_health.evidence import TooMuchEvidence
+from gpu_health.judge import NodeState, Verdict, judge
+from gpu_health.policy.presets import DEFAULT, PRESETS, fault_title, preset, rules_of
+from gpu_health.policy.rule import BadRule, Rule, version_key
+from gpu_health.signals.kernel_log import KernelLogParser, parse
+from gpu_health.signals.reading import Clock, Kind, Reading
+from slipway.cli.context import Columns, Context, context_of, counted
+from slipway.client import Document
+from slipway.exits import CommandFailed, Exit
+
+app = typer.Typer(help="GPU faults in logs, and what would be done about them.", no_args_is_help=True)
+
+Rules = Annotated[
+    str,
+    typer.Option(
+        "--rules", help=f"A preset ({', '.join(one.name for one in PRESETS)}), or a CSV file of rules."
+    ),
+]
+COLUMNS: Columns = {
+    "WOULD": "outcome",
+    "SEVERITY": "severity",
+    "GPU": lambda row: row["device"] or "whole machine",
+    "FAULT": "title",
+    "SEEN": "count",
+    "LADDER": lambda row: " > ".join(row["ladder"]),
+    "DRAIN": "drain",
+}
+
+
+@app.command("replay")
+def replay(
+    typer_context: typer.Context,
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", help="A kernel log (dmesg, kmsg, syslog, journal), or -.")
+    ],
+    rules: Rules = DEFAULT,
+    driver: Annotated[
+        str, typer.Option("--driver", help="Driver version of the machine, where the log does not say it.")
+    ] = "",
+    node: Annotated[str, typer.Option("--node", help="Name of the machine.")] = "",
+    year: Annotated[
+        int | None, typer.Option("--year", min=1970, max=2999, help="Year of a syslog that names none.")
+    ] = None,
+) -> None:
+    """Show what would be done about the faults in a log, and why. Nothing is done."""
+    context = context_of(typer_context)
+    if driver and not version_key(driver):
+        raise CommandFailed(f"--driver {driver} is no driver version, such as 570.86.15.", Exit.USAGE)
+    chosen = _rules(rules)
+    counts: Counter[str] = Counter()
+    with _opened(log) as (stream, default_year):
+        parser = KernelLogParser(node=node, year=year or default_year)
+        try:
+            state = NodeState(node=node, driver_version=driver)
+            verdicts = judge(_counting(parse(stream, parser), counts), chosen, state)
+        except TooMuchEvidence as error:
+            raise CommandFailed(str(error), Exit.FAILED) from None
+        except OSError as error:
+            raise CommandFailed(f"{log}: {error.strerror or error}.", Exit.USAGE) from None
+    document = {
+        "rules": rules,
+        "readings": counts.total(),
+        "faults": counts[Kind.FAULT],
+        "ignored_lines": parser.ignored,
+        "verdicts": [verdict_document(verdict) for verdict in verdicts],
+    }
+    context.show(document)
+    _tell(context, document)
+
+
+def verdict_document(verdict: Verdict) -> Document:
+    return {
+        "outcome": str(verdict.outcome),
+        "severity": str(verdict.severity),
+        "fault": verdict.fault,
+        "title": fault_title(verdict.fault),
+        "node": verdict.node,
+        "device": verdict.device,
+        "gpu_uuid": verdict.gpu_uuid,
+        "ladder": [str(action) for action in verdict.ladder],
+        "drain": str(verdict.drain),
+        "verification": str(verdict.verification),
+        "rule": verdict.rule,
+        "citation": verdict.citation,
+        "reasons": list(verdict.reasons),
+        "count": verdict.count,
+        "first_at": _time(verdict.first),
+        "last_at": _time(verdict.last),
+        "raw": verdict.last.raw,
+    }
+
+
+def _tell(context: Context, document: Document) -> None:
+    verdicts = document["verdicts"]
+    if not verdicts:
+        context.say(f"No fault found by the rules {document['rules']}.")
+    else:
+        context.tabulate(verdicts, COLUMNS)
+        for row in verdicts:
+            where = f" on {row['device']}" if row["device"] else ""
+            context.say(f"\n{row['title']}{where}: {'; '.join(row['reasons'])}.")
+            if row["citation"]:
+                context.say(f"  source   {row['citation']}")
+            context.say(f"  last     {row['last_at'] or 'no time'}  {row['raw'][:300]}")
+        context.say("")
+        context.say(f"{counted(document['faults'], 'fault reading')}; nothing was done.")
+    if document["ignored_lines"]:
+        context.say(
+            f"{counted(document['ignored_lines'], 'line')} with the driver's words came from no kernel."
+        )
+
+
+def _rules(named: str) -> tuple[Rule, ...]:
+    try:
+        if named.endswith(".csv"):
+            with Path(named).open(encoding="utf-8", newline="") as lines:
+                return rules_of(csv.DictReader(lines), name=Path(named).stem)
+        return preset(named)
+    except (BadRule, UnicodeDecodeError, csv.Error) as error:
+        raise CommandFailed(f"--rules {named}: {error}", Exit.USAGE) from None
+    except OSError as error:
+        raise CommandFailed(f"--rules {named}: {error.strerror}.", Exit.USAGE) from None
+
+
+@contextmanager
+def _opened(log: str) -> Iterator[tuple[BinaryIO, int]]:
+    """The bytes, and the year in which a log was last written to."""
+    if log == "-":
+        yield sys.stdin.buffer, time.gmtime().tm_year
+        return
+    path = Path(log)
+    try:
+        with path.open("rb") as stream:
+            yield stream, time.gmtime(path.stat().st_mtime).tm_year
+    except OSError as error:
+        raise CommandFailed(f"{log}: {error.strerror}.", Exit.USAGE) from None
+
+
+def _counting(readings: Iterator[Reading], counts: Counter[str]) -> Iterator[Reading]:
+    for reading in readings:
+        counts[reading.kind] += 1
+        yield reading
+
+
+def _time(reading: Reading) -> Any:
+    if reading.clock is Clock.EPOCH:
+        return datetime.fromtimestamp(reading.at, UTC).isoformat()
+    return f"{reading.at:.3f} s after the start" if reading.clock is Clock.BOOT else None

@@ -1,0 +1,199 @@
+"""Readings, rules and the state of a node in, verdicts out."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_health.judge import NodeState, Outcome, Verdict, judge
+from gpu_health.policy.presets import PRESETS, preset
+from gpu_health.policy.rule import Action, Citation, Conditions, Drain, Mode, Rule, Severity
+from gpu_health.signals.reading import Kind, Reading, Source
+from tests.gpu_health.readings import GPU, asks_for, seen, xid
+
+DEFAULT = preset("default")
+R570 = NodeState(driver_version="570.86.15")
+R550 = NodeState(driver_version="550.54.14")
+
+
+def one(*readings: Reading, rules: tuple[Rule, ...] = DEFAULT, state: NodeState | None = None) -> Verdict:
+    (verdict,) = judge(readings, rules, state)
+    return verdict
+
+
+def rule(fault: str, *ladder: Action, **more: object) -> Rule:
+    citation = Citation(source="field", says="a test")
+    given = {"severity": Severity.FATAL, "mode": Mode.ACT} | more
+    return Rule(name=f"test/{fault}", fault=fault, ladder=ladder, citation=citation, **given)  # type: ignore[arg-type]
+
+
+def test_a_fault_is_judged_by_its_rule_which_names_its_source() -> None:
+    verdict = one(xid(79, 5.0))
+
+    assert (verdict.outcome, verdict.severity) == (Outcome.PROPOSE, Severity.FATAL)
+    assert (verdict.ladder, verdict.drain) == ((Action.POWER_CYCLE, Action.REPLACE), Drain.NODE)
+    assert verdict.citation == "nvidia: RESTART_BM; CONTACT_SUPPORT"
+    assert verdict.device == GPU
+
+
+@given(st.integers(173, 9_999), st.sampled_from([one.name for one in PRESETS]))
+def test_a_fault_that_nobody_knows_alerts_and_never_acts(number: int, name: str) -> None:
+    verdict = one(xid(number if number != 173 else 999), rules=preset(name))
+
+    assert (verdict.outcome, verdict.ladder, verdict.rule) == (Outcome.ALERT, (Action.ALERT,), "")
+
+
+@pytest.mark.parametrize(("hours", "outcome"), [(23, Outcome.PROPOSE), (25, Outcome.RECORD)])
+def test_a_second_exception_of_one_tpc_within_a_day_asks_for_a_diagnostic(
+    hours: int, outcome: Outcome
+) -> None:
+    again = xid(13, hours * 3_600.0, gpc="7", tpc="2")
+    verdict = one(xid(13, 0.0, gpc="7", tpc="2"), again)
+
+    assert verdict.outcome is outcome
+    assert (Action.FIELD_DIAGNOSTIC in verdict.ladder) is (outcome is Outcome.PROPOSE)
+
+
+def test_exceptions_of_several_tpcs_and_gpus_are_not_added_up() -> None:
+    verdicts = judge(
+        [xid(13, 0.0, gpc="7", tpc="2"), xid(13, 1.0, gpc="7", tpc="3"), xid(13, 2.0, gpu="0000:05:00")],
+        DEFAULT,
+    )
+
+    assert [verdict.ladder for verdict in verdicts] == [(Action.RESTART_APP,)] * 2
+
+
+def test_a_cleanup_alone_restarts_the_fabric_manager_and_beside_another_fault_does_nothing() -> None:
+    alone = one(xid(45, 100.0))
+    beside = judge([xid(45, 100.0), xid(48, 101.0)], DEFAULT)
+    after = judge([xid(48, 99.0), xid(45, 100.0)], DEFAULT)
+    long_after = judge([xid(48, 0.0), xid(45, 100.0)], DEFAULT)
+
+    assert alone.ladder == (Action.RESTART_FABRIC_MANAGER,)
+    assert {v.fault: v.outcome for v in beside}["xid.45"] is Outcome.NONE
+    assert {v.fault: v.outcome for v in after}["xid.45"] is Outcome.NONE
+    assert {v.fault: v.outcome for v in long_after}["xid.45"] is Outcome.PROPOSE
+
+
+def test_the_drivers_own_verdict_outranks_the_table_from_r570_on() -> None:
+    readings = [xid(119, 1.0), asks_for(2, 2.0)]
+    new = {verdict.fault: verdict for verdict in judge(readings, DEFAULT, R570)}["xid.119"]
+    old = {verdict.fault: verdict for verdict in judge(readings, DEFAULT, R550)}["xid.119"]
+
+    assert (new.ladder, new.drain) == ((Action.REBOOT,), Drain.NODE)
+    assert "outranks" in " ".join(new.reasons)
+    assert old.ladder[0] is Action.RESET_GPU
+
+
+@pytest.mark.parametrize(("asked_at", "acts"), [(0.5, True), (2.0, False)])
+def test_a_driver_that_asks_for_nothing_is_heard_when_it_says_so_after_the_fault(
+    asked_at: float, acts: bool
+) -> None:
+    readings = sorted([xid(119, 1.0), asks_for(0, asked_at)], key=lambda reading: reading.at)
+    verdict = {one.fault: one for one in judge(readings, DEFAULT, R570)}["xid.119"]
+
+    assert any(action.touches_node for action in verdict.ladder) is acts
+
+
+def test_the_driver_of_another_gpu_says_nothing_about_this_one() -> None:
+    verdicts = judge([xid(119, 1.0), asks_for(2, 2.0, gpu="0000:05:00")], DEFAULT, R570)
+
+    assert {v.device: v.action for v in verdicts if v.fault == "xid.119"} == {GPU: Action.RESET_GPU}
+
+
+def test_a_recovery_action_that_was_polled_counts_and_so_does_the_version_that_the_log_told() -> None:
+    told = seen("driver.version", kind=Kind.FACT, version="580.1")
+    state = NodeState(driver_version="550.1", recovery_actions={GPU: 2})
+
+    assert one(told, xid(119), state=state).ladder == (Action.REBOOT,)
+
+
+def test_a_failing_detector_never_acts_whatever_a_rule_says() -> None:
+    hanging = rule("probe.hang", Action.POWER_CYCLE, Action.REPLACE)
+    lost = seen("probe.hang", kind=Kind.DETECTOR, source=Source.DCGM)
+
+    assert one(lost, rules=(hanging,)).outcome is Outcome.ALERT
+    with pytest.raises(ValueError, match="failing detector never acts"):
+        rule("detector.dcgm", Action.REBOOT)
+
+
+def test_what_a_source_says_while_it_fails_is_not_acted_on() -> None:
+    acting = (rule("gpu.count_mismatch", Action.REBOOT), rule("xid.79", Action.REBOOT))
+    fails = seen("detector.nvml", kind=Kind.DETECTOR, source=Source.NVML)
+    missing = seen("gpu.count_mismatch", 1.0, source=Source.NVML)
+    recovered = seen("detector.nvml", 2.0, kind=Kind.CLEARED, source=Source.NVML)
+
+    outcomes = {one.fault: one.outcome for one in judge([fails, missing, xid(79, 1.0)], acting)}
+    assert outcomes["gpu.count_mismatch"] is Outcome.ALERT
+    assert outcomes["xid.79"] is Outcome.ACT
+    after = {one.fault: one.outcome for one in judge([fails, missing, recovered], acting)}
+    assert after["gpu.count_mismatch"] is Outcome.ACT
+
+
+def test_what_is_over_asks_for_nothing_and_what_comes_back_counts_anew() -> None:
+    rebooting = (rule("kernel.deadlock", Action.REBOOT),)
+    began, over = seen("kernel.deadlock", 1.0), seen("kernel.deadlock", 2.0, kind=Kind.CLEARED)
+
+    assert one(began, over, rules=rebooting).outcome is Outcome.NONE
+    assert one(began, over, seen("kernel.deadlock", 3.0), rules=rebooting).outcome is Outcome.ACT
+    assert judge([over], rebooting) == ()
+
+
+def test_values_and_driver_versions_bound_a_rule() -> None:
+    assert one(seen("row_remap.uncorrectable", gpu=GPU, value=512)).outcome is Outcome.WAIT
+    assert one(seen("row_remap.uncorrectable", gpu=GPU, value=513)).outcome is Outcome.PROPOSE
+    bounded = rule("xid.31", Action.REBOOT, conditions=Conditions(driver_below="560"))
+    assert one(xid(31), rules=(bounded,), state=R550).outcome is Outcome.ACT
+    assert one(xid(31), rules=(bounded,), state=R570).outcome is Outcome.WAIT
+    assert one(xid(31), rules=(bounded,)).outcome is Outcome.WAIT
+
+
+def test_a_rule_acts_no_further_than_its_mode() -> None:
+    reboots = rule("xid.79", Action.REBOOT)
+
+    assert one(xid(79), rules=(reboots,)).outcome is Outcome.ACT
+    for mode, outcome in ((Mode.PROPOSE, "propose"), (Mode.RECORD, "record"), (Mode.OFF, "none")):
+        assert one(xid(79), rules=(replace(reboots, mode=mode),)).outcome == outcome
+    disabled = one(xid(79), rules=(replace(reboots, enabled=False),))
+    assert (disabled.outcome, disabled.reasons) == (Outcome.NONE, ("test/xid.79 is disabled",))
+
+
+def test_one_gpu_is_one_whether_its_bus_or_its_uuid_is_said() -> None:
+    by_uuid = Reading(source=Source.DCGM, fault="xid.48", gpu_uuid="GPU-1")
+
+    assert one(xid(48), by_uuid, state=NodeState(uuids={GPU: "GPU-1"})).count == 2
+
+
+@given(st.permutations([xid(79, 1.0), xid(13, 2.0, gpc="1", tpc="1"), xid(119, 3.0, gpu="0000:05:00")]))
+def test_faults_of_several_gpus_are_judged_alike_in_whatever_order_they_come(readings: list[Reading]) -> None:
+    assert {(one.fault, one.device, one.outcome, one.ladder) for one in judge(readings, DEFAULT)} == {
+        ("xid.79", GPU, Outcome.PROPOSE, (Action.POWER_CYCLE, Action.REPLACE)),
+        ("xid.13", GPU, Outcome.RECORD, (Action.RESTART_APP,)),
+        (
+            *("xid.119", "0000:05:00", Outcome.PROPOSE),
+            (Action.RESET_GPU, Action.RESTART_DRIVER, Action.CONTACT_SUPPORT),
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"conditions": Conditions(count=2)}, "needs a window"),
+        ({"conditions": Conditions(count=0)}, "count must be from 1"),
+        ({"conditions": Conditions(driver_below="r570")}, "is no driver version"),
+        ({"drain": Drain.GPU}, "set the drain to node"),
+    ],
+)
+def test_a_rule_that_cannot_be_meant_is_refused_with_what_to_change(
+    more: dict[str, object], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        rule("xid.79", Action.REBOOT, **more)
+
+
+def test_a_step_drains_whoever_it_would_end() -> None:
+    resets = rule("xid.95", Action.RESET_GPU, Action.REBOOT, Action.CONTACT_SUPPORT, drain=Drain.GPU)
+
+    assert [resets.drain_before(action) for action in resets.ladder] == [Drain.GPU, Drain.NODE, Drain.NONE]
