@@ -25,6 +25,7 @@ ENGLISH = (
     "templates/common/styleguide.html",
     # What workers of Celery and the sweeper find out is kept in rows, which have many readers.
     "clusters/backends/",
+    "kube/",
     "clusters/verdicts.py",
     "common/reconcile/",
     "common/outbound/",

@@ -1,0 +1,118 @@
+"""What looks at an object between its reading and its storing: namespaces that end, defaults of pods,
+quotas.
+"""
+
+from typing import Any
+
+from kube.fake.causes import Cause
+from kube.fake.kinds import Kind
+from kube.fake.refusals import Refused, details_of, forbidden
+from kube.fake.storage import Key, Storage
+
+Object = dict[str, Any]
+NEVER_DELETED = {"default", "kube-system", "kube-public"}
+NOT_READY_SECONDS = 300
+
+
+class Admission:
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    def check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
+        """Before something is made in it. Raises Refused."""
+        if not kind.is_namespaced:
+            return
+        found = self.storage.peek(Key("namespaces", "", namespace))
+        if found is None:
+            details = {"name": namespace, "kind": "namespaces"}
+            raise Refused(404, "NotFound", f'namespaces "{namespace}" not found', details)
+        if found["metadata"].get("deletionTimestamp"):
+            cause = Cause(
+                "NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"
+            )
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            raise forbidden(kind, name, why, [cause])
+
+    def check_deletion(self, kind: Kind, name: str) -> None:
+        if kind.resource == "namespaces" and name in NEVER_DELETED:
+            details = details_of(kind, name)
+            said = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
+            raise Refused(403, "Forbidden", said, details)
+
+    def complete(self, kind: Kind, item: Object, *, is_new: bool) -> None:
+        """Put in what admission puts in."""
+        if kind.kind == "Namespace" and is_new:
+            _namespace(item)
+        elif kind.kind == "Pod" and is_new:
+            _pod(item)
+        elif kind.kind == "Service" and is_new:
+            self._service(item)
+        elif kind.kind == "Node" and is_new:
+            _node(item)
+
+    def check(self, kind: Kind, item: Object, old: Object | None, user: str) -> None:
+        """Raises Refused."""
+
+    def _service(self, item: Object) -> None:
+        spec = item["spec"]
+        if spec.get("type") == "ExternalName" or spec.get("clusterIP"):
+            return
+        used = {
+            one["spec"].get("clusterIP")
+            for key, one in self.storage.everything()
+            if key.resource == "services"
+        }
+        number = next(n for n in range(10, 60_000) if f"10.96.{n // 250}.{n % 250 + 1}" not in used)
+        address = f"10.96.{number // 250}.{number % 250 + 1}"
+        spec |= {"clusterIP": address, "clusterIPs": [address], "ipFamilies": ["IPv4"]}
+        spec["ipFamilyPolicy"] = "SingleStack"
+
+
+def _namespace(item: Object) -> None:
+    item["spec"]["finalizers"] = ["kubernetes"]
+    item["status"] = {"phase": "Active"}
+
+
+def _pod(item: Object) -> None:
+    spec = item["spec"]
+    account = spec.get("serviceAccountName") or "default"
+    spec |= {"serviceAccountName": account, "serviceAccount": account}
+    spec.setdefault("priority", 0)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    tolerations = spec.setdefault("tolerations", [])
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if not any(
+            one.get("key") in (key, None) and one.get("effect") in ("NoExecute", None) for one in tolerations
+        ):
+            tolerations.append(
+                {
+                    "key": key,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": NOT_READY_SECONDS,
+                }
+            )
+    item["status"] = {"phase": "Pending", "qosClass": _quality(spec)}
+
+
+def _quality(spec: Object) -> str:
+    """Quality of service class, as the kubelet evicts by it."""
+    both = [container.get("resources") or {} for container in spec.get("containers") or ()]
+    limits = [one.get("limits") or {} for one in both]
+    requests = [one.get("requests") or {} for one in both]
+    ordinary = ("cpu", "memory")
+    if not any(name in one for one in limits + requests for name in ordinary):
+        return "BestEffort"
+    if all(
+        name in limit and limit[name] == request.get(name, limit[name])
+        for limit, request in zip(limits, requests, strict=True)
+        for name in ordinary
+    ):
+        return "Guaranteed"
+    return "Burstable"
+
+
+def _node(item: Object) -> None:
+    taints = item["spec"].setdefault("taints", [])
+    if not any(one.get("key") == "node.kubernetes.io/not-ready" for one in taints):
+        taints.append({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"})

@@ -1,0 +1,55 @@
+"""How an apply's body is laid over an object (structured-merge-diff's merge)."""
+
+from typing import Any
+
+from kube.fake.fields import element_of
+from kube.fake.schema import ANY, Shape
+
+
+def merged(live: Any, wish: Any, shape: Shape) -> Any:
+    if wish is None or shape.is_leaf or live is None:
+        return wish
+    if shape.kind == "list":
+        return _merged_list(live, wish, shape)
+    result = dict(live)
+    for key, value in wish.items():
+        result[key] = merged(live.get(key), value, shape.child(key) or ANY)
+    return result
+
+
+def _merged_list(live: list[Any], wish: list[Any], shape: Shape) -> list[Any]:
+    """In the order of the wish; what only the object has keeps its place as far as it can."""
+    inner = ANY if shape.is_set else shape.item or ANY
+    mine = [element_of(item, shape) for item in wish]
+    theirs = [element_of(item, shape) for item in live]
+    old = dict(zip(theirs, live, strict=True))
+    shared = [element for element in mine if element in old]
+    result: list[Any] = []
+    done: set[str] = set()
+    at_live = at_wish = 0
+    while at_live < len(live) or at_wish < len(wish):
+        if at_live < len(live):
+            element = theirs[at_live]
+            if at_wish < len(wish) and element == mine[at_wish]:
+                result.append(merged(live[at_live], wish[at_wish], inner))
+                done.add(element)
+                at_live, at_wish = at_live + 1, at_wish + 1
+                shared = shared[1:]
+                continue
+            if at_wish < len(wish) and element in mine and shared and shared[0] != element:
+                at_live += 1
+                continue
+            if element not in mine:
+                result.append(live[at_live])
+                at_live += 1
+                continue
+            if element in done:
+                at_live += 1
+        if at_wish < len(wish):
+            element = mine[at_wish]
+            result.append(merged(old.get(element), wish[at_wish], inner))
+            done.add(element)
+            at_wish += 1
+            if shared and shared[0] == element:
+                shared = shared[1:]
+    return result

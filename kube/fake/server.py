@@ -1,0 +1,98 @@
+"""A Kubernetes API server in memory: takes requests as HTTP has them, gives the answers that a real one gave.
+
+What it does was recorded from kube-apiserver 1.36; `tests/kube/test_replay.py` sends it the recorded
+requests.
+Time stands still until `advance` moves it.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kube.fake.admission import Admission
+from kube.fake.bodies import check_size
+from kube.fake.clock import Clock
+from kube.fake.deleting import Deleter
+from kube.fake.doors import Doors
+from kube.fake.kinds import BUILT_IN, Kind
+from kube.fake.reading import Reader
+from kube.fake.refusals import Refused, no_such_path, wrong_method
+from kube.fake.scale import scale_of
+from kube.fake.storage import Storage
+from kube.fake.wire import Answer, Request, Target, refusal, target_of
+from kube.fake.writing import By, Writer
+
+Object = dict[str, Any]
+
+
+class FakeApiServer:
+    def __init__(self, *, seed: int = 1, kinds: Iterable[Kind] = BUILT_IN) -> None:
+        self.clock = Clock()
+        self.storage = Storage()
+        self.storage.seconds = lambda: self.clock.seconds
+        self.admission = Admission(self.storage)
+        self.writer = Writer(self.storage, self.clock, self.admission, seed)
+        self.reader = Reader(self.storage)
+        self.deleter = Deleter(self.storage, self.clock, self.admission)
+        self.doors = Doors(self.writer, self.reader, self.deleter)
+        self.kinds: dict[tuple[str, str], Kind] = {}
+        for kind in kinds:
+            self.add_kind(kind)
+        for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
+            self.make("namespaces", {"metadata": {"name": name}})
+
+    def add_kind(self, kind: Kind) -> None:
+        self.kinds[kind.group, kind.plural] = kind
+
+    def kind_of(self, resource: str) -> Kind:
+        """By `pods`, `deployments.apps`."""
+        plural, _, group = resource.partition(".")
+        return self.kinds[group, plural]
+
+    def make(self, resource: str, item: Object, *, manager: str = "cluster") -> Object:
+        """Something that is there before anybody asks. Raises Refused."""
+        kind = self.kind_of(resource)
+        namespace = item["metadata"].get("namespace", "")
+        return self.writer.create(kind, namespace, dict(item), By(manager)).item
+
+    def plant(self, resource: str, item: Object) -> Object:
+        """As it is, with nothing checked or filled in."""
+        return self.storage.put(self.kind_of(resource), item)
+
+    def handle(self, request: Request) -> Answer:
+        """The whole answer."""
+        try:
+            return self._handled(request)
+        except Refused as refused:
+            return refusal(refused)
+
+    def _handled(self, request: Request) -> Answer:
+        check_size(request)
+        if not request.path.startswith(("/api/", "/apis/")):
+            raise no_such_path()
+        groups = {group for group, _ in self.kinds}
+        target = target_of(request.path, request.method, self.kinds, groups)
+        return self._door(target, request)(target, request)
+
+    def _door(self, target: Target, request: Request) -> Callable[[Target, Request], Answer]:
+        method, has_name = request.method, bool(target.name)
+        if method == "GET":
+            if not has_name:
+                return lambda target, request: _json(self.reader.list(target, request))
+            if target.subresource == "scale":
+                return lambda target, request: _json(scale_of(target.kind, self.reader.get(target, request)))
+            if target.subresource in ("", "status"):
+                return lambda target, request: _json(self.reader.get(target, request))
+        if method == "POST" and not has_name:
+            return self.doors.post
+        if method == "PUT" and has_name and target.subresource in ("", "status", "scale"):
+            return self.doors.put
+        if method == "PATCH" and has_name and target.subresource in ("", "status", "scale"):
+            return self.doors.patch
+        if method == "DELETE" and not target.subresource:
+            return self.doors.delete if has_name else self.doors.delete_collection
+        raise wrong_method()
+
+
+def _json(body: Object) -> Answer:
+    return Answer(200, json.loads(json.dumps(body)))

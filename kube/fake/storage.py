@@ -1,0 +1,140 @@
+"""Objects by key, one revision for every write, and the history that watches and old lists read."""
+
+import copy
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kube.fake.kinds import Kind
+
+
+class Key(NamedTuple):
+    resource: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """One write. `before` is None for a creation, `after` for a deletion."""
+
+    revision: int
+    key: Key
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    at_seconds: float = 0.0
+
+
+class TooOld(Exception):
+    """The history does not reach back that far."""
+
+
+class Storage:
+    """Holds what it is given and gives copies. `lock` is held by whoever reads and then writes."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.revision = 1
+        self.oldest = 0
+        """Revisions before it are compacted away."""
+        self._objects: dict[Key, dict[str, Any]] = {}
+        self._history: list[Change] = []
+        self.seconds: Callable[[], float] = float
+        """The time of a change."""
+
+    def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
+        found = self._objects.get(Key(kind.resource, namespace if kind.is_namespaced else "", name))
+        return copy.deepcopy(found) if found is not None else None
+
+    def peek(self, key: Key) -> dict[str, Any] | None:
+        """Not a copy: to look at only."""
+        return self._objects.get(key)
+
+    def put(self, kind: Kind, item: dict[str, Any]) -> dict[str, Any]:
+        """Stores the object under a new resourceVersion, and returns it so."""
+        with self.lock:
+            self.revision += 1
+            stored = copy.deepcopy(item)
+            stored["metadata"]["resourceVersion"] = str(self.revision)
+            key = self._key(kind, stored)
+            self._record(Change(self.revision, key, self._objects.get(key), stored, self.seconds()))
+            self._objects[key] = stored
+            self.changed.notify_all()
+            return copy.deepcopy(stored)
+
+    def remove(self, kind: Kind, item: dict[str, Any]) -> None:
+        """What the deletion's event shows is the object as it last was, under a revision of its own."""
+        with self.lock:
+            key = self._key(kind, item)
+            before = self._objects.pop(key)
+            self.revision += 1
+            last = copy.deepcopy(before)
+            last["metadata"]["resourceVersion"] = str(self.revision)
+            self._record(Change(self.revision, key, last, None, self.seconds()))
+            self.changed.notify_all()
+
+    def _key(self, kind: Kind, item: dict[str, Any]) -> Key:
+        metadata = item["metadata"]
+        return Key(
+            kind.resource, metadata.get("namespace", "") if kind.is_namespaced else "", metadata["name"]
+        )
+
+    def _record(self, change: Change) -> None:
+        self._history.append(change)
+
+    def items(self, kind: Kind, namespace: str = "") -> list[dict[str, Any]]:
+        """In the order of their keys; an empty namespace is all of them."""
+        with self.lock:
+            keys = sorted(
+                key
+                for key in self._objects
+                if key.resource == kind.resource and namespace in ("", key.namespace)
+            )
+            return [copy.deepcopy(self._objects[key]) for key in keys]
+
+    def items_at(self, kind: Kind, namespace: str, revision: int) -> list[dict[str, Any]]:
+        """As they were then. Raises TooOld."""
+        with self.lock:
+            if revision < self.oldest:
+                raise TooOld
+            objects = {
+                key: one
+                for key, one in self._objects.items()
+                if key.resource == kind.resource and namespace in ("", key.namespace)
+            }
+            for change in reversed(self._history):
+                if change.revision <= revision:
+                    break
+                if change.key.resource != kind.resource or namespace not in ("", change.key.namespace):
+                    continue
+                if change.before is None:
+                    objects.pop(change.key, None)
+                else:
+                    objects[change.key] = change.before
+            return [copy.deepcopy(objects[key]) for key in sorted(objects)]
+
+    def changes(self, resource: str, namespace: str, after: int) -> Iterator[Change]:
+        """Of one kind, later than a revision, the oldest first. Raises TooOld."""
+        with self.lock:
+            if after < self.oldest:
+                raise TooOld
+            found = [
+                change
+                for change in self._history
+                if change.revision > after
+                and change.key.resource == resource
+                and namespace in ("", change.key.namespace)
+            ]
+        yield from found
+
+    def everything(self) -> list[tuple[Key, dict[str, Any]]]:
+        with self.lock:
+            return [(key, copy.deepcopy(one)) for key, one in self._objects.items()]
+
+    def compact(self) -> None:
+        """Forget the history, as a restarted API server has."""
+        with self.lock:
+            self.oldest = self.revision
+            self._history.clear()

@@ -1,0 +1,344 @@
+"""What the API server refuses in the objects that Slipway writes: the rules that a caller is likely to meet.
+
+Not all rules of Kubernetes: what is not here passes (docs/adr, "the fake is not the judge of a body").
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kube.fake.causes import Cause
+from kube.fake.defaults import quantity
+from kube.fake.kinds import Kind
+from kube.fake.metadata_rules import (
+    LABEL,
+    NOT_A_LABEL,
+    label_faults,
+    metadata_faults,
+    metadata_update_faults,
+)
+from kube.fake.refusals import immutable, not_allowed, required, too_long, unsupported, wrong_value
+from kube.fake.selectors import matches_labels
+
+Object = dict[str, Any]
+NEGATIVE = "must be greater than or equal to 0"
+NO_MATCH = "`selector` does not match template `labels`"
+CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+NOT_A_CONFIG_KEY = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+    "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+MOST_DATA_BYTES = 1024 * 1024
+ORDINARY = re.compile(r"(cpu|memory|ephemeral-storage|hugepages-.*)")
+TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def faults_of(kind: Kind, item: Object, old: Object | None = None) -> list[Cause]:
+    """Why this cannot be stored; `old` is what is stored now."""
+    faults = metadata_faults(kind, item["metadata"])
+    if old is not None:
+        faults = metadata_update_faults(item["metadata"], old["metadata"]) + faults * 4
+    if check := CHECKS.get(kind.kind):
+        faults += check(item)
+    if old is not None and (check_update := UPDATE_CHECKS.get(kind.kind)):
+        faults += check_update(item, old)
+    return faults
+
+
+def _config_map(item: Object) -> list[Cause]:
+    return _data_faults(item, "[]")
+
+
+def _secret(item: Object) -> list[Cause]:
+    faults = _data_faults(item, "data")
+    if item.get("type") == "kubernetes.io/tls":
+        held = item.get("data") or {}
+        faults += [required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in held]
+    return faults
+
+
+def _data_faults(item: Object, place: str) -> list[Cause]:
+    data = (item.get("data") or {}) | (item.get("binaryData") or {})
+    faults = [
+        wrong_value(f"data[{key}]", compact(key), NOT_A_CONFIG_KEY)
+        for key in data
+        if not CONFIG_KEY.fullmatch(key)
+    ]
+    encoded = item.get("binaryData") or (item.get("data") if item["kind"] == "Secret" else None) or {}
+    size = sum(len(str(one).encode()) * (3 if key in encoded else 4) // 4 for key, one in data.items())
+    if size > MOST_DATA_BYTES:
+        faults.append(too_long(place, MOST_DATA_BYTES))
+    return faults
+
+
+def _frozen_data(item: Object, old: Object) -> list[Cause]:
+    if not old.get("immutable"):
+        return []
+    why = "field is immutable when `immutable` is set"
+    return [not_allowed(key, why) for key in ("data", "binaryData") if item.get(key) != old.get(key)]
+
+
+def pod_spec_faults(spec: Mapping[str, Any], place: str, *, is_template: bool = False) -> list[Cause]:
+    faults = []
+    names = {volume.get("name") for volume in spec.get("volumes") or ()}
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        sources = sorted(set(volume) - {"name"})
+        if len(sources) > 1:
+            # One of them is that which was first.
+            faults.append(
+                not_allowed(
+                    f"{place}.volumes[{index}].{sources[-1]}", "may not specify more than 1 volume type"
+                )
+            )
+            names.discard(volume["name"])
+    if not spec.get("containers"):
+        faults.append(required(f"{place}.containers"))
+    for list_name in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(list_name) or ()):
+            faults += _container_faults(container, f"{place}.{list_name}[{index}]", names)
+    policy = spec.get("restartPolicy")
+    if is_template and policy != "Always":
+        faults.append(unsupported(f"{place}.restartPolicy", compact(policy), ["Always"]))
+    return faults
+
+
+def _container_faults(container: Mapping[str, Any], place: str, volumes: set[Any]) -> list[Cause]:
+    faults = []
+    name = container.get("name", "")
+    if not name:
+        faults.append(required(f"{place}.name"))
+    elif not LABEL.fullmatch(name):
+        faults.append(wrong_value(f"{place}.name", compact(name), NOT_A_LABEL))
+    if not container.get("image"):
+        faults.append(required(f"{place}.image"))
+    for index, port in enumerate(container.get("ports") or ()):
+        number = port.get("containerPort")
+        if number is None:
+            faults.append(required(f"{place}.ports[{index}].containerPort"))
+        elif not 0 < number < 65536:
+            why = "must be between 1 and 65535, inclusive"
+            faults.append(wrong_value(f"{place}.ports[{index}].containerPort", str(number), why))
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
+        if mount.get("name") not in volumes:
+            found = compact(mount.get("name"))
+            faults.append(
+                Cause("FieldValueNotFound", f"Not found: {found}", f"{place}.volumeMounts[{index}].name")
+            )
+    return faults + _resource_faults(container.get("resources") or {}, f"{place}.resources")
+
+
+def _resource_faults(resources: Mapping[str, Any], place: str) -> list[Cause]:
+    faults = []
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for name, value in limits.items():
+        amount = quantity(value)
+        if not ORDINARY.fullmatch(name) and amount is not None and amount != int(amount):
+            faults.append(wrong_value(f"{place}.limits[{name}]", compact(value), "must be an integer"))
+    for name, value in requests.items():
+        if not ORDINARY.fullmatch(name) and name not in limits:
+            why = "Limit must be set for non overcommitable resources"
+            faults.append(required(f"{place}.limits", why))
+        elif name in limits and (quantity(value) or 0) > (quantity(limits[name]) or 0):
+            why = f"must be less than or equal to {name} limit of {limits[name]}"
+            faults.append(wrong_value(f"{place}.requests", compact(value), why))
+        elif not ORDINARY.fullmatch(name) and quantity(value) != quantity(limits[name]):
+            why = f"must be equal to {name} limit of {limits[name]}"
+            faults.append(wrong_value(f"{place}.requests", compact(value), why))
+    return faults
+
+
+def _pod(item: Object) -> list[Cause]:
+    return pod_spec_faults(item["spec"], "spec")
+
+
+def _workload(item: Object) -> list[Cause]:
+    spec = item["spec"]
+    template = spec.get("template") or {}
+    faults = []
+    if spec.get("replicas", 0) < 0:
+        faults.append(wrong_value("spec.replicas", str(spec["replicas"]), NEGATIVE))
+    labels = (template.get("metadata") or {}).get("labels")
+    selector = spec.get("selector")
+    if not selector:
+        faults.append(required("spec.selector"))
+    if not selector or not matches_labels(selector, labels or {}):
+        faults.append(wrong_value("spec.template.metadata.labels", compact(labels), NO_MATCH))
+    faults += label_faults(labels or {}, "spec.template.labels")
+    return faults + pod_spec_faults(template.get("spec") or {}, "spec.template.spec", is_template=True)
+
+
+def _same_selector(item: Object, old: Object) -> list[Cause]:
+    if item["spec"].get("selector") == old["spec"].get("selector"):
+        return []
+    return [immutable("spec.selector", compact(item["spec"].get("selector")))]
+
+
+STATEFUL_MAY = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+
+
+def _stateful_set(item: Object, old: Object) -> list[Cause]:
+    new_rest = {key: one for key, one in item["spec"].items() if key not in STATEFUL_MAY}
+    if new_rest == {key: one for key, one in old["spec"].items() if key not in STATEFUL_MAY}:
+        return []
+    listed = "', '".join(STATEFUL_MAY[:-1])
+    why = (
+        f"updates to statefulset spec for fields other than '{listed}' and '{STATEFUL_MAY[-1]}' are forbidden"
+    )
+    return [not_allowed("spec", why)]
+
+
+def _job(item: Object) -> list[Cause]:
+    spec = item["spec"]
+    faults = []
+    if len(item["metadata"].get("name", "")) > 63:
+        name = compact(item["metadata"]["name"])
+        faults.append(wrong_value("metadata.name", name, "must be no more than 63 characters"))
+    faults += pod_spec_faults(spec["template"]["spec"], "spec.template.spec")
+    if spec["template"]["spec"].get("restartPolicy") not in ("OnFailure", "Never"):
+        found = compact(spec["template"]["spec"].get("restartPolicy"))
+        place = "spec.template.spec.restartPolicy"
+        faults.append(
+            Cause("FieldValueRequired", 'Required value: valid values: "OnFailure", "Never"', place)
+            if found in ('""', "null")
+            else unsupported(place, found, ["OnFailure", "Never"])
+        )
+    return faults
+
+
+def _job_update(item: Object, old: Object) -> list[Cause]:
+    may_change = {"template"} if old["spec"].get("suspend") else set()
+    return [
+        immutable(f"spec.{key}", compact(item["spec"].get(key)))
+        for key in ("completions", "selector", "template")
+        if key not in may_change and item["spec"].get(key) != old["spec"].get(key)
+    ]
+
+
+def _pod_update(item: Object, old: Object) -> list[Cause]:
+    def fixed(spec: Mapping[str, Any]) -> Object:
+        rest = {key: one for key, one in spec.items() if key not in ("activeDeadlineSeconds", "tolerations")}
+        for key in ("containers", "initContainers"):
+            rest[key] = [
+                {name: one for name, one in each.items() if name != "image"} for each in spec.get(key) or ()
+            ]
+        return rest
+
+    if fixed(item["spec"]) == fixed(old["spec"]):
+        return []
+    why = (
+        "pod updates may not change fields other than "
+        "`spec.containers[*].image`,`spec.initContainers[*].image`,"
+        "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+        "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n"
+    )
+    return [not_allowed("spec", why)]
+
+
+def _service_update(item: Object, old: Object) -> list[Cause]:
+    new, was = item["spec"].get("clusterIP"), old["spec"].get("clusterIP")
+    if new == was:
+        return []
+    return [wrong_value("spec.clusterIPs[0]", compact([new]), "may not change once set")]
+
+
+def _node(item: Object) -> list[Cause]:
+    faults = []
+    seen = set()
+    for index, taint in enumerate(item["spec"].get("taints") or ()):
+        place = f"metadata.taints[{index}]"
+        if taint.get("effect") not in TAINT_EFFECTS:
+            faults.append(
+                unsupported(
+                    f"{place}.effect", compact(taint.get("effect")), TAINT_EFFECTS[:2] + TAINT_EFFECTS[2:]
+                )
+            )
+        both = (taint.get("key"), taint.get("effect"))
+        if both in seen:
+            faults.append(Cause("FieldValueDuplicate", f"Duplicate value: {compact(taint)}", place))
+        seen.add(both)
+    return faults
+
+
+def _node_update(item: Object, old: Object) -> list[Cause]:
+    was = old["spec"].get("providerID")
+    if was and item["spec"].get("providerID") != was:
+        return [
+            not_allowed("spec.providerID", 'node updates may not change providerID except from "" to valid')
+        ]
+    return []
+
+
+def _budget(item: Object) -> list[Cause]:
+    spec = item["spec"]
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        why = "minAvailable and maxUnavailable cannot be both set"
+        return [wrong_value("spec", compact(spec), why)]
+    return []
+
+
+def _binding_update(item: Object, old: Object) -> list[Cause]:
+    if item.get("roleRef") == old.get("roleRef"):
+        return []
+    return [wrong_value("roleRef", compact(item.get("roleRef")), "cannot change roleRef")]
+
+
+def _claim_update(item: Object, old: Object) -> list[Cause]:
+    def rest(spec: Mapping[str, Any]) -> Object:
+        return {key: one for key, one in spec.items() if key not in ("resources", "volumeName")}
+
+    new, was = item["spec"]["resources"], old["spec"]["resources"]
+    smaller = any(
+        (quantity(new.get("requests", {}).get(key, 0)) or 0) < (quantity(one) or 0)
+        for key, one in was.get("requests", {}).items()
+    )
+    if (
+        rest(item["spec"]) == rest(old["spec"])
+        and not smaller
+        and (new == was or old["spec"].get("volumeName"))
+    ):
+        return []
+    why = (
+        "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "
+        "claims\n"
+    )
+    return [not_allowed("spec", why)]
+
+
+CHECKS: dict[str, Callable[[Object], list[Cause]]] = {
+    "ConfigMap": _config_map,
+    "Secret": _secret,
+    "Pod": _pod,
+    "Deployment": _workload,
+    "ReplicaSet": _workload,
+    "StatefulSet": _workload,
+    "Job": _job,
+    "Node": _node,
+    "PodDisruptionBudget": _budget,
+}
+UPDATE_CHECKS: dict[str, Callable[[Object, Object], list[Cause]]] = {
+    "ConfigMap": _frozen_data,
+    "Secret": _frozen_data,
+    "Deployment": _same_selector,
+    "ReplicaSet": _same_selector,
+    "StatefulSet": _stateful_set,
+    "Job": _job_update,
+    "Pod": _pod_update,
+    "Service": _service_update,
+    "Node": _node_update,
+    "RoleBinding": _binding_update,
+    "ClusterRoleBinding": _binding_update,
+    "PersistentVolumeClaim": _claim_update,
+}

@@ -1,0 +1,65 @@
+"""The kinds of objects that Slipway asks a cluster for."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    group: str
+    """Empty: the core group."""
+    version: str
+    kind: str
+    plural: str
+    is_namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def root(self) -> str:
+        """Of its group and version: `/apis/apps/v1`."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+class Ref(NamedTuple):
+    """One object by its name."""
+
+    resource: Resource
+    name: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.resource} {self.namespace}/{self.name}"
+            if self.namespace
+            else f"{self.resource} {self.name}"
+        )
+
+
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
+EVENTS = Resource("", "v1", "Event", "events")
+NAMESPACES = Resource("", "v1", "Namespace", "namespaces", is_namespaced=False)
+NODES = Resource("", "v1", "Node", "nodes", is_namespaced=False)
+PODS = Resource("", "v1", "Pod", "pods")
+RESOURCE_QUOTAS = Resource("", "v1", "ResourceQuota", "resourcequotas")
+SECRETS = Resource("", "v1", "Secret", "secrets")
+SERVICES = Resource("", "v1", "Service", "services")
+SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
+REPLICA_SETS = Resource("apps", "v1", "ReplicaSet", "replicasets")
+JOBS = Resource("batch", "v1", "Job", "jobs")
+LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
+DISRUPTION_BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+GATEWAY_CLASSES = Resource(
+    "gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses", is_namespaced=False
+)
+GATEWAYS = Resource("gateway.networking.k8s.io", "v1", "Gateway", "gateways")
+HTTP_ROUTES = Resource("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")
+
+BY_KIND = {(one.api_version, one.kind): one for one in list(vars().values()) if isinstance(one, Resource)}
+"""By `apiVersion` and `kind` of an object."""
