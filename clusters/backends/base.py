@@ -50,8 +50,12 @@ class CannotRun(BackendError):
     """The cluster will never run this as it is: no free port, no such engine, a name it cannot take."""
 
 
-class FilesOnTheWay(BackendError):
-    """The version's files are still being brought to where its workers will run: apply again."""
+class NotYet(BackendError):
+    """It can be done in a while: apply again. The message says what is waited for."""
+
+
+class FilesOnTheWay(NotYet):
+    """The version's files are still being brought to where its workers will run."""
 
 
 class UnknownWorker(BackendError):
@@ -358,7 +362,7 @@ class ClusterBackend(Protocol):
         """Make the deployment be `spec`: missing workers start, surplus and outdated ones drain and end.
 
         Absolute and idempotent. A worker that is outdated is replaced when it has ended: apply again while
-        `observe` does not show what was asked for. Raises StaleFence, CannotRun, FilesOnTheWay.
+        `observe` does not show what was asked for. Raises StaleFence, CannotRun, NotYet.
         """
 
     def remove(self, deployment: str, *, fence: Fence) -> None:

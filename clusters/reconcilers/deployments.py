@@ -19,10 +19,10 @@ from clusters.backends.base import (
     ClusterUnreachable,
     DeploymentSpec,
     Fence,
-    FilesOnTheWay,
     Misconfigured,
     ModelFile,
     ModelVersion,
+    NotYet,
     ObservedState,
     ObservedWorker,
     Resources,
@@ -169,7 +169,7 @@ class Apply(DeploymentStep):
             raise LeaseLost from None
         except (ClusterUnreachable, Misconfigured):
             return {}  # `observe` will say so, in the same words as for everything else.
-        except FilesOnTheWay as error:
+        except NotYet as error:
             self._coming = str(error)
         except BackendError as error:
             self._refusal = str(error)

@@ -1,0 +1,179 @@
+"""A ClusterBackend whose workers are Pods. What is wanted, and by whom, lies in the cluster alone."""
+
+from clusters.backends.base import (
+    CannotRun,
+    ClusterUnreachable,
+    DeploymentSpec,
+    Fence,
+    Health,
+    ObservedNode,
+    ObservedWorker,
+    UnknownWorker,
+    UnreadNode,
+)
+from clusters.backends.kubernetes.anchors import Anchors, check_fence, check_ours
+from clusters.backends.kubernetes.errors import refused, told
+from clusters.backends.kubernetes.manifests import DEPLOYMENT, objects_of
+from clusters.backends.kubernetes.node_operations import KubernetesNodeOperations
+from clusters.backends.kubernetes.nodes import node_of
+from clusters.backends.kubernetes.pods import CONTAINER, worker_of
+from clusters.backends.kubernetes.settings import KubernetesSettings
+from kube import errors
+from kube.base import Client, Object
+from kube.client import FIELD_MANAGER
+from kube.resources import BY_KIND, NODES, PODS, Ref
+
+ATTEMPTS = 5
+
+
+class KubernetesCluster:
+    def __init__(self, client: Client, settings: KubernetesSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self.node_operations = KubernetesNodeOperations(client, settings)
+
+    def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
+        namespace = spec.placement.namespace or self._settings.namespace
+        if namespace not in self._settings.all_namespaces:
+            allowed = ", ".join(self._settings.all_namespaces)
+            raise CannotRun(f"{spec.name}: the cluster lets Slipway use {allowed}, and not {namespace}.")
+        with told(), refused(spec.name):
+            anchor = Anchors(self._client, namespace).raise_to(spec.name, fence)
+            owner = {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "name": anchor["metadata"]["name"],
+                "uid": anchor["metadata"]["uid"],
+                "blockOwnerDeletion": True,
+            }
+            for document in objects_of(spec, fence=fence, settings=self._settings, owner=owner):
+                found = self._put(document, fence)
+            _check_pods_can_be_made(found)
+
+    def remove(self, deployment: str, *, fence: Fence) -> None:
+        with told(), refused(deployment):
+            for namespace in self._settings.all_namespaces:
+                anchors = Anchors(self._client, namespace)
+                anchors.remove(deployment, fence)
+                anchors.forget_old()
+
+    def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
+        with told():
+            pods = [
+                pod
+                for namespace in self._settings.all_namespaces
+                for pod in self._client.list(
+                    PODS, namespace=namespace, labels=f"{DEPLOYMENT}={deployment}"
+                ).items
+            ]
+        pods.sort(key=lambda pod: (pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]))
+        return tuple(worker_of(pod) for pod in pods if not _is_left_over(pod))
+
+    def logs(self, worker: str, *, lines: int) -> str:
+        with told():
+            for namespace in self._settings.all_namespaces:
+                ref = Ref(PODS, worker, namespace)
+                try:
+                    pod = self._client.get(ref)
+                except errors.NotFound:
+                    continue
+                if DEPLOYMENT not in (pod["metadata"].get("labels") or {}):
+                    continue
+                return self._log_of(ref, pod, lines)
+        raise UnknownWorker(f"The cluster has no worker {worker}.")
+
+    def nodes(self) -> tuple[ObservedNode | UnreadNode, ...]:
+        with told():
+            found = self._client.list(NODES).items
+        return tuple(node_of(node) for node in found)
+
+    def health(self) -> Health:
+        try:
+            with told():
+                version = self._client.version()
+                self._client.list(PODS, namespace=self._settings.namespace, fields="metadata.name=none")
+        except ClusterUnreachable as error:
+            return Health(False, str(error))
+        return Health(True, f"Kubernetes {version} answers.")
+
+    def _log_of(self, ref: Ref, pod: Object, lines: int) -> str:
+        """With the end of what it wrote before its last restart, while it has not written much since."""
+        text = self._logs_or_nothing(ref, lines, previous=False)
+        missing = lines - text.count("\n")
+        statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+        restarted = any(one["name"] == CONTAINER and one.get("restartCount") for one in statuses)
+        if restarted and missing > 0:
+            text = self._logs_or_nothing(ref, missing, previous=True) + text
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _logs_or_nothing(self, ref: Ref, lines: int, *, previous: bool) -> str:
+        try:
+            return self._client.logs(ref, container=CONTAINER, lines=lines, previous=previous)
+        except errors.Invalid:
+            return ""  # the container has not begun, or its last log is gone
+
+    def _put(self, document: Object, fence: Fence) -> Object:
+        """Make the object be so. A writer who was overtaken finds another version, looks and stops."""
+        metadata = document["metadata"]
+        ref = Ref(BY_KIND[document["apiVersion"], document["kind"]], metadata["name"], metadata["namespace"])
+        for _ in range(ATTEMPTS):
+            try:
+                found = self._client.get(ref)
+            except errors.NotFound:
+                found = None
+            try:
+                if found is None:
+                    return self._client.create(document)
+                check_ours(found)
+                check_fence(found, fence)
+                found = self._taken_over(ref, found)
+                guard = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+                return self._client.apply(document | {"metadata": metadata | guard}, force=True)
+            except (errors.AlreadyExists, errors.Changed, errors.NotFound):
+                continue
+        raise ClusterUnreachable(f"{ref} is changed by others faster than it can be written.")
+
+    def _taken_over(self, ref: Ref, found: Object) -> Object:
+        """What `create` set belongs to an updater of our name, and would stay when we no longer apply it.
+
+        As client-go's csaupgrade: that entry of managedFields becomes an applier's.
+        """
+        managers = found["metadata"].get("managedFields") or []
+        taken = [one | {"operation": "Apply"} if _is_our_update(one) else one for one in managers]
+        if taken == managers:
+            return found
+        version = found["metadata"]["resourceVersion"]
+        return self._client.patch(
+            ref,
+            [
+                {"op": "replace", "path": "/metadata/managedFields", "value": taken},
+                {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+            ],
+        )
+
+
+def _is_our_update(entry: Object) -> bool:
+    ours = entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Update"
+    return ours and not entry.get("subresource")
+
+
+def _is_left_over(pod: Object) -> bool:
+    """Of a worker that has another pod by now: evicted or preempted pods stay to be read."""
+    status = pod.get("status") or {}
+    return status.get("phase") == "Failed" and status.get("reason") in (
+        "Evicted",
+        "Preempting",
+        "NodeShutdown",
+    )
+
+
+def _check_pods_can_be_made(deployment: Object) -> None:
+    """Raises CannotRun when the controller said of this generation that it may not make a pod."""
+    status = deployment.get("status") or {}
+    if status.get("observedGeneration", 0) < deployment["metadata"].get("generation", 0):
+        return
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
+            raise CannotRun(
+                f"Its pods cannot be made: {condition.get('message', condition.get('reason', ''))}"
+            )

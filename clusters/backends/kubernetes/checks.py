@@ -1,0 +1,169 @@
+"""What is looked at before a cluster is trusted with work, step by step, with words for each failure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from clusters.backends.checks import Check, CheckResult
+from clusters.backends.kubernetes.nodes import GPU_RESOURCES
+from clusters.backends.kubernetes.quantities import whole
+from clusters.backends.kubernetes.rights import NEEDED, RIGHTS, Right
+from clusters.backends.kubernetes.settings import KubernetesSettings, ModelFiles
+from kube.base import Client, Object
+from kube.errors import KubeError, NotFound
+from kube.resources import GATEWAY_CLASSES, NAMESPACES, NODES, Ref, Resource
+
+OLDEST = (1, 29)
+"""Below it, parts of what is applied are not known: sidecars, `preStop.sleep`, pod conditions."""
+STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", is_namespaced=False)
+CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+KNOWN_KINDS: Sequence[tuple[str, Resource]] = (
+    ("Gateway API", Resource("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")),
+    (
+        "Inference Extension",
+        Resource("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools"),
+    ),
+    ("LeaderWorkerSet", Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")),
+    ("Fluid", Resource("data.fluid.io", "v1alpha1", "Dataset", "datasets")),
+    ("Prometheus operator", Resource("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors")),
+    ("GPU operator", Resource("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies", is_namespaced=False)),
+)
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
+
+
+def checks(client: Client, settings: KubernetesSettings) -> tuple[Check, ...]:
+    """All that can be looked at; when the first fails, nothing else is asked. Never raises."""
+    first = _reachable(client)
+    if first.result is CheckResult.FAILED:
+        return (first,)
+    return (first, *_rest(client, settings))
+
+
+def _rest(client: Client, settings: KubernetesSettings) -> Iterator[Check]:
+    yield from _rights(client, settings)
+    for name in settings.all_namespaces:
+        yield _guarded("namespace", lambda name=name: _namespace(client, name))
+    yield _guarded("GPUs", lambda: _gpus(client))
+    yield _guarded("gateway classes", lambda: _gateway_classes(client))
+    yield _guarded("model files", lambda: _model_files(client, settings))
+    yield _guarded("extensions", lambda: _extensions(client))
+
+
+def _guarded(name: str, look: Any) -> Check:
+    try:
+        found: Check = look()
+    except KubeError as error:
+        return Check(name, CheckResult.WARNING, f"Could not be looked at: {error}")
+    return found
+
+
+def _reachable(client: Client) -> Check:
+    try:
+        version = client.version()
+    except KubeError as error:
+        return Check("reachable", CheckResult.FAILED, str(error))
+    numbers = _VERSION.match(version)
+    if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        return Check(
+            "version", CheckResult.FAILED, f"It is Kubernetes {version}; Slipway needs {oldest} or newer."
+        )
+    return Check("reachable", CheckResult.PASSED, f"Kubernetes {version} answers.")
+
+
+def _rights(client: Client, settings: KubernetesSettings) -> Iterator[Check]:
+    for right in RIGHTS:
+        yield _guarded(f"right: {right.name}", lambda right=right: _right(client, settings, right))
+
+
+def _right(client: Client, settings: KubernetesSettings, right: Right) -> Check:
+    places = ("",) if right.is_cluster_wide else settings.all_namespaces
+    missing = [
+        f"{verb} {right.name}{f' in {place}' if place else ''}"
+        for place in places
+        for verb in right.verbs
+        if not client.may(verb, right.resource, namespace=place, subresource=right.subresource).allowed
+    ]
+    name = f"right: {right.name}"
+    if not missing:
+        return Check(name, CheckResult.PASSED, f"May {', '.join(right.verbs)} {right.name}.")
+    result = CheckResult.FAILED if right.feature in NEEDED else CheckResult.WARNING
+    return Check(name, result, f"May not {'; '.join(missing)}. {right.without}")
+
+
+def _namespace(client: Client, name: str) -> Check:
+    try:
+        found = client.get(Ref(NAMESPACES, name))
+    except NotFound:
+        return Check("namespace", CheckResult.FAILED, f"There is no namespace {name}: create it first.")
+    if (found.get("status") or {}).get("phase") == "Terminating":
+        return Check("namespace", CheckResult.FAILED, f"The namespace {name} is being deleted.")
+    level = (found["metadata"].get("labels") or {}).get("pod-security.kubernetes.io/enforce", "")
+    rule = f"; it enforces the {level} pod security standard" if level else ""
+    return Check("namespace", CheckResult.PASSED, f"{name} is there{rule}.")
+
+
+def _gpus(client: Client) -> Check:
+    nodes = client.list(NODES).items
+    counts = {
+        resource: sum(whole(_capacity(node).get(resource, 0)) for node in nodes) for resource in GPU_RESOURCES
+    }
+    found = [f"{count} {resource}" for resource, count in counts.items() if count]
+    if not found:
+        return Check(
+            "GPUs",
+            CheckResult.WARNING,
+            f"None of its {len(nodes)} machines offers GPUs: is their device plugin installed?",
+        )
+    return Check("GPUs", CheckResult.PASSED, f"{', '.join(found)} on {len(nodes)} machines.")
+
+
+def _capacity(node: Object) -> dict[str, Any]:
+    return (node.get("status") or {}).get("capacity") or {}
+
+
+def _gateway_classes(client: Client) -> Check:
+    if not client.serves(GATEWAY_CLASSES):
+        return Check("gateway classes", CheckResult.WARNING, "The Gateway API is not installed.")
+    told = []
+    for one in client.list(GATEWAY_CLASSES).items:
+        # Names, or objects with a name, by the version of the API.
+        features = (one.get("status") or {}).get("supportedFeatures") or ()
+        names = {feature["name"] if isinstance(feature, dict) else feature for feature in features}
+        mirrors = "mirrors requests" if "HTTPRouteRequestMirror" in names else "does not say that it mirrors"
+        told.append(f"{one['metadata']['name']} ({one['spec'].get('controllerName', '?')}, {mirrors})")
+    if not told:
+        return Check("gateway classes", CheckResult.WARNING, "There is no gateway class.")
+    return Check("gateway classes", CheckResult.PASSED, f"{'; '.join(told)}.")
+
+
+def _model_files(client: Client, settings: KubernetesSettings) -> Check:
+    if settings.model_files is ModelFiles.NODE_CACHE:
+        if not settings.store_url:
+            return Check(
+                "model files",
+                CheckResult.FAILED,
+                "Machines are to keep a cache, and do not know where Slipway is: set store_url.",
+            )
+        return Check(
+            "model files", CheckResult.PASSED, f"Each machine keeps a cache in {settings.node_cache}."
+        )
+    missing = []
+    for namespace in settings.all_namespaces:
+        try:
+            client.get(Ref(CLAIMS, settings.model_claim, namespace))
+        except NotFound:
+            missing.append(namespace)
+    if missing:
+        return Check(
+            "model files",
+            CheckResult.FAILED,
+            f"There is no volume claim {settings.model_claim} in {', '.join(missing)}.",
+        )
+    return Check("model files", CheckResult.PASSED, f"They lie on the volume claim {settings.model_claim}.")
+
+
+def _extensions(client: Client) -> Check:
+    found = [name for name, resource in KNOWN_KINDS if client.serves(resource)]
+    text = f"Installed: {', '.join(found)}." if found else "None of those that Slipway can use is installed."
+    return Check("extensions", CheckResult.PASSED, text)

@@ -1,0 +1,29 @@
+"""What a cluster's API cannot or will not do, as a backend's errors."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from clusters.backends.base import CannotRun, ClusterUnreachable
+from kube import errors
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Anything of the API: the cluster cannot be asked at the moment."""
+    try:
+        yield
+    except errors.KubeError as error:
+        raise ClusterUnreachable(str(error)) from None
+
+
+@contextmanager
+def refused(deployment: str) -> Iterator[None]:
+    """What the cluster will never take as it is."""
+    try:
+        yield
+    except errors.Invalid as error:
+        raise CannotRun(f"The cluster does not take {deployment}: {error}") from None
+    except errors.NamespaceEnding as error:
+        raise CannotRun(f"The namespace of {deployment} is being deleted: {error}") from None
+    except errors.QuotaExceeded as error:
+        raise CannotRun(f"A quota of the namespace leaves no room for {deployment}: {error}") from None

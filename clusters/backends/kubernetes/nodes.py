@@ -1,0 +1,111 @@
+"""What a Node of the API says, in our words. Fields: kubernetes.io/docs/reference/kubernetes-api, Node v1."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from clusters.backends.base import (
+    Condition,
+    Cordon,
+    GpuSharing,
+    ObservedGpu,
+    ObservedNode,
+    Taint,
+    TaintEffect,
+    UnreadNode,
+)
+from clusters.backends.kubernetes.quantities import whole
+
+Document = Mapping[str, Any]
+
+CORDON = "slipway.dev/cordon"
+"""Annotation of a node that Slipway cordoned: who, why and since when, as JSON."""
+GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "huawei.com/Ascend910", "aliyun.com/gpu")
+"""Names under which device plugins offer whole GPUs."""
+_CORDON_TAINT = "node.kubernetes.io/unschedulable"
+"""Put there by the cordon itself: told as a cordon, not twice."""
+
+
+def node_of(node: Document) -> ObservedNode | UnreadNode:
+    """One that does not look like a node is an answer too."""
+    metadata = node["metadata"]
+    try:
+        return _read(metadata, node.get("spec") or {}, node.get("status") or {})
+    except (KeyError, ValueError, TypeError) as error:
+        return UnreadNode(
+            uid=metadata["uid"],
+            name=metadata["name"],
+            problem=f"The cluster says of it what cannot be: {error}",
+        )
+
+
+def _read(metadata: Document, spec: Document, status: Document) -> ObservedNode:
+    info, capacity = status.get("nodeInfo") or {}, status.get("capacity") or {}
+    labels = metadata.get("labels") or {}
+    return ObservedNode(
+        uid=metadata["uid"],
+        name=metadata["name"],
+        address=_address(status),
+        cpu_count=whole(capacity.get("cpu", 0)),
+        memory_bytes=whole(capacity.get("memory", 0)),
+        boot_id=info.get("bootID", ""),
+        provider_id=spec.get("providerID", ""),
+        labels=labels,
+        taints=tuple(
+            Taint(one["key"], TaintEffect(one["effect"]), one.get("value", ""))
+            for one in spec.get("taints") or ()
+            if one["key"] != _CORDON_TAINT
+        ),
+        conditions=tuple(
+            Condition(one["type"], one["status"], one.get("reason", ""), one.get("message", ""))
+            for one in status.get("conditions") or ()
+        ),
+        cordon=cordon_of({"metadata": metadata, "spec": spec}),
+        gpus=tuple(_gpus(metadata["uid"], labels, capacity)),
+    )
+
+
+def _address(status: Document) -> str:
+    """The one inside the cluster, where there is one."""
+    addresses = {one["type"]: one["address"] for one in reversed(status.get("addresses") or ())}
+    kinds = ("InternalIP", "InternalDNS", "ExternalIP", "Hostname")
+    return next((addresses[kind] for kind in kinds if kind in addresses), "")
+
+
+def cordon_of(node: Document) -> Cordon | None:
+    if not (node.get("spec") or {}).get("unschedulable"):
+        return None
+    try:
+        told = json.loads((node["metadata"].get("annotations") or {}).get(CORDON, "{}"))
+        since = datetime.fromisoformat(told["since"]) if told.get("since") else None
+        return Cordon(by=str(told.get("by", "")), reason=str(told.get("reason", "")), since=since)
+    except (ValueError, AttributeError, TypeError):
+        return Cordon()  # somebody else's words
+
+
+def _gpus(uid: str, labels: Document, capacity: Document) -> list[ObservedGpu]:
+    """As GPU feature discovery labels the machine. The API knows no UUIDs: each is named after its place."""
+    count = sum(whole(capacity.get(resource, 0)) for resource in GPU_RESOURCES)
+    product = str(labels.get("nvidia.com/gpu.product", ""))
+    sharing = GpuSharing.MIG if labels.get("nvidia.com/mig.strategy") == "single" else GpuSharing.NONE
+    if product.endswith("-SHARED"):
+        count, product = int(labels.get("nvidia.com/gpu.count", count)), product.removesuffix("-SHARED")
+        sharing = GpuSharing.MPS if labels.get("nvidia.com/gpu.sharing-strategy") == "mps" else sharing
+    driver = ".".join(
+        str(labels[part])
+        for part in (f"nvidia.com/cuda.driver.{name}" for name in ("major", "minor", "rev"))
+        if part in labels
+    )
+    mebibytes = str(labels.get("nvidia.com/gpu.memory", "0"))
+    return [
+        ObservedGpu(
+            uuid=f"{uid}/{index}",
+            index=index,
+            name=product.replace("-", " ") or "GPU",
+            memory_bytes=int(mebibytes) * 2**20 if mebibytes.isdecimal() else 0,
+            driver=driver,
+            sharing=sharing,
+        )
+        for index in range(count)
+    ]

@@ -1,0 +1,188 @@
+"""What a Pod of the API says of the worker in it, and in words why it does not run."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from clusters.backends.base import ObservedState, ObservedWorker
+from clusters.backends.kubernetes.scheduling import why_unschedulable
+
+Document = Mapping[str, Any]
+
+CONTAINER = "worker"
+PORT = 8000
+FAILED_AFTER_CRASHES = 3
+"""As many ends in a row before it is given up; the kubelet goes on trying."""
+_NEVER = frozenset(
+    {
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "RunContainerError",
+    }
+)
+"""A container that waits for one of these needs a person."""
+_PULLS = frozenset({"ImagePullBackOff", "ErrImagePull", "RegistryUnavailable", "ImageInspectError"})
+_NO_RIGHT = (
+    "unauthorized",
+    "denied",
+    "no basic auth credentials",
+    "authentication required",
+    "403 forbidden",
+)
+
+
+def worker_of(pod: Document) -> ObservedWorker:
+    """Its id is the pod's name: a pod is never started again under it, and its logs are asked for by it."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    state, reason = _standing(metadata, status)
+    container = _container(status)
+    return ObservedWorker(
+        id=metadata["name"],
+        name=metadata["name"],
+        node=(pod.get("spec") or {}).get("nodeName", ""),
+        address=status.get("podIP", ""),
+        port=PORT,
+        pid=None,
+        state=state,
+        since=_since(metadata, status, container),
+        restarts=container.get("restartCount", 0),
+        reason=reason,
+    )
+
+
+def _standing(metadata: Document, status: Document) -> tuple[ObservedState, str]:
+    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    if metadata.get("deletionTimestamp"):
+        return ObservedState.DRAINING, _why_disrupted(conditions)
+    if status.get("phase") in ("Failed", "Succeeded"):
+        return ObservedState.FAILED, _why_ended(status)
+    if _holds(conditions, "Ready"):
+        return ObservedState.READY, ""
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("status") == "False":
+        return ObservedState.STARTING, _why_unplaced(scheduled)
+    for name, container in _containers(status):
+        if found := _trouble(name, container):
+            return found
+    if _holds(conditions, "ContainersReady"):
+        # The kubelet is silent: it would say Ready otherwise.
+        return ObservedState.STARTING, conditions.get("Ready", {}).get(
+            "message"
+        ) or "Its machine is not ready."
+    return ObservedState.STARTING, _what_it_waits_for(status)
+
+
+def _holds(conditions: Mapping[str, Document], name: str) -> bool:
+    return conditions.get(name, {}).get("status") == "True"
+
+
+def _containers(status: Document) -> Sequence[tuple[str, Document]]:
+    """Those that run first, first."""
+    kept = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return [(one["name"], one) for one in kept]
+
+
+def _container(status: Document) -> Document:
+    return next((one for name, one in _containers(status) if name == CONTAINER), {})
+
+
+def _why_unplaced(condition: Document) -> str:
+    if condition.get("reason") == "SchedulingGated":
+        return "A scheduling gate of the cluster holds it back."
+    return why_unschedulable(condition.get("message", ""))
+
+
+def _trouble(name: str, container: Document) -> tuple[ObservedState, str] | None:
+    """Of one container; None when there is none."""
+    whose = "It" if name == CONTAINER else f"Its container {name}"
+    state = container.get("state") or {}
+    waiting = state.get("waiting") or {}
+    why, message = waiting.get("reason", ""), waiting.get("message", "")
+    if why in _PULLS:
+        return ObservedState.FAILED, _why_no_image(container.get("image", ""), message)
+    if why in _NEVER:
+        return ObservedState.FAILED, f"{whose} cannot be started: {_short(message or why)}"
+    ended = (container.get("lastState") or {}).get("terminated") or {}
+    now_ended = state.get("terminated") or {}
+    if now_ended and now_ended.get("exitCode") != 0:
+        ended = now_ended
+    crashes = container.get("restartCount", 0) + bool(now_ended)
+    if ended and not container.get("started") and ended.get("exitCode", 0) != 0:
+        given_up = why == "CrashLoopBackOff" and crashes >= FAILED_AFTER_CRASHES
+        state_now = ObservedState.FAILED if given_up else ObservedState.STARTING
+        return state_now, f"{_how_it_ended(whose, ended)} It was started {crashes + 1} times."
+    return None
+
+
+def _how_it_ended(whose: str, ended: Document) -> str:
+    code, why = ended.get("exitCode"), ended.get("reason", "")
+    said = _short(ended.get("message", ""))
+    if why == "OOMKilled":
+        return f"{whose} was killed for using more memory than it may (OOMKilled). Give it more memory."
+    how = f"signal {code - 128}" if isinstance(code, int) and code > 128 else f"exit status {code}"
+    return f"{whose} ended with {how}{f': {said}' if said else '.'}"
+
+
+def _why_no_image(image: str, message: str) -> str:
+    cause = _short(message.rpartition("desc = ")[2] or message)
+    sentence = f"Its image {image} cannot be pulled{f': {cause}' if cause else '.'}"
+    if any(word in message.lower() for word in _NO_RIGHT):
+        return f"{sentence.rstrip('.')}. Name a pull secret of its namespace that may read the registry."
+    return sentence
+
+
+def _why_ended(status: Document) -> str:
+    why = status.get("reason", "")
+    if why == "Evicted":
+        return f"Its machine evicted it: {_short(status.get('message', ''))}"
+    ended = (_container(status).get("state") or {}).get("terminated")
+    if ended:
+        return _how_it_ended("It", ended)
+    return _short(status.get("message", "")) or f"Its pod ended ({why or status.get('phase')})."
+
+
+def _why_disrupted(conditions: Mapping[str, Document]) -> str:
+    condition = conditions.get("DisruptionTarget", {})
+    if condition.get("status") != "True":
+        return ""
+    words = {
+        "PreemptionByScheduler": "A pod of higher priority takes its place.",
+        "EvictionByEvictionAPI": "It was evicted, as when a machine is drained.",
+        "DeletionByTaintManager": "Its machine got a taint that it does not tolerate.",
+        "DeletionByPodGC": "Its machine is gone.",
+        "TerminationByKubelet": "Its machine ends it for want of resources, or to shut down.",
+    }
+    return words.get(condition.get("reason", ""), _short(condition.get("message", "")))
+
+
+def _what_it_waits_for(status: Document) -> str:
+    for name, container in _containers(status):
+        state = container.get("state") or {}
+        waiting = state.get("waiting") or {}
+        if waiting.get("reason") in ("ContainerCreating", "PodInitializing"):
+            continue
+        if "running" in state and name != CONTAINER:
+            return f"Its container {name} prepares it."
+        if "running" in state:
+            return "It loads its model, or does not answer yet."
+        if waiting:
+            return _short(f"{waiting.get('reason', '')} {waiting.get('message', '')}")
+    return "Its container is being made: volumes, network and image come first."
+
+
+def _since(metadata: Document, status: Document, container: Document) -> datetime:
+    state = container.get("state") or {}
+    told = (state.get("running") or {}).get("startedAt") or (state.get("terminated") or {}).get("finishedAt")
+    return moment(told or status.get("startTime") or metadata.get("creationTimestamp"))
+
+
+def moment(text: str | None) -> datetime:
+    """`2026-11-22T08:52:45Z`, as the API writes moments; now where it says none."""
+    return datetime.fromisoformat(text) if text else datetime.now(UTC)
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 400 else f"{text[:399]}…"

@@ -1,0 +1,146 @@
+"""What Slipway must be allowed to do in a Kubernetes cluster, and what does not work without it: one table.
+
+The checks of a cluster ask each of them; the manifest that an administrator applies grants exactly these.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from kube.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    EVENTS,
+    GATEWAYS,
+    HTTP_ROUTES,
+    JOBS,
+    NODES,
+    PODS,
+    SECRETS,
+    SERVICES,
+    Resource,
+)
+
+
+class Feature(StrEnum):
+    """What an administrator may grant or leave out; the first two are what everything rests on."""
+
+    INVENTORY = "inventory"
+    """Machines, GPUs, and why pods do not run."""
+    SERVING = "serving"
+    """Deployments of model workers."""
+    NODE_OPERATIONS = "node-operations"
+    """Cordon, taint and drain of machines."""
+    GATEWAY = "gateway"
+    """Traffic by HTTPRoutes of a Gateway of the cluster."""
+    JOBS = "jobs"
+    """Model files filled by a Job, checks of GPUs."""
+
+
+NEEDED = (Feature.INVENTORY, Feature.SERVING)
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    feature: Feature
+    resource: Resource
+    verbs: tuple[str, ...]
+    without: str
+    """What does not work then, in words."""
+    subresource: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.resource.plural}/{self.subresource}" if self.subresource else self.resource.plural
+
+    @property
+    def is_cluster_wide(self) -> bool:
+        return not self.resource.is_namespaced
+
+
+READ = ("get", "list", "watch")
+WITHOUT_LISTS = ("get", "create", "update", "patch", "delete")
+WRITE = ("get", "list", "watch", "create", "update", "patch", "delete")
+
+RIGHTS: Sequence[Right] = (
+    Right(Feature.INVENTORY, NODES, READ, "The machines and their GPUs are not known."),
+    Right(Feature.INVENTORY, PODS, READ, "What runs is not seen, so that nothing can be released."),
+    Right(Feature.INVENTORY, PODS, ("get",), "Workers' logs cannot be read.", "log"),
+    Right(Feature.INVENTORY, EVENTS, READ, "Why a pod does not run is told less well."),
+    Right(Feature.SERVING, DEPLOYMENTS, WRITE, "No worker can be started."),
+    Right(Feature.SERVING, SERVICES, WRITE, "Workers get no address in the cluster."),
+    Right(Feature.SERVING, CONFIG_MAPS, WRITE, "Nothing guards against a writer that wakes up late."),
+    Right(Feature.SERVING, DISRUPTION_BUDGETS, WRITE, "Drains of machines may take all workers at once."),
+    Right(Feature.SERVING, SECRETS, WITHOUT_LISTS, "Workers get no token to report with."),
+    Right(Feature.NODE_OPERATIONS, NODES, ("patch",), "Machines cannot be cordoned or tainted from here."),
+    Right(Feature.NODE_OPERATIONS, PODS, ("create",), "Machines cannot be drained from here.", "eviction"),
+    Right(Feature.GATEWAY, HTTP_ROUTES, WRITE, "Traffic cannot be split by the cluster's own gateway."),
+    Right(Feature.GATEWAY, GATEWAYS, READ, "Whether a gateway takes our routes is not known."),
+    Right(Feature.JOBS, JOBS, WRITE, "Volumes are not filled, and GPUs not checked, by Slipway."),
+)
+
+
+def manifest(
+    *, namespace: str, features: Iterable[Feature] = tuple(Feature), account: str = "slipway"
+) -> list[dict[str, Any]]:
+    """The least that Slipway needs for these: namespace, service account with a token, roles and bindings.
+
+    Rights on what lies in namespaces hold in `namespace` alone.
+    """
+    wanted = {*NEEDED, *features}
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    inside = {"namespace": namespace}
+    found: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, **inside}},
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/service-account-token",
+            "metadata": {
+                "name": f"{account}-token",
+                **inside,
+                "annotations": {"kubernetes.io/service-account.name": account},
+            },
+        },
+    ]
+    for role, binding, place, is_wide in (
+        ("ClusterRole", "ClusterRoleBinding", {}, True),
+        ("Role", "RoleBinding", inside, False),
+    ):
+        rules = _rules(
+            right for right in RIGHTS if right.feature in wanted and right.is_cluster_wide == is_wide
+        )
+        if not rules:
+            continue
+        found.append(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": role,
+                "metadata": {"name": account, **place},
+                "rules": rules,
+            }
+        )
+        found.append(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": binding,
+                "metadata": {"name": account, **place},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": account},
+                "subjects": [subject],
+            }
+        )
+    return found
+
+
+def _rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
+    """One rule a resource, with all its verbs."""
+    verbs: dict[tuple[str, str], dict[str, None]] = {}
+    for right in rights:
+        verbs.setdefault((right.resource.group, right.name), {}).update(dict.fromkeys(right.verbs))
+    return [
+        {"apiGroups": [group], "resources": [name], "verbs": list(wanted)}
+        for (group, name), wanted in verbs.items()
+    ]

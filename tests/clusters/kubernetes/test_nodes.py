@@ -1,0 +1,80 @@
+"""A machine as a real API server showed it (1.36), in our words."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusters.backends.base import ObservedNode, UnreadNode
+from clusters.backends.kubernetes.nodes import CORDON, node_of
+from clusters.backends.kubernetes.quantities import amount, whole
+
+RECORDED = Path(__file__).with_name("recorded_nodes.json").read_text()
+
+
+def recorded() -> dict[str, Any]:
+    node: dict[str, Any] = json.loads(RECORDED)["H100"]
+    return node
+
+
+def read(node: dict[str, Any]) -> ObservedNode:
+    found = node_of(node)
+    assert isinstance(found, ObservedNode), found
+    return found
+
+
+def test_a_machine_keeps_the_clusters_identity_of_it_and_says_which_gpus_it_has() -> None:
+    node = read(recorded())
+    assert node.name == "gpu-h100-1"
+    assert node.uid == "07ad79ab-22cf-4958-b900-18ff82a3a52a"
+    assert node.is_ready
+    assert node.labels["topology.kubernetes.io/zone"] == "zone-a"
+    assert [gpu.index for gpu in node.gpus or ()] == list(range(8))
+    gpu = (node.gpus or ())[0]
+    assert (gpu.name, gpu.memory_bytes) == ("NVIDIA H100 80GB HBM3", 81_559 * 2**20)
+
+
+def test_a_cordon_of_ours_names_who_and_why_and_anybody_elses_is_a_cordon_too() -> None:
+    node = recorded()
+    assert read(node).cordon is None
+    node["spec"]["unschedulable"] = True
+    node["spec"]["taints"] = [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]
+    cordon = read(node).cordon
+    assert cordon is not None
+    assert cordon.by == ""
+    assert read(node).taints == ()
+    told = {"by": "ada", "reason": "fans", "since": "2026-11-22T09:00:00+00:00"}
+    node["metadata"].setdefault("annotations", {})[CORDON] = json.dumps(told)
+    cordon = read(node).cordon
+    assert cordon is not None
+    assert (cordon.by, cordon.reason) == ("ada", "fans")
+    for garbage in ("{", "[]", '"x"', '{"since": "yesterday"}'):
+        node["metadata"]["annotations"][CORDON] = garbage
+        assert read(node).cordon is not None
+
+
+def test_one_that_says_what_cannot_be_is_unread_and_named() -> None:
+    node = recorded()
+    node["status"]["capacity"]["memory"] = "much"
+    found = node_of(node)
+    assert isinstance(found, UnreadNode)
+    assert found.name == "gpu-h100-1"
+    assert "'much' is no quantity" in found.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("100m", "0.1"), ("1Gi", "1073741824"), ("1e3", "1000"), ("1E", "1e18"), ("0.5", "0.5"), ("2k", "2000")],
+)
+def test_amounts_are_read_as_kubernetes_writes_them(text: str, number: str) -> None:
+    assert amount(text) == amount(number)
+
+
+@given(st.integers(0, 10**12))
+def test_whole_bytes_stay_what_they_are(count: int) -> None:
+    assert whole(str(count)) == count
+    assert whole(f"{count}Ki") == count * 1024
+    assert amount(f"{count}m") * 1000 == count
