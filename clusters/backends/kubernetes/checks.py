@@ -113,9 +113,9 @@ def _gpus(client: Client) -> Check:
         return Check(
             "GPUs",
             CheckResult.WARNING,
-            f"None of its {len(nodes)} machines offers GPUs: is their device plugin installed?",
+            f"None of its {_machines(len(nodes))} offers GPUs: is their device plugin installed?",
         )
-    return Check("GPUs", CheckResult.PASSED, f"{', '.join(found)} on {len(nodes)} machines.")
+    return Check("GPUs", CheckResult.PASSED, f"{', '.join(found)} on {_machines(len(nodes))}.")
 
 
 def _capacity(node: Object) -> dict[str, Any]:
@@ -167,3 +167,7 @@ def _extensions(client: Client) -> Check:
     found = [name for name, resource in KNOWN_KINDS if client.serves(resource)]
     text = f"Installed: {', '.join(found)}." if found else "None of those that Slipway can use is installed."
     return Check("extensions", CheckResult.PASSED, text)
+
+
+def _machines(count: int) -> str:
+    return f"{count} machine{'' if count == 1 else 's'}"

@@ -1,0 +1,118 @@
+"""What is found out about a cluster before it is trusted, and the least that it must grant."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from clusters.backends.checks import CheckResult
+from clusters.backends.kubernetes.checks import checks
+from clusters.backends.kubernetes.rights import RIGHTS, Feature, manifest
+from clusters.backends.kubernetes.settings import KubernetesSettings
+from kube.base import Permission
+from kube.client import KubeClient
+from kube.fake.server import FakeApiServer
+from kube.fake.transport import FakeTransport, failing
+from kube.fake.wire import ADMIN
+from kube.resources import Resource
+from tests.clusters.kubernetes.test_backend import SETTINGS, World
+from tests.clusters.kubernetes.test_nodes import recorded
+
+
+class Client(KubeClient):
+    """Whose rights a test chooses."""
+
+    refused: frozenset[str] = frozenset()
+
+    def version(self) -> str:
+        return "v1.36.2"
+
+    def may(
+        self, verb: str, resource: Resource, *, namespace: str = "", name: str = "", subresource: str = ""
+    ) -> Permission:
+        asked = f"{verb} {resource.plural}{f'/{subresource}' if subresource else ''}"
+        return Permission(asked not in self.refused)
+
+
+@pytest.fixture
+def client() -> Client:
+    world = World()
+    world.server.plant("nodes", recorded())
+    return Client(FakeTransport(world.server, user=ADMIN))
+
+
+def told(
+    client: KubeClient, settings: KubernetesSettings = SETTINGS
+) -> Mapping[str, tuple[CheckResult, str]]:
+    return {one.name: (one.result, one.detail) for one in checks(client, settings)}
+
+
+def test_a_cluster_that_has_all_it_needs_passes(client: Client) -> None:
+    found = told(client)
+    assert found["reachable"] == (CheckResult.PASSED, "Kubernetes v1.36.2 answers.")
+    assert found["GPUs"] == (CheckResult.PASSED, "8 nvidia.com/gpu on 1 machine.")
+    assert CheckResult.FAILED not in {result for result, _ in found.values()}
+
+
+def test_each_right_that_is_missing_is_named_with_what_does_not_work_without_it(client: Client) -> None:
+    client.refused = frozenset({"patch nodes", "create deployments"})
+    found = told(client)
+    assert found["right: deployments"][0] is CheckResult.FAILED
+    assert (
+        "May not create deployments in slipway; create deployments in team-a."
+        in found["right: deployments"][1]
+    )
+    assert found["right: nodes"] == (
+        CheckResult.WARNING,
+        "May not patch nodes. Machines cannot be cordoned or tainted from here.",
+    )
+
+
+def test_a_namespace_that_is_not_there_is_named() -> None:
+    client = Client(FakeTransport(FakeApiServer(), user=ADMIN))
+    assert told(client)["namespace"] == (
+        CheckResult.FAILED,
+        "There is no namespace team-a: create it first.",
+    )
+
+
+def test_one_that_does_not_answer_is_asked_nothing_else(client: Client) -> None:
+    unreachable = KubeClient(FakeTransport(FakeApiServer(), user=ADMIN))
+    unreachable.transport.reachable = False  # type: ignore[attr-defined]
+    assert [one.result for one in checks(unreachable, SETTINGS)] == [CheckResult.FAILED]
+
+
+def test_what_cannot_be_looked_at_is_no_word_on_the_rest(client: Client) -> None:
+    client.transport.faults.append(failing(503, "etcdserver: leader changed"))  # type: ignore[attr-defined]
+    results = [one.result for one in checks(client, SETTINGS)]
+    assert results.count(CheckResult.WARNING) >= 1
+    assert len(results) > 10
+
+
+def test_the_manifest_grants_what_is_checked_and_nothing_else() -> None:
+    documents = {one["kind"]: one for one in manifest(namespace="ml", features=())}
+    granted = {
+        (verb, name)
+        for kind in ("ClusterRole", "Role")
+        for rule in documents[kind]["rules"]
+        for name in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert ("create", "deployments") in granted
+    assert ("patch", "nodes") not in granted
+    assert ("create", "pods/eviction") not in granted
+    everything = manifest(namespace="ml")
+    asked = {(verb, right.name) for right in RIGHTS for verb in right.verbs}
+    assert asked == {
+        (verb, name)
+        for one in everything
+        for rule in one.get("rules", ())
+        for name in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert not any("*" in str(one) for one in everything)
+
+
+def test_rights_in_namespaces_are_not_granted_for_the_whole_cluster() -> None:
+    (role,) = [one for one in manifest(namespace="ml") if one["kind"] == "ClusterRole"]
+    assert {name for rule in role["rules"] for name in rule["resources"]} == {"nodes"}
+    assert set(Feature) >= {right.feature for right in RIGHTS}

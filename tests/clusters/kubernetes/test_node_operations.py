@@ -1,0 +1,126 @@
+"""What is done to a machine of a Kubernetes cluster, and what is left to others."""
+
+import json
+from itertools import count
+from typing import Any
+
+import pytest
+
+from clusters.backends.base import Fence, ObservedNode, StaleFence, Taint, TaintEffect
+from clusters.backends.node_operations import NotPossible, Order, SomebodyElses, UnknownNode
+from kube.resources import NODES, PODS, Ref
+from tests.clusters.kubernetes.test_backend import World
+from tests.clusters.kubernetes.test_nodes import recorded
+
+turns = count(1)
+TAINT = Taint("slipway.dev/faulty", TaintEffect.NO_SCHEDULE, "xid-79")
+
+
+def order(by: str = "ada", turn: int | None = None) -> Order:
+    return Order("op", Fence(1, next(turns) if turn is None else turn), by, "GPU 0 fell off the bus.")
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.server.plant("nodes", recorded())
+    return world
+
+
+def machine(world: World) -> ObservedNode:
+    (found,) = world.cluster.nodes()
+    assert isinstance(found, ObservedNode), found
+    return found
+
+
+def raw(world: World) -> dict[str, Any]:
+    return world.client.get(Ref(NODES, machine(world).name))
+
+
+def test_a_cordon_says_who_and_why_and_is_taken_back_by_them_alone(world: World) -> None:
+    operations, uid = world.cluster.node_operations, machine(world).uid
+    operations.cordon(uid, order())
+    operations.cordon(uid, order())
+    cordon = machine(world).cordon
+    assert cordon is not None
+    assert (cordon.by, cordon.reason) == ("ada", "GPU 0 fell off the bus.")
+    assert raw(world)["spec"]["unschedulable"] is True
+    for refused in (operations.cordon, operations.uncordon):
+        with pytest.raises(SomebodyElses, match="ada has cordoned"):
+            refused(uid, order(by="bob"))
+    operations.uncordon(uid, order())
+    assert machine(world).cordon is None
+    assert "unschedulable" not in raw(world)["spec"]
+
+
+def test_a_cordon_by_kubectl_is_theirs(world: World) -> None:
+    world.client.patch(Ref(NODES, machine(world).name), {"spec": {"unschedulable": True}})
+    with pytest.raises(SomebodyElses, match="Somebody past Slipway"):
+        world.cluster.node_operations.uncordon(machine(world).uid, order())
+    assert raw(world)["spec"]["unschedulable"] is True
+
+
+def test_an_order_that_comes_late_changes_nothing(world: World) -> None:
+    operations, uid = world.cluster.node_operations, machine(world).uid
+    operations.cordon(uid, order(turn=500))
+    with pytest.raises(StaleFence):
+        operations.uncordon(uid, order(turn=499))
+    assert machine(world).cordon is not None
+
+
+def test_a_taint_is_set_replaced_and_taken_back_beside_those_of_others(world: World) -> None:
+    operations, uid = world.cluster.node_operations, machine(world).uid
+    theirs = machine(world).taints
+    assert theirs != ()
+    operations.taint(uid, TAINT, order())
+    operations.taint(uid, Taint(TAINT.key, TAINT.effect, "xid-48"), order())
+    assert set(machine(world).taints) == {*theirs, Taint(TAINT.key, TAINT.effect, "xid-48")}
+    operations.untaint(uid, TAINT, order())
+    operations.untaint(uid, TAINT, order())
+    assert machine(world).taints == theirs
+
+
+def test_somebody_who_changes_the_machine_meanwhile_is_not_overwritten(world: World) -> None:
+    uid, name = machine(world).uid, machine(world).name
+    times = [0]
+
+    def meddle(call: Any) -> None:
+        if call.method == "PATCH" and times[0] < 2:
+            times[0] += 1
+            world.client.patch(Ref(NODES, name), {"metadata": {"labels": {"rack": str(times[0])}}})
+
+    cluster, transport = world.writer()
+    transport.faults.append(meddle)
+    cluster.node_operations.taint(uid, TAINT, order())
+    assert machine(world).labels["rack"] == "2"
+    assert TAINT in machine(world).taints
+
+
+def test_only_pods_of_ours_are_evicted(world: World) -> None:
+    world.client.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "theirs", "namespace": "slipway"},
+            "spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]},
+        }
+    )
+    assert world.cluster.node_operations.evict("theirs", order()).is_accepted
+    assert world.client.get(Ref(PODS, "theirs", "slipway"))["metadata"]["name"] == "theirs"
+
+
+def test_a_machine_that_is_not_there_and_what_the_api_cannot_do_are_told(world: World) -> None:
+    with pytest.raises(UnknownNode, match="no machine of the uid nowhere"):
+        world.cluster.node_operations.cordon("nowhere", order())
+    with pytest.raises(NotPossible, match="Drain it and restart it"):
+        world.cluster.node_operations.reboot(machine(world).uid, order())
+
+
+def test_the_name_of_a_machine_that_was_made_anew_is_not_taken_for_it(world: World) -> None:
+    uid, name = machine(world).uid, machine(world).name
+    world.cluster.node_operations.cordon(uid, order())
+    world.client.delete(Ref(NODES, name))
+    world.server.make("nodes", {"metadata": {"name": name}})
+    with pytest.raises(UnknownNode):
+        world.cluster.node_operations.cordon(uid, order())
+    assert json.dumps(raw(world)).count("unschedulable") == 0
