@@ -6,7 +6,7 @@ from threading import Lock, Timer
 import orjson
 from django.db import transaction
 
-from common.live.redis import SILENCE_SECONDS, NotShared, ask, breaker
+from common.live.redis import SILENCE_SECONDS, NotShared, ask
 from common.live.topics import name_of
 
 logger = logging.getLogger(__name__)
@@ -35,31 +35,49 @@ class _Unheard:
         self._lock = Lock()
         self._timer: Timer | None = None
 
-    def add(self, names: Iterable[str]) -> None:
+    def add(self, names: Iterable[str]) -> bool:
+        """True when it is the first that Redis did not take."""
         with self._lock:
             self._names.update(names)
             while len(self._names) > MOST_UNHEARD:
                 self._names.pop()
-            if self._timer is None:
-                self._timer = Timer(SILENCE_SECONDS, self._say)
-                self._timer.daemon = True
-                self._timer.start()
+            if self._timer is not None:
+                return False
+            self._wait()
+            return True
+
+    def _wait(self) -> None:
+        self._timer = Timer(SILENCE_SECONDS, self._say)
+        self._timer.daemon = True
+        self._timer.start()
 
     def _say(self) -> None:
         with self._lock:
-            names, self._names, self._timer = self._names, set(), None
-        _publish(*names)
+            names, self._names = self._names, set()
+        try:
+            _say_to_all(names)
+        except NotShared:
+            with self._lock:
+                self._names |= names
+                self._wait()
+            return
+        with self._lock:
+            self._timer = None
+            if self._names:
+                self._wait()
 
 
 _unheard = _Unheard()
 
 
-def _publish(*names: str) -> None:
-    was_silent = breaker.is_open
+def _publish(name: str) -> None:
     try:
-        for name in names:
-            ask(lambda client, name=name: client.publish(LOOKS, orjson.dumps(name)))  # type: ignore[misc]
+        _say_to_all([name])
     except NotShared as error:
-        if not was_silent:
-            logger.warning("Open pages hear later that %s changed: %s", ", ".join(names), error)
-        _unheard.add(names)
+        if _unheard.add([name]):
+            logger.warning("Open pages hear of what changes when Redis answers again: %s, %s", name, error)
+
+
+def _say_to_all(names: Iterable[str]) -> None:
+    for name in names:
+        ask(lambda client, name=name: client.publish(LOOKS, orjson.dumps(name)))  # type: ignore[misc]
