@@ -145,7 +145,8 @@ class Writer:
         self.admission.check(kind, new, old, by.user)
         hidden = not_written(kind, by.subresource)
         if owners is None:
-            live = {} if reset else managers_of(before)
+            # What the request says of them counts, as in a list that somebody has corrected.
+            live = {} if reset else managers_of(metadata)
             is_tracked = bool(before.get("managedFields")) and not reset
             manager = Manager(by.manager, UPDATE, kind.api_version, by.subresource)
             owners = live
@@ -203,7 +204,7 @@ class Writer:
         listed = metadata.pop("managedFields", None)
         is_reset = listed is not None and not any(entry.get("manager") for entry in listed)
         if not is_reset and "managedFields" in before:
-            metadata["managedFields"] = before["managedFields"]
+            metadata["managedFields"] = listed or before["managedFields"]
         if by.subresource == "status":
             for key in [key for key in new if key not in ("status", "metadata", "kind", "apiVersion")]:
                 del new[key]

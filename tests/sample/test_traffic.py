@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,17 @@ class Gateway(ThreadingHTTPServer):
     def __init__(self, port: int = 0, *, fault: str = "") -> None:
         bodies: list[dict[str, Any]] = []
         paths: list[str] = []
+        numbers = count(1)
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                number = next(numbers)
                 bodies.append(body)
                 paths.append(self.path)
-                bad = fault if len(bodies) % 5 == 0 else ""
+                bad = fault if number % 5 == 0 else ""
                 if bad == "drop":
                     self.close_connection = True
                     return
@@ -44,7 +47,7 @@ class Gateway(ThreadingHTTPServer):
                 if not stream:
                     content = b"<html>" if bad == "break" else b'{"choices": []}'
                 self.send_response(503 if bad == "status" else 200)
-                self.send_header("x-slipway-version", f"chat:v{1 + len(bodies) % 2}")
+                self.send_header("x-slipway-version", f"chat:v{1 + number % 2}")
                 self.send_header("content-length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
