@@ -29,7 +29,7 @@ from images.uses import register_use_check
 from models_registry.references import register_uses
 
 SUBJECTS = (
-    Subject("clusters.cluster", _("Cluster"), "/fleet/"),
+    Subject("clusters.cluster", _("Cluster"), "/fleet/clusters/{name}/"),
     Subject("clusters.node", _("Machine"), "/fleet/nodes/{pk}/", badges="node"),
     Subject("clusters.workerlogrequest", _("Log of a worker"), "/fleet/workers/"),
     Subject("clusters.deployment", _("Deployment"), "/fleet/deployments/{name}/", badges="deployment"),

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from accounts.actors import grants_of
+from accounts.models import ApiToken
 from accounts.states import Right
 from clusters import heartbeat_records, history
 from clusters.agents import AgentHeard, agent_key
@@ -242,6 +243,13 @@ def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
         WorkerRow(*(*columns, agent_key(cluster_id, uid) if has_agent else ""))
         for has_agent, cluster_id, uid, *columns in rows
     ]
+
+
+def agent_token(node: Node) -> ApiToken | None:
+    """The one by which its agent reports it, expired or not; None: it has no agent."""
+    agents = NodeAgent.objects.filter(cluster=node.cluster_id, node_uid=node.uid)
+    found = ApiToken.objects.filter(pk__in=agents.values("token"), revoked_at=None)
+    return found.order_by("-pk").first()
 
 
 def agents_of(cluster_id: int) -> dict[int, AgentHeard] | None:

@@ -1,12 +1,16 @@
 from django.urls import path
 
-from clusters import views
+from clusters import cluster_pages, views
 
 urlpatterns = [
     path("fleet/", views.machines, name="fleet"),
     path("fleet/nodes/<int:pk>/", views.node, name="fleet-node"),
     path("fleet/nodes/<int:pk>/+cordon/", views.cordon, name="cordon-node"),
     path("fleet/nodes/<int:pk>/+uncordon/", views.uncordon, name="uncordon-node"),
+    path("fleet/nodes/<int:pk>/+agent-token/", cluster_pages.agent_token, name="agent-token"),
+    path("fleet/nodes/<int:pk>/+remove-agent/", cluster_pages.remove_agent, name="remove-agent"),
+    path("fleet/clusters/<str:name>/", cluster_pages.cluster, name="fleet-cluster"),
+    path("fleet/clusters/<str:name>/+move/", cluster_pages.move, name="move-cluster"),
     path("fleet/workers/", views.workers, name="fleet-workers"),
     path("fleet/workers/<str:name>/", views.worker, name="fleet-worker"),
     path("fleet/deployments/", views.deployments, name="fleet-deployments"),

@@ -142,7 +142,7 @@ def _is_in(worker: WorkerNow, state: str) -> bool:
 def node(request: HttpRequest, pk: int) -> HttpResponse:
     """One machine: its GPUs with their last readings, its workers, and who cordoned it."""
     actor = of_request(request)
-    row = _visible_node(actor, pk)
+    row = visible_node(actor, pk)
     fleet = selectors.fleet(actor)
     now = next((one for cluster in fleet.clusters for one in cluster.nodes if one.row.pk == pk), None)
     readings = heartbeat_records.latest_readings(row.cluster_id, row.uid)
@@ -154,6 +154,7 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
             (gpu, {name: readings.get(gpu.uuid, {}).get(name) for name in READINGS_SHOWN})
             for gpu in row.gpus.exclude(state=GpuState.GONE)
         ],
+        "agent_token": selectors.agent_token(row),
         "may_operate": may_for_owner(actor, Right.FLEET_OPERATE, row.cluster.team),
     }
     return page(request, "clusters/node.html", context, parts=("now",))
@@ -164,7 +165,7 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
 @refusals_at_the_form
 def cordon(request: HttpRequest, pk: int) -> HttpResponse:
     actor = of_request(request)
-    row = _visible_node(actor, pk)
+    row = visible_node(actor, pk)
     cordon_node(actor=actor, node=row, reason=reason_of(request))
     return done(request, _("%(node)s gets no new workers.") % {"node": row.name}, to=_url_of(row))
 
@@ -174,12 +175,13 @@ def cordon(request: HttpRequest, pk: int) -> HttpResponse:
 @refusals_at_the_form
 def uncordon(request: HttpRequest, pk: int) -> HttpResponse:
     actor = of_request(request)
-    row = _visible_node(actor, pk)
+    row = visible_node(actor, pk)
     uncordon_node(actor=actor, node=row, reason=reason_of(request))
     return done(request, _("%(node)s may get new workers again.") % {"node": row.name}, to=_url_of(row))
 
 
-def _visible_node(actor: Actor, pk: int) -> Node:
+def visible_node(actor: Actor, pk: int) -> Node:
+    """Raises Http404."""
     rows = Node.objects.for_actor(actor).select_related("cluster__team")
     row = rows.filter(pk=pk).first()
     if row is None:

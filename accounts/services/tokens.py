@@ -59,14 +59,43 @@ def create_token(
     if owner.pk != actor.user_id:
         require_everywhere(actor, Right.PEOPLE_ADMIN)
     _validate(name=name, scopes=scopes, expires_at=expires_at, now=now)
+    if parent is not None:
+        _keep_within(parent, scopes=scopes, expires_at=expires_at, team=team)
+    return _issued(actor, owner, name=name, scopes=scopes, team=team, expires_at=expires_at)
+
+
+def issue_for_part(
+    *,
+    actor: Actor,
+    owner: User,
+    name: str,
+    scopes: Collection[str],
+    team: Team | None,
+    expires_at: datetime,
+    reason: str = "",
+) -> IssuedToken:
+    """A token for an account that is a part of the system, such as agents: whoever calls has checked that the
+    actor may have one made. Raises Invalid."""
+    _validate(name=name, scopes=scopes, expires_at=expires_at, now=timezone.now())
+    return _issued(actor, owner, name=name, scopes=scopes, team=team, expires_at=expires_at, reason=reason)
+
+
+def _issued(
+    actor: Actor,
+    owner: User,
+    *,
+    name: str,
+    scopes: Collection[str],
+    team: Team | None,
+    expires_at: datetime,
+    reason: str = "",
+) -> IssuedToken:
     if owner.is_machine and (beyond := sorted(set(scopes) - MACHINE_RIGHTS[owner.kind])):
         raise Invalid(
             fields={
                 "scopes": [_("A machine account has no right to %(scopes)s.") % {"scopes": ", ".join(beyond)}]
             }
         )
-    if parent is not None:
-        _keep_within(parent, scopes=scopes, expires_at=expires_at, team=team)
     key = keys.new_key()
     token = ApiToken(
         owner=owner,
@@ -75,7 +104,7 @@ def create_token(
         secret_hash=key.hash,
         scopes=sorted({str(scope) for scope in scopes}),
         team=team,
-        created_at=now,
+        created_at=timezone.now(),
         expires_at=expires_at,
     )
     token.clean_fields()
@@ -85,6 +114,7 @@ def create_token(
             actor,
             "token.create",
             subject=token,
+            reason=reason,
             detail={"owner": owner.username, "scopes": token.scopes, "expires_at": expires_at.isoformat()},
             team_id=team.pk if team else None,
         )
@@ -97,6 +127,11 @@ def revoke_token(*, actor: Actor, token: ApiToken, reason: str = "") -> None:
         require_everywhere(actor, Right.PEOPLE_ADMIN)
     elif actor.token_id not in (None, token.pk) and not set(token.scopes) <= (actor.scopes or frozenset()):
         raise OutOfScope(_("A token cannot revoke one that has more scopes than itself."))
+    revoke_of_part(actor=actor, token=token, reason=reason)
+
+
+def revoke_of_part(*, actor: Actor, token: ApiToken, reason: str = "") -> None:
+    """As `revoke_token`, of an account that is a part of the system: whoever calls has checked the right."""
     with transaction.atomic():
         now = timezone.now()
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):

@@ -2,11 +2,14 @@ from typing import Any
 
 from rest_framework import serializers
 
+from accounts.services.tokens import LONGEST
 from clusters.api import examples
 from clusters.backends.base import TaintEffect
 from clusters.models import Cluster, Deployment, Gpu, Node, Worker
+from clusters.services.node_agents import TOKEN_LIFE
 from clusters.states import Alert, GpuSharing, NodeOperation, WorkerState
 from common.api.examples import example
+from common.audit import MAX_REASON
 from serving.protocol import MAX_DEVICES_PER_REPORT, MAX_WORKERS_PER_REPORT
 
 
@@ -46,18 +49,47 @@ class ClusterChangeSerializer(serializers.Serializer[Any]):
     region = serializers.CharField(
         max_length=63, allow_blank=True, required=False, help_text="Region, as in the mirrors of images."
     )
-    host = serializers.CharField(
-        max_length=63,
-        required=False,
-        help_text="Host that runs it from now on: one whose worker or sweeper lives, while those of the "
-        "former one do not, or no deployment is left there.",
-    )
     settings = serializers.DictField(required=False, help_text="Replaces all connection settings.")
     secrets = serializers.DictField(
         child=serializers.CharField(max_length=20_000, allow_null=True, trim_whitespace=False),
         required=False,
         help_text="Secrets by name; null removes one, names left out are kept. Never shown again.",
     )
+
+
+@example({"host": "gpu-2", "reason": "gpu-1 is broken."})
+class ClusterMoveSerializer(serializers.Serializer[Any]):
+    host = serializers.CharField(
+        max_length=63,
+        help_text="Host that runs it from now on: one whose worker or sweeper lives, while those of the "
+        "former one do not, or no deployment is left there.",
+    )
+    reason = serializers.CharField(max_length=MAX_REASON, help_text="Kept in the audit log.")
+
+
+@example({"days": 365})
+class NewAgentTokenSerializer(serializers.Serializer[Any]):
+    days = serializers.IntegerField(
+        min_value=1, max_value=LONGEST.days, default=TOKEN_LIFE.days, help_text="For how long it is good."
+    )
+    reason = serializers.CharField(
+        max_length=MAX_REASON, required=False, allow_blank=True, help_text="Kept in the audit log."
+    )
+
+
+@example(
+    {
+        "name": "local/box-1",
+        "prefix": "k3Jd81Qw",
+        "expires_at": "2027-11-20T08:30:00Z",
+        "token": "slp_k3Jd81Qw_0pZ4sKqYc1mWvN7xRt2bHd9uEfGjLa6o",
+    }
+)
+class AgentTokenSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    prefix = serializers.CharField(help_text="Its public part, as lists of tokens show it.")
+    expires_at = serializers.DateTimeField()
+    token = serializers.CharField(help_text="The token; shown only once.")
 
 
 class GpuSerializer(serializers.ModelSerializer[Gpu]):

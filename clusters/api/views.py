@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
@@ -19,8 +19,9 @@ from clusters import selectors
 from clusters.api import serializers
 from clusters.filters import ClusterFilter, DeploymentFilter, NodeFilter
 from clusters.models import Cluster, Deployment, Node, Worker
-from clusters.services.clusters import change_cluster
+from clusters.services.clusters import change_cluster, move_cluster
 from clusters.services.logs import MAX_LINES, worker_log
+from clusters.services.node_agents import issue_node_token, remove_node_agent
 from clusters.services.nodes import cordon_node, uncordon_node
 from common.api.rows import ReasonSerializer
 from common.api.views import Changed, Endpoint, Listed, Read
@@ -38,12 +39,24 @@ class Clusters(Listed, Read, Changed):
     lookup_value_converter = "str"
     sort = ("name", "-created_at")
     filterset_class = ClusterFilter
-    inputs = {"partial_update": serializers.ClusterChangeSerializer}
+    inputs = {
+        "partial_update": serializers.ClusterChangeSerializer,
+        "move": serializers.ClusterMoveSerializer,
+    }
     outputs = {"busy": serializers.BusySerializer}
     parameters = {"busy": ("since",)}
 
     def change_one(self, instance: Cluster, given: dict[str, Any], expected: int | None) -> Cluster:
         return change_cluster(actor=self.actor, cluster=instance, expected=expected, **given)
+
+    @extend_schema(responses=serializers.ClusterSerializer)
+    @action(detail=True, methods=["post"])
+    def move(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Give a cluster that runs on a host itself to another host: workers and gateway start there.
+
+        Refused (409) while its own host lives and has deployments: two sets of workers would serve.
+        """
+        return self.answer(move_cluster(actor=self.actor, cluster=self.get_object(), **self.given()))
 
     @extend_schema(
         parameters=[OpenApiParameter("since", OpenApiTypes.DATETIME, description="Start of the history.")]
@@ -74,7 +87,14 @@ class Nodes(Listed, Read):
     lookup_value_converter = "int"
     sort = ("name", "-created_at")
     filterset_class = NodeFilter
-    inputs = {"cordon": ReasonSerializer, "uncordon": ReasonSerializer}
+    inputs = {
+        "cordon": ReasonSerializer,
+        "uncordon": ReasonSerializer,
+        "agent_token": serializers.NewAgentTokenSerializer,
+        "remove_agent": ReasonSerializer,
+    }
+    outputs = {"agent_token": serializers.AgentTokenSerializer}
+    secret_answers = frozenset({"agent_token"})
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -97,6 +117,31 @@ class Nodes(Listed, Read):
     def uncordon(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Uncordon: new workers may be placed on the machine again."""
         return self._ordered(uncordon_node)
+
+    @extend_schema(responses={201: serializers.AgentTokenSerializer})
+    @action(detail=True, methods=["post"], url_path="agent-token")
+    def agent_token(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """A token by which the agent of this machine reports it, and nothing else; the former one ends."""
+        given, node = self.given(), self.get_object()
+        issued = issue_node_token(
+            actor=self.actor,
+            cluster=node.cluster,
+            node_uid=node.uid,
+            node_name=node.name,
+            lives=timedelta(days=given["days"]),
+            reason=given.get("reason", ""),
+        )
+        shown = issued.token
+        # The one answer that holds it; the row keeps only a hash.
+        shown.token = issued.text  # type: ignore[attr-defined]
+        return self.answer(shown, status=201)
+
+    @extend_schema(responses=serializers.NodeSerializer)
+    @action(detail=True, methods=["post"], url_path="remove-agent")
+    def remove_agent(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """The machine has no agent any more: its token ends, and nobody misses its reports."""
+        reason = self.given().get("reason", "")
+        return self.answer(remove_node_agent(actor=self.actor, node=self.get_object(), reason=reason))
 
     def _ordered(self, order: Callable[..., Node]) -> Response:
         reason = self.given().get("reason", "")

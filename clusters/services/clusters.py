@@ -17,6 +17,7 @@ from clusters.states import ON_A_HOST, ClusterKind, DeploymentState
 from common import audit, events
 from common.actor import Actor
 from common.characters import hidden
+from common.errors import Invalid
 from common.hosts import this_host
 from common.live.touch import touch
 from common.reconcile import kernel, silent_hosts
@@ -80,15 +81,13 @@ def change_cluster(
     region: str | None = None,
     settings: Mapping[str, Any] | None = None,
     secrets: Mapping[str, str | None] | None = None,
-    host: str | None = None,
     expected: int | None = None,
 ) -> Cluster:
     """Change what is given; deployments that were made before keep their images.
 
-    `host`: its workers and its gateway are that one's from now on. `settings` replace all settings, `secrets`
-    those of their names (None removes one). The cluster is connected to anew with the next step of anything
-    that asks it. Raises NotAllowed, ValidationError, InvalidCluster, HostInUse, Stale when the revision is
-    not the `expected` one.
+    `settings` replace all settings, `secrets` those of their names (None removes one). The cluster is
+    connected to anew with the next step of anything that asks it. Raises NotAllowed, ValidationError,
+    InvalidCluster, Stale when the revision is not the `expected` one.
     """
     require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
     changes: dict[str, Any] = {}
@@ -103,23 +102,42 @@ def change_cluster(
         cluster.sealed_secrets = _with_secrets(cluster.sealed_secrets, secrets)
         changes["sealed_secrets"] = cluster.sealed_secrets
         detail["secrets"] = sorted(secrets)
-    former = cluster.host
-    if host is not None and host != former:
-        _check_move(cluster, host)
-        changes["host"] = cluster.host = host
-        detail["host"] = {"from": former, "to": host}
     cluster.clean_fields()
     if settings is not None or secrets:
         _check_connection(cluster)
     with transaction.atomic():
         cluster.change(expected=expected, **changes)
-        if "host" in changes:
-            # What was told to the former host's data plane has to be told to this one's.
-            Deployment.objects.filter(cluster=cluster).update(applied_generation=0)
-            events.publish(ClusterMoved(cluster.pk))
-            silent_hosts.ask_anew(former)
         kernel.wake(cluster)
         audit.record(actor, "cluster.change", subject=cluster, detail=detail, team_id=cluster.team_id)
+        touch("fleet")
+    return cluster
+
+
+def move_cluster(*, actor: Actor, cluster: Cluster, host: str, reason: str) -> Cluster:
+    """Another host runs its workers and its gateway from now on. The host that it has already is no error.
+
+    Raises NotAllowed, Invalid without a reason, InvalidCluster for one that runs on no host or for a host
+    that does not live, HostInUse while its own lives and has deployments.
+    """
+    require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
+    reason, former = reason.strip(), cluster.host
+    if not reason:
+        raise Invalid(fields={"reason": [_("Give a reason: it is kept in the audit log.")]})
+    if host == former != "":
+        return cluster
+    _check_move(cluster, host)
+    with transaction.atomic():
+        cluster.host = host
+        cluster.change(host=host)
+        # What was told to the former host's data plane has to be told to this one's.
+        Deployment.objects.filter(cluster=cluster).update(applied_generation=0)
+        events.publish(ClusterMoved(cluster.pk))
+        silent_hosts.ask_anew(former)
+        kernel.wake(cluster)
+        detail = {"from": former, "to": host}
+        audit.record(
+            actor, "cluster.move", subject=cluster, reason=reason, detail=detail, team_id=cluster.team_id
+        )
         touch("fleet")
     return cluster
 

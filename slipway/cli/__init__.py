@@ -10,6 +10,7 @@ import typer
 
 from slipway.cli import (
     aliases,
+    clusters,
     exemptions,
     exports,
     federation,
@@ -44,6 +45,7 @@ app = typer.Typer(
 app.add_typer(models.app, name="models")
 app.add_typer(aliases.app, name="alias")
 app.add_typer(images.app, name="images")
+app.add_typer(clusters.app, name="cluster")
 app.add_typer(nodes.app, name="node")
 app.add_typer(services.app, name="service")
 app.add_typer(releases.app, name="release")

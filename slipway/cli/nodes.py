@@ -72,6 +72,37 @@ def uncordon(typer_context: typer.Context, name: Name, cluster: Cluster = "", re
     _order(context_of(typer_context), "uncordon", name, cluster, reason)
 
 
+@app.command("agent-token")
+def agent_token(
+    typer_context: typer.Context,
+    name: Name,
+    cluster: Cluster = "",
+    days: Annotated[int, typer.Option("--expires-in-days", min=1, help="For how long it is good.")] = 365,
+    reason: Reason = "",
+) -> None:
+    """Create the token by which a machine's agent reports it; shown once, on stdout. The former one ends."""
+    context = context_of(typer_context)
+    node = _node(context, name, cluster)
+    # No retry under an idempotency key: a secret is never told twice.
+    document = context.client.post(
+        at("clusters", node["cluster"], "nodes", node["id"], "agent-token"), {"days": days, "reason": reason}
+    )
+    context.show(document)
+    context.say_secret(document["token"])
+
+
+@app.command("remove-agent")
+def remove_agent(
+    typer_context: typer.Context, name: Name, cluster: Cluster = "", reason: Reason = ""
+) -> None:
+    """Have no agent report a machine any more: its token ends, and nobody misses its reports."""
+    context = context_of(typer_context)
+    body = {"reason": context.asked_for(reason)}
+    node = _node(context, name, cluster)
+    path = at("clusters", node["cluster"], "nodes", node["id"], "remove-agent")
+    context.tell(context.client.create(path, body), f"The agent of {name} is removed.")
+
+
 def _order(context: Context, operation: str, name: str, cluster: str, reason: str) -> None:
     body = {"reason": context.asked_for(reason)}
     node = _node(context, name, cluster)

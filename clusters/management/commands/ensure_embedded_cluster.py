@@ -8,8 +8,6 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.errors import BadToken
-from accounts.models import User
-from accounts.services.people import create_machine
 from accounts.services.tokens import use_token
 from accounts.states import Right
 from clusters.backends.embedded.machine import machine_id, machine_name
@@ -23,8 +21,6 @@ from common.actor import Actor
 from common.hosts import this_host
 
 CLUSTER = "local"
-ROBOT = "node-agents"
-TOKEN_LIFE = timedelta(days=365)
 RENEW_WHEN_LEFT = timedelta(days=60)
 
 
@@ -51,24 +47,14 @@ class Command(BaseCommand):
             self._renew(actor, cluster, file)
 
     def _renew(self, actor: Actor, cluster: Cluster, file: Path) -> None:
-        with transaction.atomic():
-            robot = User.objects.filter(username=ROBOT).first()
-            if robot is None:
-                robot = create_machine(actor=actor, username=ROBOT, label="Node agents")
-            elif not robot.is_machine:
-                raise CommandError(
-                    f"The name {ROBOT} is that of the account by which machines are reported, but a person "
-                    "has it. Rename that person, then start again."
+        try:
+            with transaction.atomic():
+                issued = issue_node_token(
+                    actor=actor, cluster=cluster, node_uid=machine_id(), node_name=machine_name()
                 )
-            issued = issue_node_token(
-                actor=actor,
-                cluster=cluster,
-                node_uid=machine_id(),
-                owner=robot,
-                name=f"{CLUSTER}/{machine_name()}"[:100],
-                expires_at=timezone.now() + TOKEN_LIFE,
-            )
-            _write_private(file, issued.text)
+                _write_private(file, issued.text)
+        except NameTaken as error:
+            raise CommandError(str(error)) from None
         self.stdout.write(f"Token of this machine: in {file}.")
 
 

@@ -11,6 +11,12 @@ def _cluster(scene: Scene) -> Mapping[str, Any]:
     return {"cluster": scene.cluster.name}
 
 
+def _here(scene: Scene) -> Mapping[str, Any]:
+    """To the host that it has already."""
+    scene.cluster.change(host="here")
+    return {"host": "here", "reason": "The machine is broken."}
+
+
 def _gateway(scene: Scene) -> Mapping[str, Any]:
     Gateway.objects.get_or_create(cluster=scene.cluster, defaults={"kind": "envoy"})
     return _cluster(scene)
@@ -50,6 +56,14 @@ ROUTES = [
         fill=_cluster,
         body=lambda scene: {"region": "eu"},
     ),
+    Route(
+        "POST",
+        "clusters/{cluster}/move/",
+        Right.FLEET_OPERATE,
+        fill=_cluster,
+        body=_here,
+        status=200,
+    ),
     Route("GET", "clusters/{cluster}/busy/", Right.READ, fill=_cluster),
     Route("GET", "clusters/{cluster}/gateway/", Right.READ, fill=_gateway),
     Route(
@@ -77,6 +91,21 @@ ROUTES = [
         fill=_cordoned_node,
         body=lambda scene: {"reason": "GPU 0 is replaced."},
         status=202,
+    ),
+    Route(
+        "POST",
+        "clusters/{cluster}/nodes/{id}/agent-token/",
+        Right.FLEET_OPERATE,
+        fill=_node,
+        body=lambda scene: {"days": 30},
+        status=201,
+    ),
+    Route(
+        "POST",
+        "clusters/{cluster}/nodes/{id}/remove-agent/",
+        Right.FLEET_OPERATE,
+        fill=_node,
+        body=lambda scene: {"reason": "Its workers report by themselves."},
     ),
     Route("GET", "deployments/", Access.SIGNED_IN, owned=False),
     Route("GET", "deployments/{deployment}/", Right.READ, fill=_deployment),
