@@ -1,0 +1,150 @@
+"""Keeps what a cluster has of one kind of object: lists once, then hears what changes.
+
+Whatever is cut, lost, doubled or late on the way: once the cluster answers again, what is kept is what is
+there.
+"""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from threading import Event, Lock
+from typing import Generic, TypeVar
+
+from kube.base import Change, ChangeType, Client, Object
+from kube.errors import HistoryLost, KubeError
+from kube.resources import Resource
+
+Kept = TypeVar("Kept")
+
+WATCH_SECONDS = 55.0
+"""Then another one goes on from there. A connection that died without a word is noticed soon after."""
+SHORT_SECONDS = 1.0
+"""A watch that ends sooner, and silent, is a failure: asking again at once would be a flood."""
+FIRST_WAIT_SECONDS = 0.5
+LONGEST_WAIT_SECONDS = 30.0
+
+
+class Informer(Generic[Kept]):
+    """Of one kind of object of one cluster. `run` in a thread; read from any.
+
+    `keep` makes of an object what is kept of it, and is all that the memory pays for. `changed` is told, in
+    the running thread, the uid of what changed, and None when all may have.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        *,
+        keep: Callable[[Object], Kept],
+        changed: Callable[[str | None], None] = lambda _: None,
+        namespace: str = "",
+        labels: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._keep = keep
+        self._changed = changed
+        self._namespace = namespace
+        self._labels = labels
+        self._clock = clock
+        self._chance = chance
+        self._lock = Lock()
+        self._kept: dict[str, Kept] = {}
+        self._version = ""
+        """Of the last change; empty: everything is to be listed."""
+        self._failures = 0
+        self._heard_at: float | None = None
+        self.problem = ""
+        """Why nothing is heard at the moment, in words; empty while something is."""
+        self.lists = 0
+        """How often everything was listed."""
+
+    def snapshot(self) -> Mapping[str, Kept]:
+        """By uid; a copy, which does not change any more."""
+        with self._lock:
+            return dict(self._kept)
+
+    @property
+    def age_seconds(self) -> float | None:
+        """How long nothing was heard; None: never anything, so that nothing may be concluded."""
+        return None if self._heard_at is None else self._clock() - self._heard_at
+
+    def run(self, stop: Event) -> None:
+        """Until `stop`, which ends a watch in progress only when that hears something or its time is over."""
+        while not stop.is_set():
+            stop.wait(self.step(stop))
+
+    def step(self, stop: Event) -> float:
+        """One list or one watch. Returns how many seconds to wait before the next."""
+        try:
+            if not self._version:
+                self._list()
+            began_at, version = self._clock(), self._version
+            self._watch(stop)
+            if self._clock() - began_at < SHORT_SECONDS and self._version == version:
+                return self._wait()
+        except HistoryLost:
+            self._version = ""
+            return self._wait()
+        except KubeError as error:
+            self.problem = str(error)
+            return self._wait()
+        self._failures = 0
+        return 0.0
+
+    def _list(self) -> None:
+        listing = self._client.list(self._resource, namespace=self._namespace, labels=self._labels)
+        kept = {item["metadata"]["uid"]: self._keep(item) for item in listing.items}
+        with self._lock:
+            self._kept = kept
+        self._version = listing.version
+        self.lists += 1
+        self._heard()
+        self._changed(None)
+
+    def _watch(self, stop: Event) -> None:
+        with self._client.watch(
+            self._resource,
+            since=self._version,
+            namespace=self._namespace,
+            labels=self._labels,
+            for_seconds=WATCH_SECONDS,
+        ) as changes:
+            self._heard()
+            for change in changes:
+                self._take(change)
+                if stop.is_set():
+                    return
+        self._heard()
+
+    def _take(self, change: Change) -> None:
+        self._heard()
+        self._failures = 0
+        # Versions of one kind can be compared as numbers (since 1.35 by contract, always in fact).
+        if int(change.version) <= int(self._version):
+            return
+        self._version = change.version
+        if change.type is ChangeType.BOOKMARK:
+            return
+        uid = change.item["metadata"]["uid"]
+        if change.type is ChangeType.DELETED:
+            with self._lock:
+                self._kept.pop(uid, None)
+        else:
+            kept = self._keep(change.item)
+            with self._lock:
+                self._kept[uid] = kept
+        self._changed(uid)
+
+    def _heard(self) -> None:
+        self._heard_at = self._clock()
+        self.problem = ""
+
+    def _wait(self) -> float:
+        """Ever longer, and not all informers at once after an outage."""
+        ceiling = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0**self._failures)
+        self._failures = min(self._failures + 1, 16)
+        return ceiling / 2 + self._chance() * ceiling / 2
