@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, WebSocketRoute, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, WebSocketRoute, expect
 
-from tests.console.server import CHROMIUM_FLAGS, ConsoleServer, chromium
+from tests.browser import chromium
+from tests.console.server import ConsoleServer
 from tests.patience import PATIENCE_SECONDS
 
 HERE = Path(__file__).parent
@@ -31,11 +32,8 @@ def server() -> Iterator[ConsoleServer]:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Of this package alone: as long as it lives, no other event loop runs in the process."""
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
-        yield started
-        started.close()
+    with chromium() as browser:
+        yield browser
 
 
 @dataclass

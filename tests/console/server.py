@@ -14,15 +14,6 @@ from pathlib import Path
 import httpx2
 
 PROJECT = Path(__file__).resolve().parents[2]
-CHROMIUM_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 PREPARE = """
 import sys
 from django.conf import settings
@@ -123,11 +114,3 @@ class ConsoleServer:
             self._process.wait()
         self._log.close()
         shutil.rmtree(self._home, ignore_errors=True)
-
-
-def chromium() -> str:
-    """Path of the browser that the machine has."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if path := shutil.which(name):
-            return path
-    raise RuntimeError("There is no Chromium: bin/test installs one (apt-get install chromium).")

