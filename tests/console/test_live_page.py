@@ -242,7 +242,7 @@ def test_news_that_come_while_a_part_is_loading_are_not_lost(live: Tab, queue: s
     look(3)
     answer(1, "before")
     answer(2, "after")
-    assert len(held) == 3
+    assert (len(held), live.sockets_opened) == (3, 1)
 
 
 def test_a_part_that_was_not_answered_asks_again(live: Tab) -> None:
