@@ -12,5 +12,6 @@ urlpatterns = [
     path("", include("images.api.urls")),
     path("", include("clusters.api.urls")),
     path("", include("gateway.api.urls")),
+    path("", include("gpu_health.api.urls")),
     path("", include("releases.api.urls")),
 ]

@@ -17,6 +17,7 @@ urlpatterns = [
     path("", include("identity.urls")),
     path("", include("clusters.urls")),
     path("", include("images.urls")),
+    path("", include("gpu_health.urls")),
     path("", include("model_store.urls")),
     path("", include("trust.urls")),
     path("", include("hubs.urls")),

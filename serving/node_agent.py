@@ -1,8 +1,11 @@
 """`python -m serving.node_agent`: one process per machine that reports it, with all its workers and devices.
 
 Workers POST their heartbeats to its Unix socket; once a second it POSTs one `NodeReport` for all of them. A
-worker that it has not heard of for 5 s is left out: whoever is stopped, or hangs, falls silent with it. It
-keeps nothing: after its own end the next one knows everything a second later, under another `session`.
+worker that it has not heard of for 5 s is left out: whoever is stopped, or hangs, falls silent with it. Of
+that it keeps nothing: after its own end the next one knows everything a second later, by another `session`.
+
+Where it may read `/dev/kmsg` it also tells what the kernel says of GPUs. What nobody has stored yet lies in
+`--spool`. It never acts on what it sees.
 """
 
 import argparse
@@ -22,6 +25,7 @@ import uvicorn
 from serving.devices import read_devices
 from serving.fields import ProtocolError
 from serving.heartbeat_sender import HeartbeatSender
+from serving.kernel_messages import KernelMessages
 from serving.protocol import (
     LOST_AFTER_SECONDS,
     MAX_WORKERS_PER_REPORT,
@@ -30,6 +34,7 @@ from serving.protocol import (
     NodeReport,
     decode_heartbeat,
 )
+from serving.readings_sender import ReadingsSender
 
 READ_DEVICES_EVERY_SECONDS = 10.0
 MAX_HEARTBEAT_BYTES = 64_000
@@ -101,7 +106,9 @@ class Door:
         await send({"type": "http.response.body", "body": said})
 
 
-async def serve(listener: socket.socket, *, node: str, urls: Sequence[str], token_file: Path) -> None:
+async def serve(
+    listener: socket.socket, *, node: str, urls: Sequence[str], token_file: Path, spool: Path | None = None
+) -> None:
     """Until SIGTERM or SIGINT."""
     agent = NodeAgent(node)
     sender = HeartbeatSender(*urls, token_file=token_file, compose=agent.compose)
@@ -123,7 +130,13 @@ async def serve(listener: socket.socket, *, node: str, urls: Sequence[str], toke
             agent.devices = await read_devices()
             await asyncio.sleep(READ_DEVICES_EVERY_SECONDS)
 
-    background = [asyncio.create_task(sender.run()), asyncio.create_task(look_at_devices())]
+    readings = ReadingsSender(*urls, token_file=token_file, spool=spool)
+    background = [
+        asyncio.create_task(sender.run()),
+        asyncio.create_task(look_at_devices()),
+        asyncio.create_task(readings.run()),
+        asyncio.create_task(KernelMessages(readings.take).run()),
+    ]
     await uvicorn.Server(config).serve(sockets=[listener])
     for task in background:
         task.cancel()
@@ -156,6 +169,7 @@ def main(arguments: Sequence[str]) -> int:
         help="where reports are POSTed; given again: where else",
     )
     parser.add_argument("--token-file", required=True, type=Path, help="file with the token of the machine")
+    parser.add_argument("--spool", type=Path, help="file for readings of GPUs that are not stored yet")
     given = parser.parse_args(arguments)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
@@ -165,7 +179,9 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"serving.node_agent: --socket {given.socket}: {error.strerror or error}\n")
         return 2
-    asyncio.run(serve(listener, node=given.node, urls=given.url, token_file=given.token_file))
+    asyncio.run(
+        serve(listener, node=given.node, urls=given.url, token_file=given.token_file, spool=given.spool)
+    )
     return 0
 
 

@@ -12,7 +12,6 @@ import orjson
 from asgiref.sync import async_to_sync
 from channels.db import database_sync_to_async
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import NotAuthenticated, ParseError
 from rest_framework.request import Request
@@ -21,14 +20,10 @@ from rest_framework.views import APIView
 from accounts.actors import KnownActor, of_request, of_token
 from accounts.bearer import CHALLENGE, bearer_text, bearer_token
 from accounts.errors import BadToken
-from accounts.services.rights import require, require_for_owner
-from accounts.states import Right
 from clusters.api.serializers import NodeReportSerializer, ReceiptSerializer
-from clusters.models import NodeAgent
-from clusters.services.node_reports import ReportingAgent, accept_report
+from clusters.services.node_reports import ReportingAgent, accept_report, reporting_agent
 from common.api import problems
 from common.api.json import TooLarge, dumps
-from common.errors import NotAllowed
 
 PATH = "/api/v1/node-reports/"
 MAX_BODY_BYTES = 2_500_000
@@ -69,7 +64,7 @@ class NodeReports(APIView):
         last one of its session, or whose session another one has replaced, is refused (409) and changes
         nothing. Requires the right `fleet.report`, by a token of this machine.
         """
-        agent = _agent_of(cast("KnownActor", of_request(request._request)))
+        agent = reporting_agent(cast("KnownActor", of_request(request._request)))
         content = async_to_sync(_take_report)(agent, request.body)
         return HttpResponse(content, content_type="application/json")
 
@@ -119,17 +114,7 @@ def _look_up(text: str, address: str) -> ReportingAgent:
         actor = of_token(bearer_token(text, address=address), address=address)
     except BadToken as error:
         raise _unknown(str(error)) from None
-    return _agent_of(actor)
-
-
-def _agent_of(actor: KnownActor) -> ReportingAgent:
-    """The machine that the actor's token speaks for. Raises NotAllowed, OutOfScope."""
-    require(actor, Right.FLEET_REPORT)
-    found = NodeAgent.objects.select_related("cluster__team").filter(token=actor.token_id).first()
-    if actor.token_id is None or found is None:
-        raise NotAllowed(_("This token is of no machine. Report with the one that its agent was given."))
-    require_for_owner(actor, Right.FLEET_REPORT, found.cluster.team)
-    return ReportingAgent(found.cluster_id, found.node_uid)
+    return reporting_agent(actor)
 
 
 def _unknown(why: str) -> NotAuthenticated:

@@ -6,8 +6,12 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from accounts.services.rights import require, require_for_owner
+from accounts.states import Right
 from clusters.fleet import DeploymentRow
 from clusters.heartbeat_store import HeartbeatStore, current_heartbeat_store
+from clusters.models import NodeAgent
+from common.actor import Actor
 from common.errors import Invalid, NotAllowed
 from serving.protocol import Device, Heartbeat, NodeReport
 
@@ -18,6 +22,16 @@ class ReportingAgent:
 
     cluster_id: int
     node_uid: str
+
+
+def reporting_agent(actor: Actor) -> ReportingAgent:
+    """The machine that the actor's token speaks for. Raises NotAllowed, OutOfScope."""
+    require(actor, Right.FLEET_REPORT)
+    found = NodeAgent.objects.select_related("cluster__team").filter(token=actor.token_id).first()
+    if actor.token_id is None or found is None:
+        raise NotAllowed(_("This token is of no machine. Report with the one that its agent was given."))
+    require_for_owner(actor, Right.FLEET_REPORT, found.cluster.team)
+    return ReportingAgent(found.cluster_id, found.node_uid)
 
 
 @dataclass(frozen=True, slots=True)

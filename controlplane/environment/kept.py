@@ -25,6 +25,9 @@ class Kept(BaseSettings):
     keep_syncs_days: int = days(
         90, "a hub sync is listed after its end; the last of a source and of a version stays."
     )
+    keep_gpu_readings_days: int = days(
+        90, "a reading of GPU health is kept, and a finding after its end; rules look back 30 days at most."
+    )
     keep_exports_days: int = days(
         365, "an export is listed after its end; the last successful one to a destination stays."
     )

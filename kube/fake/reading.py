@@ -170,6 +170,5 @@ def as_served(item: Object, target: Target) -> Object:
 
 def check_watch_version(version: str) -> int:
     if not re.fullmatch(r"\d+", version):
-        wrong = f'strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise internal(f'resourceVersion: Invalid value: "{version}": {wrong}')
+        raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
     return int(version)

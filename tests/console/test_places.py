@@ -21,6 +21,9 @@ KINDS = {
     "clusters.WorkerState": "worker",
     "accounts.DeliveryState": "delivery",
     "accounts.TokenState": "token",
+    "gpu_health.FindingOutcome": "gpu_outcome",
+    "gpu_health.FindingSeverity": "gpu_severity",
+    "gpu_health.FindingState": "gpu_finding",
     "images.ImageState": "image",
     "images.Outcome": "trial",
     "model_store.CorruptBlobState": "finding",
@@ -41,6 +44,9 @@ NOT_STATES = {
     "clusters.GpuState",
     "clusters.Group",
     "clusters.NodeOperation",
+    "gpu_health.DrainScope",
+    "gpu_health.RuleMode",
+    "gpu_health.RuleVerification",
     "images.Acceleration",
     "hubs.Cause",
     "trust.SignatureDemand",
@@ -66,6 +72,7 @@ def choices() -> dict[str, type[TextChoices]]:
         "models_registry",
         "trust",
         "clusters",
+        "gpu_health",
         "releases",
     ):
         module = import_module(f"{app}.states")

@@ -43,9 +43,9 @@ pytestmark = pytest.mark.django_db
 
 DOCS = settings.BASE_DIR / "docs"
 RELEASE = "releases.release"
-QUERIES = 3 + len(kernel.kinds) + 1 + 2 + 4 + 1 + 1 + 2 + 1 + 1
-"""Releases, each kind of rows, who takes them, for which hosts they wait, the fleet, the store, the record,
-webhooks, traffic, backups; however much there is."""
+QUERIES = 3 + len(kernel.kinds) + 1 + 2 + 4 + 1 + 1 + 2 + 1 + 1 + 1
+"""Releases, each kind of rows, who takes them, for which hosts they wait, the fleet, GPU health, the store,
+the record, webhooks, traffic, backups; however much there is."""
 
 
 @pytest.fixture(autouse=True)

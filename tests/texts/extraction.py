@@ -22,6 +22,7 @@ ROOMS = (
     "common",
     "controlplane",
     "gateway",
+    "gpu_health",
     "images",
     "hubs",
     "identity",

@@ -32,6 +32,11 @@ ENGLISH = (
     "common/webhooks/",
     "common/jobs/",
     "gateway/backends/",
+    # Shared with machines and the client, which have no Django.
+    "gpu_health/evidence.py",
+    "gpu_health/judge.py",
+    "gpu_health/policy/",
+    "gpu_health/signals/",
     "trust/formats/",
     "hubs/backends/",
     "identity/assertions.py",

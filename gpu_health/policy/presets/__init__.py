@@ -171,11 +171,11 @@ def _rule_of(row: Mapping[str, str], name: str, seen: dict[str, int]) -> Rule:
     fault = row["fault"]
     seen[fault] = seen.get(fault, 0) + 1
     if fault == RECOVERY_ACTION:
-        suffix = f"#{row['conditions'].removeprefix('details.action=')}"
+        suffix = f"-{row['conditions'].removeprefix('details.action=')}"
     else:
-        suffix = f"#{seen[fault]}" if seen[fault] > 1 else ""
+        suffix = f"-{seen[fault]}" if seen[fault] > 1 else ""
     return Rule(
-        name=f"{name}/{fault}{suffix}",
+        name=f"{name}-{fault}{suffix}",
         fault=fault,
         conditions=conditions_of(row["conditions"]),
         severity=Severity(row["severity"]),

@@ -4,7 +4,15 @@ To add one: name its method and path as the URLconf has it, the right it needs i
 object (or one of `Access`), how to fill its path and its body for a scene, and the status on success.
 """
 
-from tests.accounts.rights_matrix import accounts, clusters, identity, images, models_registry, releases
+from tests.accounts.rights_matrix import (
+    accounts,
+    clusters,
+    gpu_health,
+    identity,
+    images,
+    models_registry,
+    releases,
+)
 from tests.accounts.rights_matrix.scene import Access, Route, Scene
 
 ROUTES = [
@@ -13,6 +21,7 @@ ROUTES = [
     *models_registry.ROUTES,
     *images.ROUTES,
     *clusters.ROUTES,
+    *gpu_health.ROUTES,
     *releases.ROUTES,
 ]
 

@@ -1,0 +1,88 @@
+"""The documents that the schema shows for GPU health."""
+
+RAW = "6,3964,206764307,-;NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', GPU has fallen off the bus."
+FINDING = {
+    "id": 12,
+    "cluster": "local",
+    "node": "gpu-7",
+    "fault": "xid.79",
+    "title": "Xid 79: GPU has fallen off the bus",
+    "device": "0000:9b:00",
+    "gpu_uuid": "GPU-509665ad-b600-ac93-3616-d754b23d636d",
+    "severity": "fatal",
+    "outcome": "propose",
+    "ladder": ["power_cycle", "replace"],
+    "drain": "node",
+    "verification": "dcgm_diagnostic",
+    "rule": "default-xid.79",
+    "citation": "nvidia: RESTART_BM; CONTACT_SUPPORT",
+    "reasons": ["default-xid.79: seen once"],
+    "count": 1,
+    "first_at": "2026-11-20T08:30:00Z",
+    "last_at": "2026-11-20T08:30:00Z",
+    "raw": RAW,
+    "state": "open",
+    "opened_at": "2026-11-20T08:30:01Z",
+    "ended_at": None,
+    "closed_by": "",
+    "close_reason": "",
+}
+CLOSING = {"reason": "The GPU was reseated and passed dcgmi diag -r 3."}
+RULE = {
+    "name": "default-xid.79",
+    "fault": "xid.79",
+    "title": "Xid 79: GPU has fallen off the bus",
+    "enabled": True,
+    "mode": "propose",
+    "severity": "fatal",
+    "conditions": "",
+    "ladder": ["power_cycle", "replace"],
+    "drain": "node",
+    "verification": "dcgm_diagnostic",
+    "source": "NVIDIA Xid catalog",
+    "says": "RESTART_BM; CONTACT_SUPPORT",
+    "is_inferred": False,
+    "is_changed": False,
+    "changed_by": "",
+    "changed_at": None,
+    "reason": "",
+}
+PROPOSED = {"mode": "record", "ladder": ["reboot", "replace"]}
+RULE_CHANGE = PROPOSED | {"reason": "Our boards come back after a warm reboot."}
+TRIAL = {
+    "days": 30,
+    "readings": 4,
+    "verdicts": 1,
+    "differences": [
+        {
+            "node": "gpu-7",
+            "device": "0000:9b:00",
+            "fault": "xid.79",
+            "before": {"outcome": "propose", "severity": "fatal", "ladder": ["power_cycle", "replace"]},
+            "after": {"outcome": "record", "severity": "fatal", "ladder": ["reboot", "replace"]},
+        }
+    ],
+}
+READINGS = {
+    "readings": [
+        {
+            "source": "kernel_log",
+            "fault": "xid.79",
+            "kind": "fault",
+            "at": 1763627400.0,
+            "clock": "epoch",
+            "gpu_bus_id": "0000:9b:00",
+            "details": {"text": "GPU has fallen off the bus."},
+            "raw": RAW,
+            "origin": "1f0c3a52-6b1e-4a7e-9a43-0d1c2e5f6a7b/3964",
+        }
+    ]
+}
+STORED = {"stored": 1, "known": 0, "refused": [{"entry": 1, "reason": "source must be one of nvml, dcgm."}]}
+COMPARISON = {
+    "fault": "xid.63",
+    "title": "Xid 63: GPU memory remapping event",
+    "is_disputed": True,
+    "statements": {"nvidia": ["ignore"], "eks": ["reboot", "replace"]},
+}
+COMPARISONS = {"results": [COMPARISON], "next": None, "previous": None}

@@ -1,0 +1,128 @@
+from typing import Any, ClassVar, cast
+
+from django.db.models import QuerySet
+from django.http import Http404
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from clusters.services.node_reports import reporting_agent
+from common.api.views import Deleted, Endpoint, Listed, Put, Read
+from gpu_health import selectors
+from gpu_health.api import serializers
+from gpu_health.errors import RuleMissing
+from gpu_health.filters import FindingFilter
+from gpu_health.models import Finding, RuleChange
+from gpu_health.policy.disagreements import comparisons
+from gpu_health.selectors import RuleInForce
+from gpu_health.services import rules as rule_services
+from gpu_health.services.findings import close_finding
+from gpu_health.services.readings import accept_readings
+
+
+class Findings(Listed, Read):
+    """Faults of machines and GPUs: how each was judged, what would be done, and why. Nothing is done yet."""
+
+    queryset = Finding.objects.select_related("node__cluster__team")
+    serializer_class = serializers.GpuFindingSerializer
+    inputs: ClassVar = {"close": serializers.GpuClosingSerializer}
+    filterset_class = FindingFilter
+    lookup_url_kwarg = "id"
+    lookup_value_converter = "int"
+    sort = ("-last_at", "-opened_at")
+
+    @extend_schema(responses={200: serializers.GpuFindingSerializer})
+    @action(detail=True, methods=["post"])
+    def close(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Close: the fault is dealt with. What was seen of it so far counts for no other finding."""
+        reason = self.given()["reason"]
+        return self.answer(close_finding(actor=self.actor, finding=self.get_object(), reason=reason))
+
+
+class GpuRules(Put, Read, Deleted):
+    """Rules: which fault under which conditions is how bad, what follows, and which document says so."""
+
+    queryset = RuleChange.objects.none()
+    serializer_class = serializers.GpuRuleSerializer
+    inputs: ClassVar = {
+        "update": serializers.GpuRuleChangeSerializer,
+        "preview": serializers.GpuProposedRuleSerializer,
+    }
+    outputs: ClassVar = {"preview": serializers.GpuRuleTrialSerializer}
+    lookup_field = "name"
+    lookup_url_kwarg = "rule"
+    lookup_value_converter = "str"
+    pagination_class = None
+
+    def visible(self, rows: QuerySet[RuleChange]) -> QuerySet[RuleChange]:
+        return rows
+
+    def get_object(self) -> Any:
+        try:
+            return selectors.rule_in_force(self.kwargs["rule"])
+        except RuleMissing:
+            raise Http404 from None
+
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """List the rules in force; all on one page."""
+        rows = selectors.rules_in_force()
+        return Response(
+            {"results": self.get_serializer(rows, many=True).data, "next": None, "previous": None}
+        )
+
+    def put_one(self, instance: RuleInForce | None, given: dict[str, Any], expected: int | None) -> Any:
+        if instance is None:
+            raise Http404
+        reason = given.pop("reason")
+        name = instance.rule.name
+        rule_services.change_rule(actor=self.actor, name=name, given=given, reason=reason)
+        return self.get_object()
+
+    def delete_one(self, instance: RuleInForce, expected: int | None, reason: str) -> None:
+        """Back to what its source says."""
+        rule_services.reset_rule(actor=self.actor, name=instance.rule.name, reason=reason)
+
+    @extend_schema(responses={200: serializers.GpuRuleTrialSerializer})
+    @action(detail=True, methods=["post"])
+    def preview(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """What the rule would have done over the last 30 days if it were so. Changes nothing."""
+        rule, _values = rule_services.proposed_rule(self.get_object().rule.name, self.given())
+        return Response(self.get_serializer(selectors.try_rule(self.actor, rule)).data)
+
+    @extend_schema(responses={200: serializers.GpuDisagreementsSerializer})
+    @action(detail=False, methods=["get"])
+    def disagreements(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Where the sources contradict each other: what each says about every fault."""
+        rows = serializers.GpuDisagreementSerializer(list(comparisons()), many=True).data  # type: ignore[arg-type]
+        return Response({"results": rows, "next": None, "previous": None})
+
+
+class Readings(Endpoint):
+    """What machines see of their GPUs."""
+
+    queryset = Finding.objects.none()
+    serializer_class = serializers.GpuReceiptSerializer
+    inputs: ClassVar = {"create": serializers.GpuReadingsSerializer}
+    pagination_class = None
+
+    def visible(self, rows: QuerySet[Finding]) -> QuerySet[Finding]:
+        return rows
+
+    @extend_schema(
+        request=serializers.GpuReadingsSerializer,
+        responses=serializers.GpuReceiptSerializer,
+        operation_id="report_gpu_readings",
+    )
+    def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """The agent of a machine reports what it saw of its GPUs; each reading counts once.
+
+        Invalid entries are listed in `refused`; the others are stored. Requires the right `fleet.report`, by
+        a token of this machine. 409 while the cluster does not show the machine.
+        """
+        agent = reporting_agent(cast("Any", self.actor))
+        given = self.given()
+        found = accept_readings(
+            cluster_id=agent.cluster_id, node_uid=agent.node_uid, entries=given["readings"]
+        )
+        return Response(self.get_serializer(found).data)

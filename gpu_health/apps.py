@@ -1,0 +1,5 @@
+from common import app_config
+
+
+class GpuHealthConfig(app_config.WithManifest):
+    name = "gpu_health"

@@ -1,0 +1,21 @@
+from common.errors import Conflict, Invalid, Missing
+
+
+class RuleMissing(Missing):
+    pass
+
+
+class FindingMissing(Missing):
+    pass
+
+
+class InvalidRule(Invalid):
+    pass
+
+
+class FindingEnded(Conflict):
+    pass
+
+
+class MachineMissing(Conflict):
+    """The cluster does not show the machine that a reading is of, or not yet."""

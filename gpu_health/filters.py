@@ -1,0 +1,23 @@
+"""What narrows the list of findings: over REST and on the page."""
+
+from typing import ClassVar
+
+from django.utils.translation import gettext_lazy as _
+
+from common import filters
+from common.filters import ListFilter
+from gpu_health.states import FindingOutcome, FindingSeverity, FindingState
+
+
+class FindingFilter(ListFilter):
+    further: ClassVar = ("node", "cluster")
+    q = filters.search(
+        "Words that must occur in machine, fault, device, UUID or the source's line.",
+        _("Machine, fault, GPU, line"),
+        ("node__name", "fault", "device", "gpu_uuid", "raw"),
+    )
+    state = filters.choice(_("State"), "State.", FindingState.choices, "state")
+    severity = filters.choice(_("Severity"), "Severity.", FindingSeverity.choices, "severity")
+    outcome = filters.choice(_("Verdict"), "What would be done.", FindingOutcome.choices, "outcome")
+    node = filters.text(_("Machine"), "Name of the machine.", "node__name")
+    cluster = filters.text(_("Cluster"), "Name of the cluster.", "node__cluster__name")

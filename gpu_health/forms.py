@@ -1,0 +1,45 @@
+"""What people fill in about rules. Fields only: services decide."""
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from common.audit import MAX_REASON
+from gpu_health.models import RuleChange
+from gpu_health.states import DrainScope, FindingSeverity, RuleMode, RuleVerification
+
+
+class RuleForm(forms.Form):
+    enabled = forms.BooleanField(label=_("Enabled"), required=False)
+    mode = forms.ChoiceField(label=_("Mode"), choices=RuleMode.choices)
+    severity = forms.ChoiceField(label=_("Severity"), choices=FindingSeverity.choices)
+    conditions = forms.CharField(
+        label=_("Conditions"),
+        required=False,
+        max_length=500,
+        help_text=_("Such as count=2 window_seconds=86400 same=gpc+tpc, or details.severity=fatal."),
+        widget=forms.TextInput(attrs={"spellcheck": "false", "class": "mono"}),
+    )
+    ladder = forms.CharField(
+        label=_("Ladder"),
+        max_length=500,
+        help_text=_("Actions in order, separated by >: reset_gpu > reboot > replace."),
+        widget=forms.TextInput(attrs={"spellcheck": "false", "class": "mono"}),
+    )
+    drain = forms.ChoiceField(label=_("Drain first"), choices=DrainScope.choices)
+    verification = forms.ChoiceField(label=_("Verification"), choices=RuleVerification.choices)
+    reason = forms.CharField(
+        label=_("Reason"),
+        required=False,
+        max_length=MAX_REASON,
+        help_text=_("Recorded in the audit log; not needed for a preview."),
+    )
+
+    @staticmethod
+    def initial_of(row: RuleChange) -> dict[str, Any]:
+        names = ("enabled", "mode", "severity", "conditions", "drain", "verification")
+        return {name: getattr(row, name) for name in names} | {"ladder": " > ".join(row.ladder)}
+
+    def clean_ladder(self) -> list[str]:
+        return [word.strip() for word in self.cleaned_data["ladder"].split(">") if word.strip()]

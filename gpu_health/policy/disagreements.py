@@ -1,0 +1,51 @@
+"""Where the sources contradict each other about a fault."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_health.policy.presets import PRESETS, faults, preset
+from gpu_health.policy.rule import Rule
+from gpu_health.signals.xid import RECOVERY_ACTION
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a preset says about a fault, its rules in the order in which they ask for more."""
+
+    rules: Sequence[Rule]
+
+    @property
+    def acts_on_node(self) -> bool:
+        return any(rule.acts_on_node for rule in self.rules)
+
+    @property
+    def strictest(self) -> Rule:
+        return max(self.rules, key=lambda rule: (rule.acts_on_node, rule.severity.rank))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    fault: str
+    statements: Mapping[str, Statement]
+    """By the name of the preset; one that does not speak of the fault is not there."""
+
+    @property
+    def is_disputed(self) -> bool:
+        """Whether some would touch the machine and others would not."""
+        return len({statement.acts_on_node for statement in self.statements.values()}) > 1
+
+
+def comparisons() -> Iterator[Comparison]:
+    """Of every Xid, and of whatever else more than one preset speaks of."""
+    by_preset = {one.name: _by_fault(one.name) for one in PRESETS}
+    for fault in faults():
+        statements = {name: Statement(said[fault]) for name, said in by_preset.items() if fault in said}
+        if len(statements) > 1 and fault != RECOVERY_ACTION:
+            yield Comparison(fault, statements)
+
+
+def _by_fault(name: str) -> Mapping[str, list[Rule]]:
+    found: dict[str, list[Rule]] = {}
+    for rule in preset(name):
+        found.setdefault(rule.fault, []).append(rule)
+    return found

@@ -1,0 +1,24 @@
+"""What of GPU health is deleted once it has been kept for long enough."""
+
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext_lazy as _
+
+from common.reconcile.pruning import Rule
+from gpu_health.models import Finding, StoredReading
+
+
+def _readings(before: datetime) -> QuerySet[StoredReading]:
+    return StoredReading.objects.filter(received_at__lt=before).order_by("pk")
+
+
+def _findings(before: datetime) -> QuerySet[Finding]:
+    return Finding.objects.filter(ended_at__lt=before).order_by("pk")
+
+
+SETTING = "SLIPWAY_KEEP_GPU_READINGS_DAYS"
+RULES = (
+    Rule(StoredReading, _("GPU readings"), SETTING, _readings),
+    Rule(Finding, _("GPU findings"), SETTING, _findings, kept=_("Open findings stay.")),
+)

@@ -1,0 +1,34 @@
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from accounts.services.rights import require_for_owner
+from accounts.states import Right
+from common import audit, events
+from common.actor import Actor
+from gpu_health.errors import FindingEnded as Ended
+from gpu_health.events import FindingEnded
+from gpu_health.models import Finding
+from gpu_health.states import FindingState
+
+
+def close_finding(*, actor: Actor, finding: Finding, reason: str) -> Finding:
+    """It is dealt with: the readings that it was judged by count no more. Raises NotAllowed, FindingEnded."""
+    require_for_owner(actor, Right.FLEET_OPERATE, finding.node.cluster.team)
+    with transaction.atomic():
+        closed = Finding.objects.filter(pk=finding.pk, state=FindingState.OPEN).update(
+            state=FindingState.CLOSED,
+            ended_at=timezone.now(),
+            closed_by=actor.name,
+            close_reason=reason,
+        )
+        if not closed:
+            raise Ended(_("This finding is not open any more."))
+        detail = {"fault": finding.fault, "node": finding.node.name, "device": finding.device}
+        team_id = finding.node.cluster.team_id
+        events.publish(FindingEnded(finding.pk))
+        audit.record(
+            actor, "gpu_finding.close", subject=finding, reason=reason, detail=detail, team_id=team_id
+        )
+    finding.refresh_from_db()
+    return finding

@@ -1,0 +1,170 @@
+"""What machines report: stored once, and judged at once."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from clusters.models import Node
+from common import events
+from gpu_health import selectors
+from gpu_health.errors import MachineMissing
+from gpu_health.events import FindingEnded, FindingOpened
+from gpu_health.evidence import TooMuchEvidence
+from gpu_health.judge import Outcome, Verdict, judge
+from gpu_health.models import Finding, StoredReading
+from gpu_health.signals.reading import BadReading, Clock, Reading
+from gpu_health.states import FindingOutcome, FindingState
+
+MAX_READINGS = 500
+AHEAD = timedelta(minutes=5)
+"""So far a machine's clock may be ahead of ours before we take ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    entry: int
+    """Index within what was sent."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    stored: int
+    known: int
+    """That came before."""
+    refused: Sequence[Refusal]
+
+
+def accept_readings(*, cluster_id: int, node_uid: str, entries: Iterable[Any]) -> Stored:
+    """Store what a machine reports of itself and judge it. What is no reading is refused, the others stored.
+
+    Raises MachineMissing while the cluster does not show the machine.
+    """
+    node = Node.objects.filter(cluster_id=cluster_id, uid=node_uid).first()
+    if node is None:
+        raise MachineMissing(
+            _("The cluster shows no machine %(node)s yet: send the readings again in a moment.")
+            % {"node": node_uid}
+        )
+    readings, refused = [], []
+    for index, entry in enumerate(entries):
+        try:
+            reading = Reading.from_dict(entry)
+            if not reading.origin:
+                raise BadReading(
+                    "origin is missing: name the place within the source, so that it counts once"
+                )
+        except BadReading as error:
+            refused.append(Refusal(index, f"{error}."))
+        else:
+            readings.append(reading)
+    stored = store_readings(node, readings)
+    return Stored(stored, len(readings) - stored, refused)
+
+
+def store_readings(node: Node, readings: Sequence[Reading]) -> int:
+    """How many are new. The machine is judged anew if any is."""
+    now = timezone.now()
+    with transaction.atomic():
+        known = set(
+            StoredReading.objects.filter(node=node, origin__in=[one.origin for one in readings]).values_list(
+                "source", "origin"
+            )
+        )
+        new = {(one.source, one.origin): one for one in readings if (one.source, one.origin) not in known}
+        StoredReading.objects.bulk_create(
+            [_row(node, reading, now) for reading in new.values()], ignore_conflicts=True
+        )
+        if new:
+            judge_node(node)
+    return len(new)
+
+
+def judge_node(node: Node) -> None:
+    """Findings of a machine, by the readings of the last 30 days that no closed finding has counted."""
+    with transaction.atomic():
+        rows = list(selectors.readings_of(node))
+        if not rows:
+            return
+        ended = {
+            (row["fault"], row["device"]): row["to"]
+            for row in Finding.objects.filter(node=node, state=FindingState.CLOSED)
+            .values("fault", "device")
+            .annotate(to=Max("judged_to"))
+        }
+        state = selectors.node_state(node)
+        buses = {uuid: bus for bus, uuid in state.uuids.items()}
+
+        def counts(row: StoredReading) -> bool:
+            device = row.gpu_bus_id or buses.get(row.gpu_uuid, row.gpu_uuid)
+            return bool(row.pk > ended.get((row.fault, device), 0))
+
+        try:
+            verdicts = judge((row.reading() for row in rows if counts(row)), selectors.rules(), state)
+        except TooMuchEvidence:
+            return
+        last = max(row.pk for row in rows)
+        for verdict in verdicts:
+            _note(node, verdict, judged_to=last)
+
+
+def _note(node: Node, verdict: Verdict, *, judged_to: int) -> None:
+    finding = Finding.objects.filter(
+        node=node, fault=verdict.fault, device=verdict.device, state=FindingState.OPEN
+    ).first()
+    if verdict.outcome in (Outcome.NONE, Outcome.WAIT):
+        if finding is not None:
+            _end(finding, verdict)
+        return
+    values: dict[str, Any] = {
+        "gpu_uuid": verdict.gpu_uuid,
+        "severity": str(verdict.severity),
+        "outcome": FindingOutcome(str(verdict.outcome)),
+        "ladder": [str(action) for action in verdict.ladder],
+        "drain": str(verdict.drain),
+        "verification": str(verdict.verification),
+        "rule": verdict.rule,
+        "citation": verdict.citation[:500],
+        "reasons": list(verdict.reasons),
+        "count": verdict.count,
+        "first_at": datetime.fromtimestamp(verdict.first.at, UTC),
+        "last_at": datetime.fromtimestamp(verdict.last.at, UTC),
+        "raw": verdict.last.raw,
+        "judged_to": judged_to,
+    }
+    if finding is not None:
+        Finding.objects.filter(pk=finding.pk, state=FindingState.OPEN).update(**values)
+        return
+    opened = Finding.objects.create(node=node, fault=verdict.fault, device=verdict.device, **values)
+    events.publish(FindingOpened(opened.pk))
+
+
+def _end(finding: Finding, verdict: Verdict) -> None:
+    rows = Finding.objects.filter(pk=finding.pk, state=FindingState.OPEN)
+    reasons = list(verdict.reasons)
+    if rows.update(state=FindingState.CLEARED, ended_at=timezone.now(), reasons=reasons):
+        events.publish(FindingEnded(finding.pk))
+
+
+def _row(node: Node, reading: Reading, now: datetime) -> StoredReading:
+    at = datetime.fromtimestamp(reading.at, UTC) if reading.clock is Clock.EPOCH else now
+    return StoredReading(
+        node=node,
+        source=reading.source,
+        fault=reading.fault,
+        kind=reading.kind,
+        at=now if at > now + AHEAD else at,
+        gpu_bus_id=reading.gpu_bus_id,
+        gpu_uuid=reading.gpu_uuid,
+        value=reading.value,
+        details=dict(reading.details),
+        raw=reading.raw,
+        origin=reading.origin,
+        received_at=now,
+    )

@@ -1,1 +1,0 @@
-"""Over the network. The only importer of the package `kubernetes`."""

@@ -1,0 +1,160 @@
+"""Readings of GPU health on their way: kept on disk until the control plane has stored them."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
+
+from gpu_health.signals.reading import BadReading, Reading
+from serving.http_client import HttpConnection, HttpError, Url
+
+log = logging.getLogger(__name__)
+
+READINGS = "gpu-health/readings/"
+"""Beside the reports of a machine."""
+AT_ONCE = 200
+MOST_KEPT = 10_000
+"""Beyond that the oldest go: what a GPU says again and again is worth less than that it said it."""
+ANSWER_WITHIN_SECONDS = 10.0
+SHORTEST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 60.0
+
+
+class ReadingsSender:
+    """`take` what was seen; it is sent in batches until an answer says that it is stored.
+
+    What is not sent lies in `spool`, one JSON object a line, and goes on after a restart. Without a spool it
+    is kept in memory. `lost` counts what had to go. Runs as one task and never raises.
+    """
+
+    def __init__(self, *urls: str, token_file: Path, spool: Path | None = None) -> None:
+        self._urls = [Url.parse(readings_url(url)) for url in urls]
+        self._token_file = token_file
+        self._spool = spool
+        self._unsent: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._wake = asyncio.Event()
+        self.lost = 0
+        self._load()
+
+    @property
+    def unsent(self) -> int:
+        return len(self._unsent)
+
+    def take(self, readings: Sequence[Reading]) -> None:
+        """Those without an origin cannot be told apart and are not taken."""
+        new = {one.origin: one.to_dict() for one in readings if one.origin and one.origin not in self._unsent}
+        if not new:
+            return
+        self._unsent.update(new)
+        self._bound()
+        self._append(list(new.values()))
+        self._wake.set()
+
+    async def run(self) -> None:
+        pause = SHORTEST_PAUSE_SECONDS
+        while True:
+            if not self._unsent:
+                self._wake.clear()
+                await self._wake.wait()
+            if await self.send():
+                pause = SHORTEST_PAUSE_SECONDS
+                continue
+            await asyncio.sleep(pause)
+            pause = min(LONGEST_PAUSE_SECONDS, pause * 2)
+
+    async def send(self) -> bool:
+        """One batch; False when nobody has stored it."""
+        batch = dict(list(self._unsent.items())[:AT_ONCE])
+        if not batch:
+            return True
+        body = json.dumps({"readings": list(batch.values())}, separators=(",", ":")).encode()
+        for _ in range(len(self._urls)):
+            try:
+                async with asyncio.timeout(ANSWER_WITHIN_SECONDS):
+                    await self._post(body)
+            except (HttpError, OSError, TimeoutError, ValueError) as error:
+                log.warning("readings are not taken: %s", str(error) or type(error).__name__)
+                self._urls.append(self._urls.pop(0))
+                continue
+            for origin in batch:
+                self._unsent.pop(origin, None)
+            self._rewrite()
+            return True
+        return False
+
+    async def _post(self, body: bytes) -> None:
+        """Stored, known or refused: all three are answers. Raises HttpError, OSError, ValueError."""
+        headers = {
+            "content-type": "application/json",
+            "authorization": f"Bearer {self._token_file.read_text().strip()}",
+        }
+        connection = await HttpConnection.open(self._urls[0])
+        try:
+            status = await connection.request("POST", self._urls[0], headers=headers, body=body)
+            answer = b"".join([part async for part in connection.body()])
+        finally:
+            await connection.close()
+        if not 200 <= status < 300:
+            raise HttpError(f"status {status}: {answer[:200].decode(errors='replace')}")
+        document = json.loads(answer)
+        if not isinstance(document, dict) or "stored" not in document:
+            raise HttpError("the answer does not say what was stored")
+        for refusal in document.get("refused", ()):
+            log.warning("a reading was refused: %s", refusal)
+
+    def _bound(self) -> None:
+        while len(self._unsent) > MOST_KEPT:
+            self._unsent.popitem(last=False)
+            self.lost += 1
+
+    def _load(self) -> None:
+        if self._spool is None:
+            return
+        try:
+            lines = self._spool.read_text(errors="replace").splitlines()
+        except OSError:
+            return
+        for line in lines:
+            # The last line may be half written.
+            with contextlib.suppress(ValueError, BadReading):
+                reading = Reading.from_dict(json.loads(line))
+                if reading.origin:
+                    self._unsent[reading.origin] = reading.to_dict()
+        self._bound()
+        if self._unsent:
+            self._wake.set()
+
+    def _append(self, documents: Sequence[dict[str, Any]]) -> None:
+        if self._spool is None:
+            return
+        try:
+            if self._spool.exists() and self._spool.stat().st_size > MOST_KEPT * 1_000:
+                self._rewrite()
+                return
+            with self._spool.open("a") as file:
+                file.write("".join(f"{json.dumps(one)}\n" for one in documents))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            log.warning("readings cannot be kept in %s: %s", self._spool, error.strerror)
+
+    def _rewrite(self) -> None:
+        if self._spool is None:
+            return
+        draft = self._spool.with_suffix(".new")
+        try:
+            draft.write_text("".join(f"{json.dumps(one)}\n" for one in self._unsent.values()))
+            draft.replace(self._spool)
+        except OSError as error:
+            log.warning("readings cannot be kept in %s: %s", self._spool, error.strerror)
+
+
+def readings_url(report_url: str) -> str:
+    """Where readings go, of the address that reports go to."""
+    return report_url if report_url.startswith("unix:") else urljoin(report_url, f"../{READINGS}")

@@ -1,0 +1,74 @@
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils import timezone
+
+from accounts.states import Right
+from clusters.models import NodeAgent
+from gpu_health.models import Finding
+from gpu_health.services.rules import change_rule
+from tests.accounts.rights_matrix.scene import Access, Route, Scene
+from tests.cast import SYSTEM
+
+RULE = "gpu-health/rules/{rule}/"
+NAME = "default-xid.79"
+
+
+def _finding(scene: Scene) -> Mapping[str, Any]:
+    now = timezone.now()
+    node = scene.cluster.nodes.get()
+    finding = Finding.objects.create(
+        *(), node=node, fault="xid.79", severity="fatal", outcome="propose", ladder=["reboot"], drain="node",
+        verification="none", first_at=now, last_at=now,
+    )  # fmt: skip
+    return {"id": finding.pk}
+
+
+def _rule(_scene: Scene) -> Mapping[str, Any]:
+    return {"rule": NAME}
+
+
+def _changed_rule(_scene: Scene) -> Mapping[str, Any]:
+    change_rule(actor=SYSTEM, name=NAME, given={"mode": "off"}, reason="matrix")
+    return {"rule": NAME}
+
+
+def _report(scene: Scene) -> Mapping[str, Any]:
+    token = scene.user.tokens.latest("pk")
+    node = scene.cluster.nodes.get()
+    NodeAgent.objects.create(cluster=scene.cluster, node_uid=node.uid, token=token)
+    return {"readings": []}
+
+
+ROUTES = [
+    Route("GET", "gpu-health/findings/", Access.SIGNED_IN, owned=False),
+    Route("GET", "gpu-health/findings/{id}/", Right.READ, fill=_finding),
+    Route(
+        "POST",
+        "gpu-health/findings/{id}/close/",
+        Right.FLEET_OPERATE,
+        fill=_finding,
+        body=lambda scene: {"reason": "reseated"},
+    ),
+    Route("POST", "gpu-health/readings/", Right.FLEET_REPORT, body=_report, owned=False),
+    Route("GET", "gpu-health/rules/", Access.SIGNED_IN, owned=False),
+    Route("GET", "gpu-health/rules/disagreements/", Access.SIGNED_IN, owned=False),
+    Route("GET", RULE, Access.SIGNED_IN, fill=_rule, owned=False),
+    Route(
+        "POST",
+        f"{RULE}preview/",
+        Access.SIGNED_IN,
+        fill=_rule,
+        body=lambda scene: {"mode": "off"},
+        owned=False,
+    ),
+    Route(
+        "PUT",
+        RULE,
+        Access.ADMINISTRATOR,
+        fill=_rule,
+        body=lambda scene: {"mode": "off", "reason": "matrix"},
+        owned=False,
+    ),
+    Route("DELETE", RULE, Access.ADMINISTRATOR, fill=_changed_rule, status=204, owned=False),
+]

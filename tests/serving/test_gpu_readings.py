@@ -1,0 +1,132 @@
+"""The agent of a machine reads the kernel's messages and keeps them until they are stored."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from gpu_health.signals.reading import Kind, Reading, Source
+from serving.kernel_messages import KernelMessages
+from serving.readings_sender import MOST_KEPT, ReadingsSender, readings_url
+
+RECORD = (
+    b"4,%d,206764307,-;NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\n SUBSYSTEM=pci\n"
+)
+
+
+def seen(number: int) -> Reading:
+    return Reading(source=Source.KERNEL_LOG, fault="xid.79", origin=f"boot/{number}")
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text("slp_x")
+    return path
+
+
+@asynccontextmanager
+async def control_plane(
+    answer: Callable[[dict[str, list[dict[str, str]]]], tuple[int, object]],
+) -> AsyncIterator[str]:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(
+            int(line[15:]) for line in head.lower().split(b"\r\n") if line[:15] == b"content-length:"
+        )
+        assert head.startswith(b"POST /api/v1/gpu-health/readings/ ")
+        status, document = answer(json.loads(await reader.readexactly(length)))
+        body = json.dumps(document).encode()
+        writer.write(b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n%s" % (status, len(body), body))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/api/v1/node-reports/"
+
+
+async def test_records_of_the_kernel_become_readings_that_count_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "kmsg"
+    os.mkfifo(pipe)
+    found: list[Reading] = []
+    task = asyncio.create_task(KernelMessages(found.extend, kmsg=pipe).run())
+    await asyncio.sleep(0.05)
+    writer = os.open(pipe, os.O_WRONLY)
+    for number in (7, 8):
+        os.write(writer, RECORD % number)
+    for _ in range(100):
+        if len(found) == 2:
+            break
+        await asyncio.sleep(0.05)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    os.close(writer)
+
+    assert [one.fault for one in found] == ["xid.79", "xid.79"]
+    assert [one.origin.rpartition("/")[2] for one in found] == ["7", "8"]
+
+
+async def test_messages_that_may_not_be_read_are_told_where_there_are_gpus(tmp_path: Path) -> None:
+    found: list[Reading] = []
+    driver = tmp_path / "version"
+
+    await KernelMessages(found.extend, kmsg=tmp_path / "none", driver=driver).run()
+    assert found == []
+    driver.write_text("NVRM version")
+    await KernelMessages(found.extend, kmsg=tmp_path / "none", driver=driver).run()
+
+    assert [(one.fault, one.kind) for one in found] == [("detector.kernel_log", Kind.DETECTOR)]
+
+
+async def test_what_was_not_stored_is_sent_after_a_restart(tmp_path: Path, token: Path) -> None:
+    spool = tmp_path / "readings.jsonl"
+    before = ReadingsSender("http://127.0.0.1:9/api/v1/node-reports/", token_file=token, spool=spool)
+    before.take([seen(1), seen(2), seen(1)])
+    assert not await before.send()
+    with spool.open("a") as file:
+        file.write('{"half": ')
+
+    got: list[str] = []
+
+    def store(sent: dict[str, list[dict[str, str]]]) -> tuple[int, object]:
+        got.extend(one["origin"] for one in sent["readings"])
+        return 200, {"stored": 2, "known": 0, "refused": []}
+
+    async with control_plane(store) as url:
+        after = ReadingsSender(url, token_file=token, spool=spool)
+        assert after.unsent == 2
+        assert await after.send()
+
+    assert got == ["boot/1", "boot/2"]
+    assert ReadingsSender(url, token_file=token, spool=spool).unsent == 0
+
+
+@pytest.mark.parametrize(("status", "document"), [(409, {}), (200, {"ok": True}), (503, None)])
+async def test_only_an_answer_that_says_so_means_stored(
+    tmp_path: Path, token: Path, status: int, document: object
+) -> None:
+    async with control_plane(lambda _sent: (status, document)) as url:
+        sender = ReadingsSender(url, token_file=token, spool=tmp_path / "spool")
+        sender.take([seen(1)])
+
+        assert not await sender.send()
+        assert sender.unsent == 1
+
+
+def test_what_is_kept_is_bounded_and_the_oldest_goes_first(token: Path) -> None:
+    sender = ReadingsSender("http://127.0.0.1:9/", token_file=token)
+    sender.take([seen(number) for number in range(MOST_KEPT + 5)])
+
+    assert (sender.unsent, sender.lost) == (MOST_KEPT, 5)
+
+
+def test_readings_go_below_the_address_of_reports() -> None:
+    assert (
+        readings_url("https://c.example/api/v1/node-reports/")
+        == "https://c.example/api/v1/gpu-health/readings/"
+    )
