@@ -20,6 +20,7 @@ class Right(TextChoices):
     RELEASES_BYPASS = "releases.bypass", _("release past the release policy, or lower it")
     FLEET_OPERATE = "fleet.operate", _("operate the fleet")
     FLEET_REPORT = "fleet.report", _("report heartbeats for workers")
+    FLEET_FETCH = "fleet.fetch", _("fetch model files for workers")
     PEOPLE_ADMIN = "people.admin", _("manage people and roles")
     PEOPLE_PROVISION = "people.provision", _("provision people and groups by SCIM")
     AUDIT_READ = "audit.read", _("read the audit log")
@@ -90,7 +91,7 @@ RIGHTS: Mapping[Role, frozenset[Right]] = {
 }
 
 MACHINE_RIGHTS: Mapping[str, frozenset[Right]] = {
-    AccountKind.MACHINE: frozenset({Right.FLEET_REPORT}),
+    AccountKind.MACHINE: frozenset({Right.FLEET_REPORT, Right.FLEET_FETCH}),
     AccountKind.DIRECTORY: frozenset({Right.PEOPLE_PROVISION}),
 }
 """What accounts of these kinds may do, everywhere, by their tokens; they are in no team."""

@@ -49,5 +49,9 @@ class CannotOperate(Conflict):
     """The machine is not in a state for this operation."""
 
 
+class VersionNotThere(Missing):
+    """No deployment on the cluster needs this version, or this file."""
+
+
 class WorkerMissing(Missing):
     """There is no such worker, or no log of one."""

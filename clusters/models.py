@@ -148,6 +148,20 @@ class NodeAgent(models.Model):
         return f"{self.cluster.name}/{self.node_uid}"
 
 
+class FilesToken(models.Model):
+    """By which the machines of one cluster fetch the files of versions that run there, and no others."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    token = models.OneToOneField("accounts.ApiToken", on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering: ClassVar = ["pk"]
+
+    def __str__(self) -> str:
+        return f"files of {self.cluster.name}"
+
+
 class Gpu(models.Model):
     """A card, wherever in its cluster it is plugged in: the row goes with it to another machine."""
 

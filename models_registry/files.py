@@ -77,7 +77,7 @@ def materialise(version: Version) -> Path:
             _("%(version)s is %(state)s, not ready: it has no files to serve.")
             % {"version": version, "state": version.get_state_display().lower()}
         )
-    _refuse_damaged(version)
+    refuse_damaged(version)
     place, manifest = blob_store.store(), manifest_of(version)
     if not place.is_at_hand(manifest):
         _let_go_of_unused(place, manifest)
@@ -103,7 +103,7 @@ def materialise(version: Version) -> Path:
     return place.materialise(manifest)
 
 
-def _refuse_damaged(version: Version) -> None:
+def refuse_damaged(version: Version) -> None:
     """BlobMissing while content that a check has found to be wrong is not back."""
     wrong = damages(version).exclude(mark="").first()
     if wrong is not None:

@@ -148,3 +148,15 @@ RECEIPT = {
     "accepted": 2,
     "refused": [{"entry": "chat-r1-0", "reason": "chat-r1-0 runs on another machine."}],
 }
+MODEL_FILES = {
+    "version": "tiny-llama:v2",
+    "digest": "1f3f1c4ae7d84a21d5b1c0b0c7a60c1d7a2b9f06f5f1f6d7d6b1d0e9c8b7a6f5",
+    "size_bytes": 13_400_211,
+    "files": [
+        {
+            "path": "model.safetensors",
+            "size": 13_400_211,
+            "sha256": "7d08538860cb9392fd96df004bb918a14cd2fe5d5e6663f99d930c5655be83fe",
+        }
+    ],
+}

@@ -3,6 +3,7 @@ from rest_framework.routers import SimpleRouter
 
 from clusters.api import views
 from clusters.api.heartbeats import Heartbeats
+from clusters.api.model_files import ModelFile, ModelFiles
 from clusters.api.node_reports import NodeReports
 
 router = SimpleRouter(use_regex_path=False)
@@ -13,6 +14,10 @@ router.register("deployments", views.Deployments, basename="deployment")
 urlpatterns = [
     path("heartbeats/", Heartbeats.as_view(), name="heartbeats"),
     path("node-reports/", NodeReports.as_view(), name="node-reports"),
+    path("model-files/<int:version>/", ModelFiles.as_view({"get": "retrieve"}), name="model-files"),
+    path(
+        "model-files/<int:version>/<str:sha256>/", ModelFile.as_view({"get": "retrieve"}), name="model-file"
+    ),
     path("workers/<str:worker>/log/", views.WorkerLogs.as_view({"get": "show"}), name="worker-log"),
     *router.urls,
 ]

@@ -174,6 +174,18 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='FilesToken',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='clusters.cluster')),
+                ('token', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.apitoken')),
+            ],
+            options={
+                'ordering': ['pk'],
+            },
+        ),
+        migrations.CreateModel(
             name='NodeAgent',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

@@ -43,7 +43,7 @@ def issue_node_token(
         old = list(_tokens(cluster, node_uid))
         issued = issue_for_part(
             actor=actor,
-            owner=_robot(),
+            owner=robot(),
             name=f"{cluster.name}/{node_name}"[:LONGEST_NAME],
             scopes=[Right.FLEET_REPORT],
             team=cluster.team,
@@ -85,7 +85,8 @@ def _tokens(cluster: Cluster, node_uid: str) -> "list[ApiToken]":
     return list(ApiToken.objects.select_related("owner").filter(pk__in=agents, revoked_at=None))
 
 
-def _robot() -> User:
+def robot() -> User:
+    """The account that owns the tokens of machines. Raises NameTaken."""
     robot = User.objects.filter(username=ROBOT).first()
     if robot is None:
         return create_machine(actor=Actor.system("clusters"), username=ROBOT)

@@ -1,10 +1,12 @@
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from accounts.states import Right
-from clusters.models import NodeAgent
+from clusters.models import FilesToken, NodeAgent
 from gateway.models import Gateway
 from tests.accounts.rights_matrix.scene import Access, Route, Scene
+from tests.clusters.model_files import deployed, stored_version
 
 
 def _cluster(scene: Scene) -> Mapping[str, Any]:
@@ -44,6 +46,15 @@ def _report(scene: Scene) -> Mapping[str, Any]:
     token = scene.user.tokens.latest("pk")
     NodeAgent.objects.create(cluster=scene.cluster, node_uid="box", token=token)
     return {"node": "box", "session": "matrix-session", "sequence": 1, "workers": [], "devices": []}
+
+
+def _files(scene: Scene) -> Mapping[str, Any]:
+    """By the caller's token, which speaks for the cluster that runs the version."""
+    content = scene.cluster.name.encode()
+    version = stored_version(scene.team, {"a.txt": content}, label=f"{scene.cluster.name}:v1")
+    deployed(scene.cluster, version, name=scene.cluster.name)
+    FilesToken.objects.create(cluster=scene.cluster, token=scene.user.tokens.latest("pk"))
+    return {"version": version.pk, "sha256": hashlib.sha256(content).hexdigest()}
 
 
 ROUTES = [
@@ -107,6 +118,8 @@ ROUTES = [
         fill=_node,
         body=lambda scene: {"reason": "Its workers report by themselves."},
     ),
+    Route("GET", "model-files/{version}/", Right.FLEET_FETCH, fill=_files, owned=False),
+    Route("GET", "model-files/{version}/{sha256}/", Right.FLEET_FETCH, fill=_files, owned=False),
     Route("GET", "deployments/", Access.SIGNED_IN, owned=False),
     Route("GET", "deployments/{deployment}/", Right.READ, fill=_deployment),
     Route("GET", "workers/{worker}/log/", Right.READ, fill=_worker),

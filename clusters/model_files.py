@@ -1,0 +1,68 @@
+"""Which versions a cluster's machines may fetch: those that a deployment on it still needs."""
+
+from contextlib import AbstractContextManager
+
+from django.utils.translation import gettext as _
+
+from accounts.services.rights import require, require_for_owner
+from accounts.states import Right
+from clusters.errors import VersionNotThere
+from clusters.models import Cluster, Deployment, FilesToken
+from clusters.states import DeploymentState
+from common.actor import Actor
+from common.errors import NotAllowed
+from model_store import blob_store
+from model_store.errors import BlobMissing, StoreUnavailable
+from model_store.reading import Content
+from models_registry.errors import WrongState
+from models_registry.files import refuse_damaged
+from models_registry.models import Version, VersionFile
+from models_registry.states import VersionState
+
+_WITH_FILES = (VersionState.READY, VersionState.ARCHIVED)
+"""An archived version is not released any more, but what runs it goes on, and starts anew."""
+
+
+def cluster_of(actor: Actor) -> Cluster:
+    """The one whose machines the actor's token speaks for. Raises NotAllowed, OutOfScope."""
+    require(actor, Right.FLEET_FETCH)
+    found = FilesToken.objects.select_related("cluster__team").filter(token=actor.token_id).first()
+    if actor.token_id is None or found is None:
+        raise NotAllowed(
+            _("This token is of no cluster. Fetch model files with the one that the cluster was given.")
+        )
+    require_for_owner(actor, Right.FLEET_FETCH, found.cluster.team)
+    return found.cluster
+
+
+def version_on(cluster: Cluster, version_id: int) -> Version:
+    """Raises VersionNotThere, WrongState when its files are gone, StoreUnavailable while one is damaged."""
+    needed = Deployment.objects.filter(cluster=cluster, version=version_id)
+    if not needed.exclude(state=DeploymentState.REMOVED).exists():
+        raise VersionNotThere(
+            _("No deployment on the cluster %(cluster)s needs a version with the id %(id)s.")
+            % {"cluster": cluster, "id": version_id}
+        )
+    version = Version.objects.select_related("model").get(pk=version_id)
+    if version.state not in _WITH_FILES:
+        raise WrongState(
+            _("%(version)s is %(state)s, not ready: it has no files to serve.")
+            % {"version": version, "state": version.get_state_display().lower()}
+        )
+    try:
+        refuse_damaged(version)
+    except BlobMissing as error:
+        raise StoreUnavailable(str(error), retry_after_s=30) from None
+    return version
+
+
+def content_of(version: Version, sha256: str) -> AbstractContextManager[Content]:
+    """A file of the version, for reading. Raises VersionNotThere; on entering, StoreUnavailable and
+    BlobMissing.
+    """
+    if not VersionFile.objects.filter(version=version, sha256=sha256).exists():
+        raise VersionNotThere(
+            _("%(version)s has no file with the sha256 %(sha256)s.")
+            % {"version": version, "sha256": sha256[:64]}
+        )
+    return blob_store.store().opened(sha256)
