@@ -27,6 +27,7 @@ from kube.errors import (
 MOST_TEXT = 2_000
 NO_TYPED_PATCH = "failed to create typed patch object"
 TOO_LARGE_FOR_ETCD = "etcdserver: request is too large"
+MANY_BUDGETS = "This pod has more than one PodDisruptionBudget"
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> KubeError:
@@ -100,4 +101,4 @@ def _too_many(
 
 def _is_about_the_body(said: Mapping[str, Any], message: str) -> bool:
     """The API server has no better code for these (recorded: topics 1 and 8)."""
-    return not said.get("reason") and (message.startswith(NO_TYPED_PATCH) or message == TOO_LARGE_FOR_ETCD)
+    return not said.get("reason") and message.startswith((NO_TYPED_PATCH, MANY_BUDGETS, TOO_LARGE_FOR_ETCD))

@@ -25,8 +25,9 @@ class Listing:
 
 
 class ChangeType(StrEnum):
-    """What happened to an object. One that leaves a watch's selector is DELETED for it, with its new
-    state.
+    """What happened to an object.
+
+    One that leaves a watch's selector is DELETED for it: as it was before, under the version of the change.
     """
 
     ADDED = "ADDED"
@@ -130,7 +131,10 @@ class Client(Protocol):
     def evict(
         self, pod: Ref, *, uid: str = "", grace_seconds: int | None = None, dry_run: bool = False
     ) -> None:
-        """Delete a pod if its disruption budget allows. Raises EvictionRefused, NotFound, Changed."""
+        """Delete a pod if its disruption budget allows. Raises EvictionRefused, NotFound, Changed.
+
+        The server looks at the `uid` last: one that is wrong has spent the budget all the same.
+        """
 
     def logs(
         self,

@@ -28,7 +28,8 @@ class Informer(Generic[Kept]):
     """Of one kind of object of one cluster. `run` in a thread; read from any.
 
     `keep` makes of an object what is kept of it, and is all that the memory pays for. `changed` is told, in
-    the running thread, the uid of what changed, and None when all may have.
+    the running thread, what was kept of an object before and after a change of that; None: it was, or is, not
+    there.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Informer(Generic[Kept]):
         resource: Resource,
         *,
         keep: Callable[[Object], Kept],
-        changed: Callable[[str | None], None] = lambda _: None,
+        changed: Callable[[Kept | None, Kept | None], None] = lambda before, after: None,  # noqa: ARG005
         namespace: str = "",
         labels: str = "",
         clock: Callable[[], float] = time.monotonic,
@@ -99,11 +100,12 @@ class Informer(Generic[Kept]):
         listing = self._client.list(self._resource, namespace=self._namespace, labels=self._labels)
         kept = {item["metadata"]["uid"]: self._keep(item) for item in listing.items}
         with self._lock:
-            self._kept = kept
+            former, self._kept = self._kept, kept
         self._version = listing.version
         self.lists += 1
         self._heard()
-        self._changed(None)
+        for uid in former.keys() | kept.keys():
+            self._tell(former.get(uid), kept.get(uid))
 
     def _watch(self, stop: Event) -> None:
         with self._client.watch(
@@ -130,14 +132,16 @@ class Informer(Generic[Kept]):
         if change.type is ChangeType.BOOKMARK:
             return
         uid = change.item["metadata"]["uid"]
-        if change.type is ChangeType.DELETED:
-            with self._lock:
-                self._kept.pop(uid, None)
-        else:
-            kept = self._keep(change.item)
-            with self._lock:
+        kept = None if change.type is ChangeType.DELETED else self._keep(change.item)
+        with self._lock:
+            former = self._kept.pop(uid, None)
+            if kept is not None:
                 self._kept[uid] = kept
-        self._changed(uid)
+        self._tell(former, kept)
+
+    def _tell(self, before: Kept | None, after: Kept | None) -> None:
+        if before != after:
+            self._changed(before, after)
 
     def _heard(self) -> None:
         self._heard_at = self._clock()

@@ -1,12 +1,13 @@
 """What Slipway asks of whatever runs model workers, in our words."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from threading import Event
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from clusters.backends.node_operations import NodeOperations
@@ -382,3 +383,18 @@ class ClusterBackend(Protocol):
 
     def health(self) -> Health:
         """Whether the cluster takes orders. Never raises."""
+
+
+@runtime_checkable
+class Watchable(Protocol):
+    """A backend whose cluster tells of changes."""
+
+    def watch(
+        self,
+        stop: Event,
+        *,
+        deployment_changed: Callable[[str], None],
+        machines_changed: Callable[[], None],
+    ) -> None:
+        """Call, from threads of its own and until `stop`, with the name of each deployment whose workers
+        changed, and when a machine did. Returns at once, and never raises for what the cluster does."""

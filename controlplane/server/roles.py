@@ -86,9 +86,14 @@ def run_sweeper(*, health_port: int | None) -> None:
     set_up_django()
     from django.core.management import call_command
 
+    from clusters.watching import watch_clusters
     from controlplane.server.health_port import open_health_port
 
-    call_command("sweep", begin=lambda: open_health_port("sweeper", health_port))
+    def begin() -> None:
+        open_health_port("sweeper", health_port)
+        watch_clusters()
+
+    call_command("sweep", begin=begin)
 
 
 def run_gateway() -> None:

@@ -170,5 +170,6 @@ def as_served(item: Object, target: Target) -> Object:
 
 def check_watch_version(version: str) -> int:
     if not re.fullmatch(r"\d+", version):
-        raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        wrong = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise internal(f'resourceVersion: Invalid value: "{version}": {wrong}')
     return int(version)

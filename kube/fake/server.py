@@ -7,19 +7,24 @@ Time stands still until `advance` moves it.
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from kube.fake.admission import Admission
-from kube.fake.bodies import check_size
+from kube.fake.bodies import APPLY_PATCH, check_size
 from kube.fake.clock import Clock
 from kube.fake.deleting import Deleter
 from kube.fake.doors import Doors
+from kube.fake.evicting import Evictor
 from kube.fake.kinds import BUILT_IN, Kind
 from kube.fake.reading import Reader
-from kube.fake.refusals import Refused, no_such_path, wrong_method
+from kube.fake.refusals import Refused, internal, wrong_method
+from kube.fake.reviews import described, review
+from kube.fake.rights import Rights, asked_for
 from kube.fake.scale import scale_of
 from kube.fake.storage import Storage
-from kube.fake.wire import Answer, Request, Target, refusal, target_of
+from kube.fake.watching import Watch, is_watch
+from kube.fake.wire import UNKNOWN, Answer, Request, Target, refusal, target_of
 from kube.fake.writing import By, Writer
 
 Object = dict[str, Any]
@@ -35,6 +40,9 @@ class FakeApiServer:
         self.reader = Reader(self.storage)
         self.deleter = Deleter(self.storage, self.clock, self.admission)
         self.doors = Doors(self.writer, self.reader, self.deleter)
+        self.rights = Rights(self.storage)
+        self.evictor = Evictor(self.storage, self.clock, self.deleter)
+        self.logs: dict[tuple[str, str], str] = {}
         self.kinds: dict[tuple[str, str], Kind] = {}
         for kind in kinds:
             self.add_kind(kind)
@@ -59,19 +67,36 @@ class FakeApiServer:
         """As it is, with nothing checked or filled in."""
         return self.storage.put(self.kind_of(resource), item)
 
-    def handle(self, request: Request) -> Answer:
-        """The whole answer."""
+    def handle(self, request: Request) -> Answer | Watch:
+        """The whole answer, or a watch that goes on."""
         try:
-            return self._handled(request)
+            if request.user == UNKNOWN:
+                raise Refused(401, "Unauthorized", "Unauthorized")
+            if self._is_of_objects(request.path):
+                return self._handled(request)
+            self.rights.check_path(request.user, request)
+            if request.method != "GET":
+                raise wrong_method()
+            return Answer(200, described(request.path, self.kinds.values()))
         except Refused as refused:
             return refusal(refused)
 
-    def _handled(self, request: Request) -> Answer:
+    def _is_of_objects(self, path: str) -> bool:
+        parts = path.strip("/").split("/")
+        return (parts[0] == "api" and len(parts) > 2) or (parts[0] == "apis" and len(parts) > 3)
+
+    def _handled(self, request: Request) -> Answer | Watch:
+        asked = asked_for(request)
+        self.rights.check(request.user, asked)
+        if (reviewed := review(request.path, request, self.rights, self.clock)) is not None:
+            return reviewed
         check_size(request)
-        if not request.path.startswith(("/api/", "/apis/")):
-            raise no_such_path()
-        groups = {group for group, _ in self.kinds}
-        target = target_of(request.path, request.method, self.kinds, groups)
+        target = target_of(request.path, request.method, self.kinds, {group for group, _ in self.kinds})
+        is_apply = request.content_type == APPLY_PATCH and target.name and not target.subresource
+        if is_apply and self.storage.get(target.kind, target.namespace, target.name) is None:
+            self.rights.check(request.user, replace(asked, verb="create"))
+        if request.method == "GET" and not target.name and is_watch(request):
+            return Watch(self.storage, target, request)
         return self._door(target, request)(target, request)
 
     def _door(self, target: Target, request: Request) -> Callable[[Target, Request], Answer]:
@@ -83,6 +108,11 @@ class FakeApiServer:
                 return lambda target, request: _json(scale_of(target.kind, self.reader.get(target, request)))
             if target.subresource in ("", "status"):
                 return lambda target, request: _json(self.reader.get(target, request))
+            if target.subresource == "log":
+                return self._log
+        if method == "POST" and target.subresource == "eviction":
+            budgets = self.kind_of("poddisruptionbudgets.policy")
+            return lambda target, request: self.evictor.post(target, request, budgets)
         if method == "POST" and not has_name:
             return self.doors.post
         if method == "PUT" and has_name and target.subresource in ("", "status", "scale"):
@@ -92,6 +122,16 @@ class FakeApiServer:
         if method == "DELETE" and not target.subresource:
             return self.doors.delete if has_name else self.doors.delete_collection
         raise wrong_method()
+
+    def _log(self, target: Target, request: Request) -> Answer:
+        """Of what `logs` has of a pod, by namespace and name."""
+        pod = self.reader.get(target, request)
+        text = self.logs.get((target.namespace, target.name))
+        if text is None:
+            node = pod["spec"].get("nodeName", "")
+            raise internal(f'Get "https://{node}:10250/containerLogs/": dial tcp: connection refused')
+        lines = text.splitlines(keepends=True)[-int(request.query.get("tailLines") or len(text)) :]
+        return Answer(200, "".join(lines)[-int(request.query.get("limitBytes") or len(text)) :])
 
 
 def _json(body: Object) -> Answer:

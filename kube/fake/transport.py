@@ -1,14 +1,17 @@
 """The fake API server as a transport: for a KubeClient, with tokens, and faults to order."""
 
+import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from math import inf
 
-from kube.client import KubeClient
+from kube.client import PAGE_ITEMS, KubeClient
 from kube.errors import Unreachable
 from kube.fake.refusals import Refused
 from kube.fake.server import FakeApiServer
-from kube.fake.wire import Answer, Request, User, refusal
+from kube.fake.watching import Watch
+from kube.fake.wire import ADMIN, Answer, Request, User, refusal
 from kube.transport import Call, Reply
 
 Fault = Callable[[Call], Answer | None]
@@ -16,17 +19,25 @@ Fault = Callable[[Call], Answer | None]
 
 
 class FakeTransport:
-    """`faults` are asked first, in order. `reachable` False: nothing gets there."""
+    """`faults` are asked first, in order. `reachable` False: nothing gets there.
 
-    def __init__(self, server: FakeApiServer, *, user: User) -> None:
+    A watch waits for changes in real time, `longest_watch_seconds` at most, whatever time it was asked for.
+    """
+
+    def __init__(
+        self, server: FakeApiServer, *, user: User = ADMIN, longest_watch_seconds: float = 0.05
+    ) -> None:
         self.server = server
         self.user = user
         self.reachable = True
+        self.longest_watch_seconds = longest_watch_seconds
         self.faults: list[Fault] = []
         self.calls: list[Call] = []
 
     def send(self, call: Call) -> Reply:
         answer = self._faulty(call) or self.server.handle(self._request(call))
+        if isinstance(answer, Watch):
+            raise AssertionError("a watch is streamed")
         return Reply(answer.status, answer.headers, answer.as_bytes())
 
     def _faulty(self, call: Call) -> Answer | None:
@@ -43,8 +54,28 @@ class FakeTransport:
 
     @contextmanager
     def stream(self, call: Call) -> Iterator[tuple[Reply, Iterator[bytes]]]:
-        reply = self.send(replace(call))
-        yield Reply(reply.status, reply.headers, reply.body), iter(reply.body.splitlines())
+        answer = self._faulty(call) or self.server.handle(self._request(call))
+        if isinstance(answer, Watch):
+            yield Reply(200, {}, b""), self._lines(answer)
+        else:
+            yield Reply(answer.status, answer.headers, answer.as_bytes()), iter(())
+
+    def _lines(self, watch: Watch) -> Iterator[bytes]:
+        storage = self.server.storage
+        deadline = time.monotonic() + min(watch.limit_seconds or inf, self.longest_watch_seconds)
+        while True:
+            with storage.changed:
+                events = watch.events()
+                left = deadline - time.monotonic()
+                if not events and not watch.has_ended and left > 0 and self.reachable:
+                    storage.changed.wait(left)
+            if not self.reachable:
+                raise Unreachable("The watch was cut off.")
+            if not events and not watch.has_ended and left <= 0:
+                events = watch.end()
+            yield from (json.dumps(event).encode() for event in events)
+            if watch.has_ended:
+                return
 
     def close(self) -> None:
         pass
@@ -77,5 +108,5 @@ def after_doing(server: FakeApiServer, user: User, *, times: int = 1) -> Fault:
     return fault
 
 
-def client_of(server: FakeApiServer, user: User, **options: object) -> KubeClient:
-    return KubeClient(FakeTransport(server, user=user), **options)  # type: ignore[arg-type]
+def client_of(server: FakeApiServer, user: User = ADMIN, *, page_items: int = PAGE_ITEMS) -> KubeClient:
+    return KubeClient(FakeTransport(server, user=user), page_items=page_items)

@@ -16,9 +16,12 @@ ADMINS = "system:masters"
 class User:
     name: str
     groups: tuple[str, ...] = ()
+    uid: str = ""
 
 
 ADMIN = User("admin", (ADMINS, "system:authenticated"))
+UNKNOWN = User("")
+"""Whose token nobody knows."""
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from kube.fake.server import FakeApiServer
-from kube.fake.wire import ADMIN, ANONYMOUS, Request, User
+from kube.fake.wire import ADMIN, ANONYMOUS, Answer, Request, User
 
 RECORDED = Path(__file__).parent / "recorded"
 USERS = {"admin": ADMIN, "anonymous": ANONYMOUS}
@@ -82,6 +82,7 @@ class Replay:
 
     def differences(self, step: Step) -> list[str]:
         answer = self.server.handle(self.request_of(step))
+        assert isinstance(answer, Answer)
         wanted = step.response
         found = (
             [f"status: {answer.status} instead of {wanted['status']}"]

@@ -181,12 +181,29 @@ def test_a_cluster_that_is_down_is_asked_ever_less_often() -> None:
 
 
 def test_whoever_is_interested_hears_what_changed() -> None:
-    heard: list[str | None] = []
+    heard: list[tuple[str | None, str | None]] = []
     cluster = Cluster()
     cluster.change("a", "put")
-    informer, stop = informer_of(cluster, changed=heard.append), Event()
+    informer, stop = informer_of(cluster, changed=lambda *change: heard.append(change)), Event()
     informer.step(stop)
     cluster.change("b", "put")
     cluster.change("a", "delete")
     informer.step(stop)
-    assert heard == [None, "b", "a"]
+    assert heard == [(None, "101"), (None, "102"), ("101", None)]
+
+
+def test_after_a_gap_only_what_differs_is_told() -> None:
+    heard: list[tuple[str | None, str | None]] = []
+    cluster = Cluster()
+    for uid in "abc":
+        cluster.change(uid, "put")
+    informer, stop = informer_of(cluster, changed=lambda *change: heard.append(change)), Event()
+    informer.step(stop)
+    heard.clear()
+    cluster.change("b", "put")
+    cluster.change("c", "delete")
+    cluster.forget()
+    for _ in range(2):
+        informer.step(stop)
+    assert sorted(heard, key=str) == [("102", "104"), ("103", None)]
+    assert cluster.lists == 2

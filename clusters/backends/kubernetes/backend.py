@@ -1,5 +1,8 @@
 """A ClusterBackend whose workers are Pods. What is wanted, and by whom, lies in the cluster alone."""
 
+from collections.abc import Callable
+from threading import Event
+
 from clusters.backends.base import (
     CannotRun,
     ClusterUnreachable,
@@ -18,6 +21,7 @@ from clusters.backends.kubernetes.node_operations import KubernetesNodeOperation
 from clusters.backends.kubernetes.nodes import node_of
 from clusters.backends.kubernetes.pods import CONTAINER, worker_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.kubernetes.watching import watch
 from kube import errors
 from kube.base import Client, Object
 from kube.client import FIELD_MANAGER
@@ -95,6 +99,21 @@ class KubernetesCluster:
         except ClusterUnreachable as error:
             return Health(False, str(error))
         return Health(True, f"Kubernetes {version} answers.")
+
+    def watch(
+        self,
+        stop: Event,
+        *,
+        deployment_changed: Callable[[str], None],
+        machines_changed: Callable[[], None],
+    ) -> None:
+        watch(
+            self._client,
+            self._settings,
+            stop,
+            deployment_changed=deployment_changed,
+            machines_changed=machines_changed,
+        )
 
     def _log_of(self, ref: Ref, pod: Object, lines: int) -> str:
         """With the end of what it wrote before its last restart, while it has not written much since."""

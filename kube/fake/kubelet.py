@@ -1,0 +1,357 @@
+"""Runs the pods of one machine of the fake cluster, as processes of this computer.
+
+Each pod has an address of its own in 127.0.0.0/8 (Linux), so that every one may listen on the same port. What
+Each pod has an address of its own in 127.0.0.0/8 (Linux), so that each may listen on the same port. What a
+`registry.invalid` cannot be pulled.
+"""
+
+import base64
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kube.base import Client, Object
+from kube.errors import Changed, NotFound
+from kube.resources import PODS, SECRETS, Ref
+
+PROBE_SECONDS = 0.5
+PROBE_WITHIN_SECONDS = 2.0
+FIRST_BACK_OFF_SECONDS = 1.0
+LONGEST_BACK_OFF_SECONDS = 30.0
+STABLE_SECONDS = 60.0
+"""A container that ran so long begins its back-off anew."""
+LOG_TAIL_BYTES = 1_000_000
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - what a container listens on is its pod's address here
+MESSAGE_BYTES = 2_048
+_NO_REGISTRY = "registry.invalid/"
+_VARIABLE = re.compile(r"\$(\$|\(([A-Za-z_][A-Za-z0-9_]*)\))")
+
+
+@dataclass
+class _Container:
+    """One container of a pod that has run, or is to."""
+
+    spec: Object
+    is_init: bool
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    restarts: int = 0
+    in_a_row: int = 0
+    start_at: float = 0.0
+    ended: Object | None = None
+    """The state of its last process, as the API shows it."""
+    is_done: bool = False
+    is_ready: bool = False
+    probed_at: float = 0.0
+
+
+@dataclass
+class _Pod:
+    ref: Ref
+    uid: str
+    address: str
+    directory: Path
+    containers: list[_Container] = field(default_factory=list)
+    began: str = ""
+    end_at: float | None = None
+    told: Object = field(default_factory=dict)
+
+
+class Kubelet:
+    """Of one machine. `tick` does what is due; nothing goes on in between."""
+
+    def __init__(
+        self, client: Client, node: str, root: Path, addresses: Iterator[str], project: Path
+    ) -> None:
+        """`root`: what the machine's disk is. `project`: where its processes run."""
+        self._client = client
+        self._node = node
+        self._root = root
+        self._addresses = addresses
+        self._project = project
+        self._pods: dict[str, _Pod] = {}
+
+    def tick(self) -> None:
+        found = self._client.list(PODS, fields=f"spec.nodeName={self._node}").items
+        there = {item["metadata"]["uid"]: item for item in found}
+        for uid, item in there.items():
+            if uid not in self._pods:
+                self._pods[uid] = self._made(item)
+            self._step(self._pods[uid], item)
+        for uid in self._pods.keys() - there.keys():
+            self._kill(self._pods.pop(uid))
+
+    def stop(self) -> None:
+        for pod in self._pods.values():
+            self._kill(pod)
+
+    def log(self, namespace: str, name: str) -> str | None:
+        """The end of what the last container wrote; None: it is none of this machine's."""
+        for pod in self._pods.values():
+            if (pod.ref.namespace, pod.ref.name) == (namespace, name):
+                path = pod.containers[-1].log
+                return path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace") if path.exists() else ""
+        return None
+
+    def _made(self, item: Object) -> _Pod:
+        metadata, spec = item["metadata"], item["spec"]
+        directory = self._root / "pods" / metadata["uid"]
+        directory.mkdir(parents=True, exist_ok=True)
+        ref = Ref(PODS, metadata["name"], metadata["namespace"])
+        pod = _Pod(ref, metadata["uid"], next(self._addresses), directory, began=_stamp())
+        for is_init, containers in ((True, spec.get("initContainers") or ()), (False, spec["containers"])):
+            pod.containers += [
+                _Container(one, is_init, directory / f"{one['name']}.log") for one in containers
+            ]
+        return pod
+
+    def _step(self, pod: _Pod, item: Object) -> None:
+        if item["metadata"].get("deletionTimestamp"):
+            self._end(pod, item)
+            return
+        for container in pod.containers:
+            if container.is_done:
+                continue
+            self._run(pod, container, item)
+            if container.is_init or not container.is_ready:
+                break
+        self._tell(pod, item)
+
+    def _run(self, pod: _Pod, container: _Container, item: Object) -> None:
+        now = time.monotonic()
+        process = container.process
+        if process is None:
+            if now >= container.start_at and not container.spec["image"].startswith(_NO_REGISTRY):
+                container.process = self._started(pod, container, item)
+                container.started_at = now
+            return
+        code = process.poll()
+        if code is None:
+            if not container.is_init and now - container.probed_at >= PROBE_SECONDS:
+                container.probed_at, container.is_ready = now, _is_ready(pod.address, container.spec)
+            return
+        container.process, container.is_ready = None, False
+        container.ended = _ended(code, container)
+        if container.is_init and code == 0:
+            container.is_done = True
+            return
+        container.in_a_row = 1 if now - container.started_at > STABLE_SECONDS else container.in_a_row + 1
+        wait = min(LONGEST_BACK_OFF_SECONDS, FIRST_BACK_OFF_SECONDS * 2.0 ** (container.in_a_row - 1))
+        container.start_at = now + wait
+        container.restarts += 1
+
+    def _started(self, pod: _Pod, container: _Container, item: Object) -> subprocess.Popen[bytes]:
+        environment = os.environ | self._environment(pod, container, item)
+        mounts = self._mounts(pod, container, item)
+        command = [
+            _mapped(_expanded(part, environment), mounts).replace(EVERYWHERE, pod.address)
+            for part in container.spec.get("command") or ()
+        ]
+        if command and command[0] in ("python", "python3"):
+            command[0] = sys.executable
+        with container.log.open("ab") as log:
+            return subprocess.Popen(
+                command, cwd=self._project, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def _environment(self, pod: _Pod, container: _Container, item: Object) -> dict[str, str]:
+        told = {
+            "metadata.name": pod.ref.name,
+            "metadata.namespace": pod.ref.namespace,
+            "metadata.uid": pod.uid,
+            "spec.nodeName": self._node,
+            "status.podIP": pod.address,
+        }
+        found = {}
+        for one in container.spec.get("env") or ():
+            source = one.get("valueFrom") or {}
+            if "fieldRef" in source:
+                found[one["name"]] = told[source["fieldRef"]["fieldPath"]]
+            elif "secretKeyRef" in source:
+                found[one["name"]] = self._secret(pod, source["secretKeyRef"])
+            else:
+                found[one["name"]] = _mapped(one.get("value", ""), self._mounts(pod, container, item))
+        return found
+
+    def _secret(self, pod: _Pod, reference: Object) -> str:
+        try:
+            secret = self._client.get(Ref(SECRETS, reference["name"], pod.ref.namespace))
+        except NotFound:
+            return ""
+        return base64.b64decode((secret.get("data") or {}).get(reference["key"], "")).decode()
+
+    def _mounts(self, pod: _Pod, container: _Container, item: Object) -> dict[str, str]:
+        """Where on this computer lies what the container finds at a path."""
+        volumes = {one["name"]: one for one in item["spec"].get("volumes") or ()}
+        found = {}
+        for mount in container.spec.get("volumeMounts") or ():
+            volume = volumes[mount["name"]]
+            if "hostPath" in volume:
+                place = self._root / "disk" / volume["hostPath"]["path"].lstrip("/")
+            elif "persistentVolumeClaim" in volume:
+                place = self._root.parent / "claims" / volume["persistentVolumeClaim"]["claimName"]
+            else:
+                place = pod.directory / "volumes" / mount["name"]
+            place = place / mount.get("subPath", "")
+            place.mkdir(parents=True, exist_ok=True)
+            found[mount["mountPath"]] = str(place)
+        return found
+
+    def _end(self, pod: _Pod, item: Object) -> None:
+        """As asked for: a term, the grace time, a kill; then it is gone."""
+        running = [one.process for one in pod.containers if one.process and one.process.poll() is None]
+        now = time.monotonic()
+        if pod.end_at is None:
+            pod.end_at = now + float(item["metadata"].get("deletionGracePeriodSeconds") or 0)
+            for process in running:
+                process.send_signal(signal.SIGTERM)
+        elif now >= pod.end_at:
+            self._kill(pod)
+        if all(process.poll() is not None for process in running):
+            with suppress(NotFound, Changed):
+                self._client.delete(pod.ref, uid=pod.uid, grace_seconds=0)
+
+    def _kill(self, pod: _Pod) -> None:
+        for container in pod.containers:
+            if container.process and container.process.poll() is None:
+                container.process.kill()
+                container.process.wait()
+
+    def _tell(self, pod: _Pod, item: Object) -> None:
+        status = _status(pod)
+        if status == pod.told:
+            return
+        before = {one["type"]: one for one in (item.get("status") or {}).get("conditions") or ()}
+        for condition in status["conditions"]:
+            same = before.get(condition["type"], {})
+            is_same = same.get("status") == condition["status"]
+            condition["lastTransitionTime"] = same.get("lastTransitionTime") if is_same else _stamp()
+        ours = {condition["type"] for condition in status["conditions"]}
+        others = [one for kind, one in before.items() if kind not in ours]
+        change = {"status": status | {"conditions": [*others, *status["conditions"]]}}
+        try:
+            self._client.patch(pod.ref, change, subresource="status")
+        except (NotFound, Changed):
+            return
+        pod.told = _status(pod)
+
+
+def _status(pod: _Pod) -> Object:
+    main = [one for one in pod.containers if not one.is_init]
+    is_initialized = all(one.is_done for one in pod.containers if one.is_init)
+    is_ready = is_initialized and all(one.is_ready for one in main)
+    has_begun = any(one.process or one.restarts for one in main)
+    not_ready = {"reason": "ContainersNotReady", "message": "containers with unready status: []"}
+    return {
+        "phase": "Running" if has_begun else "Pending",
+        "podIP": pod.address,
+        "podIPs": [{"ip": pod.address}],
+        "hostIP": "127.0.0.1",
+        "startTime": pod.began,
+        "conditions": [
+            {"type": "Initialized", "status": _word(is_initialized)},
+            {"type": "Ready", "status": _word(is_ready)} | ({} if is_ready else not_ready),
+            {"type": "ContainersReady", "status": _word(is_ready)} | ({} if is_ready else not_ready),
+        ],
+        "initContainerStatuses": [_container_status(one) for one in pod.containers if one.is_init],
+        "containerStatuses": [_container_status(one, waits=not is_initialized) for one in main],
+    }
+
+
+def _container_status(container: _Container, *, waits: bool = False) -> Object:
+    state: Object
+    if container.process:
+        state = {"running": {"startedAt": _stamp(container.started_at)}}
+    elif container.is_done:
+        state = {"terminated": container.ended}
+    elif container.spec["image"].startswith(_NO_REGISTRY):
+        words = f'Back-off pulling image "{container.spec["image"]}": ErrImagePull: not found'
+        state = {"waiting": {"reason": "ImagePullBackOff", "message": words}}
+    elif container.restarts:
+        state = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}}
+    else:
+        state = {"waiting": {"reason": "PodInitializing" if waits else "ContainerCreating"}}
+    return {
+        "name": container.spec["name"],
+        "image": container.spec["image"],
+        "imageID": "",
+        "ready": container.is_ready or (container.is_init and container.is_done),
+        "started": container.is_ready,
+        "restartCount": container.restarts,
+        "state": state,
+        "lastState": {"terminated": container.ended} if container.ended and not container.is_done else {},
+    }
+
+
+def _ended(code: int, container: _Container) -> Object:
+    """A process that a signal ended has 128 and its number, as the container runtime says it."""
+    last = (
+        container.log.read_bytes()[-MESSAGE_BYTES:].decode(errors="replace") if container.log.exists() else ""
+    )
+    return {
+        "exitCode": code if code >= 0 else 128 - code,
+        "reason": "Completed" if code == 0 else "Error",
+        "message": last if code else "",
+        "startedAt": _stamp(container.started_at),
+        "finishedAt": _stamp(),
+    }
+
+
+def _is_ready(address: str, spec: Object) -> bool:
+    probe = (spec.get("readinessProbe") or {}).get("httpGet")
+    if probe is None:
+        return True
+    ports = {one.get("name"): one["containerPort"] for one in spec.get("ports") or ()}
+    connection = http.client.HTTPConnection(
+        address, ports.get(probe["port"], probe["port"]), timeout=PROBE_WITHIN_SECONDS
+    )
+    try:
+        connection.request("GET", probe.get("path", "/"))
+        return connection.getresponse().status < 400
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _expanded(text: str, environment: Mapping[str, str]) -> str:
+    """`$(NAME)` as Kubernetes does it: what is not known stays, `$$` is a dollar."""
+
+    def value(found: re.Match[str]) -> str:
+        return "$" if found[1] == "$" else environment.get(found[2], found[0])
+
+    return _VARIABLE.sub(value, text)
+
+
+def _mapped(text: str, mounts: Mapping[str, str]) -> str:
+    """With paths of the container as paths of this computer."""
+    option, equals, value = text.partition("=")
+    path = value if equals and option.startswith("--") else text
+    for mount in _longest_first(mounts):
+        if path == mount or path.startswith(f"{mount}/"):
+            mapped = mounts[mount] + path[len(mount) :]
+            return f"{option}={mapped}" if path is value else mapped
+    return text
+
+
+def _longest_first(mounts: Mapping[str, str]) -> Sequence[str]:
+    return sorted(mounts, key=len, reverse=True)
+
+
+def _word(is_so: bool) -> str:
+    return "True" if is_so else "False"
+
+
+def _stamp(monotonic: float | None = None) -> str:
+    at = time.time() if monotonic is None else time.time() - time.monotonic() + monotonic
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

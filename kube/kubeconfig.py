@@ -1,0 +1,201 @@
+"""Reading a kubeconfig that a person hands in: as data, which names no file and runs no program of this
+machine.
+"""
+
+import base64
+import binascii
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kube.access import Access, FileToken, FixedToken, MadeToken, TokenSource
+from kube.errors import BadConfig, PluginRefused
+from kube.plugins import Plugins
+
+Section = Mapping[str, Any]
+MOST_BYTES = 256 * 1024
+EMBED = "Make one that has everything in it: kubectl config view --minify --flatten --raw"
+IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVICE_ACCOUNT = """\
+kubectl -n kube-system create serviceaccount slipway
+kubectl create clusterrolebinding slipway --clusterrole=ROLE --serviceaccount=kube-system:slipway
+kubectl config view --minify --flatten --raw -o
+jsonpath='{.clusters[0].cluster.certificate-authority-data}' \\
+  | base64 -d > ca.crt
+kubectl config set-cluster slipway --kubeconfig=slipway.yaml --embed-certs --certificate-authority=ca.crt \\
+  --server="$(kubectl config view --minify -o jsonpath='{.clusters[0].cluster.server}')"
+kubectl config set-credentials slipway --kubeconfig=slipway.yaml \\
+  --token="$(kubectl -n kube-system create token slipway --duration=8760h)"
+kubectl config set-context slipway --kubeconfig=slipway.yaml --cluster=slipway --user=slipway
+kubectl config use-context slipway --kubeconfig=slipway.yaml"""
+_FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+_PEM = re.compile(r"-----BEGIN [A-Z ]+-----.+-----END [A-Z ]+-----", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What a kubeconfig may do here. As it is: nothing but hold data."""
+
+    files: bool = False
+    """It is the operator's own, and may name files."""
+    plugins: Plugins = field(default_factory=Plugins)
+
+
+def access_of(text: str, *, context: str = "", trust: Trust = Trust()) -> Access:
+    """Of the context named, or the current one. Raises BadConfig, PluginRefused."""
+    config = _parsed(text)
+    cluster, user = _chosen(config, context)
+    _check_files(cluster, trust)
+    _check_files(user, trust)
+    if cluster.get("insecure-skip-tls-verify"):
+        raise BadConfig(
+            "The kubeconfig switches off the check of the server's certificate "
+            "(insecure-skip-tls-verify): anybody "
+            "between could take the credential. Give certificate-authority-data instead."
+        )
+    if user.get("username") or user.get("password"):
+        raise BadConfig("Kubernetes has had no sign-in by name and password since 1.19: use a token.")
+    if user.get("as") or user.get("as-groups"):
+        raise BadConfig(
+            "The kubeconfig acts as another user (as, as-groups): hand in that user's own credential."
+        )
+    if provider := user.get("auth-provider"):
+        name = provider.get("name") if isinstance(provider, Mapping) else provider
+        raise PluginRefused(_refusal(f"auth-provider {name}", "it was removed from Kubernetes in 1.26"))
+    return Access(
+        server=str(cluster.get("server") or ""),
+        token=_token(user, trust),
+        authority_pem=_pem(cluster, "certificate-authority"),
+        certificate_pem=_pem(user, "client-certificate"),
+        key_pem=_pem(user, "client-key"),
+        server_name=str(cluster.get("tls-server-name") or ""),
+        proxy=str(cluster.get("proxy-url") or ""),
+    )
+
+
+def access_in_cluster(*, host: str, port: str, directory: Path = IN_CLUSTER) -> Access:
+    """Of the pod that this runs in: KUBERNETES_SERVICE_HOST and _PORT, and its account's files. Raises
+    BadConfig.
+    """
+    if not host or not port:
+        raise BadConfig(
+            "This does not run in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are empty."
+        )
+    try:
+        authority = (directory / "ca.crt").read_text()
+    except OSError as error:
+        raise BadConfig(
+            f"The pod has no service account mounted ({error}): automountServiceAccountToken."
+        ) from error
+    address = f"[{host}]" if ":" in host else host
+    return Access(
+        server=f"https://{address}:{port}", token=FileToken(directory / "token"), authority_pem=authority
+    )
+
+
+def _parsed(text: str) -> Section:
+    if len(text.encode()) > MOST_BYTES:
+        raise BadConfig(f"The kubeconfig is larger than {MOST_BYTES // 1024} KiB. {EMBED}")
+    try:
+        config = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        place = f" in line {line + 1}" if line is not None else ""
+        # The parser's own words would repeat what is secret.
+        raise BadConfig(f"The kubeconfig is no YAML{place}.") from None
+    if not isinstance(config, Mapping) or config.get("kind", "Config") != "Config":
+        raise BadConfig("This is no kubeconfig: it has no `kind: Config`.")
+    return config
+
+
+def _chosen(config: Section, context: str) -> tuple[Section, Section]:
+    name = context or str(config.get("current-context") or "")
+    contexts = _named(config, "contexts", "context")
+    if not name and len(contexts) == 1:
+        name = next(iter(contexts))
+    if name not in contexts:
+        known = ", ".join(sorted(contexts)) or "none"
+        raise BadConfig(f"The kubeconfig has no context {name!r}. It has: {known}.")
+    chosen = contexts[name]
+    found = []
+    for key, section in (("cluster", "clusters"), ("user", "users")):
+        wanted = str(chosen.get(key) or "")
+        held = _named(config, section, key)
+        if wanted not in held:
+            raise BadConfig(f"The kubeconfig's context {name} names {key} {wanted!r}, which is not in it.")
+        found.append(held[wanted])
+    return found[0], found[1]
+
+
+def _named(config: Section, section: str, key: str) -> dict[str, Section]:
+    listed = config.get(section) or []
+    if not isinstance(listed, list) or not all(isinstance(one, Mapping) for one in listed):
+        raise BadConfig(f"The kubeconfig's {section} must be a list.")
+    found: dict[str, Section] = {}
+    for one in listed:
+        inner = one.get(key) or {}
+        if not isinstance(inner, Mapping):
+            raise BadConfig(f"The kubeconfig's {section} {one.get('name')!r} must have a map {key}.")
+        found[str(one.get("name"))] = inner
+    return found
+
+
+def _check_files(section: Section, trust: Trust) -> None:
+    named = [key for key in _FILES if section.get(key)]
+    if named and not trust.files:
+        raise BadConfig(f"The kubeconfig names files ({', '.join(named)}), which are not here. {EMBED}")
+
+
+def _pem(section: Section, key: str) -> str:
+    """From the data, which has precedence, or the file."""
+    if data := section.get(f"{key}-data"):
+        try:
+            text = base64.b64decode(str(data), validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError) as error:
+            raise BadConfig(f"The kubeconfig's {key}-data is no base64 of a PEM file.") from error
+    elif path := section.get(key):
+        try:
+            text = Path(str(path)).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadConfig(f"The kubeconfig's {key} cannot be read: {error}") from error
+    else:
+        return ""
+    if not _PEM.search(text):
+        raise BadConfig(f"The kubeconfig's {key} is no PEM: it has no -----BEGIN ...-----.")
+    return text
+
+
+def _token(user: Section, trust: Trust) -> TokenSource:
+    if plugin := user.get("exec"):
+        return _plugin_token(plugin, trust)
+    if user.get("tokenFile"):
+        return FileToken(Path(str(user["tokenFile"])))
+    token = str(user.get("token") or "").strip()
+    if re.search(r"\s", token):
+        raise BadConfig("The kubeconfig's token has spaces or lines in it.")
+    has_certificate = user.get("client-certificate-data") or user.get("client-certificate")
+    if not token and not has_certificate:
+        raise BadConfig("The kubeconfig's user has neither token nor client certificate.")
+    return FixedToken(token)
+
+
+def _plugin_token(plugin: Any, trust: Trust) -> TokenSource:
+    if not isinstance(plugin, Mapping):
+        raise BadConfig("The kubeconfig's exec must be a map.")
+    command = str(plugin.get("command") or "")
+    order = trust.plugins.order(plugin)
+    if isinstance(order, str):
+        raise PluginRefused(_refusal(f"the program {command!r}", order))
+    return MadeToken(make=lambda: trust.plugins.run(order), clock=time.time)
+
+
+def _refusal(what: str, why: str) -> str:
+    return (
+        f"The kubeconfig signs in by {what}: {why}. Hand in the kubeconfig of a service account instead "
+        f"(ROLE: one that may do what Slipway shall do there):\n\n{SERVICE_ACCOUNT}"
+    )

@@ -1,0 +1,1 @@
+"""Over the network. The only importer of the package `kubernetes`."""
