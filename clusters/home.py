@@ -9,8 +9,8 @@ from django.utils.translation import ngettext
 
 from clusters import selectors
 from clusters.fleet import Fleet, NodeNow
-from clusters.states import NodeState
 from common.actor import Actor
+from common.pages.badges import badge_of
 from common.sentences import listed
 
 TROUBLE_SHOWN = 12
@@ -39,7 +39,7 @@ class FleetCard:
 def _trouble(node: NodeNow) -> str:
     words = []
     if node.row.state != "ready":
-        words.append(NodeState(node.row.state).label.lower())
+        words.append(str(badge_of("node", node.row.state).word).lower())
     if node.agent_silent_since:
         words.append(_("agent silent"))
     if node.load.lost:

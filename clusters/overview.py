@@ -164,9 +164,9 @@ def workers_of(fleet: Fleet) -> list[WorkerNow]:
 
 def deployments_of(fleet: Fleet) -> list[DeploymentNow]:
     """Failing and degraded ones first, then by name."""
-    order = {DeploymentState.FAILING: 0, DeploymentState.DEGRADED: 1}
+    order = {DeploymentState.FAILING.value: 0, DeploymentState.DEGRADED.value: 1}
     found = [one for cluster in fleet.clusters for one in cluster.deployments]
-    return sorted(found, key=lambda one: (order.get(DeploymentState(one.row.state), 2), one.row.name))
+    return sorted(found, key=lambda one: (order.get(one.row.state, 2), one.row.name))
 
 
 def mentioning(workers: Iterable[WorkerNow], text: str) -> list[WorkerNow]:

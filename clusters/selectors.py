@@ -51,7 +51,8 @@ class WorkerStatus:
 class DeploymentStatus:
     deployment_id: int
     name: str
-    state: DeploymentState
+    state: str
+    """A `DeploymentState`, or one that only a newer release of Slipway knows."""
     reason: str
     """Why it is not ready, in words; empty when it is."""
     wanted: int
@@ -128,7 +129,7 @@ def deployment_status(name: str) -> DeploymentStatus:
     return DeploymentStatus(
         deployment_id=row.pk,
         name=row.name,
-        state=DeploymentState(row.state),
+        state=row.state,
         reason=row.reason if row.stuck_at is None else row.last_error,
         wanted=row.replicas,
         ready=sum(worker.state == WorkerState.READY for worker in workers),
@@ -153,14 +154,14 @@ def deployment_status(name: str) -> DeploymentStatus:
     )
 
 
-def deployment_state(name: str) -> tuple[DeploymentState, str]:
+def deployment_state(name: str) -> tuple[str, str]:
     """Its state, and why it is not ready. One small query. Raises DeploymentMissing."""
     columns = ("state", "reason", "stuck_at", "last_error")
     found = Deployment.objects.filter(name=name).values_list(*columns).order_by().first()
     if found is None:
         raise DeploymentMissing(_("There is no deployment %(name)s.") % {"name": name})
     state, reason, stuck_at, last_error = found
-    return DeploymentState(state), reason if stuck_at is None else last_error
+    return state, reason if stuck_at is None else last_error
 
 
 def endpoints(name: str) -> Endpoints:

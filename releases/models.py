@@ -13,6 +13,7 @@ from gateway.models import default_release_header
 from releases.messages import Message
 from releases.plans.builtin import WARM_ROLLBACK
 from releases.states import (
+    FINAL,
     IN_MOTION,
     Decision,
     Halt,
@@ -20,6 +21,7 @@ from releases.states import (
     ReleaseState,
     StepState,
     ThresholdSource,
+    is_known,
 )
 
 if TYPE_CHECKING:
@@ -199,7 +201,12 @@ class Release(Reconciled):
 
     @property
     def in_motion(self) -> bool:
-        return self.state in IN_MOTION
+        """Also of one in a state that only a newer release of Slipway knows."""
+        return self.state not in FINAL
+
+    @property
+    def is_known_here(self) -> bool:
+        return is_known(self.state) and self.halt in ("", *Halt.values)
 
     @property
     def told_outcome(self) -> Message:

@@ -1,6 +1,7 @@
 """The states of releases and their steps, and the table of moves."""
 
 from django.db.models import TextChoices
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from common.transitions import Machine
@@ -76,6 +77,21 @@ MOVES: Machine[ReleaseState] = Machine(
 )
 
 IN_MOTION = tuple(state for state in ReleaseState if not MOVES.is_final(state))
+
+FINAL = frozenset(state.value for state in ReleaseState if MOVES.is_final(state))
+
+
+def is_known(state: str) -> bool:
+    """A newer release of Slipway, beside this one during an upgrade, may have more."""
+    return state in ReleaseState.values
+
+
+def word_of(state: str) -> str:
+    """As it stands in a sentence."""
+    if is_known(state):
+        return str(ReleaseState(state).label.lower())
+    return gettext("%(state)s, which is unknown to this version of Slipway") % {"state": state}
+
 
 ENDS: dict[Halt, ReleaseState] = {
     Halt.ABORT: _S.ABORTED,

@@ -28,7 +28,7 @@ from releases.filters import ReleaseFilter
 from releases.models import Release, Service
 from releases.services.approval import approve, reject
 from releases.services.release import abort, end_bake, pause, resume, rollback, start_release
-from releases.states import MOVES, ReleaseState
+from releases.states import FINAL
 from releases.succession import with_succession
 
 
@@ -163,7 +163,7 @@ def _moves_after(pk: int, after: str) -> list[ServerEvent]:
             id=str(move.pk),
             name="move",
             data=MoveSerializer(move).data,
-            last=move.after != "" and MOVES.is_final(ReleaseState(move.after)),
+            last=move.after in FINAL,
         )
         for move in moves
     ]

@@ -101,7 +101,7 @@ def must_be_named(release: Release, actor: Actor) -> bool:
 
 def operations(release: Release, actor: Actor, *, is_serving: bool) -> list[Action]:
     """Pause, resume, abort, roll back, end the bake. `is_serving`: what serves came by this release."""
-    if not may(actor, Right.RELEASES_OPERATE, release.team):
+    if not may(actor, Right.RELEASES_OPERATE, release.team) or not release.is_known_here:
         return []
     return list(_operations(release, is_serving=is_serving))
 

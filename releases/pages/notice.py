@@ -9,7 +9,7 @@ from common.pages.badges import Tone, badge_of
 from releases.models import Approval, Release
 from releases.reconcilers.base import ACTOR
 from releases.selectors.releases import WaitingFor
-from releases.states import ReleaseState
+from releases.states import ReleaseState, word_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,10 @@ class Notice:
 
 def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | None) -> Notice | None:
     """None while it simply runs. `word`: what was already said on the approval at hand."""
+    if not release.is_known_here:
+        title = _("State: %(state)s") % {"state": word_of(release.state)}
+        text = _("A newer release of Slipway wrote it: its processes take this release further.")
+        return Notice("warn", title, text=text)
     state = ReleaseState(release.state)
     if state == ReleaseState.PROMOTED and release.superseded_by_id is not None:
         drawn = badge_of("release", release.standing)

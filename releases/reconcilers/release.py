@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
-from common.reconcile import EPOCH, Reconciler, Step
+from common.reconcile import EPOCH, NotKnownHere, Reconciler, Step
 from gateway.models import Gateway
 from releases.events import ReleaseEnded, ReleaseMoved
 from releases.messages import Kind, Message, count, text
@@ -21,7 +21,7 @@ from releases.reconcilers.halting import next_step_back
 from releases.reconcilers.pausing import Pause, Resume, WatchWhilePaused
 from releases.reconcilers.starting import Begin
 from releases.selectors.plans import plan_of
-from releases.states import MOVES, ReleaseState
+from releases.states import MOVES, Halt, ReleaseState
 
 GAVE_UP = Kind(
     "release.gave_up",
@@ -61,6 +61,8 @@ class ReleaseReconciler(Reconciler[Release]):
         state = ReleaseState(row.state)
         if MOVES.is_final(state):
             return EndBake() if row.bake_until is not None else None
+        if row.halt and row.halt not in Halt.values:
+            raise NotKnownHere.step(row.halt)
         if row.halt:
             return next_step_back(row)
         if state == ReleaseState.PAUSED:

@@ -42,7 +42,7 @@ class Sight:
     at: datetime
     counts: Mapping[str, TargetCounts] | None
     """None: the gateway did not answer, or knows no route yet."""
-    candidate: DeploymentState
+    candidate: str
     why: str
     """What keeps the candidate's workers from being ready; empty when they are."""
     threshold: Threshold | None = None

@@ -36,7 +36,7 @@ from releases.judge.threshold import Kept, Stretch, Threshold, threshold
 from releases.judge.verdict import Verdict, verdict
 from releases.models import EvidencePoint, Release, SlowThreshold
 from releases.selectors.plans import plan_of
-from releases.states import IN_MOTION, MOVES, ReleaseState, ThresholdSource
+from releases.states import FINAL, IN_MOTION, MOVES, ReleaseState, ThresholdSource
 from releases.succession import with_succession
 
 LEARNT_FROM = timedelta(hours=6)
@@ -62,7 +62,8 @@ def releases_for(actor: Actor) -> QuerySet[Release]:
 
 
 def in_motion(actor: Actor) -> QuerySet[Release]:
-    return releases_for(actor).filter(state__in=IN_MOTION).order_by("-created_at")
+    """Also those in a state that only a newer release of Slipway knows."""
+    return releases_for(actor).exclude(state__in=FINAL).order_by("-created_at")
 
 
 def count_by_state() -> dict[str, int]:

@@ -11,8 +11,8 @@ from releases.errors import BelowPolicy, NotWaiting, SeparationOfDuties
 from releases.events import ReleaseMoved
 from releases.models import Approval, Release
 from releases.selectors.plans import plan_of, policy_at_start
-from releases.services.release import halt_release, state_word
-from releases.states import Decision, Halt, ReleaseState
+from releases.services.release import halt_release
+from releases.states import Decision, Halt, ReleaseState, word_of
 
 
 def approve(release: Release, *, actor: Actor, reason: str) -> Approval:
@@ -39,7 +39,7 @@ def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) 
         if not waits or terms is None:
             raise NotWaiting(
                 _("The release does not wait for an approval; it is %(release)s.")
-                % {"release": state_word(release)}
+                % {"release": word_of(release.state)}
             )
         if terms.role == "admin":
             require(actor, Right.PEOPLE_ADMIN, release.team)

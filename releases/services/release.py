@@ -23,7 +23,7 @@ from releases.plans.later import refuse_later
 from releases.plans.plan import Plan, plan_hash
 from releases.selectors.plans import plan_named, policy_of
 from releases.services.policy import let_pass, record_bypass
-from releases.states import IN_MOTION, Halt, ReleaseState
+from releases.states import IN_MOTION, Halt, ReleaseState, word_of
 
 
 def start_release(
@@ -71,7 +71,7 @@ def pause(release: Release, *, actor: Actor, reason: str = "") -> None:
         if not paused:
             raise NotPossibleNow(
                 _("Only a release that moves can be paused; this one is %(release)s.")
-                % {"release": state_word(release)}
+                % {"release": word_of(release.state)}
             )
         audit.record(actor, "release.pause", subject=release, team_id=release.team_id, reason=reason)
 
@@ -89,7 +89,7 @@ def resume(release: Release, *, actor: Actor, reason: str = "") -> None:
             )
         if not resumed:
             raise NotPossibleNow(
-                _("Nothing to resume: the release is %(release)s.") % {"release": state_word(release)}
+                _("Nothing to resume: the release is %(release)s.") % {"release": word_of(release.state)}
             )
         audit.record(actor, "release.resume", subject=release, team_id=release.team_id, reason=reason)
 
@@ -215,6 +215,9 @@ def begin(
         stable_deployment=service.stable_deployment,
         next_at=kernel.clock(),
     )
+    # What keeps it to one of a service is an index over the states that are known here.
+    if later := Release.objects.filter(service=service).exclude(state__in=ReleaseState.values).first():
+        raise _already(service, later)
     try:
         with transaction.atomic():
             release.save(force_insert=True)
@@ -222,18 +225,7 @@ def begin(
         moving = Release.objects.filter(service=service, state__in=IN_MOTION).first()
         if moving is None:
             raise
-        raise AlreadyInMotion(
-            _(
-                "%(version)s is on its way to %(service)s (release %(moving)s, %(moving_2)s). Wait "
-                "for its end, or abort it."
-            )
-            % {
-                "version": moving.version,
-                "service": service.name,
-                "moving": moving.pk,
-                "moving_2": state_word(moving),
-            }
-        ) from None
+        raise _already(service, moving) from None
     candidate = warm or f"{service.name}-r{release.pk}"
     Release.objects.filter(pk=release.pk).update(candidate_deployment=candidate)
     # Three sets of workers at once are more than anybody has reckoned with.
@@ -269,6 +261,21 @@ def begin(
     return release
 
 
+def _already(service: Service, moving: Release) -> AlreadyInMotion:
+    return AlreadyInMotion(
+        _(
+            "%(version)s is on its way to %(service)s (release %(moving)s, %(moving_2)s). Wait "
+            "for its end, or abort it."
+        )
+        % {
+            "version": moving.version,
+            "service": service.name,
+            "moving": moving.pk,
+            "moving_2": word_of(moving.state),
+        }
+    )
+
+
 def halt_release(release: Release, halt: Halt, *, by: str, reason: str) -> None:
     """Write the wish to give up. Raises NotPossibleNow if there is one, or it has ended."""
     halted = kernel.interrupt(
@@ -281,12 +288,17 @@ def halt_release(release: Release, halt: Halt, *, by: str, reason: str) -> None:
     )
     if not halted:
         release.refresh_from_db()
+        if not release.is_known_here:
+            raise NotPossibleNow(
+                _("The release is %(release)s. Try again when the upgrade is over.")
+                % {"release": word_of(release.state)}
+            )
         if release.halt and release.state in IN_MOTION:
             raise NotPossibleNow(
                 _("It is being given up already, by %(halted_by)s.") % {"halted_by": release.halted_by}
             )
         raise NotPossibleNow(
-            _("The release has ended: it is %(release)s.") % {"release": state_word(release)}
+            _("The release has ended: it is %(release)s.") % {"release": word_of(release.state)}
         )
     events.publish(ReleaseMoved(release.pk, release.service_id))
 
@@ -336,7 +348,3 @@ def _image_before(release: Release, service: Service) -> RuntimeImage | None:
     """What served before it, rather than what would be picked today; None if it cannot be named any more."""
     image = fleet.image_of(release.stable_deployment)
     return image if image and not image_fault(image, engine=service.engine, team=service.team) else None
-
-
-def state_word(release: Release) -> str:
-    return ReleaseState(release.state).label.lower()

@@ -92,10 +92,10 @@ class PromoteExecutor(Executor[Promote]):
     def act(self, row: Release, operation: Operation) -> None:
         make_stable(row, operation)
 
-    def observe(self, row: Release, operation: Operation) -> DeploymentState:
+    def observe(self, row: Release, operation: Operation) -> str:
         return fleet.deployment_status(row.candidate_deployment).state
 
-    def settle(self, row: Release, seen: DeploymentState, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: str, now: datetime) -> Outcome:
         if seen in (DeploymentState.FAILING, DeploymentState.REMOVED):
             return halt(row, FAILED_AT_LAST(), kind=Halt.ROLLBACK)
 
