@@ -105,6 +105,8 @@ class Pulse(models.Model):
     """Of those that have ended, how many did so without a word."""
     hung = models.JSONField(default=list, blank=True)
     """Names of the lanes in which a step hangs."""
+    pool = models.JSONField(default=dict, blank=True)
+    """Its connections to the database: `{in_use, idle, limit, waiting}`; empty: it has no pool."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.at:%H:%M:%S}"

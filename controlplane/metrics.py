@@ -6,7 +6,7 @@ are counted in the process that answers them: one runs per port, and each is scr
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from django.conf import settings
@@ -26,7 +26,7 @@ from accounts.states import Right
 from common.declared import manifests
 from common.metrics import gauge
 from common.middleware import GetResponse, Told, around
-from controlplane.health import parts_health
+from controlplane.health import PartHealth, parts_health
 from controlplane.process_metrics import disks, process, queues
 
 logger = logging.getLogger(__name__)
@@ -58,12 +58,27 @@ def metrics(request: HttpRequest) -> HttpResponse:
             content_type="text/plain",
             headers={"WWW-Authenticate": CHALLENGE},
         )
+    body, content_type = exposed(StateOfThings(), requests, accepts=request.headers.get("Accept", ""))
+    return HttpResponse(body, content_type=content_type)
+
+
+def exposed(*collectors: Collector, accepts: str) -> tuple[bytes, str]:
+    """What they and this process tell, in the format that the client asks for, and its name."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(StateOfThings())
-    registry.register(requests)
+    for collector in collectors:
+        registry.register(collector)
     ProcessCollector(registry=registry)
-    encoder, content_type = choose_encoder(request.headers.get("Accept", ""))
-    return HttpResponse(encoder(registry), content_type=content_type)
+    encoder, content_type = choose_encoder(accepts)
+    return encoder(registry), content_type
+
+
+def parts_up(parts: Mapping[str, PartHealth]) -> Metric:
+    return gauge(
+        "part_up",
+        "1 when the part does its work, as /readyz knows it.",
+        ("part",),
+        [((name,), float(part.ok)) for name, part in parts.items()],
+    )
 
 
 class StateOfThings(Collector):
@@ -75,12 +90,7 @@ class StateOfThings(Collector):
 
     def collect(self) -> Iterator[Metric]:
         parts = parts_health()
-        yield gauge(
-            "part_up",
-            "1 when the part does its work, as /readyz knows it.",
-            ("part",),
-            [((name,), float(part.ok)) for name, part in parts.items()],
-        )
+        yield parts_up(parts)
         yield from disks()
         yield from process()
         yield from queues()

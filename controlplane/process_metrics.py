@@ -1,7 +1,9 @@
 """What Prometheus reads of one process and its machine, and of the queues that processes share."""
 
 import os
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from django.conf import settings
@@ -14,6 +16,7 @@ from common.live.hub import open_sockets
 from common.live.redis import NotShared, ask
 from common.logs import context
 from common.metrics import gauge
+from common.reconcile import pulses
 from controlplane.celery import app
 
 
@@ -21,29 +24,43 @@ def process() -> Iterator[Metric]:
     """Of the process that answers, which `role` names; Prometheus adds its address."""
     role = context.role()
     pool = pool_figures()
-    yield gauge(
-        "database_pool_connections",
-        "Connections in the pool of the process that answers: in use or idle.",
-        ("role", "state"),
-        [((role, "in_use"), float(pool.in_use)), ((role, "idle"), float(pool.idle))] if pool else [],
-    )
-    yield gauge(
-        "database_pool_limit",
-        "Connections that its pool takes at most (SLIPWAY_DATABASE_CONNECTIONS).",
-        ("role",),
-        [((role,), float(pool.limit))] if pool else [],
-    )
-    yield gauge(
-        "database_pool_waiting",
-        "Callers in it that wait for a connection.",
-        ("role",),
-        [((role,), float(pool.waiting))] if pool else [],
-    )
+    yield from _pools(("role",), {(role,): asdict(pool)} if pool else {})
     yield gauge(
         "live_sockets",
         "Websockets that are open in the process that answers.",
         ("role",),
         [((role,), float(open_sockets()))],
+    )
+
+
+def pools_of_takers(role: str) -> Iterator[Metric]:
+    """Of the processes of this machine that take what is due in that role, each by its `pid`."""
+    found = pulses.pools(role, socket.gethostname())
+    yield from _pools(("role", "pid"), {(role, str(pid)): pool for pid, pool in found.items()})
+
+
+def _pools(labels: tuple[str, ...], pools: Mapping[tuple[str, ...], Mapping[str, int]]) -> Iterator[Metric]:
+    yield gauge(
+        "database_pool_connections",
+        "Connections in the pool of a process: in use or idle.",
+        (*labels, "state"),
+        [
+            ((*whose, state), float(pool[state]))
+            for whose, pool in pools.items()
+            for state in ("in_use", "idle")
+        ],
+    )
+    yield gauge(
+        "database_pool_limit",
+        "Connections that its pool takes at most (SLIPWAY_DATABASE_CONNECTIONS).",
+        labels,
+        [(whose, float(pool["limit"])) for whose, pool in pools.items()],
+    )
+    yield gauge(
+        "database_pool_waiting",
+        "Callers in it that wait for a connection.",
+        labels,
+        [(whose, float(pool["waiting"])) for whose, pool in pools.items()],
     )
 
 

@@ -35,6 +35,7 @@ class Migration(migrations.Migration):
                 ('run_out', models.PositiveBigIntegerField(default=0)),
                 ('lost', models.PositiveBigIntegerField(default=0)),
                 ('hung', models.JSONField(blank=True, default=list)),
+                ('pool', models.JSONField(blank=True, default=dict)),
             ],
         ),
         migrations.CreateModel(

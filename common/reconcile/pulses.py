@@ -3,7 +3,7 @@
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 
 import psutil
@@ -63,6 +63,8 @@ class Work:
     """Leases that it saw run out: steps of its own that took too long, and of others that it took over."""
     hung: tuple[str, ...] = ()
     """Lanes in which a thread of its own hangs at this moment."""
+    pool: Mapping[str, int] = field(default_factory=dict)
+    """Its connections to the database at this moment, as in `Pulse.pool`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,14 @@ def leave(sign: Sign, work: Work) -> None:
     Pulse.objects.filter(name=sign.name).update(**asdict(work))
     for row in Pulse.objects.filter(name=sign.name):
         _take_leave(row, lost=0)
+
+
+def pools(role: str, machine: str) -> dict[int, Mapping[str, int]]:
+    """Of the processes of a role on a machine, by pid: their connections to the database, as of seconds ago.
+    One query."""
+    rows = Pulse.objects.filter(role=role, machine=machine, at__gt=timezone.now() - GONE_AFTER)
+    found = rows.exclude(pid=0).order_by("pid").values_list("pid", "pool")
+    return {pid: pool for pid, pool in found if pool}
 
 
 def takers(*, roles: Sequence[str] = ("sweeper", "worker"), machine: str = "") -> dict[str, Takers]:

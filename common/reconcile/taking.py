@@ -16,6 +16,7 @@ import random
 import socket
 import threading
 import time
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from django.db import close_old_connections, connection
@@ -23,6 +24,7 @@ from django.db.utils import Error as DatabaseFault
 from django.utils import timezone
 
 from common import tracing, watchdog
+from common.database.connections import pool_figures
 from common.reconcile import lanes, pulses, silent_hosts
 from common.reconcile.due import DueRow
 from common.reconcile.engine import Kernel
@@ -119,7 +121,10 @@ class Taker:
     def work(self) -> pulses.Work:
         """What it has done since the start."""
         taken = self._ours.taken + self._outside.taken
-        return pulses.Work(taken, self._kernel.leases_run_out, self._outside.hung())
+        pool = pool_figures()
+        return pulses.Work(
+            taken, self._kernel.leases_run_out, self._outside.hung(), asdict(pool) if pool else {}
+        )
 
     def put(self, row: DueRow) -> None:
         """Have it taken in its lane, by a thread of its own."""

@@ -1,9 +1,13 @@
-"""`/healthz` and `/readyz` of a role that serves nothing else."""
+"""`/healthz`, `/readyz` and `/metrics` of a role that serves nothing else."""
 
 import json
 import logging
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from controlplane.env import env, refuse
 
@@ -30,6 +34,53 @@ def role_readiness(role: str, *, with_details: bool) -> dict[str, object]:
     return readiness(parts_health((*TAKERS_PROBES, takes_here(role))), with_details=with_details)
 
 
+def role_metrics(role: str, authorization: str, address: str, accepts: str) -> tuple[int, bytes, str]:
+    """Status, body and type. Who may read it says SLIPWAY_METRICS, as of a web's."""
+    from django.conf import settings
+    from django.http import HttpRequest
+
+    from accounts.bearer import has_right
+    from accounts.states import Right
+    from controlplane.metrics import exposed
+
+    request = HttpRequest()
+    request.META = {"HTTP_AUTHORIZATION": authorization, "REMOTE_ADDR": address}
+    if settings.SLIPWAY_METRICS == "off":
+        return 404, b"SLIPWAY_METRICS is off.\n", "text/plain"
+    if settings.SLIPWAY_METRICS == "token" and not has_right(request, Right.READ):
+        return 401, b"Send a token with the right `read` (Authorization: Bearer ...).\n", "text/plain"
+    body, content_type = exposed(StateOfRole(role), accepts=accepts)
+    return 200, body, content_type
+
+
+class StateOfRole(Collector):
+    """The processes of a role on this machine: their parts, their pools, its disks."""
+
+    def __init__(self, role: str) -> None:
+        self._role = role
+
+    def describe(self) -> list[Metric]:
+        """Nothing beforehand: to register must not ask a thing."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        from django.db import DatabaseError
+
+        from controlplane.health import TAKERS_PROBES, parts_health, takes_here
+        from controlplane.metrics import parts_up
+        from controlplane.process_metrics import disks, pools_of_takers
+
+        parts = parts_health((*TAKERS_PROBES, takes_here(self._role)))
+        yield parts_up(parts)
+        yield from disks()
+        if not parts["database"].ok:
+            return
+        try:
+            yield from pools_of_takers(self._role)
+        except DatabaseError as error:
+            logger.warning("The pools cannot be read: %s", error)
+
+
 def _handler(role: str) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -38,8 +89,20 @@ def _handler(role: str) -> type[BaseHTTPRequestHandler]:
             elif self.path == "/readyz":
                 report = role_readiness(role, with_details=False)
                 self._answer(200 if report["ready"] else 503, json.dumps(report).encode(), "application/json")
+            elif self.path == "/metrics":
+                self._answer(*self._measured())
             else:
-                self._answer(404, b"Here are /healthz and /readyz.\n", "text/plain")
+                self._answer(404, b"Here are /healthz, /readyz and /metrics.\n", "text/plain")
+
+        def _measured(self) -> tuple[int, bytes, str]:
+            from django.db import connection
+
+            try:
+                asked = (self.headers.get(name, "") for name in ("Authorization", "Accept"))
+                authorization, accepts = asked
+                return role_metrics(role, authorization, self.client_address[0], accepts)
+            finally:
+                connection.close()
 
         def _answer(self, status: int, body: bytes, content_type: str) -> None:
             self.send_response(status)

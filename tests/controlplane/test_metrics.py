@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+import socket
 import subprocess
 from datetime import timedelta
 from pathlib import Path
@@ -23,10 +24,12 @@ from common import audit
 from common.actor import Actor
 from common.live.redis import breaker
 from common.reconcile import kernel
+from common.reconcile.pulses import Sign, Work, give
 from controlplane import health
 from controlplane.backup.last import ACTION
 from controlplane.dashboard import queries
 from controlplane.health import Probe, Unhealthy
+from controlplane.server import health_port
 from gateway.history import minute_of, packed
 from gateway.models import Route, TrafficReading
 from gateway.services import ensure_gateway
@@ -36,6 +39,7 @@ from model_store.services import begin_check
 from releases import metrics
 from releases.models import Release
 from tests.accounts.rights_matrix import Scene
+from tests.cast import token_of
 from tests.clusters.world import version_of
 from tests.valkey import ValkeyServer
 
@@ -272,6 +276,28 @@ def test_a_backup_is_measured_against_what_was_asked_for(client: Client, setting
     assert age is not None
     assert 0 <= age < 60
     assert read("backup_age_limit_seconds") == 26 * 3600
+
+
+def test_a_role_tells_the_pool_of_each_of_its_processes_and_who_has_a_token_may_read_it(
+    scene: Scene, settings
+) -> None:
+    pool = {"in_use": 3, "idle": 1, "limit": 24, "waiting": 2}
+    here = socket.gethostname()
+    for pid, machine in ((41, here), (42, here), (43, "elsewhere")):
+        give(Sign("worker", "local", pid, machine), at=timezone.now(), work=Work(pool=pool))
+    settings.SLIPWAY_METRICS = "token"
+    assert health_port.role_metrics("worker", "", "127.0.0.1", "")[0] == 401
+    token = f"Bearer {token_of(scene.user)}"
+    status, body, _ = health_port.role_metrics("worker", token, "127.0.0.1", "")
+    assert status == 200
+    text = body.decode()
+    assert 'slipway_database_pool_connections{pid="41",role="worker",state="in_use"} 3.0' in text
+    assert 'slipway_database_pool_waiting{pid="42",role="worker"} 2.0' in text
+    assert 'pid="43"' not in text
+    assert 'slipway_part_up{part="worker"}' in text
+    assert "slipway_disk_free_bytes" in text
+    settings.SLIPWAY_METRICS = "off"
+    assert health_port.role_metrics("worker", token, "127.0.0.1", "")[0] == 404
 
 
 def test_requests_are_counted_by_method_view_and_status(client: Client) -> None:

@@ -77,6 +77,17 @@ def test_who_takes_rows_forks_answers_on_its_health_port_and_stops_when_asked(si
     for port in ports.values():
         eventually(lambda port=port: answers(f"http://127.0.0.1:{port}/readyz"))
         assert httpx2.get(f"http://127.0.0.1:{port}/healthz").text == "ok\n"
+    for name, port in ports.items():
+        address = f"http://127.0.0.1:{port}/metrics"
+        assert httpx2.get(address).status_code == 401
+
+        def pools(name: str = name, address: str = address) -> bool:
+            told = httpx2.get(address, headers=with_token(host), timeout=60).text
+            return (
+                f'slipway_part_up{{part="{name}"}} 1.0' in told and "slipway_database_pool_limit{pid=" in told
+            )
+
+        eventually(pools)
     assert host.run("health", "worker").returncode == 0
     assert site.connections() <= 5 * 12
     for role in roles.values():
