@@ -1,5 +1,6 @@
 """How a deployment is, judged from its workers, with a reason for its row. Pure: no clock, no I/O."""
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -91,8 +92,20 @@ def failure(worker: WorkerFacts) -> str:
     return ": ".join([said, *because])
 
 
+def _told(line: str) -> str:
+    """What a line says; of one that is JSON its message, and its traceback after it."""
+    if not line.startswith("{"):
+        return line
+    try:
+        document = json.loads(line)
+    except ValueError:
+        return line
+    return "\n".join(str(document[name]) for name in ("message", "exception") if document.get(name)) or line
+
+
 def error_line(text: str) -> str:
     """The last exception that a log tells of; empty when it tells of none."""
-    errors = [line.strip() for line in text.splitlines() if _ERROR.search(line)]
+    lines = (told for line in text.splitlines() for told in _told(line).splitlines())
+    errors = [line.strip() for line in lines if _ERROR.search(line)]
     best = errors[-1] if errors else ""
     return best if len(best) <= LONGEST_LINE else f"{best[: LONGEST_LINE - 1]}…"

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as Path
 
+from serving import logs
 from serving.desk import Desk, Outcome, Progress
 from serving.engines.base import Engine
 from serving.faults import FaultInjection
@@ -15,6 +16,7 @@ from serving.generation import Generation, error_response, json_response
 from serving.metrics import CONTENT_TYPE, WorkerMetrics
 from serving.openai import RequestFault, Route, read_call
 from serving.protocol import CHOSEN_BY_HEADER, WorkerCommand, WorkerState
+from serving.tracing import is_sampled
 
 MAX_BODY_BYTES = 32 * 2**20
 
@@ -40,7 +42,9 @@ def make_app(
 
     async def generate(request: Request) -> Response:
         by_client = request.headers.get(CHOSEN_BY_HEADER) == "client"
-        progress = Progress(chosen_by="client" if by_client else "gateway")
+        traced = request.headers.get("traceparent", "")
+        logs.traceparent.set(traced if is_sampled(traced) else "")
+        progress = Progress(chosen_by="client" if by_client else "gateway", traceparent=traced)
         metrics.arrived(progress)
         route = Route(request.scope["path"])
         try:

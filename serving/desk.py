@@ -23,11 +23,15 @@ CLIENT_CLOSED_REQUEST = 499
 class Progress:
     """The Meter of one request: when its tokens came, and how many."""
 
-    def __init__(self, clock: Clock = time.monotonic, *, chosen_by: str = "gateway") -> None:
-        """`chosen_by`: see `serving.protocol.CHOSEN_BY_HEADER`."""
+    def __init__(
+        self, clock: Clock = time.monotonic, *, chosen_by: str = "gateway", traceparent: str = ""
+    ) -> None:
+        """`chosen_by`: see `serving.protocol.CHOSEN_BY_HEADER`. `traceparent`: W3C's, as it came."""
         self._clock = clock
         self.chosen_by = chosen_by
+        self.traceparent = traceparent
         self.began = clock()
+        self.seated_at: float | None = None
         self.first_token_at: float | None = None
         self.last_token_at: float | None = None
         self.prompt_tokens = 0
@@ -41,6 +45,15 @@ class Progress:
 
     def used(self, *, prompt_tokens: int, completion_tokens: int) -> None:
         self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
+
+    def seated(self) -> None:
+        """It has its slot."""
+        self.seated_at = self._clock()
+
+    @property
+    def waited(self) -> float | None:
+        """Seconds until it had a slot; None: it never got one."""
+        return None if self.seated_at is None else self.seated_at - self.began
 
     @property
     def elapsed(self) -> float:

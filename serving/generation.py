@@ -80,6 +80,7 @@ class Generation(Response):
     async def _work(self, begin: Callable[[], None], *, is_retried: bool) -> None:
         try:
             async with self._desk.slot(is_retried=is_retried):
+                self._progress.seated()
                 begin()
                 await self._faults.strike()
                 if not self._call.stream:

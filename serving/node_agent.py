@@ -11,7 +11,6 @@ Where it may read `/dev/kmsg` it also tells what the kernel says of GPUs. What n
 import argparse
 import asyncio
 import contextlib
-import logging
 import secrets
 import socket
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 
 import uvicorn
 
+from serving import logs
 from serving.devices import read_devices
 from serving.fields import ProtocolError
 from serving.heartbeat_sender import HeartbeatSender
@@ -171,9 +171,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--token-file", required=True, type=Path, help="file with the token of the machine")
     parser.add_argument("--spool", type=Path, help="file for readings of GPUs that are not stored yet")
     given = parser.parse_args(arguments)
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
-    )
+    logs.set_up("agent", node=given.node)
     try:
         listener = listen(given.socket)
     except OSError as error:

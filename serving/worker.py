@@ -20,6 +20,7 @@ from pathlib import Path
 
 import uvicorn
 
+from serving import logs
 from serving.app import make_app, served_names
 from serving.begun import tells_begin
 from serving.desk import Desk, Progress
@@ -43,6 +44,7 @@ from serving.protocol import (
     WorkerState,
 )
 from serving.settings import VERSION_FILE, SettingsError, VersionFile, read_settings
+from serving.tracing import Spans
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +64,8 @@ class Worker:
         self._started_at = time.time()
         self._desk = Desk(slots=command.slots, queue_limit=command.queue_limit)
         self._engine, faults = _engine_and_faults(command)
+        self._spans = Spans(command)
+        self._desk.observe(self._spans.tell)
         app = make_app(
             command=command,
             desk=self._desk,
@@ -96,6 +100,8 @@ class Worker:
         while not self._server.started and not serving.done():
             await asyncio.sleep(0.005)
         log.info("%s listens on %s:%d", self._command.name, *self._listener.getsockname()[:2])
+        # Before it is ready: the first request is traced, too.
+        await asyncio.to_thread(self._spans.load)
         background = [asyncio.create_task(self._engine_life())]
         if self._command.heartbeat_url:
             self._heartbeats = HeartbeatSender(
@@ -110,6 +116,7 @@ class Worker:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
         await self._engine.stop()
+        await asyncio.to_thread(self._spans.flush)
         log.info("%s is gone", self._command.name)
         return self._status
 
@@ -242,13 +249,18 @@ def listen(host: str, port: int) -> socket.socket:
 
 def main(arguments: Sequence[str]) -> int:
     parent = os.getppid()
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
-    )
+    logs.set_up("model-worker")
     for name, value in WORKER_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     try:
         command = WorkerCommand.parse(arguments)
+        logs.set_up(
+            "model-worker",
+            worker=command.name,
+            deployment=command.deployment,
+            service=command.service,
+            version=command.version_label,
+        )
         if command.exit_with_parent:
             end_with_parent()
             if parent_is_gone(parent):

@@ -80,6 +80,7 @@ class Launcher:
         environ = os.environ | {
             "DJANGO_SETTINGS_MODULE": "controlplane.settings.embedded",
             "PYTHONDONTWRITEBYTECODE": "",  # kept byte code is what makes the second start quick
+            "SLIPWAY_LOG_FORMAT": env.log_format,  # model workers and agent read no `.env`
         }
         self._spawner = Spawner(environ)
         self._cluster = EmbeddedCluster(

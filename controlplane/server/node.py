@@ -44,7 +44,10 @@ class _Node:
         self._supervisord = Supervisord(
             home.data,
             family=self._family,
-            spawner=Spawner(os.environ | {"PYTHONDONTWRITEBYTECODE": ""}),
+            # Model workers and agent read no `.env`.
+            spawner=Spawner(
+                os.environ | {"PYTHONDONTWRITEBYTECODE": "", "SLIPWAY_LOG_FORMAT": env.log_format}
+            ),
             title="the workers",
             dies_by=None,
         )

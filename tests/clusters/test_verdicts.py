@@ -110,6 +110,8 @@ def test_ready_means_enough_ready_workers_and_nobody_beyond_hope(shapes, wanted,
         ("ValueError: one\ntorch.cuda.OutOfMemoryError: two\n", "torch.cuda.OutOfMemoryError: two"),
         ("12:00:01 ERROR x KeyError: 'a'", "12:00:01 ERROR x KeyError: 'a'"),
         ("errors were found", ""),
+        ('{"message": "failed", "exception": "Traceback\\n  x\\nRuntimeError: boom"}', "RuntimeError: boom"),
+        ("{'a': 1} KeyError: 'b'", "{'a': 1} KeyError: 'b'"),
         ("OSError: " + "x" * 1000, "OSError: " + "x" * 390 + "…"),
     ],
 )
