@@ -4,6 +4,7 @@ quotas.
 
 from typing import Any
 
+from kube.fake import quotas
 from kube.fake.causes import Cause
 from kube.fake.kinds import Kind
 from kube.fake.refusals import Refused, details_of, forbidden
@@ -17,6 +18,8 @@ NOT_READY_SECONDS = 300
 class Admission:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
+        self.kinds: dict[str, Kind] = {}
+        """By resource."""
 
     def check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
         """Before something is made in it. Raises Refused."""
@@ -50,8 +53,11 @@ class Admission:
         elif kind.kind == "Node" and is_new:
             _node(item)
 
-    def check(self, kind: Kind, item: Object, old: Object | None, user: str) -> None:
+    def check(self, kind: Kind, item: Object, old: Object | None) -> None:
         """Raises Refused."""
+        counted = self.kinds.get(quotas.QUOTAS)
+        if old is None and counted is not None:
+            quotas.check(self.storage, counted, self.kinds, kind, item)
 
     def _service(self, item: Object) -> None:
         spec = item["spec"]

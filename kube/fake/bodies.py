@@ -161,7 +161,7 @@ def check_fields(request: Request, kind: Kind, item: dict[str, Any], warnings: l
     if not kind.is_custom:
         if fault := _quantity_fault(item, kind.shape) or decoding_fault(item, kind.shape, kind.kind):
             raise bad_request(f"{handled}: {fault}")
-        if fault := _base64_fault(item):
+        if kind.kind == "Secret" and (fault := _base64_fault(item)):
             raise bad_request(f"{handled}: {fault}")
     unknown = [f'unknown field "{path}"' for path in unknown_fields(item, kind.shape)]
     if unknown and request.query.get("fieldValidation") == "Strict":
@@ -182,7 +182,7 @@ def _quantity_fault(value: Any, shape: Shape) -> str:
 
 
 def _base64_fault(item: Mapping[str, Any]) -> str:
-    if item.get("kind") != "Secret" or not isinstance(item.get("data"), dict):
+    if not isinstance(item.get("data"), dict):
         return ""
     for value in item["data"].values():
         if found := re.search(r"[^A-Za-z0-9+/=\r\n]", str(value)):

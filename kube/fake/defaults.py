@@ -1,5 +1,6 @@
 """What the API server fills in when it reads a body, and what it leaves out when it writes one."""
 
+import base64
 import re
 from collections.abc import Callable
 from decimal import Decimal
@@ -96,7 +97,8 @@ def as_stored(value: Any, shape: Shape) -> Any:
             if child is None or inner is None:
                 continue
             kept = as_stored(inner, child)
-            if not _is_left_out(key, kept, child):
+            is_condition = shape.name == "V1Condition"
+            if is_condition or not _is_left_out(key, kept, child):
                 result[key] = kept
         return result
     if shape.kind == "map" and isinstance(value, dict):
@@ -271,6 +273,10 @@ def _namespace(item: Object) -> None:
 
 
 def _secret(item: Object) -> None:
+    """What is written plainly is read encoded."""
+    if plain := item.pop("stringData", None):
+        encoded = {key: base64.b64encode(one.encode()).decode() for key, one in plain.items()}
+        item["data"] = (item.get("data") or {}) | encoded
     _default(item, type="Opaque")
 
 

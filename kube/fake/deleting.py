@@ -57,6 +57,8 @@ class Deleter:
             finalizers.append(wanted)
         if not finalizers:
             self.storage.remove(kind, item)
+            if kind.kind == "ServiceAccount":
+                return item
             return success(kind, metadata["name"], metadata["uid"])
         if metadata.get("deletionTimestamp") and finalizers == metadata.get("finalizers"):
             return item

@@ -1,6 +1,5 @@
 """POST, PUT, PATCH and DELETE of objects and their subresources: from request to answer."""
 
-import copy
 import json
 from typing import Any
 
@@ -44,6 +43,7 @@ from kube.fake.refusals import (
     unsupported_media,
 )
 from kube.fake.scale import scale_of, scaled
+from kube.fake.storage import copied
 from kube.fake.typed import apply_fault
 from kube.fake.warnings import warnings_of
 from kube.fake.wire import Answer, Request, Target
@@ -152,7 +152,7 @@ class Doors:
                 owners[before] = Owned(fields, now)
         try:
             return applied(
-                copy.deepcopy(live),
+                copied(live),
                 wish,
                 owners,
                 kind.shape,
@@ -288,7 +288,6 @@ def _by(request: Request, target: Target, *, is_put: bool = False) -> By:
         is_dry_run=request.is_dry_run,
         subresource=target.subresource,
         is_put=is_put,
-        user=request.user.name,
     )
 
 

@@ -64,6 +64,8 @@ class Reader:
         start, revision = "", 0
         if token := query.get("continue", ""):
             revision, start = _continued(token)
+            if version == "0":
+                limit = 0
         elif version:
             at = self.check_version(version)
             if query.get("resourceVersionMatch") == "Exact" or (

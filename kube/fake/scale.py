@@ -1,12 +1,12 @@
 """The scale subresource: an object's replicas and nothing else of it."""
 
-import copy
 from typing import Any
 
 from kube.fake.causes import Cause
 from kube.fake.kinds import Kind
 from kube.fake.refusals import Refused, wrong_value
 from kube.fake.selectors import written_selector
+from kube.fake.storage import copied
 from kube.fake.validation import NEGATIVE
 
 Object = dict[str, Any]
@@ -43,7 +43,7 @@ def scaled(item: Object, scale: Object) -> Object:
         details = {"name": name, "group": "autoscaling", "kind": "Scale", "causes": [cause.as_json()]}
         said = f'Scale.autoscaling "{name}" is invalid: {cause.field}: {cause.message}'
         raise Refused(422, "Invalid", said, details)
-    new = copy.deepcopy(item)
+    new: Object = copied(item)
     new["spec"]["replicas"] = replicas
     if version := (scale.get("metadata") or {}).get("resourceVersion"):
         new["metadata"]["resourceVersion"] = version

@@ -51,6 +51,7 @@ class FakeApiServer:
 
     def add_kind(self, kind: Kind) -> None:
         self.kinds[kind.group, kind.plural] = kind
+        self.admission.kinds[kind.resource] = kind
 
     def kind_of(self, resource: str) -> Kind:
         """By `pods`, `deployments.apps`."""

@@ -1,6 +1,5 @@
 """Objects by key, one revision for every write, and the history that watches and old lists read."""
 
-import copy
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,6 +25,15 @@ class Change:
     at_seconds: float = 0.0
 
 
+def copied(value: Any) -> Any:
+    """Of JSON; several times as fast as copy.deepcopy."""
+    if isinstance(value, dict):
+        return {key: copied(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [copied(one) for one in value]
+    return value
+
+
 class TooOld(Exception):
     """The history does not reach back that far."""
 
@@ -40,13 +48,15 @@ class Storage:
         self.oldest = 0
         """Revisions before it are compacted away."""
         self._objects: dict[Key, dict[str, Any]] = {}
+        self._keys: dict[str, set[Key]] = {}
+        """By resource."""
         self._history: list[Change] = []
         self.seconds: Callable[[], float] = float
         """The time of a change."""
 
     def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
         found = self._objects.get(Key(kind.resource, namespace if kind.is_namespaced else "", name))
-        return copy.deepcopy(found) if found is not None else None
+        return copied(found) if found is not None else None
 
     def peek(self, key: Key) -> dict[str, Any] | None:
         """Not a copy: to look at only."""
@@ -56,21 +66,24 @@ class Storage:
         """Stores the object under a new resourceVersion, and returns it so."""
         with self.lock:
             self.revision += 1
-            stored = copy.deepcopy(item)
+            stored = copied(item)
             stored["metadata"]["resourceVersion"] = str(self.revision)
             key = self._key(kind, stored)
             self._record(Change(self.revision, key, self._objects.get(key), stored, self.seconds()))
             self._objects[key] = stored
+            self._keys.setdefault(key.resource, set()).add(key)
             self.changed.notify_all()
-            return copy.deepcopy(stored)
+            result: dict[str, Any] = copied(stored)
+            return result
 
     def remove(self, kind: Kind, item: dict[str, Any]) -> None:
         """What the deletion's event shows is the object as it last was, under a revision of its own."""
         with self.lock:
             key = self._key(kind, item)
             before = self._objects.pop(key)
+            self._keys[key.resource].discard(key)
             self.revision += 1
-            last = copy.deepcopy(before)
+            last = copied(before)
             last["metadata"]["resourceVersion"] = str(self.revision)
             self._record(Change(self.revision, key, last, None, self.seconds()))
             self.changed.notify_all()
@@ -87,12 +100,9 @@ class Storage:
     def items(self, kind: Kind, namespace: str = "") -> list[dict[str, Any]]:
         """In the order of their keys; an empty namespace is all of them."""
         with self.lock:
-            keys = sorted(
-                key
-                for key in self._objects
-                if key.resource == kind.resource and namespace in ("", key.namespace)
-            )
-            return [copy.deepcopy(self._objects[key]) for key in keys]
+            found = self._keys.get(kind.resource, ())
+            keys = sorted(key for key in found if namespace in ("", key.namespace))
+            return [copied(self._objects[key]) for key in keys]
 
     def items_at(self, kind: Kind, namespace: str, revision: int) -> list[dict[str, Any]]:
         """As they were then. Raises TooOld."""
@@ -113,7 +123,7 @@ class Storage:
                     objects.pop(change.key, None)
                 else:
                     objects[change.key] = change.before
-            return [copy.deepcopy(objects[key]) for key in sorted(objects)]
+            return [copied(objects[key]) for key in sorted(objects)]
 
     def changes(self, resource: str, namespace: str, after: int) -> Iterator[Change]:
         """Of one kind, later than a revision, the oldest first. Raises TooOld."""
@@ -131,7 +141,7 @@ class Storage:
 
     def everything(self) -> list[tuple[Key, dict[str, Any]]]:
         with self.lock:
-            return [(key, copy.deepcopy(one)) for key, one in self._objects.items()]
+            return [(key, copied(one)) for key, one in self._objects.items()]
 
     def compact(self) -> None:
         """Forget the history, as a restarted API server has."""

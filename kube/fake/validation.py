@@ -70,9 +70,19 @@ def _data_faults(item: Object, place: str) -> list[Cause]:
         if not CONFIG_KEY.fullmatch(key)
     ]
     encoded = item.get("binaryData") or (item.get("data") if item["kind"] == "Secret" else None) or {}
-    size = sum(len(str(one).encode()) * (3 if key in encoded else 4) // 4 for key, one in data.items())
+    size = sum(
+        len(one) // 4 * 3 - one.count("=") if key in encoded else len(one.encode())
+        for key, one in data.items()
+    )
     if size > MOST_DATA_BYTES:
         faults.append(too_long(place, MOST_DATA_BYTES))
+    return faults
+
+
+def _secret_update(item: Object, old: Object) -> list[Cause]:
+    faults = _frozen_data(item, old)
+    if item.get("type") != old.get("type"):
+        faults.append(immutable("type", compact(item.get("type"))))
     return faults
 
 
@@ -80,7 +90,9 @@ def _frozen_data(item: Object, old: Object) -> list[Cause]:
     if not old.get("immutable"):
         return []
     why = "field is immutable when `immutable` is set"
-    return [not_allowed(key, why) for key in ("data", "binaryData") if item.get(key) != old.get(key)]
+    return [
+        not_allowed(key, why) for key in ("immutable", "data", "binaryData") if item.get(key) != old.get(key)
+    ]
 
 
 def pod_spec_faults(spec: Mapping[str, Any], place: str, *, is_template: bool = False) -> list[Cause]:
@@ -330,7 +342,7 @@ CHECKS: dict[str, Callable[[Object], list[Cause]]] = {
 }
 UPDATE_CHECKS: dict[str, Callable[[Object, Object], list[Cause]]] = {
     "ConfigMap": _frozen_data,
-    "Secret": _frozen_data,
+    "Secret": _secret_update,
     "Deployment": _same_selector,
     "ReplicaSet": _same_selector,
     "StatefulSet": _stateful_set,

@@ -1,6 +1,5 @@
 """Creating and changing objects: one way through which every POST, PUT, patch and apply goes."""
 
-import copy
 import random
 import re
 import uuid
@@ -32,7 +31,7 @@ from kube.fake.refusals import (
     not_found,
     wrong_value,
 )
-from kube.fake.storage import Storage
+from kube.fake.storage import Storage, copied
 from kube.fake.validation import faults_of
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -48,7 +47,6 @@ class By:
     is_dry_run: bool = False
     subresource: str = ""
     is_put: bool = False
-    user: str = "admin"
 
 
 @dataclass
@@ -103,7 +101,7 @@ class Writer:
         self.admission.complete(kind, item, is_new=True)
         self._validate(kind, item, None)
         with self.storage.lock:
-            self.admission.check(kind, item, None, by.user)
+            self.admission.check(kind, item, None)
             existing = self.storage.get(kind, namespace, name)
             if existing is not None:
                 raise already_exists(kind, name, is_going="deletionTimestamp" in existing["metadata"])
@@ -122,7 +120,7 @@ class Writer:
             old = self.storage.get(kind, namespace, name)
             if old is None:
                 raise not_found(kind, name)
-            new = change(copy.deepcopy(old))
+            new = change(copied(old))
             owners = new.pop("_owners", None)
             return self.replace(kind, namespace, old, new, by, owners)
 
@@ -142,7 +140,7 @@ class Writer:
         if not by.subresource:
             self.admission.complete(kind, new, is_new=False)
         self._validate(kind, new, old)
-        self.admission.check(kind, new, old, by.user)
+        self.admission.check(kind, new, old)
         hidden = not_written(kind, by.subresource)
         if owners is None:
             # What the request says of them counts, as in a list that somebody has corrected.
@@ -154,7 +152,8 @@ class Writer:
                 owners = after_update(
                     live, old, new, kind.shape, manager=manager, now=self.clock.stamp(), hidden=hidden
                 )
-        self._set_generation(kind, old, new)
+        if by.subresource != "status":
+            self._set_generation(kind, old, new)
         _set_owners(new, owners)
         if _same(old, new):
             return Written(old)

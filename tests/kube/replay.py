@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from kube.fake.server import FakeApiServer
-from kube.fake.wire import ADMIN, ANONYMOUS, Answer, Request, User
+from kube.fake.cluster import FakeCluster
+from kube.fake.watching import Watch
+from kube.fake.wire import ADMIN, ANONYMOUS, UNKNOWN, Answer, Request, User
 
 RECORDED = Path(__file__).parent / "recorded"
 USERS = {"admin": ADMIN, "anonymous": ANONYMOUS}
@@ -51,8 +52,12 @@ class Step:
     def is_watch(self) -> bool:
         return "stream" in self.response
 
+    @property
+    def key(self) -> str:
+        return f"{self.topic}/{self.number}"
+
     def __str__(self) -> str:
-        return f"{self.topic}/{self.number} {self.note}"
+        return f"{self.key} {self.note}"
 
 
 def steps_of(topic: str) -> list[Step]:
@@ -63,10 +68,11 @@ def steps_of(topic: str) -> list[Step]:
     for line in gzip.decompress(path.read_bytes()).decode().splitlines():
         one = json.loads(line)
         step = Step(topic, one["step"], one["t"], one["note"], one["request"], one["response"])
-        if not step.is_watch:
-            if step.seconds < latest - 1:
-                scripts.append([])
-            latest = step.seconds
+        # A watch was written down when it ended.
+        written = step.seconds + (ends_after(step) if step.is_watch else 0.0)
+        if written < latest - 2:
+            scripts.append([])
+        latest = written
         scripts[-1].append(step)
     return [step for script in scripts for step in sorted(script, key=lambda one: one.seconds)]
 
@@ -75,21 +81,27 @@ def steps_of(topic: str) -> list[Step]:
 class Replay:
     """One fake that a topic's requests are sent to."""
 
-    server: FakeApiServer
+    server: FakeCluster
     names: dict[str, str] = field(default_factory=dict)
     """What the recording calls something -> what the fake does."""
     versions: dict[str, str] = field(default_factory=dict)
+    at_seconds: float = 0.0
 
     def differences(self, step: Step) -> list[str]:
         answer = self.server.handle(self.request_of(step))
         assert isinstance(answer, Answer)
-        wanted = step.response
+        wanted = dict(step.response)
+        if step.is_watch:
+            wanted["body"] = wanted["stream"][0]["event"]
         found = (
             [f"status: {answer.status} instead of {wanted['status']}"]
             if answer.status != wanted["status"]
             else []
         )
         body = json.loads(json.dumps(answer.body))
+        for one in (body, wanted.get("body")):
+            if isinstance(one, dict) and isinstance(one.get("items"), list):
+                one["items"] = [item for item in one["items"] if not is_furniture(item)]
         if found:
             return [*found, f"it said: {str(body)[:600]}"]
         found += [
@@ -97,13 +109,48 @@ class Replay:
             for name in ("warning", "retry-after")
             if answer.headers.get(name) != wanted["headers"].get(name)
         ]
-        recorded = json.loads(self._text(json.dumps(wanted.get("body"))))
+        self.learn_names(wanted.get("body"), body)
+        recorded = json.loads(self._text(inflated(json.dumps(wanted.get("body")))))
         found += self.compared(recorded, body)
-        self.learn(wanted.get("body"), body)
+        if step.request["method"] == "GET" and any(one in step.request["path"] for one in PACED):
+            found = [one for one in found if ".resourceVersion" not in one.split(":")[0]]
+        self.learn_versions(wanted.get("body"), body)
+        return found
+
+    def pass_time(self, seconds: float) -> None:
+        """Controllers have the time that they had then; a new script begins at once."""
+        if seconds > self.at_seconds:
+            self.server.advance(seconds - self.at_seconds)
+        self.at_seconds = seconds
+
+    def begin(self, step: Step) -> Watch | None:
+        """A watch; None when it was refused, which `refusal` has the differences of."""
+        answer = self.server.handle(self.request_of(step))
+        return answer if isinstance(answer, Watch) else None
+
+    def end(self, step: Step, watch: Watch) -> list[str]:
+        """Where what it told differs; to be asked when the time has come at which it ended."""
+        watch.limit_seconds = 0.0
+        told = [json.loads(json.dumps(one)) for one in watch.events() if not is_furniture(one["object"])]
+        wanted = [one["event"] for one in step.response["stream"]]
+        wanted = [one for one in wanted if not is_furniture(one["object"])]
+        if is_of_controllers(step):
+            told, wanted = collapsed(told), collapsed(json.loads(self._text(json.dumps(wanted))))
+            return [] if told == wanted else [f"told {told} instead of {wanted}"]
+        kept = [one for one in told if one["type"] != "BOOKMARK"]
+        wanted = [one for one in wanted if one["type"] != "BOOKMARK"]
+        if len(kept) != len(wanted):
+            return [f"told {briefly(kept)} instead of {briefly(wanted)}"]
+        found: list[str] = []
+        for one, other in zip(wanted, kept, strict=True):
+            self.learn_names(one, other)
+            found += self.compared(json.loads(self._text(json.dumps(one))), other)
+            self.learn_versions(one, other)
         return found
 
     def request_of(self, step: Step) -> Request:
         asked = step.request
+        self._meet(asked["path"])
         body = asked.get("body")
         data = b"" if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
         if isinstance(body, dict):
@@ -113,8 +160,24 @@ class Replay:
             if key in query:
                 query[key] = self._version(query[key])
         query = {key: self._text(value) for key, value in query.items()}
-        user = USERS.get(asked["user"]) or User(asked["user"], ("system:authenticated",))
+        user = user_of(asked["user"], asked["path"])
         return Request(asked["method"], self._text(asked["path"]), query, asked["headers"], data, user)
+
+    def _meet(self, path: str) -> None:
+        """A generated name that no answer has told yet: whichever pod of that controller is still free."""
+        found = re.search(r"/namespaces/([^/]+)/pods/((.+)-[a-z0-9]+-[a-z0-9]{5})(/|$)", path)
+        if not found or found[2] in self.names or self._text(found[2]) in self._pods(found[1]):
+            return
+        beginning = f"{found[3]}-"
+        met = set(self.names.values())
+        free = [one for one in self._pods(found[1]) if one not in met and one.startswith(beginning)]
+        if free:
+            self.names[found[2]] = free[0]
+
+    def _pods(self, namespace: str) -> list[str]:
+        """The oldest first."""
+        held = [one["metadata"] for one in self.server.storage.items(self.server.kind_of("pods"), namespace)]
+        return [one["name"] for one in sorted(held, key=lambda one: str(one["creationTimestamp"]))]
 
     def _translated(self, value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
@@ -129,27 +192,37 @@ class Replay:
         return self.versions.get(text, text)
 
     def _text(self, text: str) -> str:
-        for old, new in self.names.items():
-            text = text.replace(old, new)
+        for old in sorted(self.names, key=len, reverse=True):
+            text = text.replace(old, self.names[old])
         return text
 
-    def learn(self, wanted: Any, found: Any) -> None:
+    def learn_names(self, wanted: Any, found: Any) -> None:
+        """What is new: a name that is known must be the same again."""
+        if isinstance(wanted, dict) and isinstance(found, dict):
+            is_generated = "generateName" in wanted
+            for key, value in wanted.items():
+                other = found.get(key)
+                if key in ("uid", "pod-template-hash") or (key == "name" and is_generated):
+                    if isinstance(other, str) and value != other:
+                        self.names.setdefault(value, other)
+                else:
+                    self.learn_names(value, other)
+        elif isinstance(wanted, list) and isinstance(found, list):
+            for one, other in zip(wanted, found, strict=False):
+                self.learn_names(one, other)
+
+    def learn_versions(self, wanted: Any, found: Any) -> None:
         if isinstance(wanted, dict) and isinstance(found, dict):
             for key, value in wanted.items():
                 other = found.get(key)
-                is_version = key in ("resourceVersion", "continue") and value not in ("", "0")
-                if is_version and isinstance(other, str):
-                    self.versions[value] = other
-                elif (key == "uid" or (key == "name" and "generateName" in wanted)) and isinstance(
-                    other, str
-                ):
-                    if value != other:
-                        self.names[value] = other
+                if key in ("resourceVersion", "continue") and isinstance(other, str):
+                    if value not in ("", "0"):
+                        self.versions[value] = other
                 else:
-                    self.learn(value, other)
+                    self.learn_versions(value, other)
         elif isinstance(wanted, list) and isinstance(found, list):
             for one, other in zip(wanted, found, strict=False):
-                self.learn(one, other)
+                self.learn_versions(one, other)
 
     def compared(self, wanted: Any, found: Any, path: str = "") -> Iterator[str]:
         key = re.split(r"[.\[]", path)[-1]
@@ -181,7 +254,7 @@ class Replay:
             elif key == "uid":
                 if wanted in self.names.values() and wanted != found:
                     yield f"{path}: {found} instead of {wanted}"
-            elif self._plain(wanted) != found and not is_time(wanted, found):
+            elif self._plain(wanted).strip() != found.strip() and not is_time(wanted, found):
                 yield f"{path}: {found[:400]!r} instead of {self._plain(wanted)[:400]!r}"
         elif wanted != found:
             yield f"{path}: {str(found)[:300]} instead of {str(wanted)[:300]}"
@@ -189,6 +262,48 @@ class Replay:
     def _plain(self, text: str) -> str:
         """With the fake's names and versions in a message."""
         return re.sub(r"(?<=\()\d+(?=\))", lambda one: self._version(one[0]), text)
+
+
+def is_furniture(item: dict[str, Any]) -> bool:
+    return (item.get("metadata") or {}).get("name") in FURNITURE
+
+
+def user_of(name: str, path: str) -> User:
+    """A note behind a comma says why a token was no good."""
+    if "," in name or "bogus" in name:
+        return UNKNOWN
+    if name.startswith("serviceaccount "):
+        namespace = path.split("/namespaces/")[1].split("/")[0]
+        return User(f"system:serviceaccount:{namespace}:{name.split()[1]}", ("system:authenticated",))
+    if name == "limited":
+        return User(name, ("slipway-users", "system:authenticated"), "limited-uid")
+    return USERS.get(name) or User(name, ("system:authenticated",))
+
+
+def ends_after(step: Step) -> float:
+    """Seconds that a watch was open."""
+    found = re.search(r"after ([\d.]+)s", step.response["ended"])
+    return float(found[1]) if found else 0.0
+
+
+def is_of_controllers(step: Step) -> bool:
+    """Of objects that controllers write as well, at a pace of their own."""
+    return step.request["path"].endswith(PACED)
+
+
+def collapsed(events: list[dict[str, Any]]) -> list[str]:
+    """What happened to each object, however often it was modified in between."""
+    result: dict[str, list[str]] = {}
+    for one in events:
+        if one["type"] != "BOOKMARK":
+            kinds = result.setdefault(one["object"]["metadata"].get("uid", ""), [])
+            if kinds[-1:] != [one["type"]]:
+                kinds.append(one["type"])
+    return sorted(" ".join(kinds) for kinds in result.values())
+
+
+def briefly(events: list[dict[str, Any]]) -> list[str]:
+    return [f"{one['type']} {one['object']['metadata'].get('name')}" for one in events]
 
 
 def by_manager(entries: list[dict[str, Any]]) -> dict[str, Any]:
@@ -200,7 +315,11 @@ def by_manager(entries: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-CONTROLLERS = {"kube-controller-manager", "kube-scheduler", "kubelet", "cluster"}
+PACED = ("/pods", "/deployments", "/replicasets", "/namespaces", "/poddisruptionbudgets")
+FURNITURE = {"kube-root-ca.crt", "openshift-service-ca.crt"}
+"""In every namespace of the recorded cluster."""
+ZONES = {"topology.kubernetes.io/region", "topology.kubernetes.io/zone"}
+CONTROLLERS = {"kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "cluster"}
 REVISION = "deployment.kubernetes.io/revision"
 
 
@@ -214,12 +333,27 @@ def without_controllers(value: Any) -> Any:
     metadata = {key: one for key, one in value["metadata"].items() if key != "annotations"}
     if annotations:
         metadata["annotations"] = annotations
-    if not by_manager(metadata.get("managedFields") or []):
+    if value.get("kind") == "SelfSubjectAccessReview" or not by_manager(metadata.get("managedFields") or []):
         metadata.pop("managedFields", None)
+    if "nodeName" in (value.get("spec") or {}) or value.get("kind") == "Pod":
+        return without_machine(value, metadata)
     result = value | {"metadata": metadata}
     if str(value.get("apiVersion", "")).startswith(("apps/", "batch/")):
         result.pop("status", None)
     return result
+
+
+def without_machine(pod: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+    """Without which machine was chosen, and what its simulated kubelet said."""
+    labels = {key: one for key, one in (metadata.get("labels") or {}).items() if key not in ZONES}
+    metadata = {key: one for key, one in metadata.items() if key not in ("labels", "generation")}
+    if labels:
+        metadata["labels"] = labels
+    spec = {key: one for key, one in (pod.get("spec") or {}).items() if key != "nodeName"}
+    conditions = [
+        one for one in (pod.get("status") or {}).get("conditions") or () if one["type"] == "DisruptionTarget"
+    ]
+    return pod | {"metadata": metadata, "spec": spec, "status": conditions}
 
 
 def without_token(value: Any) -> Any:
@@ -244,4 +378,4 @@ def is_time(wanted: str, found: str) -> bool:
 
 def inflated(text: str) -> str:
     """Long paddings are written `<x repeated N times>`."""
-    return re.sub(r"<(.) repeated (\d+) times>", lambda one: one[1] * int(one[2]), text)
+    return re.sub(r"<(.+?) repeated (\d+) times>", lambda one: (one[1] * int(one[2]))[: int(one[2])], text)

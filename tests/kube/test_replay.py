@@ -1,11 +1,15 @@
 """The fake answers what a real API server answered."""
 
+from math import inf
+
 import pytest
 
-from tests.kube.exceptions import NOT_SENT, NOT_YET, STATUS_ONLY
-from tests.kube.replay import Replay, Step, steps_of
+from kube.fake.watching import Watch
+from tests.kube.exceptions import HALTS, NOT_SENT, NOT_YET, RESTARTS, STATUS_ONLY
+from tests.kube.replay import Replay, Step, ends_after, steps_of
 from tests.kube.worlds import NAMESPACES, world_of
 
+MESSAGES = ("message:", "details.causes[0].message:", "object.message:")
 pytestmark = pytest.mark.any_database
 
 
@@ -14,21 +18,40 @@ def test_a_recorded_request_gets_the_recorded_answer(topic: str) -> None:
     replay = Replay(world_of(topic))
     wrong: list[str] = []
     needless: list[str] = []
+    open_watches: list[tuple[float, Step, Watch]] = []
+
+    def judge(step: Step, found: list[str]) -> None:
+        if step.key in STATUS_ONLY:
+            needless.extend([] if found else [step.key])
+            found = [one for one in found if not one.startswith(MESSAGES)]
+        elif step.key in NOT_YET:
+            needless.extend([] if found else [step.key])
+            return
+        wrong.extend(f"{step}\n    {one}" for one in found)
+
+    def close_watches(until: float) -> None:
+        for one in sorted(open_watches, key=lambda each: each[0]):
+            end, step, watch = one
+            if end <= until:
+                replay.pass_time(end)
+                judge(step, replay.end(step, watch))
+                open_watches.remove(one)
+
     for step in steps_of(topic):
-        key = f"{topic}/{step.number}"
-        if step.is_watch or key in NOT_SENT:
+        if step.key in NOT_SENT:
             continue
-        found = replay.differences(step)
-        if key in STATUS_ONLY:
-            needless += [] if found else [key]
-            found = [one for one in found if not one.startswith(("message:", "details.causes[0].message:"))]
-        elif key in NOT_YET:
-            needless += [] if found else [key]
-            continue
-        wrong += told(step, found)
+        close_watches(inf if step.seconds < replay.at_seconds else step.seconds)
+        if step.key in HALTS:
+            replay.server.advance(1.0)
+            replay.server.controllers_run = HALTS[step.key]
+        replay.pass_time(step.seconds)
+        if step.key in RESTARTS:
+            replay.server.storage.compact()
+        watch = replay.begin(step) if step.is_watch else None
+        if watch is not None:
+            open_watches.append((step.seconds + ends_after(step), step, watch))
+        else:
+            judge(step, replay.differences(step))
+    close_watches(inf)
     assert wrong == [], "\n".join(wrong)
     assert needless == [], "these are right by now, and no exceptions"
-
-
-def told(step: Step, differences: list[str]) -> list[str]:
-    return [f"{step}\n    {one}" for one in differences]

@@ -4,22 +4,30 @@ import gzip
 import json
 from typing import Any
 
-from kube.fake.server import FakeApiServer
+from kube.fake.cluster import FakeCluster
 from tests.kube.replay import RECORDED
 
 NAMESPACES = {
     "01": ["rec-apply", "rec-apply2"],
     "02": ["rec-update", "rec-update-x"],
+    "03": ["rec-list"],
+    "06": ["rec-evict", "rec-evict2"],
+    "08": ["rec-auth", "rec-tok", "rec-esc"],
 }
 
 
-def world_of(topic: str) -> FakeApiServer:
-    server = FakeApiServer()
+def world_of(topic: str) -> FakeCluster:
+    server = FakeCluster(nodes=nodes())
+    server.kubelets.behaviour_of = recorded_behaviour
     for name in NAMESPACES[topic]:
         server.make("namespaces", {"metadata": {"name": name}}, manager="slipway")
-    for node in nodes():
-        server.plant("nodes", {"apiVersion": "v1", "kind": "Node"} | node)
+    server.storage.oldest = server.storage.revision
     return server
+
+
+def recorded_behaviour(pod: dict[str, Any]) -> str:
+    """As the recording's simulated kubelets were told it."""
+    return str((pod["metadata"].get("annotations") or {}).get("sim/behaviour", "run"))
 
 
 def nodes() -> list[dict[str, Any]]:

@@ -1,0 +1,93 @@
+"""An API server with controllers, a scheduler and kubelets behind it. Nothing happens until time goes on."""
+
+from collections.abc import Iterable
+
+from kube.fake.controllers import budgets, collecting, deployments, machines, replica_sets
+from kube.fake.controllers.hands import Hands
+from kube.fake.kinds import BUILT_IN, Kind
+from kube.fake.server import FakeApiServer, Object
+
+TICK_SECONDS = 0.25
+IDLE_TICK_SECONDS = 1.0
+"""When nothing has changed for `IDLE_TICKS`."""
+IDLE_TICKS = 8
+ROOT_CA = "kube-root-ca.crt"
+AUTHORITY = "-----BEGIN CERTIFICATE-----\nfake\n-----END CERTIFICATE-----\n"
+
+
+class FakeCluster(FakeApiServer):
+    """`controllers_run` False: the controller manager is away; scheduler and kubelets go on."""
+
+    def __init__(
+        self, *, seed: int = 1, kinds: Iterable[Kind] = BUILT_IN, nodes: Iterable[Object] = ()
+    ) -> None:
+        self.kubelets = machines.Kubelets()
+        self.controllers_run = True
+        super().__init__(seed=seed, kinds=kinds)
+        self._hands = Hands(self)
+        self._idle_ticks = 0
+        self._seen = 0
+        self._namespaces = collecting.Namespaces()
+        for node in nodes:
+            self.plant("nodes", {"apiVersion": "v1", "kind": "Node"} | node)
+
+    def advance(self, seconds: float) -> None:
+        """Let so much time pass, with all that happens in it: four turns a second, one while nothing does."""
+        end = self.clock.seconds + seconds
+        while True:
+            is_idle = self._idle_ticks >= IDLE_TICKS and self._seen == self.storage.revision
+            length = IDLE_TICK_SECONDS if is_idle else TICK_SECONDS
+            tick = (self.clock.seconds // length + 1) * length
+            if tick > end:
+                break
+            self.clock.seconds = tick
+            before, self._seen = self._seen, self.storage.revision
+            self.step()
+            is_idle = before == self._seen == self.storage.revision
+            self._idle_ticks = self._idle_ticks + 1 if is_idle else 0
+        self.clock.seconds = end
+
+    def step(self) -> None:
+        """One turn of everybody."""
+        hands = self._hands
+        with self.storage.lock:
+            self.kubelets.step(hands)
+            if self.controllers_run:
+                self._furnish()
+                # What kubelets have said reaches the Deployment in one turn, and its wish the pods in one.
+                replica_sets.step(hands)
+                deployments.step(hands)
+                replica_sets.step(hands)
+                machines.taint_cordoned(hands)
+                collecting.collect(hands)
+                self._namespaces.step(hands)
+                budgets.step(hands)
+            machines.schedule(hands)
+
+    def _furnish(self) -> None:
+        """Every namespace has the cluster's authority and an account."""
+        for namespace in self._hands.all("namespaces"):
+            name = namespace["metadata"]["name"]
+            if "deletionTimestamp" in namespace["metadata"]:
+                continue
+            if self._hands.get("configmaps", name, ROOT_CA) is None:
+                metadata = {"name": ROOT_CA, "namespace": name}
+                self._hands.create("configmaps", {"metadata": metadata, "data": {"ca.crt": AUTHORITY}})
+            if self._hands.get("serviceaccounts", name, "default") is None:
+                self._hands.create("serviceaccounts", {"metadata": {"name": "default", "namespace": name}})
+
+
+def node(name: str, *, labels: dict[str, str] | None = None, **allocatable: str) -> Object:
+    """A machine that is ready: `node("gpu-1", cpu="8", memory="32Gi", **{"nvidia.com/gpu": "4"})`."""
+    room = {"cpu": "8", "memory": "32Gi", "pods": "110"} | allocatable
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    return {
+        "metadata": {
+            "name": name,
+            "uid": f"node-{name}",
+            "creationTimestamp": "2026-11-22T08:52:39Z",
+            "labels": {"kubernetes.io/hostname": name} | (labels or {}),
+        },
+        "spec": {},
+        "status": {"capacity": room, "allocatable": room, "conditions": [ready]},
+    }

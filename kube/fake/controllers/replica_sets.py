@@ -1,0 +1,85 @@
+"""ReplicaSets: as many pods as are wanted, and which go first."""
+
+import json
+
+from kube.fake.controllers.hands import (
+    Hands,
+    Object,
+    counted,
+    is_active,
+    is_owned_by,
+    reference_to,
+    set_condition,
+)
+from kube.fake.evicting import is_ready
+from kube.fake.refusals import Refused
+
+REPLICA_SETS = "replicasets.apps"
+
+
+def step(hands: Hands) -> None:
+    for one in hands.all(REPLICA_SETS):
+        _replica_set(hands, one)
+
+
+def _replica_set(hands: Hands, one: Object) -> None:
+    namespace = one["metadata"]["namespace"]
+    mine = [pod for pod in hands.all("pods", namespace) if is_owned_by(pod, one)]
+    active = [pod for pod in mine if is_active(pod)]
+    failure = ""
+    if "deletionTimestamp" not in one["metadata"]:
+        missing = one["spec"].get("replicas", 0) - len(active)
+        for _ in range(missing):
+            try:
+                active.append(hands.create("pods", _pod_of(one)))
+            except Refused as refused:
+                failure = refused.message
+                break
+        for pod in _first_to_go(active, -missing):
+            hands.delete("pods", pod)
+            active.remove(pod)
+            mine = [each for each in mine if each is not pod] + [pod | {"_goes": True}]
+    ready = sum(map(is_ready, active))
+    going = sum("deletionTimestamp" in pod["metadata"] or "_goes" in pod for pod in mine)
+    status: Object = {"replicas": len(active)} | counted(
+        fullyLabeledReplicas=len(active), readyReplicas=ready, availableReplicas=ready
+    )
+    status |= {"terminatingReplicas": going, "observedGeneration": one["metadata"]["generation"]}
+    if failure:
+        conditions = [dict(each) for each in one["status"].get("conditions") or ()]
+        stamp = hands.clock.stamp()
+        set_condition(conditions, "ReplicaFailure", "True", stamp, reason="FailedCreate", message=failure)
+        status["conditions"] = conditions
+    if status != one["status"]:
+        hands.set_status(REPLICA_SETS, one, status)
+
+
+def _pod_of(owner: Object) -> Object:
+    template = json.loads(json.dumps(owner["spec"]["template"]))
+    metadata = template.get("metadata") or {}
+    return {
+        "metadata": metadata
+        | {
+            "generateName": f"{owner['metadata']['name']}-",
+            "namespace": owner["metadata"]["namespace"],
+            "ownerReferences": [reference_to(owner)],
+        },
+        "spec": template["spec"],
+    }
+
+
+def _first_to_go(pods: list[Object], count: int) -> list[Object]:
+    """Those without a node, then those that are not ready, then of the node with more of them, then the
+    youngest.
+    """
+    if count <= 0:
+        return []
+    nodes = [pod["spec"].get("nodeName", "") for pod in pods]
+
+    def rank(pod: Object) -> tuple[bool, bool, bool, int]:
+        node = pod["spec"].get("nodeName", "")
+        is_pending = pod["status"].get("phase") == "Pending"
+        return (bool(node), not is_pending, is_ready(pod), -nodes.count(node))
+
+    youngest = sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
+    return sorted(youngest, key=rank)[:count]
