@@ -63,6 +63,8 @@ class Gateway(Reconciled, Revised):
     is_healthy = models.BooleanField(default=False, editable=False)
     detail = models.TextField(blank=True, editable=False)
     """Its health in words."""
+    lacks = models.TextField(blank=True, editable=False)
+    """What keeps it from having routes as releases need them, in words."""
     recorded_minute = models.PositiveBigIntegerField(default=0, editable=False)
     """When its traffic was last written down, in whole minutes since 1970."""
     counted_since = models.DateTimeField(null=True, editable=False)

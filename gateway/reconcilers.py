@@ -5,6 +5,7 @@ And keeps what was counted, a reading a minute: charts do not begin when somebod
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
@@ -17,7 +18,7 @@ from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proce
 from gateway import history, selectors, services
 from gateway.backends.base import Health
 from gateway.backends.configured import backends_of
-from gateway.errors import GatewayError, InvalidGateway, StaleFence
+from gateway.errors import GatewayError, GatewayUnreachable, InvalidGateway, StaleFence
 from gateway.models import Gateway, Route, TrafficReading
 from gateway.traffic import TargetCounts
 
@@ -43,6 +44,15 @@ def _tell(row: Gateway, fault: str) -> None:
         logger.warning("The gateway of %s cannot be refreshed: %s", row, fault)
     else:
         logger.info("The gateway of %s is refreshed again", row)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    health: Health
+    lacks: str
+    """As `TrafficBackend.lacking`."""
+    is_settled: bool
+    """Every route is as it should be."""
 
 
 class KeepRoutes(Step[Gateway]):
@@ -75,23 +85,28 @@ class KeepRoutes(Step[Gateway]):
         _tell(row, fault)
         return {"applied": applied}
 
-    def observe(self, row: Gateway, operation: Operation) -> tuple[Health, bool]:
-        """The gateway's health, and whether every route is as it should be."""
+    def observe(self, row: Gateway, operation: Operation) -> Seen:
+        lacks = row.lacks
         try:
-            health = backends_of(row).traffic.health()
+            traffic = backends_of(row).traffic
+            health = traffic.health()
+            # While it cannot be asked, it lacks what it lacked.
+            with suppress(GatewayUnreachable):
+                lacks = traffic.lacking()
         except InvalidGateway as error:
             health = Health(False, str(error))
-        return health, not _routes_of(row).filter(applied_at__isnull=True).exists()
+        return Seen(health, lacks, not _routes_of(row).filter(applied_at__isnull=True).exists())
 
-    def settle(self, row: Gateway, seen: tuple[Health, bool], now: datetime) -> Outcome:
-        health, is_settled = seen
-        calm = health.ok and is_settled
+    def settle(self, row: Gateway, seen: Seen, now: datetime) -> Outcome:
+        health = seen.health
+        calm = health.ok and seen.is_settled
         return proceed(
             after=min(LOOK_EVERY if calm else RETRY_AFTER, _until_next_minute(now)),
             save={
                 "seen_at": now,
                 "is_healthy": health.ok,
                 "detail": health.detail,
+                "lacks": seen.lacks,
                 "host_url": selectors.public_url(row) if row.host else "",
             },
         )

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from clusters.models import Cluster
 from common.sealed import CannotUnseal
 from gateway.backends.base import Health
-from gateway.backends.configured import backends_of, is_elsewhere, traffic_metrics_of
+from gateway.backends.configured import backends_of, is_elsewhere, metrics_of, traffic_metrics_of
 from gateway.errors import GatewayError, InvalidGateway, UnknownRoute
 from gateway.history import Answered, Stretch, answered, minute_of, stretches, unpacked
 from gateway.models import Gateway, Route, TrafficReading
@@ -37,7 +37,7 @@ def route(service: str) -> Route:
 
 def counts(route: Route) -> Mapping[str, TargetCounts]:
     """What was counted per target up to now. Raises UnknownRoute, NoGateway, GatewayUnreachable."""
-    return backends_of(route.gateway).metrics.counts(route.service)
+    return metrics_of(route.gateway).counts(route.service)
 
 
 def counts_lately(cluster_id: int, service: str, *, taken_after: datetime) -> Mapping[str, TargetCounts]:
@@ -54,6 +54,12 @@ def gateways() -> QuerySet[Gateway]:
 
 def gateway_of(cluster: Cluster) -> Gateway | None:
     return gateways().filter(cluster=cluster).first()
+
+
+def lacks(cluster_id: int) -> str:
+    """What keeps the cluster's gateway from having routes as releases need them, as it was seen last; empty:
+    nothing."""
+    return Gateway.objects.filter(cluster_id=cluster_id).values_list("lacks", flat=True).first() or ""
 
 
 def public_urls(clusters: Iterable[int]) -> dict[int, str]:

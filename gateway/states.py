@@ -7,6 +7,8 @@ from clusters.states import ClusterKind
 class GatewayKind(TextChoices):
     ENVOY = "envoy", _("Envoy by files")
     """On the machine of the control plane."""
+    GATEWAY_API = "gateway_api", _("Gateway API")
+    """A Gateway that a Kubernetes cluster has, told by HTTPRoutes."""
 
 
 ON_A_HOST = frozenset({GatewayKind.ENVOY})
@@ -19,6 +21,8 @@ class MetricsKind(TextChoices):
     GATEWAY = "gateway", _("The gateway")
     WORKERS = "workers", _("The workers")
     """Each what it has answered itself; read from its `/metrics`."""
+    PROMETHEUS = "prometheus", _("Prometheus")
+    """The same, as the cluster's Prometheus has scraped it."""
 
 
 USUAL = {str(ClusterKind.EMBEDDED): GatewayKind.ENVOY}

@@ -58,7 +58,10 @@ SLIPWAY_ACCESS_LOG = env.access_log != "off"
 SLIPWAY_OTLP_TRACES = otlp_traces()
 SLIPWAY_METRICS = env.metrics or "token"
 SLIPWAY_API_SCHEMA = env.api_schema or "token"
-SLIPWAY_GATEWAY_BACKENDS = {"envoy": "gateway.backends.envoy.configured"}
+SLIPWAY_GATEWAY_BACKENDS = {
+    "envoy": "gateway.backends.envoy.configured",
+    "gateway_api": "gateway.backends.gateway_api.configured",
+}
 SLIPWAY_GATEWAY_URL = env.gateway_url or env.local_url(env.gateway_port)
 SLIPWAY_LOCAL_URL = env.local_url(env.port)
 SLIPWAY_PUBLIC_URL = env.public_url or SLIPWAY_LOCAL_URL

@@ -19,5 +19,8 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":  # noqa: F405
 else:
     # Each test ends with its connections; what is tested about the pool makes one of its own.
     DATABASES["default"]["OPTIONS"].pop("pool")  # noqa: F405
-SLIPWAY_GATEWAY_BACKENDS = {"envoy": "gateway.backends.fake"}
+SLIPWAY_GATEWAY_BACKENDS = {
+    "envoy": "gateway.backends.fake",
+    "gateway_api": "gateway.backends.gateway_api.configured",
+}
 SLIPWAY_CLUSTER_BACKENDS = {"embedded": "clusters.backends.fake"}

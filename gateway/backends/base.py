@@ -59,6 +59,10 @@ class TrafficBackend(Protocol):
         Raises GatewayUnreachable.
         """
 
+    def lacking(self) -> str:
+        """What keeps it from ever having routes as releases need them, and what to do, in words; empty:
+        nothing. Raises GatewayUnreachable."""
+
     def health(self) -> Health:
         """Whether the gateway answers and has taken the last configuration. Never raises."""
 
@@ -90,8 +94,8 @@ class Backends:
     """What a kind of gateway makes of a `Config`; its module's `from_config` raises InvalidGateway."""
 
     traffic: TrafficBackend
-    metrics: TrafficMetrics
-    """What the gateway itself counts."""
+    metrics: TrafficMetrics | None
+    """What the gateway itself counts; None: it cannot be asked for it."""
     public_url: str
     """Where clients reach it, without a slash at its end."""
     occupies: frozenset[str] = frozenset()

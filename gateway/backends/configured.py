@@ -12,6 +12,7 @@ from common.hosts import this_host
 from common.sealed import CannotUnseal
 from gateway.backends.base import Backends, Config, TrafficBackend, TrafficMetrics
 from gateway.backends.elsewhere import Elsewhere
+from gateway.backends.prometheus import TOKEN, PrometheusCounters, PrometheusSettings
 from gateway.backends.worker_counters import WorkerCounters
 from gateway.errors import InvalidGateway, NoGateway, UnknownRoute
 from gateway.models import Gateway, Route
@@ -21,9 +22,11 @@ from gateway.states import MetricsKind
 if TYPE_CHECKING:
     from clusters.models import Cluster
 
+PROMETHEUS = "prometheus"
+"""The setting that says where one is, whatever the kind of the gateway."""
 _lock = Lock()
-_made: dict[int, tuple[int, Backends]] = {}
-"""By row: the revision that it was made from, and what was made of it."""
+_made: dict[int, tuple[tuple[int, int], Backends]] = {}
+"""By row: the revisions, of it and of its cluster, that it was made from, and what was made of it."""
 
 
 def traffic_backend_of(cluster: "Cluster | int") -> TrafficBackend:
@@ -33,17 +36,31 @@ def traffic_backend_of(cluster: "Cluster | int") -> TrafficBackend:
 
 def traffic_metrics_of(cluster: "Cluster | int") -> TrafficMetrics:
     """What counts the traffic of this cluster. Raises as `traffic_backend_of`."""
-    return backends_of(gateway_of(cluster)).metrics
+    return metrics_of(gateway_of(cluster))
+
+
+def metrics_of(gateway: Gateway) -> TrafficMetrics:
+    """What counts its traffic. Raises InvalidGateway."""
+    metrics = backends_of(gateway).metrics
+    if metrics is None:
+        raise InvalidGateway("Nothing counts what this gateway sends.")
+    return metrics
 
 
 def backends_of(gateway: Gateway) -> Backends:
-    """One per row and process, until the row's revision is another one. Raises InvalidGateway."""
+    """One per row and process, until its revision or its cluster's is another one. Raises InvalidGateway."""
+    now = revisions_of(gateway)
     with _lock:
-        revision, made = _made.get(gateway.pk, (0, None))
-        if made is None or revision != gateway.revision:
+        revisions, made = _made.get(gateway.pk, (None, None))
+        if made is None or revisions != now:
             made = look_at(gateway)
-            _made[gateway.pk] = (gateway.revision, made)
+            _made[gateway.pk] = (now, made)
         return made
+
+
+def revisions_of(gateway: Gateway) -> tuple[int, int]:
+    """Of the row, and of its cluster, by whose credential it may be told."""
+    return gateway.revision, gateway.cluster.revision
 
 
 def config_of(gateway: Gateway) -> Config:
@@ -77,14 +94,38 @@ def look_at(gateway: Gateway) -> Backends:
     if name is None:
         known = ", ".join(sorted(settings.SLIPWAY_GATEWAY_BACKENDS))
         raise InvalidGateway(f"There is no gateway of the kind {gateway.kind} here. Known: {known}.")
-    made = cast(Backends, import_module(name).from_config(config_of(gateway)))
+    config = config_of(gateway)
+    if gateway.metrics == MetricsKind.PROMETHEUS:
+        prometheus, config = _prometheus(config)
+        made = replace(_of_kind(name, config), metrics=prometheus)
+    else:
+        made = _of_kind(name, config)
     if gateway.metrics == MetricsKind.WORKERS:
         made = replace(made, metrics=WorkerCounters(_workers_of))
+    if made.metrics is None:
+        raise InvalidGateway(
+            fields={
+                "metrics": [f"A gateway of the kind {gateway.kind} counts nothing: workers or prometheus."]
+            }
+        )
     if is_elsewhere(gateway):
         there = Elsewhere(gateway.host)
         made = replace(made, traffic=there, metrics=there, public_url=gateway.host_url or made.public_url)
     public_url = gateway.public_url.rstrip("/") or made.public_url
     return replace(made, public_url=public_url)
+
+
+def _of_kind(module: str, config: Config) -> Backends:
+    return cast(Backends, import_module(module).from_config(config))
+
+
+def _prometheus(config: Config) -> tuple[PrometheusCounters, Config]:
+    """And what is left for its kind. Raises InvalidGateway."""
+    settings = PrometheusSettings.read(config.settings.get(PROMETHEUS))
+    counters = PrometheusCounters(settings, _workers_of, token=config.secrets.get(TOKEN, ""))
+    left = {key: one for key, one in config.settings.items() if key != PROMETHEUS}
+    secrets = {key: one for key, one in config.secrets.items() if key != TOKEN}
+    return counters, replace(config, settings=left, secrets=secrets)
 
 
 def is_elsewhere(gateway: Gateway) -> bool:

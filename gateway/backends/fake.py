@@ -63,6 +63,7 @@ class FakeGateway:
         self._starts = 1
         self._started_at = clock()
         self._runs = True
+        self.lacks = ""
         self.config: Config | None = None
         """What its row says, where it was made from one."""
 
@@ -149,6 +150,9 @@ class FakeGateway:
         self._must_run()
         self._spec(route)
         return {name: self._counts(route, name) for name in self._state.targets_of(route)}
+
+    def lacking(self) -> str:
+        return self.lacks
 
     def health(self) -> Health:
         return Health(self._runs, "The fake gateway runs." if self._runs else "The fake gateway is stopped.")

@@ -93,7 +93,7 @@ class State:
     def to_dict(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            "routes": {name: _spec_to_dict(spec) for name, spec in self.routes.items()},
+            "routes": {name: spec_to_dict(spec) for name, spec in self.routes.items()},
             "fences": {name: list(fence) for name, fence in self.fences.items()},
             "removed": {name: at.isoformat() for name, at in self.removed.items()},
             "warming": {name: at.isoformat() for name, at in self.warming.items()},
@@ -113,7 +113,7 @@ class State:
                     "install the newer one, or remove the file to set the gateway up anew."
                 )
             return cls(
-                routes={name: _spec_from_dict(name, spec) for name, spec in data["routes"].items()},
+                routes={name: spec_from_dict(name, spec) for name, spec in data["routes"].items()},
                 fences={name: Fence(*map(int, fence)) for name, fence in data["fences"].items()},
                 removed={name: datetime.fromisoformat(at) for name, at in data["removed"].items()},
                 warming={name: datetime.fromisoformat(at) for name, at in data["warming"].items()},
@@ -142,7 +142,7 @@ def _without(mapping: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in mapping.items() if name not in names}
 
 
-def _spec_to_dict(spec: RouteSpec) -> dict[str, Any]:
+def spec_to_dict(spec: RouteSpec) -> dict[str, Any]:
     return {
         "stable": [spec.stable.name, spec.stable.version],
         "candidate": [spec.candidate.name, spec.candidate.version] if spec.candidate else None,
@@ -152,7 +152,7 @@ def _spec_to_dict(spec: RouteSpec) -> dict[str, Any]:
     }
 
 
-def _spec_from_dict(name: str, data: Any) -> RouteSpec:
+def spec_from_dict(name: str, data: Any) -> RouteSpec:
     candidate = data["candidate"]
     return RouteSpec(
         name=name,

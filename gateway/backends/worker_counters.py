@@ -38,20 +38,22 @@ class WorkerCounters:
         if asked and not any(answers.values()):
             raise GatewayUnreachable(f"None of the {len(asked)} workers of {route} answers.")
         return {
-            target: _sum(reading for one in workers if (reading := answers[one]) is not None)
+            target: summed(reading for one in workers if (reading := answers[one]) is not None)
             for target, workers in targets.items()
         }
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class Reading:
+    """What one worker said of itself."""
+
     process: str
     started_at: datetime
     numbers: Mapping[tuple[str, str], float]
-    """By name and labels, as `_labels` writes them."""
+    """By name and labels, as `labels_text` writes them."""
 
 
-def _read(worker: Endpoint) -> _Reading | None:
+def _read(worker: Endpoint) -> Reading | None:
     """None: it does not answer, or is no worker of ours."""
     connection = HTTPConnection(worker.address, worker.port, timeout=WITHIN_SECONDS)
     try:
@@ -61,7 +63,7 @@ def _read(worker: Endpoint) -> _Reading | None:
         if answer.status != 200:
             return None
         numbers = {
-            (sample.name, _labels(sample.labels)): sample.value
+            (sample.name, labels_text(sample.labels)): sample.value
             for family in text_string_to_metric_families(text)
             if family.name.startswith(("slipway_worker_", "process_start_time"))
             for sample in family.samples
@@ -72,14 +74,14 @@ def _read(worker: Endpoint) -> _Reading | None:
     finally:
         connection.close()
     process = f"{worker.address}:{worker.port}@{started}"
-    return _Reading(process, datetime.fromtimestamp(started, UTC), numbers)
+    return Reading(process, datetime.fromtimestamp(started, UTC), numbers)
 
 
-def _labels(labels: Mapping[str, str]) -> str:
+def labels_text(labels: Mapping[str, str]) -> str:
     return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
 
 
-def _sum(workers: Iterable[_Reading]) -> TargetCounts:
+def summed(workers: Iterable[Reading]) -> TargetCounts:
     readings = list(workers)
 
     def counted(event: str, chosen_by: str = "gateway") -> int:
@@ -106,7 +108,7 @@ def _sum(workers: Iterable[_Reading]) -> TargetCounts:
     )
 
 
-def _histogram(name: str, readings: Sequence[_Reading]) -> Histogram:
+def _histogram(name: str, readings: Sequence[Reading]) -> Histogram:
     counts = dict.fromkeys((*BOUNDS_MS, math.inf), 0)
     for reading in readings:
         for (key, labels), count in reading.numbers.items():

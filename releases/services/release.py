@@ -11,6 +11,7 @@ from clusters.states import GONE, DeploymentState
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
+from gateway import selectors as gateway
 from images.models import RuntimeImage
 from models_registry.models import Version
 from models_registry.selectors import versions
@@ -187,6 +188,8 @@ def begin(
     if not warm:
         # Workers that run answer, whatever has become of their files since.
         _check_releasable(service, version)
+    if undoes is None and (lacks := gateway.lacks(service.cluster_id)):
+        raise NotReleasable(lacks)
     policy = policy_of(service)
     # Nobody's requests go to a service's first version, and a rollback must not wait for anybody at night.
     is_exempt = undoes is not None or service.stable_version_id is None

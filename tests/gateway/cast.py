@@ -34,7 +34,8 @@ def use_gateway(fake: FakeGateway, name: str = "local") -> None:
     """From now on it is that of the cluster."""
     backends = configured.look_at(gateway_of(name))
     made = replace(backends, traffic=fake, metrics=fake)
-    configured._made[gateway_of(name).pk] = (gateway_of(name).revision, made)
+    row = gateway_of(name)
+    configured._made[row.pk] = (configured.revisions_of(row), made)
 
 
 def set_route(spec: RouteSpec, *, fence: Fence, actor: Actor, reason: str = "", at: str = "local") -> Route:

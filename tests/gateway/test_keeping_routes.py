@@ -158,3 +158,19 @@ def test_the_watch_survives_a_death_at_any_point(home: Home, clock: Clock) -> No
         break
     assert point > 5
     assert Gateway.objects.get().stuck_at is None
+
+
+def test_what_the_gateway_lacks_is_written_down_and_kept_while_it_cannot_be_asked(
+    home: Home, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.gateway.lacks = "Its class rewrites no paths."
+    assert look(clock).lacks == "Its class rewrites no paths."
+
+    def cut() -> str:
+        raise GatewayUnreachable("cut")
+
+    monkeypatch.setattr(home.gateway, "lacking", cut)
+    assert look(clock).lacks == "Its class rewrites no paths."
+    monkeypatch.undo()
+    home.gateway.lacks = ""
+    assert look(clock).lacks == ""

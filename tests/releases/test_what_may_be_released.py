@@ -6,6 +6,7 @@ from django.http import QueryDict
 
 from accounts.errors import NotAllowed
 from common.actor import Actor
+from gateway.models import Gateway
 from model_store.models import Check, CorruptBlob
 from models_registry.errors import InUse
 from models_registry.filters import ModelFilter, VersionFilter
@@ -137,3 +138,13 @@ def test_what_has_ended_cannot_be_aborted(scene: Scene) -> None:
     scene.run_until_state(S.ABORTED)
     with pytest.raises(NotPossibleNow, match="has ended"):
         abort(scene.release, actor=scene.requester, reason="again")
+
+
+def test_what_the_gateway_can_never_carry_out_does_not_begin(scene: Scene) -> None:
+    why = "The gateway class lab does not support HTTPRoutePathRewrite."
+    Gateway.objects.filter(cluster=scene.service.cluster).update(lacks=why)
+    with pytest.raises(NotReleasable, match=why):
+        scene.start()
+    assert not Release.objects.filter(version=scene.v2).exists()
+    Gateway.objects.update(lacks="")
+    scene.start()

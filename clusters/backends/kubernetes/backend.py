@@ -36,6 +36,11 @@ class KubernetesCluster:
         self._settings = settings
         self.node_operations = KubernetesNodeOperations(client, settings)
 
+    @property
+    def client(self) -> Client:
+        """For the gateway of this cluster."""
+        return self._client
+
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         namespace = spec.placement.namespace or self._settings.namespace
         if namespace not in self._settings.all_namespaces:

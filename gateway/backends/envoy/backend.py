@@ -141,6 +141,9 @@ class EnvoyFiles:
             hosts = self._admin.healthy_hosts(connection, target)
         return frozenset(Endpoint(address, port) for address, port in hosts)
 
+    def lacking(self) -> str:
+        return ""
+
     def health(self) -> Health:
         files = {
             LISTENERS: self.layout.listeners,

@@ -1,0 +1,285 @@
+"""A TrafficBackend that tells a Gateway of a Kubernetes cluster by HTTPRoutes. All it knows lies in there."""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from time import monotonic, sleep
+
+from clusters.backends.kubernetes.manifests import DEPLOYMENT
+from clusters.backends.kubernetes.pods import PORT
+from gateway.backends import checks
+from gateway.backends.base import Health
+from gateway.backends.gateway_api import documents
+from gateway.backends.gateway_api.conditions import TAKEN, Said, said_of_gateway, said_of_route
+from gateway.backends.gateway_api.documents import Document, is_own
+from gateway.backends.gateway_api.errors import told
+from gateway.backends.gateway_api.parent import Parent, parent_of
+from gateway.backends.gateway_api.rules import Places, rivals
+from gateway.backends.gateway_api.settings import GatewayApiSettings
+from gateway.errors import GatewayError, GatewayUnreachable, InvalidEndpoint, InvalidRoute, StaleFence
+from gateway.routes import Endpoint, Fence, NamedService, RouteSpec
+from kube.base import Client, Object
+from kube.errors import AlreadyExists, Changed, NotFound
+from kube.resources import HTTP_ROUTES, PODS, SERVICES, Ref
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 5
+TAKEN_WITHIN_SECONDS = 6.0
+"""A step of a release has 20 s in all, and asks again."""
+LOOK_EVERY_SECONDS = 0.1
+TOMBSTONE_LASTS = timedelta(days=1)
+"""Far longer than any lease of the reconcile kernel."""
+
+
+class GatewayApi:
+    """A `TrafficBackend`. The order of every write: read the HTTPRoute, refuse who is late, put our rules
+    among those of others, write it under the version that was read, wait for the controller's word on it.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        settings: GatewayApiSettings,
+        *,
+        taken_within_seconds: float = TAKEN_WITHIN_SECONDS,
+        look_every_seconds: float = LOOK_EVERY_SECONDS,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._taken_within_seconds = taken_within_seconds
+        self._look_every_seconds = look_every_seconds
+        self._clock = clock
+
+    def set_route(self, spec: RouteSpec, *, fence: Fence) -> None:
+        checks.check_spec(spec)
+        with told(spec.name):
+            parent = parent_of(self._client, self._settings)
+            parent.refuse_lacking()
+            before, written = self._write(
+                spec.name, fence, lambda found: self._with(found, spec, fence, parent)
+            )
+            said = self._await_word(written, spec.name, fence, parent)
+            if said.what == "refused":
+                self._put_back(before, spec, fence, parent)
+                raise InvalidRoute(f"The gateway does not take the route {spec.name}. {said.why}")
+        if said.what == "waiting":
+            raise GatewayUnreachable(
+                f"The gateway has not taken the route {spec.name} within {self._taken_within_seconds:g} s. "
+                f"{said.why}"
+            )
+
+    def set_target(
+        self, target: str, to: Sequence[Endpoint] | NamedService, *, observed_at: datetime
+    ) -> None:
+        """Nothing is told: a target is the Service of its name, which follows its pods by itself. A worker
+        that ends takes requests for a while after it has left its Service."""
+        place = checks.check_place(target, to, observed_at=observed_at)
+        if not isinstance(place, NamedService):
+            return
+        if place.name != target or place.namespace not in self._settings.all_namespaces:
+            allowed = " or ".join(self._settings.all_namespaces)
+            raise InvalidEndpoint(
+                f"Target {target}: a gateway of this kind sends to the Service {target} in the namespace "
+                f"{allowed}, and not to {place}."
+            )
+
+    def remove_route(self, route: str, *, fence: Fence) -> None:
+        def without(found: Document | None) -> Document:
+            return documents.without_route(
+                found, route, fence=fence, now=self._clock(), settings=self._settings
+            )
+
+        if not checks.NAME.fullmatch(route):
+            return
+        with told(route):
+            found = self._read(route)
+            # Of what others have, only rules of ours are touched; where none can be, there is nothing to do.
+            if (found is None) if self._is_theirs(route) else (found is not None and not is_own(found)):
+                return
+            self._write(route, fence, without)
+
+    def refresh(self) -> None:
+        with told():
+            for found in self._client.list(
+                HTTP_ROUTES,
+                namespace=self._settings.namespace,
+                labels=f"{documents.MANAGED_BY}=slipway",
+            ).items:
+                records = documents.records_of(found)
+                if records and all(self._is_over(one) for one in records):
+                    metadata = found["metadata"]
+                    with suppress(NotFound, Changed):
+                        self._client.delete(
+                            Ref(HTTP_ROUTES, metadata["name"], metadata["namespace"]),
+                            uid=metadata["uid"],
+                            version=metadata["resourceVersion"],
+                        )
+
+    def desired_route(self, route: str) -> RouteSpec | None:
+        """None also where somebody has changed our rules: then they are set again."""
+        if not checks.NAME.fullmatch(route):
+            return None
+        with told():
+            found = self._read(route)
+            record = documents.record_of(found, route) if found else None
+            if found is None or record is None or record.spec is None:
+                return None
+            parent = parent_of(self._client, self._settings)
+            try:
+                wanted = self._with(found, record.spec, record.fence, parent)
+            except InvalidRoute:
+                return None
+            return None if documents.change(found, wanted) else record.spec
+
+    def ready(self, target: str) -> frozenset[Endpoint | NamedService]:
+        """Pods behind its Service that Kubernetes calls ready: the gateway itself cannot be asked."""
+        with told():
+            pods = [
+                pod
+                for namespace in self._settings.all_namespaces
+                for pod in self._client.list(PODS, namespace=namespace, labels=f"{DEPLOYMENT}={target}").items
+            ]
+        return frozenset(Endpoint(pod["status"]["podIP"], PORT) for pod in pods if _takes_requests(pod))
+
+    def lacking(self) -> str:
+        with told():
+            return parent_of(self._client, self._settings).lacking
+
+    def health(self) -> Health:
+        try:
+            with told():
+                parent = parent_of(self._client, self._settings)
+        except GatewayError as error:
+            return Health(False, str(error))
+        if why := parent.lacking:
+            return Health(False, why)
+        said = said_of_gateway(parent.gateway, self._settings)
+        if said != TAKEN:
+            return Health(False, said.why)
+        notes = "" if parent.timeout else f" Its class {parent.class_name} sets no time limits of requests."
+        return Health(True, f"The Gateway {self._settings.gateway} is programmed.{notes}")
+
+    def _is_over(self, record: documents.Record) -> bool:
+        return record.removed_at is not None and self._clock() - record.removed_at > TOMBSTONE_LASTS
+
+    def _ref(self, route: str) -> Ref:
+        name = dict(self._settings.http_routes).get(route) or documents.object_name(route)
+        return Ref(HTTP_ROUTES, name, self._settings.namespace)
+
+    def _read(self, route: str) -> Document | None:
+        try:
+            return self._client.get(self._ref(route))
+        except NotFound:
+            return None
+
+    def _is_theirs(self, route: str) -> bool:
+        """Its rules belong into an HTTPRoute of somebody else."""
+        return route in dict(self._settings.http_routes)
+
+    def _check_ours(self, route: str, found: Document | None) -> None:
+        """Raises InvalidRoute where our rules may not, or would not, be."""
+        ref = self._ref(route)
+        if not self._is_theirs(route):
+            if found is not None and not is_own(found):
+                raise InvalidRoute(
+                    f"The namespace {ref.namespace} has an HTTPRoute {ref.name} that is not Slipway's. "
+                    "Rename it, or name it in the setting http_routes."
+                )
+        elif found is None:
+            raise InvalidRoute(
+                f"There is no HTTPRoute {ref.namespace}/{ref.name}, where the rules of {route} belong: make "
+                "it, or mend the setting http_routes."
+            )
+        elif not documents.names_parent(found, self._settings):
+            raise InvalidRoute(
+                f"The HTTPRoute {ref.namespace}/{ref.name} does not name the Gateway "
+                f"{self._settings.parent_namespace}/{self._settings.gateway} in its parentRefs."
+            )
+        elif rival := rivals((found.get("spec") or {}).get("rules") or [], route):
+            raise InvalidRoute(
+                f"The rule {rival[0]} of the HTTPRoute matches the requests of {route}, too: remove it, or "
+                "take its name away, and it becomes Slipway's."
+            )
+
+    def _with(self, found: Document | None, spec: RouteSpec, fence: Fence, parent: Parent) -> Document:
+        self._check_ours(spec.name, found)
+        return documents.with_route(
+            found,
+            spec,
+            fence=fence,
+            places=self._places(spec),
+            timeout=parent.timeout,
+            settings=self._settings,
+        )
+
+    def _places(self, spec: RouteSpec) -> Places:
+        return {target.name: self._place(target.name) for target in spec.targets}
+
+    def _place(self, target: str) -> NamedService:
+        home, *others = self._settings.all_namespaces
+        for namespace in others:
+            with suppress(NotFound):
+                self._client.get(Ref(SERVICES, target, namespace))
+                return NamedService(namespace, target, PORT)
+        return NamedService(home, target, PORT)
+
+    def _write(
+        self, route: str, fence: Fence, after: Callable[[Document | None], Document]
+    ) -> tuple[Document | None, Document]:
+        """What was there, and what is now. Raises StaleFence, InvalidRoute, GatewayUnreachable."""
+        for _ in range(ATTEMPTS):
+            found = self._read(route)
+            if found is not None:
+                self._refuse_late(found, route, fence)
+            wanted = after(found)
+            try:
+                if found is None:
+                    return None, self._client.create(wanted)
+                patch = documents.change(found, wanted)
+                return found, self._client.patch(self._ref(route), patch) if patch else found
+            except (AlreadyExists, Changed, NotFound):
+                continue
+        raise GatewayUnreachable(f"The route {route} is changed by others faster than it can be written.")
+
+    def _refuse_late(self, found: Object, route: str, fence: Fence) -> None:
+        record = documents.record_of(found, route)
+        checks.refuse_stale(route, last=record.fence if record else None, fence=fence)
+
+    def _await_word(self, written: Document, route: str, fence: Fence, parent: Parent) -> Said:
+        deadline = monotonic() + self._taken_within_seconds
+        said = Said("waiting")
+        while True:
+            found = self._read(route)
+            if found is None or found["metadata"]["uid"] != written["metadata"]["uid"]:
+                return Said("waiting", "Somebody has removed it meanwhile.")
+            self._refuse_late(found, route, fence)
+            said = said_of_route(found, parent.gateway, self._settings, controller=parent.controller)
+            if said.what != "waiting" or monotonic() >= deadline:
+                return said
+            sleep(self._look_every_seconds)
+            parent = parent_of(self._client, self._settings)
+
+    def _put_back(self, before: Document | None, refused: RouteSpec, fence: Fence, parent: Parent) -> None:
+        """The gateway goes on with what it had; only the fence stays."""
+        record = documents.record_of(before, refused.name) if before is not None else None
+        former = record.spec if record else None
+
+        def after(found: Document | None) -> Document:
+            if former is not None:
+                return self._with(found, former, fence, parent)
+            return documents.without_route(
+                found, refused.name, fence=fence, now=self._clock(), settings=self._settings
+            )
+
+        with suppress(StaleFence):
+            self._write(refused.name, fence, after)
+
+
+def _takes_requests(pod: Object) -> bool:
+    status = pod.get("status") or {}
+    if "deletionTimestamp" in pod["metadata"] or not status.get("podIP"):
+        return False
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())

@@ -1,0 +1,38 @@
+"""The Gateway of a gateway's row, told with the credential of its cluster."""
+
+from clusters import selectors as fleet
+from clusters.backends.base import ClusterUnreachable, Misconfigured
+from clusters.backends.configured import backend_of
+from gateway.backends.base import Backends, Config
+from gateway.backends.gateway_api.backend import GatewayApi
+from gateway.backends.gateway_api.settings import GatewayApiSettings
+from gateway.errors import InvalidGateway
+from kube.base import Client
+
+
+def from_config(config: Config) -> Backends:
+    """Raises InvalidGateway."""
+    if config.secrets:
+        raise InvalidGateway(
+            fields={"secrets": ["A gateway of this kind is told with the credential of its cluster."]}
+        )
+    settings = GatewayApiSettings.read(config.settings)
+    return Backends(
+        traffic=GatewayApi(_client_of(config.cluster), settings),
+        metrics=None,
+        public_url=settings.public_url,
+    )
+
+
+def _client_of(cluster: str) -> Client:
+    """Raises InvalidGateway."""
+    try:
+        client = getattr(backend_of(fleet.cluster(cluster)), "client", None)
+    except (Misconfigured, ClusterUnreachable) as error:
+        raise InvalidGateway(f"The cluster {cluster} cannot be asked: {error}") from None
+    if client is None:
+        raise InvalidGateway(
+            fields={"kind": [f"{cluster} is no Kubernetes cluster: a gateway of this kind is part of one."]}
+        )
+    made: Client = client
+    return made

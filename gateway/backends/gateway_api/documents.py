@@ -1,0 +1,200 @@
+"""HTTPRoutes as documents: what of them is ours, what was wished last and by whom. Pure.
+
+The fence and the wish lie in an annotation of the HTTPRoute itself, so that one resourceVersion guards rules
+and fence alike. A removed route of ours stays for a while, attached to no Gateway: its fence must outlive it.
+"""
+
+import json
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from gateway.backends.gateway_api.rules import (
+    Places,
+    emptied,
+    key_of,
+    merged,
+    ours,
+    rules_of,
+    slug,
+)
+from gateway.backends.gateway_api.settings import GatewayApiSettings
+from gateway.backends.state import spec_from_dict, spec_to_dict
+from gateway.routes import Fence, RouteSpec
+
+Document = dict[str, Any]
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+_GROUP = "gateway.networking.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What an HTTPRoute remembers of one service."""
+
+    fence: Fence
+    spec: RouteSpec | None
+    """None: it was removed."""
+    removed_at: datetime | None = None
+
+
+def object_name(service: str) -> str:
+    """Of an HTTPRoute of our own."""
+    return f"slipway-{slug(service)}"
+
+
+def record_key(service: str) -> str:
+    """Name of the annotation."""
+    return f"slipway.dev/route.{slug(service)}"
+
+
+def is_own(document: Document) -> bool:
+    """We made it, and may remove it."""
+    return (document["metadata"].get("labels") or {}).get(MANAGED_BY) == "slipway"
+
+
+def record_of(document: Document, service: str) -> Record | None:
+    """None: nobody of us was here, or what is written there is not ours."""
+    return _read((document["metadata"].get("annotations") or {}).get(record_key(service), ""), document)
+
+
+def records_of(document: Document) -> list[Record]:
+    """Of all services."""
+    annotations = document["metadata"].get("annotations") or {}
+    found = [
+        _read(text, document) for key, text in annotations.items() if key.startswith(record_key("x")[:-1])
+    ]
+    return [one for one in found if one is not None]
+
+
+def with_route(
+    document: Document | None,
+    spec: RouteSpec,
+    *,
+    fence: Fence,
+    places: Places,
+    timeout: str,
+    settings: GatewayApiSettings,
+) -> Document:
+    """The HTTPRoute with this route in it; None: one of our own."""
+    after = _own(spec.name, settings) if document is None else deepcopy(document)
+    body = after.setdefault("spec", {})
+    wanted = rules_of(spec, places, home=after["metadata"]["namespace"], timeout=timeout)
+    present = body.get("rules") or []
+    # One of our own that was made in one go, or that had been removed, has nothing of others to keep.
+    body["rules"] = merged(present, wanted, spec.name)
+    if is_own(after):
+        body["parentRefs"] = _with_parent(body.get("parentRefs") or [], settings)
+        body["hostnames"] = list(settings.hostnames)
+        if not settings.hostnames:
+            del body["hostnames"]
+    _note(after, spec.name, Record(fence, spec))
+    return after
+
+
+def without_route(
+    document: Document | None, service: str, *, fence: Fence, now: datetime, settings: GatewayApiSettings
+) -> Document:
+    """The HTTPRoute without that route; of our own what remembers the fence."""
+    after = _own(service, settings) if document is None else deepcopy(document)
+    body = after.setdefault("spec", {})
+    if is_own(after):
+        body.pop("parentRefs", None)
+        body.setdefault("rules", emptied([], service))
+    elif ours(body.get("rules") or [], service):
+        body["rules"] = emptied(body["rules"], service)
+    before = record_of(after, service)
+    removed_at = before.removed_at if before and before.removed_at else now
+    _note(after, service, Record(fence, None, removed_at))
+    return after
+
+
+def change(before: Document, after: Document) -> Document:
+    """What makes the one of the other, as a merge patch that holds for this version alone; empty: nothing."""
+    metadata, body = before["metadata"], before.get("spec") or {}
+    annotations = {
+        key: value
+        for key, value in (after["metadata"].get("annotations") or {}).items()
+        if (metadata.get("annotations") or {}).get(key) != value
+    }
+    spec = {
+        key: after["spec"].get(key)
+        for key in ("parentRefs", "hostnames", "rules")
+        if after["spec"].get(key) != body.get(key)
+    }
+    if not annotations and not spec:
+        return {}
+    guard = {key: metadata[key] for key in ("uid", "resourceVersion")}
+    return {"metadata": guard | ({"annotations": annotations} if annotations else {})} | (
+        {"spec": spec} if spec else {}
+    )
+
+
+def names_parent(document: Document, settings: GatewayApiSettings) -> bool:
+    """Whether somebody else's HTTPRoute attaches to our Gateway."""
+    namespace = document["metadata"]["namespace"]
+    return any(
+        is_parent(one, namespace, settings) for one in (document.get("spec") or {}).get("parentRefs") or ()
+    )
+
+
+def is_parent(ref: Mapping[str, Any], namespace: str, settings: GatewayApiSettings) -> bool:
+    """`namespace`: of the HTTPRoute."""
+    return (
+        ref.get("kind", "Gateway") == "Gateway"
+        and ref["name"] == settings.gateway
+        and ref.get("namespace", namespace) == settings.parent_namespace
+        and ref.get("sectionName", "") in ("", settings.section or ref.get("sectionName", ""))
+    )
+
+
+def _with_parent(present: list[Document], settings: GatewayApiSettings) -> list[Document]:
+    ref = {"group": _GROUP, "kind": "Gateway", "name": settings.gateway}
+    if settings.parent_namespace != settings.namespace:
+        ref["namespace"] = settings.parent_namespace
+    if settings.section:
+        ref["sectionName"] = settings.section
+    return present if ref in present else [*present, ref]
+
+
+def _own(service: str, settings: GatewayApiSettings) -> Document:
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "HTTPRoute",
+        "metadata": {
+            "name": object_name(service),
+            "namespace": settings.namespace,
+            "labels": {MANAGED_BY: "slipway", "slipway.dev/service": slug(service)},
+        },
+        "spec": {},
+    }
+
+
+def _note(document: Document, service: str, record: Record) -> None:
+    text: Document = {"fence": list(record.fence)}
+    if record.removed_at is not None:
+        text["removed_at"] = record.removed_at.isoformat()
+    if record.spec is not None:
+        text["name"] = service
+        # The key stands in the rules, where the gateway needs it, and nowhere else.
+        text["spec"] = spec_to_dict(replace(record.spec, release_key=""))
+    annotations = document["metadata"].setdefault("annotations", {})
+    annotations[record_key(service)] = json.dumps(text, sort_keys=True)
+
+
+def _read(text: str, document: Document) -> Record | None:
+    try:
+        data = json.loads(text) if text else None
+        if data is None:
+            return None
+        fence = Fence(*map(int, data["fence"]))
+        removed_at = datetime.fromisoformat(data["removed_at"]) if "removed_at" in data else None
+        if "spec" not in data:
+            return Record(fence, None, removed_at or datetime.now(UTC))
+        spec = spec_from_dict(data["name"], data["spec"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    key = key_of((document.get("spec") or {}).get("rules") or [], spec.name)
+    return Record(fence, replace(spec, release_key=key), removed_at)

@@ -1,0 +1,27 @@
+"""What a cluster's API cannot or will not do, as a gateway's errors."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gateway.errors import GatewayUnreachable, InvalidRoute
+from kube import errors
+
+
+@contextmanager
+def told(route: str = "") -> Iterator[None]:
+    """Anything of the API: the gateway cannot be told at the moment; what it will never take is invalid."""
+    try:
+        yield
+    except errors.Invalid as error:
+        if not route:
+            raise GatewayUnreachable(str(error)) from None
+        raise InvalidRoute(f"The cluster does not take the route {route}: {error}") from None
+    except errors.NamespaceEnding as error:
+        raise InvalidRoute(f"The namespace of the route {route} is being deleted: {error}") from None
+    except errors.NotServed:
+        raise GatewayUnreachable(
+            "The cluster has no Gateway API (gateway.networking.k8s.io/v1): install it, or choose another "
+            "kind of gateway."
+        ) from None
+    except errors.KubeError as error:
+        raise GatewayUnreachable(str(error)) from None

@@ -1,0 +1,60 @@
+"""The Gateway that routes attach to, and what its class can."""
+
+from dataclasses import dataclass
+
+from gateway.backends.gateway_api import features
+from gateway.backends.gateway_api.documents import Document
+from gateway.backends.gateway_api.settings import GatewayApiSettings
+from gateway.errors import GatewayUnreachable
+from kube.base import Client
+from kube.errors import NotAllowed, NotFound
+from kube.resources import GATEWAY_CLASSES, GATEWAYS, Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    gateway: Document
+    class_name: str
+    controller: str
+    """Whose word on routes counts; empty: not known, so anybody's."""
+    features: frozenset[str] | None
+    """None: they may not be read."""
+    timeout: str
+    """For our rules; empty: this class cannot set one."""
+
+    @property
+    def lacking(self) -> str:
+        """Why it can have no route of ours; empty: it can."""
+        return features.lacking(self.class_name, self.features)
+
+    def refuse_lacking(self) -> None:
+        """Raises InvalidRoute."""
+        features.refuse_lacking(self.class_name, self.features)
+
+
+def parent_of(client: Client, settings: GatewayApiSettings) -> Parent:
+    """As they are now. Raises GatewayUnreachable when there is no such Gateway, and errors of `kube`."""
+    ref = Ref(GATEWAYS, settings.gateway, settings.parent_namespace)
+    try:
+        gateway = client.get(ref)
+    except NotFound:
+        raise GatewayUnreachable(
+            f"The cluster has no Gateway {ref.namespace}/{ref.name}: make it, or mend the settings "
+            "gateway and gateway_namespace."
+        ) from None
+    class_name = str(gateway["spec"]["gatewayClassName"])
+    known: frozenset[str] | None = None
+    controller = ""
+    try:
+        found = client.get(Ref(GATEWAY_CLASSES, class_name))
+        known, controller = features.features_of(found), str(found["spec"].get("controllerName", ""))
+    except NotFound:
+        raise GatewayUnreachable(
+            f"The Gateway {ref.namespace}/{ref.name} is of the class {class_name}, which does not exist."
+        ) from None
+    except NotAllowed:
+        pass
+    if settings.assume_features:
+        known = (known or frozenset()) | set(settings.assume_features)
+    timeout = settings.request_timeout if known and features.TIMEOUT in known else ""
+    return Parent(gateway, class_name, controller, known, timeout)

@@ -1,0 +1,243 @@
+"""The rules of an HTTPRoute that are ours, and how they are put among those of others. Pure.
+
+As the API server gives them back, defaults filled in: so that what is there can be compared with what is
+wanted. `spec.rules` is one value for Kubernetes, whoever wrote which rule: it is read, changed and written
+under its resourceVersion.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from gateway.backends.checks import LABEL
+from gateway.routes import NamedService, RouteSpec, Side, Target
+from serving.protocol import CHOSEN_BY_HEADER
+
+Rule = dict[str, Any]
+Places = Mapping[str, NamedService]
+"""By target: where its Service is."""
+
+API_PREFIX = "/v1"
+SIDE_HEADER, KEY_HEADER = "x-release", "x-release-key"
+_LONGEST_SLUG = 40
+
+
+def slug(service: str) -> str:
+    """A part of names in Kubernetes that stands for this service alone; never with a dot."""
+    if LABEL.fullmatch(service) and len(service) <= _LONGEST_SLUG:
+        return service
+    readable = re.sub(r"[^a-z0-9]+", "-", service.lower()).strip("-")[: _LONGEST_SLUG - 9].strip("-")
+    return f"{readable or 'x'}--{sha256(service.encode()).hexdigest()[:8]}"
+
+
+def rule_names(service: str) -> tuple[str, str, str]:
+    """Of the split, and of the requests that choose the canary or stable."""
+    first = f"slipway.{slug(service)}"
+    return first, f"{first}.canary", f"{first}.stable"
+
+
+def rules_of(spec: RouteSpec, places: Places, *, home: str, timeout: str) -> list[Rule]:
+    """`home`: the namespace of the route. `timeout`: empty where the gateway has none to set."""
+    split, canary, stable = rule_names(spec.name)
+    sides: list[tuple[str, Side, Target]] = [(stable, "stable", spec.stable)]
+    if spec.candidate is not None:
+        sides.insert(0, (canary, "canary", spec.candidate))
+    made = [
+        _rule(
+            name,
+            headers=_choosing(side, spec),
+            says=[{"name": CHOSEN_BY_HEADER, "value": "client"}],
+            silences=[SIDE_HEADER, KEY_HEADER],
+            refs=[_ref(places[target.name], home, 1)],
+            path=_path_of(spec.name),
+            timeout=timeout,
+        )
+        for name, side, target in (sides if _may_choose(spec) else [])
+    ]
+    shares = [(spec.stable, 100 - spec.candidate_percent)]
+    if spec.candidate is not None:
+        shares.append((spec.candidate, spec.candidate_percent))
+    made.append(
+        _rule(
+            split,
+            headers=[],
+            says=[],
+            silences=[CHOSEN_BY_HEADER, SIDE_HEADER, KEY_HEADER],
+            # Whoever gets nothing is left out: no session sticks to it, and its Service may go.
+            refs=[_ref(places[target.name], home, weight) for target, weight in shares if weight],
+            path=_path_of(spec.name),
+            timeout=timeout,
+        )
+    )
+    return made
+
+
+def merged(present: Sequence[Rule], wanted: Sequence[Rule], service: str) -> list[Rule]:
+    """`present` with our rules as `wanted`, in their places; what others have added to them stays."""
+    left = list(wanted)
+    result: list[Rule] = []
+    for rule in present:
+        if not is_ours(rule, service):
+            result.append(rule)
+        elif (match := _counterpart(rule, left)) is not None:
+            left.remove(match)
+            result.append(_with_additions(rule, match))
+    return [*result, *left]
+
+
+def emptied(present: Sequence[Rule], service: str) -> list[Rule]:
+    """Without our rules; an HTTPRoute needs one, so that the last of them stays and leads nowhere (500)."""
+    rest = [rule for rule in present if not is_ours(rule, service)]
+    if rest:
+        return rest
+    return [{"name": rule_names(service)[0], "matches": [{"path": _path_of(service)}]}]
+
+
+def ours(present: Sequence[Rule], service: str) -> list[Rule]:
+    return [rule for rule in present if is_ours(rule, service)]
+
+
+def is_ours(rule: Rule, service: str) -> bool:
+    """By its name; by its matches where the cluster's Gateway API is too old to keep names."""
+    if "name" in rule:
+        return rule["name"] in rule_names(service)
+    matches = rule.get("matches") or ()
+    return bool(matches) and all(_is_our_match(one, service) for one in matches)
+
+
+def rivals(present: Sequence[Rule], service: str) -> list[str]:
+    """Names of others' rules that match what ours match: the first of two such rules gets every request."""
+    return [
+        rule["name"]
+        for rule in present
+        if not is_ours(rule, service)
+        and any(_is_our_match(one, service) for one in rule.get("matches") or ())
+    ]
+
+
+def key_of(present: Sequence[Rule], service: str) -> str:
+    """The release key that our rules demand; empty: none."""
+    for rule in ours(present, service):
+        for match in rule.get("matches") or ():
+            for header in match.get("headers") or ():
+                if header["name"].lower() == KEY_HEADER:
+                    return str(header["value"])
+    return ""
+
+
+def _is_our_match(match: Mapping[str, Any], service: str) -> bool:
+    names = {header["name"].lower() for header in match.get("headers") or ()}
+    beside = set(match) - {"path", "headers"}
+    return match.get("path") == _path_of(service) and names <= {SIDE_HEADER, KEY_HEADER} and not beside
+
+
+def _path_of(service: str) -> dict[str, str]:
+    # Prefixes are compared element by element: /chat/v1 takes neither /chat/v10 nor /chat-large/v1.
+    return {"type": "PathPrefix", "value": f"/{service}{API_PREFIX}"}
+
+
+def _may_choose(spec: RouteSpec) -> bool:
+    return spec.release_header == "open" or (spec.release_header == "secret" and bool(spec.release_key))
+
+
+def _choosing(side: Side, spec: RouteSpec) -> list[Rule]:
+    headers = [{"type": "Exact", "name": SIDE_HEADER, "value": side}]
+    if spec.release_header == "secret":
+        headers.append({"type": "Exact", "name": KEY_HEADER, "value": spec.release_key})
+    return headers
+
+
+def _rule(
+    name: str,
+    *,
+    headers: list[Rule],
+    says: list[Rule],
+    silences: list[str],
+    refs: list[Rule],
+    path: Mapping[str, str],
+    timeout: str,
+) -> Rule:
+    match: Rule = {"path": path}
+    if headers:
+        match["headers"] = headers
+    rewrite = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": API_PREFIX}}
+    changes: Rule = {"remove": silences}
+    if says:
+        changes["set"] = says
+    rule: Rule = {
+        "name": name,
+        "matches": [match],
+        "filters": [
+            {"type": "URLRewrite", "urlRewrite": rewrite},
+            {"type": "RequestHeaderModifier", "requestHeaderModifier": changes},
+        ],
+        "backendRefs": refs,
+    }
+    if timeout:
+        rule["timeouts"] = {"request": timeout}
+    return rule
+
+
+def _ref(place: NamedService, home: str, weight: int) -> Rule:
+    ref = {"group": "", "kind": "Service", "name": place.name, "port": place.port, "weight": weight}
+    return ref if place.namespace == home else ref | {"namespace": place.namespace}
+
+
+def _counterpart(rule: Rule, wanted: Sequence[Rule]) -> Rule | None:
+    for one in wanted:
+        if rule["name"] == one["name"] if "name" in rule else _headers(rule) == _headers(one):
+            return one
+    return None
+
+
+def _headers(rule: Rule) -> list[Any]:
+    return [
+        sorted((one["name"].lower(), one["value"]) for one in match.get("headers") or ())
+        for match in rule.get("matches") or ()
+    ]
+
+
+def _with_additions(present: Rule, wanted: Rule) -> Rule:
+    """Our rule as it is wanted, with the filters, limits and fields that others gave it."""
+    result = {**present, **wanted}
+    result["filters"] = _filters(present.get("filters") or (), wanted["filters"])
+    result["backendRefs"] = [_with_extras(one, present) for one in wanted["backendRefs"]]
+    if "timeouts" in present:
+        result["timeouts"] = present["timeouts"]
+    if "name" not in present:
+        # Where names are not kept, one more would look like a change for ever.
+        result.pop("name")
+    return result
+
+
+def _with_extras(ref: Rule, present: Rule) -> Rule:
+    for one in present.get("backendRefs") or ():
+        if (one.get("name"), one.get("namespace")) == (ref["name"], ref.get("namespace")):
+            return {**one, **ref}
+    return ref
+
+
+def _filters(present: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:
+    """A rule may have one filter of each of our two types: what others change in it stays beside ours."""
+    by_type = {one["type"]: one for one in wanted}
+    result = []
+    for one in present:
+        mine = by_type.pop(one["type"], None)
+        result.append(one if mine is None else _both(one, mine))
+    return [*result, *by_type.values()]
+
+
+def _both(theirs: Rule, mine: Rule) -> Rule:
+    if mine["type"] == "URLRewrite":
+        return {**theirs, "urlRewrite": {**theirs.get("urlRewrite", {}), **mine["urlRewrite"]}}
+    before, wanted = theirs.get("requestHeaderModifier", {}), mine["requestHeaderModifier"]
+    known = {one["name"].lower() for one in wanted.get("set", ())} | set(wanted["remove"])
+    merged_changes: Rule = dict(before)
+    for verb in ("set", "add"):
+        kept = [one for one in before.get(verb, ()) if one["name"].lower() not in known]
+        ours_too = wanted.get(verb, [])
+        merged_changes[verb] = [*kept, *ours_too]
+    removed = [one for one in before.get("remove", ()) if one.lower() not in known]
+    merged_changes["remove"] = [*removed, *wanted["remove"]]
+    return {**theirs, "requestHeaderModifier": {key: one for key, one in merged_changes.items() if one}}

@@ -1,0 +1,181 @@
+"""What workers have counted, read from the Prometheus of their cluster."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gateway.backends.prometheus import PrometheusCounters, PrometheusSettings
+from gateway.errors import GatewayUnreachable, InvalidGateway, UnknownRoute
+from tests.gateway.prometheus_server import Prometheus, serving
+
+
+@pytest.fixture
+def prometheus() -> Prometheus:
+    return Prometheus()
+
+
+@pytest.fixture
+def url(prometheus: Prometheus) -> Iterator[str]:
+    with serving(prometheus) as address:
+        yield address
+
+
+def counters(prometheus: Prometheus, url: str, *, token: str = "", **settings: Any) -> PrometheusCounters:
+    def targets_of(route: str) -> list[str]:
+        if route != "chat":
+            raise UnknownRoute(route)
+        return ["chat-r1", "chat-r2"]
+
+    read = PrometheusSettings.read({"url": f"{url}/", **settings})
+    return PrometheusCounters(read, targets_of, token=token, clock=lambda: prometheus.now)
+
+
+def scrape(
+    prometheus: Prometheus, deployment: str, pod: str, *, started: float = 1.9e9, **events: int
+) -> None:
+    """A worker of ours, `events` as chosen by the gateway; none: it does not run."""
+    lines = [f"process_start_time_seconds {started}"] + [
+        f'slipway_worker_traffic_total{{chosen_by="gateway",event="{name}"}} {count}'
+        for name, count in events.items()
+    ]
+    text = "\n".join(lines) + "\n" if events else ""
+    prometheus.scrape(text, instance=f"{pod}:8000", pod=pod, slipway_dev_deployment=deployment)
+
+
+def test_a_target_is_the_sum_of_its_workers(prometheus: Prometheus, url: str) -> None:
+    scrape(prometheus, "chat-r1", "a", routed=30, ended=29, errors=2, abandoned=1)
+    scrape(prometheus, "chat-r1", "b", routed=10, ended=10)
+    scrape(prometheus, "chat-r2", "c", routed=4, ended=4, errors=4, broken=1)
+    found = counters(prometheus, url).counts("chat")
+    stable, canary = found["chat-r1"], found["chat-r2"]
+    assert (stable.routed, stable.requests, stable.errors, stable.abandoned, stable.in_flight) == (
+        40,
+        38,
+        2,
+        1,
+        1,
+    )
+    assert (canary.routed, canary.requests, canary.errors, canary.broken) == (4, 4, 4, 1)
+    assert stable.since == datetime.fromtimestamp(1.9e9, UTC)
+
+
+def test_a_restart_is_another_epoch_and_mixes_no_numbers_of_two_processes(
+    prometheus: Prometheus, url: str
+) -> None:
+    scrape(prometheus, "chat-r1", "a", routed=30, ended=30, errors=9)
+    before = counters(prometheus, url).counts("chat")["chat-r1"]
+    prometheus.now += 15
+    # It has had no error yet: the number of the process before it is still in the range.
+    scrape(prometheus, "chat-r1", "a", started=1.9e9 + 10, routed=2, ended=2)
+    after = counters(prometheus, url).counts("chat")["chat-r1"]
+    assert after.epoch != before.epoch
+    assert (after.requests, after.errors) == (2, 0)
+
+
+def test_a_worker_that_is_gone_is_no_longer_counted(prometheus: Prometheus, url: str) -> None:
+    scrape(prometheus, "chat-r1", "a", routed=5, ended=5)
+    scrape(prometheus, "chat-r1", "b", routed=7, ended=7)
+    before = counters(prometheus, url).counts("chat")["chat-r1"]
+    prometheus.now += 15
+    scrape(prometheus, "chat-r1", "a", routed=6, ended=6)
+    scrape(prometheus, "chat-r1", "b")
+    after = counters(prometheus, url).counts("chat")["chat-r1"]
+    assert after.requests == 6
+    assert after.epoch != before.epoch
+
+
+def test_what_was_not_scraped_lately_is_not_known(prometheus: Prometheus, url: str) -> None:
+    scrape(prometheus, "chat-r1", "a", routed=5, ended=5)
+    prometheus.now += 90
+    assert counters(prometheus, url, stale_seconds=120).counts("chat")["chat-r1"].requests == 5
+    assert counters(prometheus, url).counts("chat")["chat-r1"].requests == 0
+    prometheus.now += 300
+    with pytest.raises(GatewayUnreachable, match="Prometheus knows no worker of chat"):
+        counters(prometheus, url).counts("chat")
+
+
+def test_a_reading_from_before_the_moment_asked_for_is_none(prometheus: Prometheus, url: str) -> None:
+    scrape(prometheus, "chat-r1", "a", routed=5, ended=5)
+    moment = datetime.fromtimestamp(prometheus.now + 5, UTC)
+    prometheus.now += 10
+    with pytest.raises(GatewayUnreachable, match="not scraped all workers since the last look"):
+        counters(prometheus, url).counts("chat", taken_after=moment)
+    scrape(prometheus, "chat-r1", "a", routed=6, ended=6)
+    assert counters(prometheus, url).counts("chat", taken_after=moment)["chat-r1"].requests == 6
+
+
+def test_of_several_clusters_only_the_one_that_is_named_counts(prometheus: Prometheus, url: str) -> None:
+    for cluster, routed in (("east", 3), ("west", 8)):
+        counted = f'slipway_worker_traffic_total{{chosen_by="gateway",event="routed"}} {routed}'
+        text = f"process_start_time_seconds 1\n{counted}\n"
+        prometheus.scrape(text, instance="a", deploy="chat-r1", cluster=cluster)
+    only = counters(prometheus, url, deployment_label="deploy", labels={"cluster": "east"})
+    assert only.counts("chat")["chat-r1"].routed == 3
+
+
+def test_a_token_is_sent_and_its_absence_told(prometheus: Prometheus, url: str) -> None:
+    prometheus.token = "sesame"
+    scrape(prometheus, "chat-r1", "a", routed=1, ended=1)
+    with pytest.raises(GatewayUnreachable, match="answers 401, and not as Prometheus does"):
+        counters(prometheus, url).counts("chat")
+    assert counters(prometheus, url, token="sesame").counts("chat")["chat-r1"].routed == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "why"),
+    [
+        (
+            400,
+            b'{"status":"error","errorType":"bad_data","error":"invalid parameter"}',
+            "refuses: invalid param",
+        ),
+        (
+            503,
+            b'{"status":"error","errorType":"timeout","error":"query timed out"}',
+            "refuses: query timed out",
+        ),
+        (
+            200,
+            b'{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}',
+            "a scalar, not a vector",
+        ),
+        (200, b"<html>Grafana</html>", "not as Prometheus does"),
+        (200, b"[]", "not as Prometheus does"),
+    ],
+)
+def test_what_is_no_answer_is_told_and_no_zero(
+    prometheus: Prometheus, url: str, status: int, body: bytes, why: str
+) -> None:
+    prometheus.answers.append((status, body))
+    with pytest.raises(GatewayUnreachable, match=why):
+        counters(prometheus, url).counts("chat")
+
+
+def test_one_that_does_not_answer_is_told(prometheus: Prometheus) -> None:
+    with pytest.raises(GatewayUnreachable, match="cannot be reached"):
+        counters(prometheus, "http://127.0.0.1:9").counts("chat")
+    with pytest.raises(UnknownRoute):
+        counters(prometheus, "http://127.0.0.1:9").counts("nobody")
+
+
+def test_a_metadata_service_is_never_asked(prometheus: Prometheus) -> None:
+    with pytest.raises(GatewayUnreachable, match="which is no server to ask"):
+        counters(prometheus, "http://169.254.169.254").counts("chat")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (None, "with the url of Prometheus"),
+        ({"url": "prometheus:9090"}, "as in http://"),
+        ({"url": "http://p", "interval": 3}, "no such setting interval"),
+        ({"url": "http://p", "deployment_label": "a-b"}, "cannot be a label"),
+        ({"url": "http://p", "labels": {"cluster": 1}}, "an object of labels"),
+        ({"url": "http://p", "stale_seconds": 1}, "from 5 to 600"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_told(given: Any, why: str) -> None:
+    with pytest.raises(InvalidGateway, match=why):
+        PrometheusSettings.read(given)
