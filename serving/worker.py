@@ -9,6 +9,7 @@ like that; a SIGINT on top ends it at once.
 import asyncio
 import contextlib
 import errno
+import fcntl
 import logging
 import os
 import signal
@@ -275,11 +276,23 @@ def main(arguments: Sequence[str]) -> int:
             EXIT_PORT_TAKEN if error.errno == errno.EADDRINUSE else EXIT_USAGE,
         )
 
+    _hold(command.model_dir)
+
     async def serve() -> int:
         return await Worker(command, listener).run()
 
     with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
         return runner.run(serve())
+
+
+def _hold(directory: Path) -> None:
+    """Whoever makes room on the machine leaves the directory alone while this process lives: a lock that
+    falls with it, seen from every container of the machine (`model_store.backends.locks`).
+    """
+    with contextlib.suppress(OSError):
+        # Never closed.
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

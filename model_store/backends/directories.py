@@ -84,6 +84,30 @@ class VersionDirectories:
         for parent in made:
             sync_directory(parent)
 
+    def mark_use(self, manifest: Manifest) -> bool:
+        """From now on it counts how long nobody has asked for it; False: it is not there, or not whole."""
+        with locks.held(self._lock):
+            directory = self.whole(manifest)
+            if directory is not None:
+                os.utime(directory)
+            return directory is not None
+
+    def remove_unused(self, digest: str, *, since: datetime) -> bool:
+        """Unless somebody has asked for it after that moment, or a process holds it as `serving.worker`
+        does.
+        """
+        with locks.held(self._lock):
+            directory = self._root / digest
+            with suppress(FileNotFoundError):
+                if locks.is_held(directory):
+                    os.utime(directory)
+                if datetime.fromtimestamp(directory.stat().st_mtime, UTC) <= since:
+                    doomed = self._root / f"{_MAKING}{uuid4().hex}"
+                    directory.rename(doomed)
+                    shutil.rmtree(doomed)
+                    return True
+        return False
+
     def remove(self, digest: str) -> None:
         with locks.held(self._lock):
             doomed = self._root / f"{_MAKING}{uuid4().hex}"

@@ -45,12 +45,16 @@ def held(path: Path, *, exclusive: bool = True, wait: bool = True, remove: bool 
 
 
 def is_held(path: Path) -> bool:
+    """Of a file: whether a process has it for itself; of a directory: whether any process holds it at all."""
+    is_directory = path.is_dir()
+    kind = fcntl.LOCK_EX if is_directory else fcntl.LOCK_SH
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        flags = os.O_RDONLY if is_directory else os.O_RDWR
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:

@@ -265,7 +265,7 @@ def _add_model_files(pod: Document, spec: DeploymentSpec, settings: KubernetesSe
             "image": spec.image,
             "command": ["python", "-m", "serving.fetch", f"--url={settings.store_url.rstrip('/')}",
                         f"--version-id={spec.version.id}", f"--digest={spec.version.digest}",
-                        f"--cache={_MODELS}", f"--directory={_directory(spec)}"],
+                        f"--cache={_MODELS}", f"--most-gib={settings.node_cache_gib}"],
             "env": [
                 {
                     "name": "SLIPWAY_STORE_TOKEN",

@@ -34,6 +34,9 @@ class KubernetesSettings:
     """Name of the volume claim, with `claim`."""
     node_cache: str = "/var/lib/slipway/models"
     """The directory, with `node_cache`."""
+    node_cache_gib: int = 0
+    """How much it holds at most; beyond that, and where the disk is full, versions go that no pod of the
+    machine has used for an hour. 0: as much as the disk."""
     store_url: str = ""
     """Where pods reach the control plane, https://...; needed by `node_cache`."""
     store_secret: str = "slipway-store"  # noqa: S105 - a name
@@ -92,7 +95,10 @@ class KubernetesSettings:
             if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
                 raise Misconfigured(f"{key}: a list of names.")
             given[key] = tuple(names)
+        gib = given.get("node_cache_gib", 0)
+        if not isinstance(gib, int) or isinstance(gib, bool) or gib < 0:
+            raise Misconfigured("node_cache_gib: a number of GiB, or 0.")
         for key, value in given.items():
-            if key not in _LISTS and not isinstance(value, str):
+            if key not in (*_LISTS, "node_cache_gib") and not isinstance(value, str):
                 raise Misconfigured(f"{key}: must be a text.")
         return cls(**given)

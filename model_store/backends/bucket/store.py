@@ -9,12 +9,12 @@ from uuid import uuid4
 from model_store.backends.base import Counted, Flaw, Look, Reclaimed
 from model_store.backends.bucket import lease
 from model_store.backends.bucket.bodies import PART_BYTES, Body, sha256_of, stream
-from model_store.backends.bucket.cache import NodeCache
 from model_store.backends.bucket.client import Bucket, Changed, Gone, side_by_side
 from model_store.backends.bucket.lease import LEASE_SECONDS, Lease
 from model_store.backends.bucket.records import Records, body_key
 from model_store.backends.bucket.staging import BucketStaging, begun_in, held_in, held_key
 from model_store.backends.location import BucketLocation
+from model_store.backends.node_cache import NodeCache
 from model_store.errors import BlobMissing, StoreUnavailable
 from model_store.file_manifest import Manifest
 from model_store.reading import Content

@@ -19,6 +19,7 @@ from clusters.backends.base import (
 )
 from clusters.backends.kubernetes.manifests import fence_of, objects_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from serving.fetch.__main__ import command_line as fetch_command_line
 from serving.protocol import WorkerCommand
 
 SETTINGS = KubernetesSettings(store_url="https://slipway.example")
@@ -130,6 +131,11 @@ def test_where_workers_stand_is_said_as_kubernetes_says_it() -> None:
 def test_the_version_is_fetched_into_the_machines_cache_or_lies_on_a_claim() -> None:
     (fetch,) = pod()["initContainers"]
     assert f"--digest={'ab' * 32}" in fetch["command"]
+    told = fetch_command_line().parse_args(fetch["command"][3:])
+    # Where it puts the version is where the worker's mount looks for it.
+    (mount,) = (one for one in pod()["containers"][0]["volumeMounts"] if one["name"] == "models")
+    assert mount["subPath"] == f"versions/{told.digest}"
+    assert str(told.cache) == fetch["volumeMounts"][0]["mountPath"]
     claimed = pod(settings=KubernetesSettings.read({"model_files": "claim", "model_claim": "models"}))
     assert "initContainers" not in claimed
     assert {"claimName": "models", "readOnly": True} in [
@@ -159,6 +165,8 @@ def test_what_could_not_run_is_refused_before_anything_is_applied(
         ({"namespace": "Not A Name"}, "namespace: 'Not A Name' cannot be"),
         ({"namespace": ""}, "namespace: name the one"),
         ({"model_files": "magic"}, "model_files: one of claim, node_cache"),
+        ({"node_cache_gib": -1}, "node_cache_gib: a number of GiB"),
+        ({"node_cache_gib": "much"}, "node_cache_gib: a number of GiB"),
         ({"node_cache": "relative"}, "node_cache: give the absolute path"),
         ({"store_url": "slipway"}, "store_url: give the address"),
         ({"image_pull_secrets": "one"}, "image_pull_secrets: a list"),

@@ -1,9 +1,12 @@
-"""What this node has read of the bucket: verified as it comes, hard-linked into versions, limited in size.
+"""What this node has read of a store elsewhere: verified as it comes, hard-linked into versions, limited in
+size.
 
     cache/ab/<sha256>    read-only, complete; when it was last linked is its time of modification
     cache/.coming-<sha256>  the beginning of one, from which the next process goes on
+    versions/<digest>    complete or not there; when it was last asked for is its time of modification
 
-Several processes may use one directory: each content comes once, under a lock of its own.
+Several processes may use one directory: each version is made by one of them while the others wait, and each
+content comes once, under a lock of its own.
 """
 
 import hashlib
@@ -11,13 +14,14 @@ import os
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from model_store.backends import locks
 from model_store.backends.directories import VersionDirectories, size_of, sync_directory
 from model_store.backends.ingest import CHUNK_BYTES
 from model_store.backends.local_staging import SPARE_BYTES
-from model_store.errors import BlobMissing, StagingBusy, StoreFull
+from model_store.errors import BlobMissing, StagingBusy, StoreFull, StoreUnavailable
 from model_store.file_manifest import Manifest
 
 FILES_AT_ONCE = 4
@@ -29,9 +33,16 @@ Source = Callable[[str, int, int], Iterator[bytes]]
 
 
 class NodeCache:
-    def __init__(self, root: Path, source: Source, *, limit_bytes: int) -> None:
+    """`spare`: so long after it was last asked for, or seen held, a version is given up where room is needed.
+    None: others say when (`directories.remove`).
+    """
+
+    def __init__(
+        self, root: Path, source: Source, *, limit_bytes: int, spare: timedelta | None = None
+    ) -> None:
         self._source = source
         self._limit_bytes = limit_bytes
+        self._spare = spare
         self._blobs = root / "cache"
         self._versions = root / "versions"
         self._locks = root / "locks"
@@ -50,14 +61,14 @@ class NodeCache:
     def materialise(self, manifest: Manifest) -> Path:
         """Raises BlobMissing, StoreFull, StoreUnavailable."""
         self.make()
-        for is_last in (*([False] * (TRIES - 1)), True):
-            try:
-                return self.directories.make(manifest, before=lambda: self._bring(manifest))
-            except FileNotFoundError:
-                # Another process has made room between our fetching and our linking.
-                if is_last:
-                    raise
-        raise AssertionError("unreachable")
+        for _ in range(TRIES):
+            # Between our fetching and our linking, or before we said that we need it, another process may
+            # have made room.
+            with suppress(FileNotFoundError), locks.held(self._locks / manifest.digest, remove=True):
+                directory = self.directories.make(manifest, before=lambda: self._bring(manifest))
+                if self.directories.mark_use(manifest):
+                    return directory
+        raise StoreUnavailable(f"Other processes take away from {self._blobs} what this one fetches.")
 
     def come_bytes(self, manifest: Manifest) -> int:
         """How much of a version is here."""
@@ -71,7 +82,7 @@ class NodeCache:
         sizes = {file.sha256: file.size for file in manifest.files}
         missing = {sha256: size for sha256, size in sizes.items() if size_of(self._path(sha256)) != size}
         needed = sum(size - (size_of(self._coming(sha256)) or 0) for sha256, size in missing.items())
-        self._make_room(needed, keep=sizes.keys())
+        self._make_room(needed, keep=sizes.keys(), digest=manifest.digest)
         self._check_space(needed)
         largest_first = sorted(sizes.items(), key=lambda one: -one[1])
         with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
@@ -127,26 +138,42 @@ class NodeCache:
         return True
 
     def _check_space(self, needed: int) -> None:
-        status = os.statvfs(self._blobs)
-        free = status.f_bavail * status.f_frsize
+        free = self._free_bytes()
         if free < needed + SPARE_BYTES:
             raise StoreFull(needed_bytes=needed + SPARE_BYTES, free_bytes=free)
 
-    def _make_room(self, needed: int, *, keep: Collection[str]) -> None:
-        """Drop what was linked longest ago and is in no version, until `needed` bytes more fit the limit."""
-        if not self._limit_bytes:
-            return
+    def _free_bytes(self) -> int:
+        status = os.statvfs(self._blobs)
+        return status.f_bavail * status.f_frsize
+
+    def _make_room(self, needed: int, *, keep: Collection[str], digest: str) -> None:
+        """Drop what was linked longest ago and is in no version, then versions that nobody uses, until
+        `needed` bytes more fit the limit and the disk.
+        """
         with suppress(StagingBusy), locks.held(self._locks / "room", wait=False):
-            entries = sorted(self._entries())
-            over = sum(size for _, size, _ in entries) + needed - self._limit_bytes
-            for _, size, path in entries:
-                if over <= 0:
+            if self._drop_blobs(needed, keep) or self._spare is None:
+                return
+            before = datetime.now(UTC) - self._spare
+            for other, _since in sorted(self.directories.all().items(), key=lambda one: one[1]):
+                gone = other != digest and self.directories.remove_unused(other, since=before)
+                if gone and self._drop_blobs(needed, keep):
                     return
-                name = path.name.removeprefix(_COMING)
-                if name in keep or self._is_in_use(path, name):
-                    continue
-                path.unlink(missing_ok=True)
-                over -= size
+
+    def _drop_blobs(self, needed: int, keep: Collection[str]) -> bool:
+        """Whether that made room enough."""
+        entries = sorted(self._entries())
+        over = needed + SPARE_BYTES - self._free_bytes()
+        if self._limit_bytes:
+            over = max(over, sum(size for _, size, _ in entries) + needed - self._limit_bytes)
+        for _, size, path in entries:
+            if over <= 0:
+                break
+            name = path.name.removeprefix(_COMING)
+            if name in keep or self._is_in_use(path, name):
+                continue
+            path.unlink(missing_ok=True)
+            over -= size
+        return over <= 0
 
     def _is_in_use(self, path: Path, name: str) -> bool:
         """Linked into a version, or on its way in another process."""
