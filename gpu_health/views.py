@@ -72,7 +72,7 @@ def rule_list(request: HttpRequest) -> HttpResponse:
             "mode": one.row.get_mode_display(),
             "document": _document(one),
         }
-        for one in selectors.rules_in_force()
+        for one in sorted(selectors.rules_in_force(), key=lambda one: _natural(one.rule.fault))
         if wanted in (title := fault_title(one.rule.fault)).lower() or wanted in one.rule.name
     ]
     return page(request, "gpu_health/rules.html", {"rows": rows, "wanted": wanted})
@@ -142,6 +142,12 @@ def disagreement_list(request: HttpRequest) -> HttpResponse:
 
 def _finding(actor: Actor, pk: int) -> Finding:
     return selectors.finding(actor, pk)
+
+
+def _natural(fault: str) -> tuple[bool, str, int]:
+    """Xids first, by their numbers."""
+    family, _dot, rest = fault.partition(".")
+    return family != "xid", fault if family != "xid" else "", int(rest) if rest.isdecimal() else 0
 
 
 def _document(found: selectors.RuleInForce) -> object:

@@ -4,8 +4,8 @@ Workers POST their heartbeats to its Unix socket; once a second it POSTs one `No
 worker that it has not heard of for 5 s is left out: whoever is stopped, or hangs, falls silent with it. Of
 that it keeps nothing: after its own end the next one knows everything a second later, by another `session`.
 
-Where it may read `/dev/kmsg` it also tells what the kernel says of GPUs. What nobody has stored yet lies in
-`--spool`. It never acts on what it sees.
+Where it may read `/dev/kmsg` it also tells what the kernel says of GPUs, and once a minute what NVML and
+InfiniBand say. What nobody has stored yet lies in `--spool`. It never acts on what it sees.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import uvicorn
 from serving import logs
 from serving.devices import read_devices
 from serving.fields import ProtocolError
+from serving.gpu_polling import GpuPolling
 from serving.heartbeat_sender import HeartbeatSender
 from serving.kernel_messages import KernelMessages
 from serving.protocol import (
@@ -136,6 +137,7 @@ async def serve(
         asyncio.create_task(look_at_devices()),
         asyncio.create_task(readings.run()),
         asyncio.create_task(KernelMessages(readings.take).run()),
+        asyncio.create_task(GpuPolling(readings.take).run()),
     ]
     await uvicorn.Server(config).serve(sockets=[listener])
     for task in background:

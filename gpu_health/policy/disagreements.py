@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_health.policy.presets import PRESETS, faults, preset
+from gpu_health.policy.presets import PRESETS, Preset, faults, preset
 from gpu_health.policy.rule import Rule
 from gpu_health.signals.xid import RECOVERY_ACTION
 
@@ -31,8 +31,12 @@ class Comparison:
 
     @property
     def is_disputed(self) -> bool:
-        """Whether some would touch the machine and others would not."""
-        return len({statement.acts_on_node for statement in self.statements.values()}) > 1
+        """Whether some would touch the machine and others, who speak of machines as well, would not."""
+        said = {self.statements[one.name].acts_on_node for one in PRESETS if self._counts(one)}
+        return len(said) > 1
+
+    def _counts(self, one: Preset) -> bool:
+        return one.speaks_of_machines and one.name in self.statements
 
 
 def comparisons() -> Iterator[Comparison]:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpu_health.signals.reading import Kind, Reading, Source
+from serving.gpu_polling import GpuPolling
 from serving.kernel_messages import KernelMessages
 from serving.readings_sender import MOST_KEPT, ReadingsSender, readings_url
 
@@ -130,3 +132,26 @@ def test_readings_go_below_the_address_of_reports() -> None:
         readings_url("https://c.example/api/v1/node-reports/")
         == "https://c.example/api/v1/gpu-health/readings/"
     )
+
+
+async def test_a_source_that_hangs_or_breaks_holds_back_no_other() -> None:
+    found: list[Reading] = []
+    release = threading.Event()
+
+    def hangs(_at: float) -> list[Reading]:
+        release.wait(10)
+        return []
+
+    def breaks(_at: float) -> list[Reading]:
+        raise RuntimeError("no such device")
+
+    task = asyncio.create_task(GpuPolling(found.extend, hangs, breaks, lambda _at: [seen(1)]).run())
+    for _ in range(100):
+        if found:
+            break
+        await asyncio.sleep(0.02)
+    release.set()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert found == [seen(1)]

@@ -33,6 +33,8 @@ DRIVER = "driver"
 class Preset:
     name: str
     title: str
+    speaks_of_machines: bool = True
+    """False: it hands GPUs out, and only stops doing so."""
 
 
 PRESETS: tuple[Preset, ...] = (
@@ -42,8 +44,8 @@ PRESETS: tuple[Preset, ...] = (
     Preset("eks", "Amazon EKS"),
     Preset("gke", "GKE"),
     Preset("azurehpc", "AzureHPC"),
-    Preset("volcano", "Volcano"),
-    Preset("device_plugin", "NVIDIA device plugin"),
+    Preset("volcano", "Volcano", speaks_of_machines=False),
+    Preset("device_plugin", "NVIDIA device plugin", speaks_of_machines=False),
 )
 
 

@@ -1,0 +1,85 @@
+"""What sources that are asked again and again say: a reading when something begins, one when it is over."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpu_health.signals.reading import NOTHING, Clock, Kind, Reading, Source, clean, details
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Of a reading; all blank: the whole machine."""
+
+    bus_id: str = ""
+    uuid: str = ""
+    part: str = ""
+    """A link, a port: what is told apart within the device."""
+
+
+MACHINE = Device()
+
+
+@dataclass
+class Levels:
+    """What is so at the moment, and the last value of every counter. `session` makes origins unique."""
+
+    source: Source
+    session: str
+    node: str = ""
+    _on: set[tuple[str, Device]] = field(default_factory=set)
+    _last: dict[tuple[str, Device], tuple[float, float]] = field(default_factory=dict)
+
+    def level(
+        self, fault: str, device: Device, is_on: bool, at: float, *, raw: str = "", kind: Kind = Kind.FAULT,
+        value: float | None = None, more: Mapping[str, object] = NOTHING,
+    ) -> list[Reading]:  # fmt: skip
+        """A fault when it begins, its end when it ends, nothing in between."""
+        key = (fault, device)
+        if is_on == (key in self._on):
+            return []
+        (self._on.add if is_on else self._on.discard)(key)
+        said = kind if is_on else Kind.CLEARED
+        return [self.reading(fault, device, at, raw=raw, kind=said, value=value, more=more)]
+
+    def changed(self, name: str, device: Device, value: float, at: float) -> float | None:
+        """The value before, if there was another one; None at the first look, too."""
+        before = self._last.get((name, device))
+        self._last[name, device] = (at, value)
+        return before[1] if before is not None and before[1] != value else None
+
+    def rise(self, name: str, device: Device, value: float, at: float) -> tuple[float, float] | None:
+        """By how much a counter rose and over how many seconds. A counter that fell began anew: None."""
+        before = self._last.get((name, device))
+        self._last[name, device] = (at, value)
+        if before is None or value <= before[1] or at <= before[0]:
+            return None
+        return value - before[1], at - before[0]
+
+    def rise_over(self, name: str, device: Device, value: float, at: float, seconds: float) -> float | None:
+        """By how much a counter rose since a look at least so long ago; asked again only after as long."""
+        before = self._last.get((name, device))
+        if before is not None and at - before[0] < seconds and value >= before[1]:
+            return None
+        self._last[name, device] = (at, value)
+        return value - before[1] if before is not None and value > before[1] else None
+
+    def reading(
+        self, fault: str, device: Device, at: float, *, raw: str = "", kind: Kind = Kind.FAULT,
+        value: float | None = None, more: Mapping[str, object] = NOTHING,
+    ) -> Reading:  # fmt: skip
+        told = {**more, "part": device.part}
+        place = "/".join(filter(None, (device.bus_id or device.uuid, device.part)))
+        return Reading(
+            source=self.source,
+            fault=fault,
+            kind=kind,
+            at=at,
+            clock=Clock.EPOCH,
+            node=self.node,
+            gpu_bus_id=device.bus_id,
+            gpu_uuid=device.uuid,
+            value=value,
+            details=details(told),
+            raw=clean(raw),
+            origin=f"{self.session}/{fault}/{place}/{kind}/{at:.3f}"[:120],
+        )
