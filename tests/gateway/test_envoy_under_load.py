@@ -111,7 +111,9 @@ async def test_a_worker_killed_under_load_fails_only_what_was_in_flight_on_it(st
     await load.finish()
     # At most one request per client can have been on the victim; later ones find it refusing and are retried.
     assert len(load.failures) <= clients_at_once / 3 + 2, load.failures
-    assert all("502" in failure or "IncompleteReadError" in failure for failure in load.failures)
+    # Cut off before its headers, Envoy answers 502 or 503; after them, the answer breaks off.
+    broken = ("502", "503", "IncompleteReadError", "ConnectionResetError")
+    assert [failure for failure in load.failures if not any(word in failure for word in broken)] == []
     counts = stack.metrics.counts("chat")[STABLE.name]
     assert counts.errors == len(load.failures)
 
