@@ -1,0 +1,152 @@
+"""`python -m kube.fake DIRECTORY`: a cluster for other processes, whose pods are processes of this computer.
+
+It writes DIRECTORY/kubeconfig when it answers, and forgets everything when it ends. Addresses of its pods are
+taken from 127.64.0.0/16 (Linux).
+"""
+
+import argparse
+import itertools
+import json
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from kube.client import KubeClient
+from kube.fake.cluster import FakeCluster
+from kube.fake.http_server import FakeHttpServer
+from kube.fake.kubelet import Kubelet
+from kube.fake.transport import FakeTransport
+from kube.fake.wire import ADMIN
+
+TICK_SECONDS = 0.25
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+class NoKubelets:
+    """In place of those that only pretend."""
+
+    def step(self, hands: object) -> None:
+        pass
+
+
+class Logs(Mapping[tuple[str, str], str]):
+    """By namespace and name of a pod, as its machine has them."""
+
+    def __init__(self, kubelets: list[Kubelet]) -> None:
+        self._kubelets = kubelets
+
+    def __getitem__(self, pod: tuple[str, str]) -> str:
+        for kubelet in self._kubelets:
+            if (text := kubelet.log(*pod)) is not None:
+                return text
+        raise KeyError(pod)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def node(name: str, *, cpus: int, gib: int, gpus: int) -> dict[str, Any]:
+    amounts = {"cpu": str(cpus), "memory": f"{gib}Gi", "pods": "110"}
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
+    if gpus:
+        amounts["nvidia.com/gpu"] = str(gpus)
+        labels |= {"nvidia.com/gpu.product": "Fake-GPU", "nvidia.com/gpu.memory": "16384"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+    return {
+        "metadata": {"name": name, "uid": secrets.token_hex(16), "labels": labels},
+        "spec": {},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [ready],
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "nodeInfo": {"bootID": secrets.token_hex(16), "kubeletVersion": "v1.36.2"},
+        },
+    }
+
+
+def kubeconfig(url: str, token: str) -> str:
+    """JSON, which is YAML."""
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "fake",
+            "clusters": [{"name": "fake", "cluster": {"server": url}}],
+            "users": [{"name": "fake", "user": {"token": token}}],
+            "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
+        },
+        indent=2,
+    )
+
+
+def run(directory: Path, *, port: int, nodes: list[dict[str, Any]], stop: Event) -> None:
+    addresses = (f"127.64.{number // 250}.{number % 250 + 1}" for number in itertools.count())
+    cluster = FakeCluster(nodes=nodes)
+    client = KubeClient(FakeTransport(cluster))
+    kubelets = [
+        Kubelet(client, one["metadata"]["name"], directory / one["metadata"]["name"], addresses, PROJECT)
+        for one in nodes
+    ]
+    cluster.kubelets = NoKubelets()  # type: ignore[assignment]
+    cluster.logs = Logs(kubelets)  # type: ignore[assignment]
+    token = secrets.token_urlsafe(24)
+    server = FakeHttpServer(cluster, tokens={token: ADMIN}, port=port)
+    file = directory / "kubeconfig"
+    file.touch(mode=0o600)
+    file.write_text(kubeconfig(server.url, token))
+    words = f"A fake cluster with {len(nodes)} machines answers at {server.url}; kubeconfig: {file}"
+    sys.stdout.write(f"{words}\n")
+    sys.stdout.flush()
+    machines = Thread(target=_run_machines, args=(kubelets, stop), daemon=True)
+    machines.start()
+    before = time.monotonic()
+    while not stop.wait(TICK_SECONDS):
+        now = time.monotonic()
+        cluster.advance(now - before)
+        before = now
+    machines.join(10)
+    for kubelet in kubelets:
+        kubelet.stop()
+    server.close()
+
+
+def _run_machines(kubelets: list[Kubelet], stop: Event) -> None:
+    while not stop.wait(TICK_SECONDS):
+        for kubelet in kubelets:
+            kubelet.tick()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m kube.fake", description=__doc__)
+    parser.add_argument(
+        "directory", type=Path, help="what its machines' disks are, and where kubeconfig goes"
+    )
+    parser.add_argument("--port", type=int, default=0, help="of the API; 0 takes a free one")
+    parser.add_argument("--machines", type=int, default=2)
+    parser.add_argument("--cpus", type=int, default=16, help="of each machine")
+    parser.add_argument("--gib", type=int, default=64, help="memory of each machine")
+    parser.add_argument("--gpus", type=int, default=0, help="of each machine; they only count")
+    given = parser.parse_args()
+    given.directory.mkdir(parents=True, exist_ok=True)
+    stop = Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stop.set())
+    nodes = [
+        node(f"fake-{number}", cpus=given.cpus, gib=given.gib, gpus=given.gpus)
+        for number in range(given.machines)
+    ]
+    run(given.directory, port=given.port, nodes=nodes, stop=stop)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
