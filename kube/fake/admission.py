@@ -52,6 +52,8 @@ class Admission:
             self._service(item)
         elif kind.kind == "Node" and is_new:
             _node(item)
+        elif kind.kind == "Job" and is_new:
+            _job(item)
 
     def check(self, kind: Kind, item: Object, old: Object | None) -> None:
         """Raises Refused."""
@@ -116,6 +118,18 @@ def _quality(spec: Object) -> str:
     ):
         return "Guaranteed"
     return "Burstable"
+
+
+def _job(item: Object) -> None:
+    """Its pods are found by its uid."""
+    name, uid = item["metadata"]["name"], item["metadata"]["uid"]
+    labels = {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name}
+    labels |= {"controller-uid": uid, "job-name": name}
+    spec = item["spec"]
+    spec.setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})
+    template = spec["template"].setdefault("metadata", {})
+    template["labels"] = (template.get("labels") or {}) | labels
+    item["metadata"]["labels"] = (item["metadata"].get("labels") or {}) | labels
 
 
 def _node(item: Object) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kube.fake.controllers import budgets, collecting, deployments, machines, replica_sets
+from kube.fake.controllers import budgets, collecting, deployments, jobs, machines, replica_sets
 from kube.fake.controllers.hands import Hands
 from kube.fake.kinds import BUILT_IN, Kind
 from kube.fake.server import FakeApiServer, Object
@@ -25,6 +25,7 @@ class FakeCluster(FakeApiServer):
         self.controllers_run = True
         super().__init__(seed=seed, kinds=kinds)
         self._hands = Hands(self)
+        self._jobs = jobs.Jobs()
         self._idle_ticks = 0
         self._seen = 0
         self._namespaces = collecting.Namespaces()
@@ -58,6 +59,7 @@ class FakeCluster(FakeApiServer):
                 replica_sets.step(hands)
                 deployments.step(hands)
                 replica_sets.step(hands)
+                self._jobs.step(hands)
                 machines.taint_cordoned(hands)
                 collecting.collect(hands)
                 self._namespaces.step(hands)

@@ -14,7 +14,7 @@ from kube.fake.schema import from_openapi
 Object = dict[str, Any]
 SKIPPED = Cause(
     "FieldValueInvalid",
-    "Invalid value: some validation rules were not checked because the object was invalid; correct "
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct "
     "the existing "
     "errors to complete validation",
     "<nil>",
@@ -65,7 +65,7 @@ def custom_faults(kind: Kind, item: Object, old: Object | None) -> list[Cause]:
     if not schema:
         return []
     faults = list(_faults(item, schema, ""))
-    structural = [one for one in faults if one[1]]
+    structural = [cause for cause, keeps in faults if keeps]
     if structural:
         return [cause for cause, _ in faults] + [SKIPPED]
     return [cause for cause, _ in faults] + (kind.rules(item, old) if kind.rules else [])
@@ -103,7 +103,7 @@ def _list_faults(value: list[Any], schema: Mapping[str, Any], path: str) -> Iter
         )
     if least is not None and len(value) < least:
         why = f"{path} in body should have at least {least} items"
-        yield Cause("FieldValueInvalid", f"Invalid value: {len(value)}: {why}", path), True
+        yield Cause("FieldValueInvalid", f"Invalid value: {len(value)}: {why}", path), False
     shape = from_openapi(schema)
     seen: set[str] = set()
     for index, one in enumerate(value):
@@ -111,7 +111,7 @@ def _list_faults(value: list[Any], schema: Mapping[str, Any], path: str) -> Iter
             element = element_of(one, shape)
             if element in seen:
                 shown = element[2:]
-                yield Cause("FieldValueDuplicate", f"Duplicate value: {shown}", f"{path}[{index}]"), True
+                yield Cause("FieldValueDuplicate", f"Duplicate value: {shown}", f"{path}[{index}]"), False
             seen.add(element)
         yield from _faults(one, schema.get("items") or {}, f"{path}[{index}]")
 

@@ -82,7 +82,7 @@ class Reader:
             except TooOld:
                 raise self._too_old(bool(token), start) from None
         found = [item for item in items if _place(item) > start and matches(item)]
-        metadata: Object = {"resourceVersion": str(revision)}
+        metadata: Object = {"resourceVersion": str(revision)} | ({"continue": ""} if kind.is_custom else {})
         if limit and len(found) > limit:
             rest, found = found[limit:], found[:limit]
             metadata["continue"] = _token(revision, _place(found[-1]))

@@ -165,6 +165,13 @@ def _shape(written: str, place: str) -> Shape:
     return Shape(written)
 
 
+def of_definition(schema: Mapping[str, Any]) -> Shape:
+    """Of a whole custom resource: its metadata is like everybody's."""
+    shape = from_openapi(schema)
+    plain = {"apiVersion": Shape("string"), "kind": Shape("string"), "metadata": shape_of("V1ObjectMeta")}
+    return Shape("struct", "", fields={**shape.fields, **plain})
+
+
 def from_openapi(schema: Mapping[str, Any]) -> Shape:
     """Of a custom resource: `openAPIV3Schema` of its definition, with its `x-kubernetes-*` marks."""
     kind = schema.get("type", "")

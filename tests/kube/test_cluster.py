@@ -26,6 +26,7 @@ from kube.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
+    JOBS,
     NAMESPACES,
     NODES,
     PODS,
@@ -207,6 +208,63 @@ def test_one_pod_of_a_budget_goes_at_a_time(cluster: FakeCluster, client: KubeCl
         client.evict(second)
     cluster.advance(5)
     client.evict(second)
+
+
+def job(behaviour: str, **spec: Any) -> dict[str, Any]:
+    template = {
+        "metadata": {"annotations": {BEHAVIOUR: behaviour}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "j:1"}]},
+    }
+    metadata = {"name": "job", "namespace": "default"}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {"template": template} | spec,
+    }
+
+
+def job_conditions(client: KubeClient) -> list[tuple[str, str]]:
+    conditions = client.get(Ref(JOBS, "job", "default"))["status"].get("conditions") or ()
+    return [(one["type"], one["reason"]) for one in conditions if one["status"] == "True"]
+
+
+def test_a_job_that_succeeds_is_complete_and_goes_after_its_time(
+    cluster: FakeCluster, client: KubeClient
+) -> None:
+    client.create(job("succeed", ttlSecondsAfterFinished=4))
+    cluster.advance(4)
+    assert job_conditions(client) == [
+        ("SuccessCriteriaMet", "CompletionsReached"),
+        ("Complete", "CompletionsReached"),
+    ]
+    (pod,) = client.list(PODS, namespace="default", labels="job-name=job").items
+    assert "finalizers" not in pod["metadata"], "it has been counted"
+    cluster.advance(10)
+    with pytest.raises(NotFound):
+        client.get(Ref(JOBS, "job", "default"))
+
+
+def test_a_job_that_fails_is_tried_again_later_and_then_said_to_have_failed(
+    cluster: FakeCluster, client: KubeClient
+) -> None:
+    client.create(job("fail:3", backoffLimit=1))
+    cluster.advance(6)
+    status = client.get(Ref(JOBS, "job", "default"))["status"]
+    assert (status["failed"], status.get("active", 0)) == (1, 0), "the next pod waits ten seconds"
+    cluster.advance(15)
+    assert job_conditions(client) == [
+        ("FailureTarget", "BackoffLimitExceeded"),
+        ("Failed", "BackoffLimitExceeded"),
+    ]
+    assert "completionTime" not in client.get(Ref(JOBS, "job", "default"))["status"]
+
+
+def test_a_job_past_its_deadline_ends_its_pod(cluster: FakeCluster, client: KubeClient) -> None:
+    client.create(job("run", activeDeadlineSeconds=3))
+    cluster.advance(8)
+    assert ("Failed", "DeadlineExceeded") in job_conditions(client)
+    assert client.list(PODS, namespace="default", labels="job-name=job").items == ()
 
 
 def test_pods_of_a_silent_machine_stay_as_they_are(cluster: FakeCluster, client: KubeClient) -> None:

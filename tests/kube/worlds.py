@@ -5,6 +5,8 @@ import json
 from typing import Any
 
 from kube.fake.cluster import FakeCluster
+from kube.fake.gateway_api import GATEWAY_API
+from kube.fake.kinds import BUILT_IN
 from tests.kube.replay import RECORDED
 
 NAMESPACES = {
@@ -13,11 +15,12 @@ NAMESPACES = {
     "03": ["rec-list"],
     "06": ["rec-evict", "rec-evict2"],
     "08": ["rec-auth", "rec-tok", "rec-esc"],
+    "09": ["rec-gw", "rec-gw2", "rec-gw-b"],
 }
 
 
 def world_of(topic: str) -> FakeCluster:
-    server = FakeCluster(nodes=nodes())
+    server = FakeCluster(nodes=nodes(), kinds=(*BUILT_IN, *GATEWAY_API))
     server.kubelets.behaviour_of = recorded_behaviour
     for name in NAMESPACES[topic]:
         server.make("namespaces", {"metadata": {"name": name}}, manager="slipway")
