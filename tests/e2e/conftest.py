@@ -22,6 +22,7 @@ from controlplane.environment import PROJECT
 from slipway.client import Client, Document, Refused, at
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.postgres import database_of_its_own
+from tests.prepared import prepare_home, prepare_static
 from tests.stack.conftest import RunningStack
 
 MODEL = "parrot"
@@ -159,6 +160,10 @@ class Scene:
 @contextmanager
 def running_scene(home: Path, *, database_url: str) -> Iterator[Scene]:
     """Three versions, the first serving with two workers. `database_url` empty: SQLite."""
+    if database_url:
+        prepare_static(home)
+    else:
+        prepare_home(home)
     stack = RunningStack(home, "controlplane.embedded", database_url=database_url)
     try:
         stack.wait_until_ready(seconds=300)

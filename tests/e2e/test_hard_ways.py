@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """Statements, locks and isolation are others here than on SQLite, where test_main_path.py runs."""
-    server = PostgresServer()
+    server = PostgresServer(migrated=True)
     try:
         with running_scene(tmp_path_factory.mktemp("e2e") / "home", database_url=server.url) as scene:
             yield scene

