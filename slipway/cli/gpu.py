@@ -14,7 +14,8 @@ import typer
 
 from gpu_health.evidence import TooMuchEvidence
 from gpu_health.judge import NodeState, Verdict, judge
-from gpu_health.policy.presets import DEFAULT, PRESETS, fault_title, preset, rules_of
+from gpu_health.policy.disagreements import comparisons
+from gpu_health.policy.presets import DEFAULT, PRESETS, conditions_text, fault_title, preset, rules_of
 from gpu_health.policy.rule import BadRule, Rule, version_key
 from gpu_health.signals.kernel_log import KernelLogParser, parse
 from gpu_health.signals.reading import Clock, Kind, Reading
@@ -38,6 +39,15 @@ COLUMNS: Columns = {
     "SEEN": "count",
     "LADDER": lambda row: " > ".join(row["ladder"]),
     "DRAIN": "drain",
+}
+RULE_COLUMNS: Columns = {
+    "RULE": "name",
+    "CONDITIONS": "conditions",
+    "SEVERITY": "severity",
+    "MODE": "mode",
+    "LADDER": lambda row: " > ".join(row["ladder"]),
+    "SOURCE": "source",
+    "SAYS": "says",
 }
 
 
@@ -80,6 +90,61 @@ def replay(
     }
     context.show(document)
     _tell(context, document)
+
+
+@app.command("rules")
+def list_rules(
+    typer_context: typer.Context,
+    rules: Rules = DEFAULT,
+    fault: Annotated[str, typer.Option("--fault", help="Only of this fault, such as xid.79.")] = "",
+) -> None:
+    """List the rules of a preset or a file, and who says so. Those in force are on the server."""
+    chosen = [rule_document(rule) for rule in _rules(rules) if fault in ("", rule.fault)]
+    if not chosen:
+        raise CommandFailed(f"The rules {rules} have none for {fault}.", Exit.USAGE)
+    context_of(typer_context).rows(chosen, RULE_COLUMNS)
+
+
+@app.command("disagreements")
+def disagreements(
+    typer_context: typer.Context,
+    everything: Annotated[bool, typer.Option("--all", help="Where they agree, too.")] = False,
+) -> None:
+    """Show what each source says about a fault, where some would touch the machine and others would not."""
+    rows = [
+        {
+            "fault": one.fault,
+            "title": fault_title(one.fault),
+            "is_disputed": one.is_disputed,
+            "statements": {name: ladder_text(said.strictest) for name, said in one.statements.items()},
+        }
+        for one in comparisons()
+        if one.is_disputed or everything
+    ]
+    columns: dict[str, Any] = {"FAULT": "title"}
+    for known in PRESETS:
+        columns[known.title.upper()] = lambda row, name=known.name: row["statements"].get(name, "")
+    context_of(typer_context).rows(rows, columns)
+
+
+def rule_document(rule: Rule) -> Document:
+    return {
+        "name": rule.name,
+        "fault": rule.fault,
+        "conditions": conditions_text(rule.conditions),
+        "severity": str(rule.severity),
+        "ladder": [str(action) for action in rule.ladder],
+        "drain": str(rule.drain),
+        "verification": str(rule.verification),
+        "mode": str(rule.mode),
+        "source": rule.citation.source,
+        "says": rule.citation.says,
+        "is_inferred": rule.citation.is_inferred,
+    }
+
+
+def ladder_text(rule: Rule) -> str:
+    return " > ".join(rule.ladder)
 
 
 def verdict_document(verdict: Verdict) -> Document:

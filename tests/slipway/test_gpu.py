@@ -9,6 +9,7 @@ import pytest
 
 from slipway.cli import main
 
+JSON = ("--output", "json")
 LOG = b"""[   10.0] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build
 [  100.0] NVRM: Xid (PCI:0000:9b:00): 119, pid=7, name=python, Timeout after 6s of waiting for RPC response
 [  100.1] NVRM: Xid (PCI:0000:9b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot)
@@ -104,3 +105,16 @@ def test_what_cannot_be_replayed_says_so(
 
     assert status == 2
     assert words in err
+
+
+def test_rules_and_their_disagreements_are_listed_offline(capsys: pytest.CaptureFixture[str]) -> None:
+    _, said, _ = run(*JSON, "gpu", "rules", "--rules", "eks", "--fault", "xid.79", capsys=capsys)
+    assert [(row["ladder"], row["source"]) for row in json.loads(said)] == [(["reboot", "replace"], "eks")]
+
+    _, said, _ = run(*JSON, "gpu", "disagreements", capsys=capsys)
+    disputed = {row["fault"]: row["statements"] for row in json.loads(said)}
+    assert disputed["xid.63"]["nvidia"] == "ignore"
+    assert "xid.48" not in disputed
+
+    status, _, err = run("gpu", "rules", "--fault", "xid.9999", capsys=capsys)
+    assert (status, "have none for xid.9999" in err) == (2, True)
