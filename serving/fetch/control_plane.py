@@ -15,7 +15,8 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from serving.fetch.errors import Refused, Unreachable, WrongContent
 
 WINDOW_BYTES = 8 * 1024 * 1024
-"""Of one request. What waits in memory: twice as many of them as there are connections, at the most."""
+"""Of one request. In memory: at the most as many of them as there are connections, and `SPARE_WINDOWS`."""
+SPARE_WINDOWS = 4
 TIMEOUT_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 15.0
 MOST_REDIRECTS = 3
@@ -57,7 +58,7 @@ class ControlPlane:
         self._local = threading.local()
         self._ssl = ssl.create_default_context() if urlsplit(url).scheme == "https" else None
         self._pool = ThreadPoolExecutor(connections, thread_name_prefix="window")
-        self._windows = threading.Semaphore(2 * connections)
+        self._windows = threading.Semaphore(connections + SPARE_WINDOWS)
         self.closed = False
 
     def files_of(self, version_id: int) -> Mapping[str, Any]:
@@ -85,10 +86,10 @@ class ControlPlane:
                         self._pool.submit(self._window, path, first, min(size, first + WINDOW_BYTES))
                     )
                 try:
-                    data = coming.popleft().result()
+                    # Its buffer is the caller's now: nobody writes to it any more.
+                    yield coming.popleft().result()  # type: ignore[misc]
                 finally:
                     self._windows.release()
-                yield bytes(data)
         finally:
             for one in coming:
                 one.cancel()

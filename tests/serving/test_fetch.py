@@ -1,27 +1,19 @@
 """Model files come to a machine: whole or not at all, whatever is cut, killed, spoilt or full."""
 
-import fcntl
 import hashlib
-import os
 import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from model_store.backends import locks
 from model_store.fetch_progress import FetchProgress
 from serving.fetch import __main__ as fetch
-from serving.fetch import control_plane
-from tests.http_server import http_server
 from tests.patience import eventually
+from tests.serving.fetch_rig import BIG, WINDOW, Rig, rig
 from tests.serving.files_server import (
-    TOKEN,
-    Files,
     cuts,
     drops,
     passes,
@@ -30,74 +22,8 @@ from tests.serving.files_server import (
     spoils,
 )
 
+__all__ = ["rig"]
 pytestmark = [pytest.mark.any_database]
-
-WINDOW = 64 * 1024
-BIG = b"".join(hashlib.sha256(str(n).encode()).digest() for n in range(10_000))
-"""Five windows."""
-FILES = {"config.json": b"{}", "model.safetensors": BIG, "deep/er/copy.bin": BIG, "empty.txt": b""}
-
-
-class Rig:
-    def __init__(self, files: Files, url: str, cache: Path) -> None:
-        self.files, self.url, self.cache = files, url, cache
-
-    def arguments(self, files: Files | None = None, **options: object) -> list[str]:
-        files = files or self.files
-        given = {
-            "url": self.url,
-            "version_id": 7,
-            "digest": files.manifest.digest,
-            "cache": self.cache,
-            "patience_seconds": 5,
-            **options,
-        }
-        return [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-
-    def run(self, **options: object) -> int:
-        return fetch.main(self.arguments(**options))
-
-    def start(self, *, before: str = "", **options: object) -> "subprocess.Popen[str]":
-        """In a process of its own; `before`: code that it runs first."""
-        small = f"from serving.fetch import control_plane; control_plane.WINDOW_BYTES = {WINDOW}"
-        run = "import sys\nfrom serving.fetch.__main__ import main\nsys.exit(main(sys.argv[1:]))"
-        code = f"{before}\n{small}\n{run}"
-        return subprocess.Popen(
-            [sys.executable, "-c", code, *self.arguments(**options)],
-            env={**os.environ, fetch.TOKEN: TOKEN},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    @property
-    def directory(self) -> Path:
-        return self.cache / "versions" / self.files.manifest.digest
-
-    def has_all(self) -> bool:
-        found = {
-            path.relative_to(self.directory).as_posix(): path.read_bytes()
-            for path in self.directory.rglob("*")
-            if path.is_file()
-        }
-        return found == self.files.files
-
-    def left_over(self) -> set[str]:
-        """Names of files that are of no whole version."""
-        known = {"versions", "room", *(one.sha256 for one in self.files.manifest.files)}
-        known |= {self.files.manifest.digest, *(Path(one).name for one in self.files.files)}
-        return {path.name for path in self.cache.rglob("*") if path.is_file()} - known
-
-
-@pytest.fixture
-def rig(tmp_path: Path, monkeypatch) -> Iterator[Rig]:
-    monkeypatch.setenv(fetch.TOKEN, TOKEN)
-    monkeypatch.setattr(control_plane, "WINDOW_BYTES", WINDOW)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    before = os.umask(0o022)
-    files = Files(FILES)
-    with http_server(files.handler) as url:
-        yield Rig(files, url, tmp_path / "machine")
-    os.umask(before)
 
 
 def test_a_version_comes_whole_and_each_content_once(rig: Rig) -> None:
@@ -230,76 +156,6 @@ def test_no_room_is_noticed_before_anything_comes(rig: Rig, capsys, monkeypatch)
     assert rig.run() == 4
     assert "bytes are missing" in capsys.readouterr().err
     assert rig.files.sent_bytes() == 0
-
-
-def other_version(rig: Rig, number: int) -> Files:
-    """A version of 100,000 bytes that shares nothing with others, served from now on."""
-    files = Files({"w": bytes([number]) * 100_000})
-    rig.files.files = files.files
-    rig.files.by_sha256 = files.by_sha256
-    return files
-
-
-def make_old(rig: Rig, files: Files) -> None:
-    os.utime(rig.cache / "versions" / files.manifest.digest, (1, 1))
-
-
-def versions(rig: Rig) -> set[str]:
-    return {path.name for path in (rig.cache / "versions").iterdir()}
-
-
-def test_beyond_its_limit_the_cache_gives_up_what_was_used_longest_ago_and_nobody_has(rig: Rig) -> None:
-    gib = 250_000 / 1024**3
-    old, held, recent = [other_version(rig, number) for number in range(3)]
-    for files in (old, held, recent):
-        other_version(rig, int(files.files["w"][0]))
-        assert rig.run(digest=files.manifest.digest) == 0
-    make_old(rig, old)
-    make_old(rig, held)
-    descriptor = os.open(rig.cache / "versions" / held.manifest.digest, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_SH)
-    try:
-        new = other_version(rig, 9)
-        assert rig.run(digest=new.manifest.digest, most_gib=gib) == 0
-        assert versions(rig) == {one.manifest.digest for one in (held, recent, new)}
-        # What was seen held is not given up the moment that its worker is started anew.
-        os.close(descriptor)
-        descriptor = -1
-        newer = other_version(rig, 10)
-        assert rig.run(digest=newer.manifest.digest, most_gib=gib) == 0
-        assert held.manifest.digest in versions(rig)
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
-    make_old(rig, held)
-    newest = other_version(rig, 11)
-    assert rig.run(digest=newest.manifest.digest, most_gib=gib) == 0
-    assert held.manifest.digest not in versions(rig)
-
-
-def test_a_worker_holds_the_files_that_it_serves(tmp_path: Path) -> None:
-    from serving.worker import _hold
-
-    assert not locks.is_held(tmp_path)
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import sys, pathlib, time; from serving.worker import _hold;"
-            "_hold(pathlib.Path(sys.argv[1])); print('held', flush=True); time.sleep(600)",
-            str(tmp_path),
-        ],
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"held\n"
-        assert locks.is_held(tmp_path)
-        _hold(tmp_path / "missing")
-    finally:
-        process.kill()
-        process.communicate()
-    assert not locks.is_held(tmp_path)
 
 
 def test_two_pods_of_a_machine_fetch_it_once_and_both_tell_how_far_it_is(rig: Rig) -> None:
