@@ -247,10 +247,9 @@ def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
 
 
 def agent_token(node: Node) -> ApiToken | None:
-    """The one by which its agent reports it, expired or not; None: it has no agent."""
+    """The newest by which its agent reports it, also when it has expired or was revoked; None: no agent."""
     agents = NodeAgent.objects.filter(cluster=node.cluster_id, node_uid=node.uid)
-    found = ApiToken.objects.filter(pk__in=agents.values("token"), revoked_at=None)
-    return found.order_by("-pk").first()
+    return ApiToken.objects.filter(pk__in=agents.values("token")).order_by("-pk").first()
 
 
 def agents_of(cluster_id: int) -> dict[int, AgentHeard] | None:

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from accounts.actors import grants_of, of_token
 from accounts.models import ApiToken
@@ -60,6 +61,15 @@ def test_a_new_token_ends_the_one_before(scene: Machines) -> None:
         operator.post(f"{scene.path}agent-token/", {"days": 30}).json()["token"] for _ in range(2)
     )
     assert (report(scene, first), report(scene, second)) == (401, 200)
+
+
+def test_an_agent_whose_token_was_revoked_is_shown_until_it_is_removed(scene: Machines) -> None:
+    operator = person("ada", vision="operator")
+    api(operator).post(f"{scene.path}agent-token/", {"days": 30})
+    ApiToken.objects.filter(owner__username="node-agents").update(revoked_at=timezone.now())
+    shown = client_of(operator).get(f"/fleet/nodes/{scene.node.pk}/").content.decode()
+    assert "Revoked" in shown
+    assert "+remove-agent/" in shown
 
 
 def test_an_agent_that_is_removed_is_missed_by_nobody(scene: Machines) -> None:
