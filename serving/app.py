@@ -38,7 +38,10 @@ def make_app(
     def headers() -> dict[str, str]:
         # A gateway that keeps connections open learns to leave before they are closed under its hands.
         leaving = {"connection": "close"} if desk.state is WorkerState.DRAINING else {}
-        return {"x-slipway-worker": command.name, **leaving}
+        # For gateways that cannot say it; one that can overwrites it. Headers are ASCII.
+        label = command.version_label
+        version = {"x-slipway-version": label} if label.isascii() else {}
+        return {"x-slipway-worker": command.name, **version, **leaving}
 
     async def generate(request: Request) -> Response:
         by_client = request.headers.get(CHOSEN_BY_HEADER) == "client"

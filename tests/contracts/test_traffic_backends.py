@@ -1,4 +1,4 @@
-"""What every traffic backend promises: the fake and the real Envoy pass the same tests."""
+"""What every traffic backend promises: the fake, the real Envoy and HTTPRoutes pass the same tests."""
 
 import math
 import time
@@ -20,17 +20,20 @@ from gateway.latency import BOUNDS_MS, since, total
 from gateway.routes import Endpoint, Fence, RouteSpec, Target
 from gateway.traffic import TargetCounts
 from perf.envoy_stack import CANARY, STABLE
-from tests.contracts.traffic_rigs import OPEN, EnvoyWorld, FakeWorld, World
+from tests.contracts.traffic_rigs import OPEN, EnvoyWorld, FakeWorld, GatewayApiWorld, World
 from tests.gateway.counting import routed_since
 from tests.patience import eventually
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture(params=["fake", pytest.param("envoy", marks=pytest.mark.stack)])
+@pytest.fixture(params=["fake", "gateway_api", pytest.param("envoy", marks=pytest.mark.stack)])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    if request.param == "fake":
-        yield FakeWorld()
+    if request.param in ("fake", "gateway_api"):
+        made: World = FakeWorld() if request.param == "fake" else GatewayApiWorld()
+        if why := made.unlike.get(request.node.originalname):
+            pytest.skip(why)
+        yield made
         return
     real = EnvoyWorld(tmp_path)
     try:

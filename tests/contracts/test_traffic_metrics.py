@@ -1,4 +1,4 @@
-"""What everything that counts promises: the fake, Envoy's own numbers, and the workers' counters."""
+"""What everything that counts promises: the fake, Envoy's numbers, the workers', and Prometheus' of them."""
 
 import math
 from collections.abc import Iterator
@@ -12,12 +12,14 @@ import pytest
 
 from gateway.backends.base import TrafficMetrics
 from gateway.backends.fake import FakeGateway
+from gateway.backends.prometheus import PrometheusCounters, PrometheusSettings
 from gateway.backends.worker_counters import WorkerCounters
 from gateway.errors import GatewayUnreachable, UnknownRoute
 from gateway.latency import BOUNDS_MS, total
 from gateway.routes import Endpoint, Fence, RouteSpec
 from gateway.traffic import TargetCounts
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
+from tests.gateway.prometheus_server import Prometheus, serving
 from tests.patience import eventually
 from tests.serving.workers import RunningWorker, running
 
@@ -110,15 +112,43 @@ class WorkersWorld(EnvoyWorld):
         self.worker.wait()
 
 
+class PrometheusWorld(WorkersWorld):
+    """Scrapes the real worker whenever it is asked."""
+
+    def __init__(self, home: Path, cleanup: ExitStack) -> None:
+        super().__init__(home, cleanup)
+        self.prometheus = Prometheus()
+        url = cleanup.enter_context(serving(self.prometheus))
+        read = PrometheusSettings.read({"url": url})
+        counters = PrometheusCounters(read, self._scraped, clock=lambda: self.prometheus.now)
+        self.metrics: TrafficMetrics = counters
+
+    def _scraped(self, route: str) -> list[str]:
+        targets = self._workers(route)
+        self.prometheus.now += 15
+        try:
+            text = httpx2.get(f"http://127.0.0.1:{self.port}/metrics", timeout=5).text
+        except httpx2.TransportError:
+            text = ""
+        self.prometheus.scrape(text, instance="pod", slipway_dev_deployment=CANARY.name)
+        return list(targets)
+
+
 @pytest.fixture(
-    params=["fake", *(pytest.param(one, marks=pytest.mark.stack) for one in ("envoy", "workers"))]
+    params=[
+        "fake",
+        *(pytest.param(one, marks=pytest.mark.stack) for one in ("envoy", "workers", "prometheus")),
+    ]
 )
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     if request.param == "fake":
         yield FakeWorld()
         return
     with ExitStack() as cleanup:
-        yield {"envoy": EnvoyWorld, "workers": WorkersWorld}[request.param](tmp_path, cleanup)
+        yield RIGS[request.param](tmp_path, cleanup)
+
+
+RIGS = {"envoy": EnvoyWorld, "workers": WorkersWorld, "prometheus": PrometheusWorld}
 
 
 def canary(world: World) -> TargetCounts:

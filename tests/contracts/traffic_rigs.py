@@ -1,6 +1,7 @@
-"""A fake gateway and a real Envoy, each with its workers and its clients."""
+"""A fake gateway, a real Envoy, and HTTPRoutes of a fake cluster, each with its workers and its clients."""
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -9,12 +10,14 @@ from typing import Protocol
 
 from gateway.backends.base import TrafficBackend, TrafficMetrics
 from gateway.backends.fake import Behaviour, FakeGateway
-from gateway.errors import (
-    UnknownRoute,
-)
+from gateway.backends.worker_counters import Reading, summed
+from gateway.errors import GatewayUnreachable, UnknownRoute
+from gateway.latency import BOUNDS_MS
 from gateway.routes import Endpoint, RouteSpec, Side, Target
-from perf.envoy_stack import EnvoyStack
+from gateway.traffic import TargetCounts
+from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Answer, Client
+from tests.gateway.gateway_api.worlds import Cluster, DataPlane
 from tests.patience import eventually
 
 OPEN = partial(RouteSpec, "chat", release_header="open")
@@ -36,8 +39,13 @@ class World(Protocol):
     def stop(self) -> None: ...
     def start(self) -> None: ...
 
+    unlike: Mapping[str, str]
+    """Tests of what this kind of gateway does otherwise, and why."""
+
 
 class FakeWorld:
+    unlike: Mapping[str, str] = {}
+
     def __init__(self) -> None:
         self.gateway = self.metrics = FakeGateway(seed=7)
         self.stop, self.start = self.gateway.stop, self.gateway.start
@@ -56,6 +64,8 @@ class FakeWorld:
 
 
 class EnvoyWorld:
+    unlike: Mapping[str, str] = {}
+
     def __init__(self, home: Path) -> None:
         self.stack = EnvoyStack(home)
         self.gateway, self.metrics = self.stack.gateway, self.stack.metrics
@@ -92,3 +102,91 @@ class EnvoyWorld:
 
         for worker in self.stack.workers[target.name]:
             asyncio.run(tell(worker.port))
+
+
+class GatewayApiWorld:
+    """A controller that programs routes, a data plane that follows them, and workers that count themselves.
+
+    What only a real data plane can show, that it follows them, is the part of this world that is made up.
+    """
+
+    unlike: Mapping[str, str] = {
+        "test_a_target_without_workers_errs_and_says_its_version": "nobody is there to count or to say it",
+        "test_an_observation_older_than_the_last_is_ignored": "a Service follows its pods by itself",
+    }
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        for target in (STABLE, CANARY):
+            self.cluster.run_service(target.name, pods=0)
+        self.gateway, self.metrics = self.cluster.gateway, self
+        self._plane = DataPlane(self.cluster.controller)
+        self._versions: dict[str, str] = {}
+        self._broken: set[str] = set()
+        self._is_up = True
+        self._starts = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._starts += 1
+        self._began = datetime.now(UTC)
+        self._numbers: dict[str, dict[tuple[str, str], float]] = {}
+
+    def run_workers(self, target: Target) -> None:
+        self.cluster.run_service(target.name)
+        self._versions[target.name] = target.version
+
+    def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
+        headers = {"x-release": release} if release else {}
+        headers |= {"x-release-key": key} if key else {}
+        sent: dict[str, int] = {}
+        for _ in range(requests):
+            found = self._plane.ask("/chat/v1/completions", headers)
+            if found is None:
+                raise UnknownRoute
+            target, path, told = found
+            assert path == "/v1/completions"
+            assert "x-release-key" not in told
+            self._count(target, "client" if told.get("x-slipway-chosen-by") == "client" else "gateway")
+            version = self._versions[target]
+            sent[version] = sent.get(version, 0) + 1
+        return sent
+
+    def _count(self, target: str, chosen_by: str) -> None:
+        numbers = self._numbers.setdefault(target, {})
+        events = ["routed", "ended", *(["errors"] if target in self._broken else [])]
+        for event in events:
+            name = ("slipway_worker_traffic_total", f"chosen_by={chosen_by},event={event}")
+            numbers[name] = numbers.get(name, 0) + 1
+        if chosen_by == "gateway" and target not in self._broken:
+            bounds = [f"le={bound / 1000}" for bound in BOUNDS_MS[bisect_left(BOUNDS_MS, 50.0) :]]
+            for which in ("answer_seconds", "answer_first_token_seconds"):
+                for bound in (*bounds, "le=+Inf"):
+                    bucket = (f"slipway_worker_{which}_bucket", bound)
+                    numbers[bucket] = numbers.get(bucket, 0) + 1
+
+    def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
+        if not self._is_up:
+            raise GatewayUnreachable("Nobody answers.")
+        spec = self.gateway.desired_route(route)
+        if spec is None:
+            raise UnknownRoute(route)
+        names = {target.name for target in spec.targets} | set(self._numbers)
+        return {
+            name: summed([Reading(f"{name}@{self._starts}", self._began, self._numbers.get(name, {}))])
+            for name in names
+        }
+
+    def break_workers(self, target: Target) -> None:
+        self._broken.add(target.name)
+
+    def stop(self) -> None:
+        self._is_up = self.cluster.controller.runs = False
+        self.cluster.say_programmed("False")
+
+    def start(self) -> None:
+        self._is_up = self.cluster.controller.runs = True
+        self._begin()
+        self.cluster.say_programmed("True")
+        for _ in range(3):
+            self.cluster.controller.tick()

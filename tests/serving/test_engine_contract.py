@@ -20,6 +20,7 @@ def test_a_completion_is_whole(served: RunningWorker) -> None:
     answer = served.post(COMPLETIONS, prompt=PROMPT, max_tokens=5, temperature=0)
     assert answer.status_code == 200
     assert answer.headers["x-slipway-worker"] == "chat-1-0"
+    assert ":" in answer.headers["x-slipway-version"]
     body = answer.json()
     assert body["object"] == "text_completion"
     assert body["model"] == "talk"
