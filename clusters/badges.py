@@ -13,6 +13,19 @@ BADGES: Mapping[str, Badges] = {
         "unknown": Badge(_("Unknown"), "bad", "help-circle"),
         "gone": Badge(_("Gone"), "warn", "circle-off"),
     },
+    "cluster": {
+        "checking": Badge(_("Checking"), "busy", "progress"),
+        "ready": Badge(_("Ready"), "good", "circle-check"),
+        "warning": Badge(_("Ready, with warnings"), "warn", "alert-triangle"),
+        "not_ready": Badge(_("Not ready"), "bad", "circle-x"),
+        "unavailable": Badge(_("Unavailable"), "bad", "plug-connected-x"),
+        "removing": Badge(_("Removing"), "warn", "droplet-half"),
+    },
+    "check": {
+        "passed": Badge(_("Passed"), "good", "circle-check"),
+        "warning": Badge(_("Warning"), "warn", "alert-triangle"),
+        "failed": Badge(_("Failed"), "bad", "circle-x"),
+    },
     "alert": {
         "lost": Badge(_("Lost"), "bad", "plug-connected-x"),
         "stuck": Badge(_("Stuck"), "bad", "alert-triangle"),

@@ -19,6 +19,7 @@ from clusters.models import Cluster, Deployment
 from clusters.services.clusters import move_cluster
 from clusters.services.node_agents import TOKEN_LIFE, issue_node_token, remove_node_agent
 from clusters.states import ON_A_HOST, DeploymentState
+from clusters.uses import cluster_uses
 from clusters.views import visible_node
 from common.actor import Actor
 from common.audit import MAX_REASON
@@ -28,6 +29,7 @@ from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.reconcile.pulses import living_hosts
+from common.sentences import listed
 
 
 class HostForm(forms.Form):
@@ -58,7 +60,7 @@ class AgentTokenForm(forms.Form):
 def cluster(request: HttpRequest, name: str) -> HttpResponse:
     """What it is, where it runs, and how it is; its machines are those of the fleet."""
     actor = of_request(request)
-    row = _visible(actor, name)
+    row = visible_cluster(actor, name)
     fleet = selectors.fleet(actor)
     on_a_host = row.kind in ON_A_HOST
     form = HostForm(cluster=row) if on_a_host else None
@@ -72,6 +74,11 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
         "is_alive": row.host in living_hosts(),
         "form": form,
         "other_hosts": bool(form and form.fields["host"].choices),  # type: ignore[attr-defined]
+        "uses": cluster_uses(row),
+        "settings": [
+            (name, listed(value) if isinstance(value, list) else value)
+            for name, value in row.settings.items()
+        ],
         "may_operate": may_for_owner(actor, Right.FLEET_OPERATE, row.team),
     }
     return page(request, "clusters/cluster.html", context, parts=("now",))
@@ -82,7 +89,7 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
 @refusals_at_the_form
 def move(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
-    row = _visible(actor, name)
+    row = visible_cluster(actor, name)
     host = request.POST.get("host", "")
     move_cluster(actor=actor, cluster=row, host=host, reason=reason_of(request))
     words = _("%(cluster)s is given to %(host)s: workers and gateway start there.")
@@ -133,7 +140,7 @@ def remove_agent(request: HttpRequest, pk: int) -> HttpResponse:
     return done(request, words, to=f"/fleet/nodes/{pk}/")
 
 
-def _visible(actor: Actor, name: str) -> Cluster:
+def visible_cluster(actor: Actor, name: str) -> Cluster:
     row = Cluster.objects.for_actor(actor).select_related("team").filter(name=name).first()
     if row is None:
         raise Http404(_("There is no cluster %(name)s, or you may not see it.") % {"name": name})

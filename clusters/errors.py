@@ -33,6 +33,14 @@ class InvalidCluster(Invalid):
     """Its kind, settings or secrets cannot be meant."""
 
 
+class ClusterInUse(Conflict):
+    """Something still runs there, or goes there; the message names it."""
+
+
+class ClusterGoes(Conflict):
+    """It is being removed, or was: nothing new goes there."""
+
+
 class HostInUse(Conflict):
     """Its workers are on a host that lives."""
 

@@ -14,6 +14,20 @@ class ClusterMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterChecksFailed:
+    """A check fails that did not before: nothing can be released there."""
+
+    cluster_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRemoved:
+    """Nothing is told to it or asked of it any more."""
+
+    cluster_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkersChanged:
     """The set of endpoints that may be sent requests has changed: `selectors.endpoints` tells the new one."""
 

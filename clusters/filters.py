@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from django.utils.translation import gettext_lazy as _
 
-from clusters.states import DeploymentState, Group, NodeState
+from clusters.states import ClusterKind, DeploymentState, Group, NodeState
 from common import filters
 from common.filters import ListFilter
 
@@ -32,4 +32,6 @@ class DeploymentFilter(ListFilter):
 
 class ClusterFilter(ListFilter):
     q = filters.search("Words that must occur in the name.", _("Name"), ("name",))
-    kind = filters.text(_("Kind"), "Kind.", "kind")
+    kind = filters.choice(_("Kind"), "Kind.", ClusterKind.choices, "kind")
+    region = filters.text(_("Region"), "Region.", "region")
+    provider = filters.text(_("Provider"), "Provider.", "provider")

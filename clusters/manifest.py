@@ -16,7 +16,7 @@ from clusters.reconcilers.logs import WorkerLogReconciler
 from clusters.reconcilers.nodes import NodeReconciler
 from clusters.search import find_deployments, find_workers
 from clusters.selectors import VERSIONS_IN_USE, deployments_running
-from clusters.webhook_events import deployment_payload, node_payload, worker_payload
+from clusters.webhook_events import cluster_payload, deployment_payload, node_payload, worker_payload
 from common.alert_rules import AlertRule
 from common.declared import Manifest
 from common.pages.cards import Card
@@ -36,10 +36,21 @@ SUBJECTS = (
 )
 DESTINATIONS = (
     Destination(title=_("Fleet"), url="/fleet/", icon="server-2", words="machines nodes gpus busy"),
+    Destination(
+        title=_("Clusters"), url="/fleet/clusters/", icon="server-cog", words="kubernetes kubeconfig regions"
+    ),
     Destination(title=_("Workers"), url="/fleet/workers/", icon="cpu", words="replicas"),
     Destination(title=_("Deployments"), url="/fleet/deployments/", icon="stack-2", words="workers"),
 )
 WEBHOOK_EVENTS = (
+    WebhookEvent("cluster.added", _("A cluster was added."), cluster_payload, events.ClusterRegistered),
+    WebhookEvent(
+        "cluster.checks_failed",
+        _("A check of a cluster fails that did not before: nothing can be released there."),
+        cluster_payload,
+        events.ClusterChecksFailed,
+    ),
+    WebhookEvent("cluster.removed", _("A cluster was removed."), cluster_payload, events.ClusterRemoved),
     WebhookEvent(
         "deployment.ready",
         _("All workers of a deployment are ready."),
@@ -119,6 +130,7 @@ MANIFEST = Manifest(
     search=(Search(_("Workers"), find_workers), Search(_("Deployments"), find_deployments)),
     destinations=DESTINATIONS,
     nouns={
+        "clusters": lambda count: ngettext("cluster", "clusters", count),
         "deployments": lambda count: ngettext("deployment", "deployments", count),
         "machines": lambda count: ngettext("machine", "machines", count),
         "workers": lambda count: ngettext("worker", "workers", count),

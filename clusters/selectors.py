@@ -82,7 +82,7 @@ class Endpoints:
 
 def cluster(name: str) -> Cluster:
     """Raises ClusterMissing."""
-    found = Cluster.objects.filter(name=name).first()
+    found = Cluster.objects.present().filter(name=name).first()
     if found is None:
         raise ClusterMissing(_("There is no cluster %(name)s.") % {"name": name})
     return found
@@ -212,7 +212,7 @@ GONE_SHOWN = timedelta(days=1)
 def fleet_rows() -> Rows:
     """Clusters, machines, living deployments and their workers: four queries, however many there are."""
     deployments = Deployment.objects.exclude(state=DeploymentState.REMOVED)
-    clusters = Cluster.objects.values_list("pk", "name", "team_id", "problem")
+    clusters = Cluster.objects.present().values_list("pk", "name", "team_id", "problem")
     is_recent = ~Q(state=NodeState.GONE) | Q(state_since__gt=timezone.now() - GONE_SHOWN)
     nodes = Node.objects.filter(is_recent).values_list(*_NODE_COLUMNS)
     return Rows(

@@ -9,6 +9,31 @@ class ClusterKind(TextChoices):
     KUBERNETES = "kubernetes", _("Kubernetes")
 
 
+class CheckResult(TextChoices):
+    """Of one thing that was looked at before a cluster is trusted with work."""
+
+    PASSED = "passed", _("Passed")
+    WARNING = "warning", _("Warning")
+    """Something does not work without it; the rest does."""
+    FAILED = "failed", _("Failed")
+    """Nothing can be released to the cluster."""
+
+
+class ClusterState(TextChoices):
+    """How a cluster is, by what its row holds."""
+
+    CHECKING = "checking", _("Checking")
+    """It has not been looked at since it was added or changed."""
+    READY = "ready", _("Ready")
+    WARNING = "warning", _("Ready, with warnings")
+    """Something does not work there; its checks say what."""
+    NOT_READY = "not_ready", _("Not ready")
+    """A check failed: nothing can be released to it."""
+    UNAVAILABLE = "unavailable", _("Unavailable")
+    """It does not answer, or takes no orders."""
+    REMOVING = "removing", _("Removing")
+
+
 WITHOUT_IMAGES = frozenset({ClusterKind.EMBEDDED})
 """Their workers are processes of the machine itself, which need no image."""
 

@@ -61,7 +61,7 @@ DEPLOYMENT_SORTS: dict[str, Callable[[DeploymentNow], Any]] = {
 }
 
 
-def _frame(fleet: Fleet) -> dict[str, Any]:
+def frame(fleet: Fleet) -> dict[str, Any]:
     """What every tab of the fleet shows above its table."""
     # A failing deployment speaks for its failed workers.
     troubled = [
@@ -101,7 +101,7 @@ def machines(request: HttpRequest) -> HttpResponse:
         filters=NodeFilter(request.GET, queryset=Node.objects.all(), request=request),
         id_of=lambda machine: machine.node.row.pk,
     )
-    context = _frame(fleet) | {"listing": listing}
+    context = frame(fleet) | {"listing": listing}
     return page(request, "clusters/machines.html", context, parts=("now", "listing"))
 
 
@@ -124,7 +124,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     elif state:
         faults.append((_("State"), _("There is no such state.")))
     listing = row_page(request, rows, sorts=WORKER_SORTS, default_sort="trouble", size=50, faults=faults)
-    context = _frame(fleet) | {
+    context = frame(fleet) | {
         "listing": listing,
         "nodes": nodes,
         "node_name": next((name for pk, name in nodes.items() if str(pk) == node), ""),
@@ -206,7 +206,7 @@ def deployments(request: HttpRequest) -> HttpResponse:
         filters=DeploymentFilter(request.GET, queryset=Deployment.objects.all(), request=request),
         id_of=lambda one: one.row.pk,
     )
-    context = _frame(fleet) | {"listing": listing}
+    context = frame(fleet) | {"listing": listing}
     return page(request, "clusters/deployments.html", context, parts=("now", "listing"))
 
 

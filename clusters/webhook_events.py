@@ -1,7 +1,7 @@
 """What webhooks tell of deployments and workers, with REST's documents."""
 
-from clusters.api.serializers import DeploymentSerializer, NodeSerializer
-from clusters.models import Deployment, Node, Worker
+from clusters.api.serializers import ClusterSerializer, DeploymentSerializer, NodeSerializer
+from clusters.models import Cluster, Deployment, Node, Worker
 from common.webhooks.catalogue import EventPayload, Ids
 
 
@@ -11,6 +11,13 @@ def deployment_payload(ids: Ids) -> EventPayload | None:
     if deployment is None:
         return None
     return EventPayload(deployment.team_id, {**ids, "deployment": DeploymentSerializer(deployment).data})
+
+
+def cluster_payload(ids: Ids) -> EventPayload | None:
+    row = Cluster.objects.select_related("team").filter(pk=ids["cluster_id"]).first()
+    if row is None:
+        return None
+    return EventPayload(row.team_id, {**ids, "cluster": ClusterSerializer(row).data})
 
 
 def node_payload(ids: Ids) -> EventPayload | None:

@@ -46,7 +46,8 @@ def connect() -> None:
 
 def give_gateway(event: ClusterRegistered) -> None:
     """In the same transaction: services may be created there at once."""
-    gateway.ensure_gateway(Cluster.objects.get(pk=event.cluster_id), actor=Actor.system("bootstrap"))
+    for cluster in Cluster.objects.filter(pk=event.cluster_id):
+        gateway.ensure_gateway(cluster, actor=Actor.system("bootstrap"))
 
 
 def move_gateway(event: ClusterMoved) -> None:

@@ -1,7 +1,10 @@
 """What the gateway adds to the whole."""
 
+from functools import partial
+
 from django.utils.translation import gettext_lazy as _
 
+from clusters.uses import register_cluster_uses
 from common.alert_rules import AlertRule
 from common.declared import Manifest
 from common.pages.subjects import Subject
@@ -9,6 +12,7 @@ from common.resealing import SealedColumn
 from gateway import metrics
 from gateway.models import KEY_PURPOSE, SECRETS_PURPOSE, Gateway, Route
 from gateway.reconcilers import GatewayReconciler
+from gateway.selectors import routes_through
 
 MANIFEST = Manifest(
     sealed=(
@@ -20,6 +24,7 @@ MANIFEST = Manifest(
         Subject("gateway.gateway", _("Gateway"), "/fleet/"),
         Subject("gateway.route", _("Route")),
     ),
+    hooks=(partial(register_cluster_uses, routes_through),),
     metrics=(metrics.traffic,),
     alert_rules=(
         AlertRule(

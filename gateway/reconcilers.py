@@ -178,7 +178,9 @@ class GatewayReconciler(Reconciler[Gateway]):
     def on_silent_host(self, host: str) -> Mapping[str, Any]:
         return {"is_healthy": False, "detail": silent_hosts.why(host)}
 
-    def next_step(self, row: Gateway, now: datetime) -> Step[Gateway]:
+    def next_step(self, row: Gateway, now: datetime) -> Step[Gateway] | None:
+        if row.cluster.removed_at is not None:
+            return None
         return RecordTraffic() if row.recorded_minute < history.minute_of(now) else KeepRoutes()
 
 

@@ -49,7 +49,16 @@ def counts_lately(cluster_id: int, service: str, *, taken_after: datetime) -> Ma
 
 
 def gateways() -> QuerySet[Gateway]:
-    return Gateway.objects.select_related("cluster").order_by("cluster__name")
+    """Of the clusters that there are."""
+    rows = Gateway.objects.filter(cluster__removed_at=None)
+    return rows.select_related("cluster").order_by("cluster__name")
+
+
+def routes_through(cluster: Cluster) -> list[str]:
+    """What the cluster's gateway still sends to workers, in words."""
+    rows = Route.objects.filter(gateway__cluster=cluster, removed_at=None)
+    names = rows.order_by("service").values_list("service", flat=True)
+    return [_("the route of service %(service)s") % {"service": name} for name in names]
 
 
 def gateway_of(cluster: Cluster) -> Gateway | None:

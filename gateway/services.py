@@ -102,7 +102,8 @@ def follow_cluster(cluster: Cluster) -> None:
 def _refuse_taken(desired: Gateway) -> None:
     """Raises GatewayTaken, InvalidGateway."""
     occupied = look_at(desired).occupies
-    others = Gateway.objects.filter(host=desired.host).exclude(cluster=desired.cluster)
+    others = Gateway.objects.filter(host=desired.host, cluster__removed_at=None)
+    others = others.exclude(cluster=desired.cluster)
     for other in others.select_related("cluster"):
         try:
             taken = sorted(occupied & backends_of(other).occupies)

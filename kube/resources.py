@@ -55,6 +55,8 @@ REPLICA_SETS = Resource("apps", "v1", "ReplicaSet", "replicasets")
 JOBS = Resource("batch", "v1", "Job", "jobs")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 DISRUPTION_BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", is_namespaced=False)
+VOLUME_CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 GATEWAY_CLASSES = Resource(
     "gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses", is_namespaced=False
 )

@@ -22,7 +22,7 @@ def _visible_services(request: Any) -> QuerySet[Service]:
 
 
 def _visible_clusters(request: Any) -> QuerySet[Cluster]:
-    rows = Cluster.objects.order_by("name")
+    rows = Cluster.objects.present().order_by("name")
     return rows.for_actor(of_request(request)) if request else rows.none()
 
 

@@ -7,6 +7,7 @@ from django.utils.translation import ngettext
 
 from accounts.states import Right
 from clusters.notes import register_deployment_notes
+from clusters.uses import register_cluster_uses
 from common.alert_rules import AlertRule
 from common.declared import Manifest
 from common.pages.cards import Card
@@ -24,6 +25,7 @@ from releases import consumers, events, home, inbox, metrics, search, steps
 from releases.auto_release import ReleaseOnward
 from releases.badges import BADGES
 from releases.bake import warm_deployments
+from releases.cluster_uses import releases_going_to
 from releases.history import releases_of
 from releases.models import Service
 from releases.pruning import RULES
@@ -165,5 +167,6 @@ MANIFEST = Manifest(
         partial(register_auto_release, ReleaseOnward()),
         partial(register_history, releases_of),
         partial(register_deployment_notes, warm_deployments),
+        partial(register_cluster_uses, releases_going_to),
     ),
 )

@@ -97,6 +97,11 @@ class Client:
     def get(self, address: Address, **params: Any) -> Document:
         return self._send("GET", address, params={k: v for k, v in params.items() if v not in (None, "")})
 
+    def text(self, address: Address, **params: Any) -> str:
+        """What is no JSON: a document for another program."""
+        told = {key: value for key, value in params.items() if value not in (None, "")}
+        return self._answer("GET", address, params=told, headers={"Accept": "*/*"}).text
+
     def create(self, address: Address, body: Mapping[str, Any]) -> Document:
         """POST that happens once: a lost answer is asked for again under the same key."""
         headers = {"Idempotency-Key": str(uuid.uuid4())}

@@ -1,18 +1,40 @@
 """The documents that the schema shows for clusters, machines, deployments and workers."""
 
 CLUSTER = {
-    "name": "local",
-    "kind": "embedded",
-    "team": None,
-    "host": "gpu-1",
+    "name": "prod",
+    "kind": "kubernetes",
+    "state": "warning",
+    "team": "vision",
+    "host": "",
     "region": "eu-central",
-    "settings": {"ports": "21000-21099"},
-    "secrets": ["ca.crt"],
+    "provider": "aws",
+    "labels": {"tier": "gold"},
+    "settings": {"namespace": "slipway", "context": "prod"},
+    "secrets": ["kubeconfig"],
     "problem": "",
     "surveyed_at": "2026-11-20T08:30:00Z",
+    "checks": [
+        {"name": "version", "result": "passed", "detail": "Kubernetes v1.36.2."},
+        {
+            "name": "right: nodes",
+            "result": "warning",
+            "detail": "May not patch nodes. Machines cannot be cordoned or tainted from here.",
+        },
+    ],
+    "checked_at": "2026-11-20T08:25:00Z",
     "created_at": "2026-11-20T08:00:00Z",
 }
-CLUSTER_CHANGE = {"region": "eu-central", "settings": {"ports": "21000-21099"}, "secrets": {}}
+NEW_CLUSTER = {
+    "name": "prod",
+    "kind": "kubernetes",
+    "team": "vision",
+    "region": "eu-central",
+    "provider": "aws",
+    "labels": {"tier": "gold"},
+    "settings": {"namespace": "slipway", "context": "prod"},
+    "secrets": {"kubeconfig": "apiVersion: v1\nkind: Config\n"},
+}
+CLUSTER_CHANGE = {"region": "eu-central", "settings": {"namespace": "slipway"}, "secrets": {}}
 NODE = {
     "id": 7,
     "uid": "3d1219c7c4c5404aaa1f6d2a48adfda4",

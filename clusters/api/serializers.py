@@ -7,10 +7,30 @@ from clusters.api import examples
 from clusters.backends.base import TaintEffect
 from clusters.models import Cluster, Deployment, Gpu, Node, Worker
 from clusters.services.node_agents import TOKEN_LIFE
-from clusters.states import Alert, GpuSharing, NodeOperation, WorkerState
+from clusters.states import (
+    Alert,
+    CheckResult,
+    ClusterKind,
+    ClusterState,
+    GpuSharing,
+    NodeOperation,
+    WorkerState,
+)
 from common.api.examples import example
 from common.audit import MAX_REASON
 from serving.protocol import MAX_DEVICES_PER_REPORT, MAX_WORKERS_PER_REPORT
+
+MOST_SECRET = 262_144
+"""Characters: a kubeconfig with its certificates."""
+
+
+class ClusterCheckSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="What was looked at: `reachable`, `right: pods`, `GPUs`.")
+    result = serializers.ChoiceField(
+        choices=CheckResult.choices,
+        help_text="`warning`: something does not work without it; `failed`: nothing can be released there.",
+    )
+    detail = serializers.CharField(help_text="What was found, and what to do about it.")
 
 
 @example(examples.CLUSTER)
@@ -21,27 +41,61 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
     host = serializers.CharField(
         help_text="Host that runs its workers and its gateway itself; empty: it is reached over a network."
     )
+    state = serializers.ChoiceField(choices=ClusterState.choices, help_text="From its checks and surveys.")
     region = serializers.CharField(help_text="Region whose mirror images are pulled from; empty: none.")
+    provider = serializers.CharField(help_text="Whose machines they are; empty: not said.")
+    labels = serializers.DictField(child=serializers.CharField())
     settings = serializers.DictField(help_text="Connection settings; each kind has its own.")
     secrets = serializers.ListField(
         source="sealed_secrets", child=serializers.CharField(), help_text="Names of its stored secrets."
     )
     problem = serializers.CharField(help_text="Reason why it is unavailable; empty: it is available.")
 
+    checks = ClusterCheckSerializer(many=True, help_text="In the order in which they were made.")
+    checked_at = serializers.DateTimeField(allow_null=True, help_text="null: not checked yet.")
+
     class Meta:
         model = Cluster
         fields = (
             "name",
             "kind",
+            "state",
             "team",
             "host",
             "region",
+            "provider",
+            "labels",
             "settings",
             "secrets",
             "problem",
             "surveyed_at",
+            "checks",
+            "checked_at",
             "created_at",
         )
+
+
+@example(examples.NEW_CLUSTER)
+class NewClusterSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=63, help_text="Lower-case letters, digits and hyphens.")
+    kind = serializers.ChoiceField(choices=ClusterKind.choices, default=ClusterKind.KUBERNETES)
+    team = serializers.CharField(
+        max_length=100, required=False, help_text="Team that owns it; left out: shared by all teams."
+    )
+    region = serializers.CharField(
+        max_length=63, allow_blank=True, required=False, help_text="Region, as in the mirrors of images."
+    )
+    provider = serializers.CharField(max_length=63, allow_blank=True, required=False)
+    labels = serializers.DictField(child=serializers.CharField(allow_blank=True), required=False)
+    settings = serializers.DictField(
+        required=False,
+        help_text="Of a Kubernetes cluster: `namespace`, `context` of the kubeconfig and others.",
+    )
+    secrets = serializers.DictField(
+        child=serializers.CharField(max_length=MOST_SECRET, trim_whitespace=False),
+        required=False,
+        help_text="Secrets by name: `kubeconfig`, the text of the file. Never shown again.",
+    )
 
 
 @example(examples.CLUSTER_CHANGE)
@@ -49,9 +103,13 @@ class ClusterChangeSerializer(serializers.Serializer[Any]):
     region = serializers.CharField(
         max_length=63, allow_blank=True, required=False, help_text="Region, as in the mirrors of images."
     )
+    provider = serializers.CharField(max_length=63, allow_blank=True, required=False)
+    labels = serializers.DictField(
+        child=serializers.CharField(allow_blank=True), required=False, help_text="Replaces all labels."
+    )
     settings = serializers.DictField(required=False, help_text="Replaces all connection settings.")
     secrets = serializers.DictField(
-        child=serializers.CharField(max_length=20_000, allow_null=True, trim_whitespace=False),
+        child=serializers.CharField(max_length=MOST_SECRET, allow_null=True, trim_whitespace=False),
         required=False,
         help_text="Secrets by name; null removes one, names left out are kept. Never shown again.",
     )

@@ -3,6 +3,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
@@ -15,21 +16,25 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.selectors import team_named
 from clusters import selectors
 from clusters.api import serializers
+from clusters.backends.kubernetes.rights import Feature
 from clusters.filters import ClusterFilter, DeploymentFilter, NodeFilter
 from clusters.models import Cluster, Deployment, Node, Worker
-from clusters.services.clusters import change_cluster, move_cluster
+from clusters.services.cluster_removal import remove_cluster
+from clusters.services.clusters import change_cluster, check_cluster, move_cluster, register_cluster
+from clusters.services.grants import granted
 from clusters.services.logs import MAX_LINES, worker_log
 from clusters.services.node_agents import issue_node_token, remove_node_agent
 from clusters.services.nodes import cordon_node, uncordon_node
 from common.api.rows import ReasonSerializer
-from common.api.views import Changed, Endpoint, Listed, Read
+from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read
 
 LOG_LINES = 200
 
 
-class Clusters(Listed, Read, Changed):
+class Clusters(Listed, Created, Read, Changed, Deleted):
     """Places that run workers: those of your teams, and those that all teams share."""
 
     queryset = Cluster.objects.select_related("team")
@@ -40,11 +45,58 @@ class Clusters(Listed, Read, Changed):
     sort = ("name", "-created_at")
     filterset_class = ClusterFilter
     inputs = {
+        "create": serializers.NewClusterSerializer,
         "partial_update": serializers.ClusterChangeSerializer,
         "move": serializers.ClusterMoveSerializer,
     }
     outputs = {"busy": serializers.BusySerializer}
-    parameters = {"busy": ("since",)}
+    parameters = {"busy": ("since",), "manifest": ("namespace", "features")}
+
+    def create_one(self, given: dict[str, Any]) -> Cluster:
+        """Its kubeconfig is stored sealed; it is checked at once, which takes seconds: see `checks`."""
+        name = given.pop("team", None)
+        team = team_named(self.actor, name) if name else None
+        return register_cluster(actor=self.actor, team=team, **given)
+
+    def delete_one(self, instance: Cluster, expected: int | None, reason: str) -> None:
+        remove_cluster(actor=self.actor, cluster=instance, expected=expected, reason=reason)
+
+    @extend_schema(responses={202: serializers.ClusterSerializer})
+    @action(detail=True, methods=["post"])
+    def check(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Check it anew: `state` is `checking` until `checks` has what was found."""
+        return self.answer(check_cluster(actor=self.actor, cluster=self.get_object()), status=202)
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("namespace", OpenApiTypes.STR, description="Of the workers; default slipway."),
+            OpenApiParameter(
+                "features",
+                OpenApiTypes.STR,
+                description=f"Comma-separated: {', '.join(Feature)}; default: all.",
+            ),
+        ],
+        responses={(200, "application/yaml"): OpenApiTypes.STR},
+    )
+    @action(detail=False)
+    def manifest(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        """The least RBAC that a Kubernetes cluster must grant for these features: YAML for kubectl apply."""
+        asked = request.query_params
+        features = asked["features"].split(",") if "features" in asked else None
+        wanted = None if features is None else [one.strip() for one in features if one.strip()]
+        text = granted(namespace=asked.get("namespace", "slipway"), features=wanted)
+        return HttpResponse(text, content_type="application/yaml")
+
+    @extend_schema(responses={202: serializers.ClusterSerializer})
+    def destroy(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Remove it: refused (409) while anything runs there or goes there, which the answer names.
+
+        `state` is `removing` until it is gone, a moment later; its secrets go with it.
+        """
+        cluster = self.get_object()
+        super().destroy(request, *args, **kwargs)
+        cluster.refresh_from_db()
+        return self.answer(cluster, status=202)
 
     def change_one(self, instance: Cluster, given: dict[str, Any], expected: int | None) -> Cluster:
         return change_cluster(actor=self.actor, cluster=instance, expected=expected, **given)

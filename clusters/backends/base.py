@@ -9,16 +9,15 @@ from math import inf
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from clusters.backends.labels import label_faults
+
 if TYPE_CHECKING:
+    from clusters.backends.checks import Check
     from clusters.backends.node_operations import NodeOperations
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """Of deployments."""
 SECRET_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
-_LABEL_KEY = re.compile(
-    r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?", re.ASCII
-)
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 
 
 class Fence(NamedTuple):
@@ -45,6 +44,11 @@ class ClusterUnreachable(BackendError):
 
 class Misconfigured(BackendError):
     """What the row says of how to reach the cluster cannot be meant; the message says what is right."""
+
+    def __init__(self, message: str, *, about: str = "settings") -> None:
+        super().__init__(message)
+        self.about = about
+        """`settings`, or `secrets`."""
 
 
 class CannotRun(BackendError):
@@ -206,7 +210,7 @@ class DeploymentSpec:
         faults = [*_faults_of(self.resources), *_faults_in(self.placement)]
         if self.replicas < 0:
             faults.append(f"it cannot have {self.replicas} workers")
-        faults += _label_faults("labels", self.labels)
+        faults += label_faults("labels", self.labels)
         faults += [
             f"{name!r} cannot name a secret"
             for name in self.placement.image_pull_secrets
@@ -225,21 +229,13 @@ def _faults_of(resources: Resources) -> list[str]:
 
 
 def _faults_in(placement: Placement) -> list[str]:
-    faults = _label_faults("node_selector", placement.node_selector)
+    faults = label_faults("node_selector", placement.node_selector)
     if placement.namespace and not NAME.fullmatch(placement.namespace):
         faults.append(f"{placement.namespace!r} cannot name a namespace")
     faults += [
         f"max_skew of {one.topology_key} must be 1 or more" for one in placement.spread if one.max_skew < 1
     ]
     return faults
-
-
-def _label_faults(what: str, labels: Mapping[str, str]) -> list[str]:
-    return [
-        f"{what}: {key}={value} is no label"
-        for key, value in labels.items()
-        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value)
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,6 +379,10 @@ class ClusterBackend(Protocol):
 
     def health(self) -> Health:
         """Whether the cluster takes orders. Never raises."""
+
+    def checks(self) -> "tuple[Check, ...]":
+        """What is looked at before it is trusted with work, in that order, within 20 s: first whether it can
+        be reached; one that cannot is asked nothing else. Never raises."""
 
 
 @runtime_checkable

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 
 class CheckResult(StrEnum):
+    """The same words as clusters.states.CheckResult."""
+
     PASSED = "passed"
     WARNING = "warning"
     """Something does not work without it; the rest does."""

@@ -23,6 +23,7 @@ from clusters.backends.base import (
     UnknownWorker,
     UnreadNode,
 )
+from clusters.backends.checks import Check, CheckResult
 from clusters.backends.node_operations import Eviction, Order, SomebodyElses, UnknownNode
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.fake import FakeRunner
@@ -62,6 +63,7 @@ class FakeCluster:
     def __init__(self) -> None:
         self.reachable = True
         self.starts_as = ObservedState.READY
+        self.also_checked: tuple[Check, ...] = ()
         self._deployments: dict[str, _Deployment] = {}
         self._workers: dict[str, ObservedWorker] = {}
         self._logs: dict[str, list[str]] = {}
@@ -110,6 +112,12 @@ class FakeCluster:
 
     def health(self) -> Health:
         return Health(self.reachable, "The fake answers." if self.reachable else "The fake is out of reach.")
+
+    def checks(self) -> tuple[Check, ...]:
+        health = self.health()
+        if not health.ok:
+            return (Check("reachable", CheckResult.FAILED, health.detail),)
+        return (Check("reachable", CheckResult.PASSED, health.detail), *self.also_checked)
 
     def crash(self, worker: str, *, reason: str = "terminated by SIGKILL") -> None:
         """Its process ends and is started again."""

@@ -1,19 +1,27 @@
 """A cluster's row and its machines' rows say what its backend sees."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
 from clusters import selectors
 from clusters.agents import AgentHeard
+from clusters.backends import checks
 from clusters.backends.base import BackendError, ClusterBackend
+from clusters.backends.checks import Check
 from clusters.backends.configured import backend_of
+from clusters.events import ClusterChecksFailed
 from clusters.models import Cluster
+from clusters.reconcilers.cluster_removal import Removal
 from clusters.reconcilers.inventory import ObservedCluster, record_agents, record_machines
+from clusters.states import CheckResult
+from common import events
 from common.live.touch import touch
-from common.reconcile import Operation, Outcome, Reconciler, Step, silent_hosts, wait
+from common.reconcile import Operation, Outcome, Reconciler, Step, proceed, silent_hosts, wait
 
 LOOK_EVERY = timedelta(seconds=10)
+CHECK_EVERY = timedelta(minutes=15)
 AgentsOf = Callable[[int], Mapping[int, AgentHeard] | None]
 
 
@@ -46,6 +54,37 @@ class Survey(Step[Cluster]):
         return wait(LOOK_EVERY, save=save, write=write)
 
 
+class RunChecks(Step[Cluster]):
+    """Everything that a cluster must let Slipway do, looked at anew. Never raises for the cluster's sake."""
+
+    name = "checks"
+
+    def __init__(self, backend_of: Callable[[Cluster], ClusterBackend]) -> None:
+        self.backend_of = backend_of
+
+    def observe(self, row: Cluster, operation: Operation) -> tuple[Check, ...]:
+        try:
+            return self.backend_of(row).checks()
+        except BackendError as error:
+            return (Check("settings", checks.CheckResult.FAILED, str(error)),)
+
+    def settle(self, row: Cluster, seen: tuple[Check, ...], now: datetime) -> Outcome:
+        found = [asdict(one) | {"result": str(one.result)} for one in seen]
+        is_news = found != row.checks or row.is_check_due
+
+        def write() -> None:
+            if _failures(found) - _failures(row.checks):
+                events.publish(ClusterChecksFailed(row.pk))
+            if is_news:
+                touch("fleet")
+
+        return proceed(save={"checks": found, "checked_at": now}, write=write)
+
+
+def _failures(found: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
+    return {(one["name"], one["detail"]) for one in found if one["result"] == CheckResult.FAILED}
+
+
 class ClusterReconciler(Reconciler[Cluster]):
     model = Cluster
 
@@ -67,6 +106,12 @@ class ClusterReconciler(Reconciler[Cluster]):
         return {"problem": silent_hosts.why(host)}
 
     def next_step(self, row: Cluster, now: datetime) -> Step[Cluster] | None:
+        if row.removed_at is not None:
+            return None
+        if row.removal_asked_at is not None:
+            return Removal()
+        if row.checked_at is None or row.is_check_due or row.checked_at <= now - CHECK_EVERY:
+            return RunChecks(self.backend_of)
         return Survey(self.backend_of, self.agents_of)
 
     def on_stuck(self, row: Cluster, reason: str) -> Mapping[str, Any]:

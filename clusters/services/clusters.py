@@ -1,8 +1,10 @@
 from collections.abc import Mapping
+from hmac import compare_digest
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
@@ -10,9 +12,11 @@ from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters.backends.base import SECRET_NAME, Misconfigured
 from clusters.backends.configured import SECRETS_PURPOSE, connect
+from clusters.backends.labels import is_label
 from clusters.errors import HostInUse, InvalidCluster, NameTaken
 from clusters.events import ClusterMoved, ClusterRegistered
 from clusters.models import Cluster, Deployment
+from clusters.services.cluster_removal import refuse_if_it_goes
 from clusters.states import ON_A_HOST, ClusterKind, DeploymentState
 from common import audit, events
 from common.actor import Actor
@@ -22,8 +26,11 @@ from common.hosts import this_host
 from common.live.touch import touch
 from common.reconcile import kernel, silent_hosts
 from common.reconcile.pulses import living_hosts
-from common.sealed import seal
+from common.sealed import CannotUnseal, seal, unseal
 from common.texts import hidden_fault
+
+MOST_LABELS = 32
+RESERVED = frozenset({"manifest"})
 
 
 def register_cluster(
@@ -32,36 +39,48 @@ def register_cluster(
     name: str,
     kind: ClusterKind | str,
     team: Team | None = None,
+    region: str = "",
+    provider: str = "",
+    labels: Mapping[str, str] | None = None,
     settings: Mapping[str, Any] | None = None,
     secrets: Mapping[str, str] | None = None,
 ) -> Cluster:
     """A cluster of `team`, or shared by all (for administrators). The same one again changes nothing.
-    One that runs on a host itself runs on this one.
+    One that runs on a host itself runs on this one. It is looked at and checked from now on.
 
     Raises NotAllowed, ValidationError, InvalidCluster, NameTaken when another cluster has the name.
     """
     require_for_owner(actor, Right.FLEET_OPERATE, team)
     host = this_host() if kind in ON_A_HOST else ""
-    wanted = Cluster(name=name, kind=kind, team=team, settings=dict(settings or {}), host=host)
+    wanted = Cluster(
+        name=name,
+        kind=kind,
+        team=team,
+        region=region.strip(),
+        provider=provider.strip(),
+        labels=dict(sorted((labels or {}).items())),
+        settings=dict(settings or {}),
+        host=host,
+    )
     wanted.sealed_secrets = _with_secrets({}, secrets or {})
     wanted.clean_fields()
+    _check_words(wanted)
     with transaction.atomic():
-        existing = Cluster.objects.filter(name=name).first()
+        existing = Cluster.objects.present().filter(name=name).first()
         if existing is None:
             _check_connection(wanted)
             columns = ("kind", "team", "settings", "sealed_secrets", "host")
-            defaults = {column: getattr(wanted, column) for column in columns}
-            cluster, is_new = Cluster.objects.get_or_create(name=name, defaults=defaults)
+            defaults = {column: getattr(wanted, column) for column in columns} | _described(wanted)
+            cluster, is_new = Cluster.objects.get_or_create(name=name, removed_at=None, defaults=defaults)
         else:
             cluster, is_new = existing, False
         if not is_new:
-            if (cluster.kind, cluster.team_id, cluster.settings) != (
-                wanted.kind,
-                wanted.team_id,
-                wanted.settings,
-            ):
+            if not _is_same(cluster, wanted, secrets or {}):
                 raise NameTaken(
-                    _("There is another cluster with the name %(name)s. Choose another name.")
+                    _(
+                        "There is another cluster with the name %(name)s. Choose another name, or change "
+                        "that one."
+                    )
                     % {"name": name}
                 )
             return cluster
@@ -79,23 +98,27 @@ def change_cluster(
     actor: Actor,
     cluster: Cluster,
     region: str | None = None,
+    provider: str | None = None,
+    labels: Mapping[str, str] | None = None,
     settings: Mapping[str, Any] | None = None,
     secrets: Mapping[str, str | None] | None = None,
     expected: int | None = None,
 ) -> Cluster:
     """Change what is given; deployments that were made before keep their images.
 
-    `settings` replace all settings, `secrets` those of their names (None removes one). The cluster is
-    connected to anew with the next step of anything that asks it. Raises NotAllowed, ValidationError,
-    InvalidCluster, Stale when the revision is not the `expected` one.
+    `settings` replace all settings, `labels` all labels, `secrets` those of their names (None removes one).
+    The cluster is connected to anew with the next step of anything that asks it, and checked. Raises
+    NotAllowed, ValidationError, InvalidCluster, Stale when the revision is not the `expected` one.
     """
     require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
     changes: dict[str, Any] = {}
     detail: dict[str, Any] = {}
     if region is not None:
         changes["region"] = cluster.region = detail["region"] = region.strip()
-        if found := hidden(cluster.region):
-            raise ValidationError({"region": hidden_fault(found)})
+    if provider is not None:
+        changes["provider"] = cluster.provider = detail["provider"] = provider.strip()
+    if labels is not None:
+        changes["labels"] = cluster.labels = detail["labels"] = dict(sorted(labels.items()))
     if settings is not None:
         changes["settings"] = cluster.settings = detail["settings"] = dict(settings)
     if secrets:
@@ -103,13 +126,30 @@ def change_cluster(
         changes["sealed_secrets"] = cluster.sealed_secrets
         detail["secrets"] = sorted(secrets)
     cluster.clean_fields()
+    _check_words(cluster)
     if settings is not None or secrets:
         _check_connection(cluster)
+        changes["check_asked_at"] = timezone.now()
     with transaction.atomic():
         cluster.change(expected=expected, **changes)
         kernel.wake(cluster)
         audit.record(actor, "cluster.change", subject=cluster, detail=detail, team_id=cluster.team_id)
         touch("fleet")
+    return cluster
+
+
+def check_cluster(*, actor: Actor, cluster: Cluster) -> Cluster:
+    """Have everything that it must let Slipway do looked at anew; its row has the results within seconds.
+
+    Raises NotAllowed, ClusterGoes.
+    """
+    require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
+    with transaction.atomic():
+        refuse_if_it_goes(cluster)
+        kernel.wake(cluster, check_asked_at=timezone.now())
+        audit.record(actor, "cluster.check", subject=cluster, team_id=cluster.team_id)
+        touch("fleet")
+    cluster.refresh_from_db()
     return cluster
 
 
@@ -168,6 +208,53 @@ def _check_move(cluster: Cluster, host: str) -> None:
         )
 
 
+def _is_same(cluster: Cluster, wanted: Cluster, secrets: Mapping[str, str]) -> bool:
+    """As far as something was said; what people changed since is no other cluster."""
+    if (cluster.kind, cluster.team_id, cluster.settings) != (wanted.kind, wanted.team_id, wanted.settings):
+        return False
+    if any(said and getattr(cluster, name) != said for name, said in _described(wanted).items()):
+        return False
+    return all(_has_secret(cluster, name, secret) for name, secret in secrets.items())
+
+
+def _described(cluster: Cluster) -> dict[str, Any]:
+    return {name: getattr(cluster, name) for name in ("region", "provider", "labels")}
+
+
+def _has_secret(cluster: Cluster, name: str, secret: str) -> bool:
+    try:
+        held = unseal(cluster.sealed_secrets.get(name, ""), purpose=SECRETS_PURPOSE)
+    except CannotUnseal:
+        return False
+    return compare_digest(held.encode(), secret.encode())
+
+
+def _check_words(cluster: Cluster) -> None:
+    """Raises ValidationError, InvalidCluster."""
+    if cluster.name in RESERVED:
+        raise ValidationError({"name": _("That name is taken by an address of the API: choose another one.")})
+    for column in ("region", "provider"):
+        if found := hidden(getattr(cluster, column)):
+            raise ValidationError({column: hidden_fault(found)})
+    if len(cluster.labels) > MOST_LABELS:
+        raise InvalidCluster(
+            fields={"labels": [_("At most %(most)d labels are possible.") % {"most": MOST_LABELS}]}
+        )
+    for key, value in cluster.labels.items():
+        if not (isinstance(value, str) and is_label(key, value)):
+            raise InvalidCluster(
+                fields={
+                    "labels": [
+                        _(
+                            "%(key)s is no label: keys and values have letters, digits, '-', '_' and '.', at "
+                            "most 63 of them."
+                        )
+                        % {"key": key}
+                    ]
+                }
+            )
+
+
 def _with_secrets(sealed: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
     found = dict(sealed)
     for name, secret in changes.items():
@@ -185,4 +272,4 @@ def _check_connection(cluster: Cluster) -> None:
     try:
         connect(cluster)
     except Misconfigured as error:
-        raise InvalidCluster(fields={"settings": [str(error)]}) from None
+        raise InvalidCluster(fields={error.about: [str(error)]}) from None

@@ -13,6 +13,7 @@ from clusters.errors import DeploymentGone, InvalidDeployment, NameTaken, StaleS
 from clusters.events import WorkersChanged
 from clusters.images import pick_image
 from clusters.models import MAX_REPLICAS, Cluster, Deployment
+from clusters.services.cluster_removal import refuse_if_it_goes
 from clusters.states import GONE, DeploymentState
 from common import audit, events
 from common.actor import Actor
@@ -47,7 +48,8 @@ def ensure_deployment(
 
     What the same `op_key` has made is returned as it is now, however often it is asked for. Raises NameTaken
     when another operation made one of this name, DeploymentGone when it was removed since, ValidationError,
-    NotAllowed, Missing when the cluster is another team's, CodeNotAllowed, SignatureNotTrusted, NoImageFits.
+    NotAllowed, Missing when the cluster is another team's, ClusterGoes when it is being removed,
+    CodeNotAllowed, SignatureNotTrusted, NoImageFits.
 
     Its workers run `image`, or the one of the catalogue that fits best; the row keeps which and why.
     """
@@ -79,6 +81,7 @@ def ensure_deployment(
     with transaction.atomic():
         existing = Deployment.objects.filter(name=name).first()
         if existing is None:
+            refuse_if_it_goes(cluster)
             check_code(version, at=now)
             check_signature(version)
             picked = pick_image(wanted, named=image)

@@ -158,7 +158,7 @@ def _replace_heads(backup: Backup) -> None:
 
 def _stand_for_its_host() -> None:
     """An empty home is that of the host whose gateway and workers the rows name, where there is but one."""
-    names = set(Cluster.objects.exclude(host="").values_list("host", flat=True))
+    names = set(Cluster.objects.present().exclude(host="").values_list("host", flat=True))
     try:
         for name in names if len(names) == 1 else ():
             if hosts.take_name(name):

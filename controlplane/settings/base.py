@@ -66,7 +66,10 @@ SLIPWAY_GATEWAY_URL = env.gateway_url or env.local_url(env.gateway_port)
 SLIPWAY_LOCAL_URL = env.local_url(env.port)
 SLIPWAY_PUBLIC_URL = env.public_url or SLIPWAY_LOCAL_URL
 SLIPWAY_WORKER_PORTS = env.worker_port_range
-SLIPWAY_CLUSTER_BACKENDS = {"embedded": "clusters.backends.embedded.configured"}
+SLIPWAY_CLUSTER_BACKENDS = {
+    "embedded": "clusters.backends.embedded.configured",
+    "kubernetes": "clusters.backends.kubernetes.configured",
+}
 SLIPWAY_NODE_TOKEN_FILE = SLIPWAY_RUN_DIR / "node-token"
 SLIPWAY_WEBHOOK_ALLOWED_HOSTS = env.webhook_allowed_hosts
 SLIPWAY_VERSION = VERSION

@@ -167,6 +167,7 @@ BUILT_IN: tuple[Kind, ...] = (
     ),
     _of("policy", "PodDisruptionBudget", "poddisruptionbudgets", subresources=STATUS, has_generation=True),
     _of("scheduling.k8s.io", "PriorityClass", "priorityclasses", is_namespaced=False),
+    Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", is_namespaced=False),
     _of(RBAC, "Role", "roles"),
     _of(RBAC, "RoleBinding", "rolebindings"),
     _of(RBAC, "ClusterRole", "clusterroles", is_namespaced=False),

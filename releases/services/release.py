@@ -7,6 +7,7 @@ from accounts.services.rights import require
 from accounts.states import Right
 from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
+from clusters.services.cluster_removal import refuse_if_it_goes
 from clusters.states import GONE, DeploymentState
 from common import audit, events
 from common.actor import Actor
@@ -184,6 +185,7 @@ def begin(
     service.refresh_from_db(
         fields=["stable_version", "stable_deployment", "plan_name", "policy", "policy_replaces_team"]
     )
+    refuse_if_it_goes(service.cluster)
     warm = undoes.stable_deployment if undoes and plan.name == WARM_ROLLBACK else ""
     if not warm:
         # Workers that run answer, whatever has become of their files since.

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy, gettext_noop, ngettext, ngett
 from pydantic import Field, model_validator
 
 from clusters import selectors as fleet
-from clusters.errors import NoImageFits
+from clusters.errors import ClusterGoes, NoImageFits
 from clusters.selectors import DeploymentStatus
 from clusters.services import deployments
 from clusters.states import DeploymentState
@@ -159,7 +159,7 @@ class DeployExecutor(Executor[Deploy]):
                 op_key=f"release:{row.pk}",
                 actor=ACTOR,
             )
-        except (CodeNotAllowed, SignatureNotTrusted, NoImageFits) as error:
+        except (ClusterGoes, CodeNotAllowed, SignatureNotTrusted, NoImageFits) as error:
             self._refusal = str(error)
             return
         deployments.scale_deployment(

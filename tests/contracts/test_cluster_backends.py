@@ -20,6 +20,7 @@ from clusters.backends.base import (
     Toleration,
     UnknownWorker,
 )
+from clusters.backends.checks import CheckResult
 from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, Rig, ready, wish
 from tests.patience import eventually
 
@@ -270,6 +271,17 @@ def test_a_cluster_out_of_reach_says_so_everywhere(rig: Rig) -> None:
     ):
         with pytest.raises(ClusterUnreachable):
             order()
+
+
+def test_its_checks_say_step_by_step_what_was_found(rig: Rig) -> None:
+    found = rig.cluster.checks()
+    assert found[0].name == "reachable"
+    assert CheckResult.FAILED not in {one.result for one in found}
+    assert all(one.detail for one in found)
+
+    (unreachable,) = rig.cut().checks()
+    assert (unreachable.name, unreachable.result) == ("reachable", CheckResult.FAILED)
+    assert unreachable.detail
 
 
 def test_the_machine_is_told_with_its_size(rig: Rig) -> None:

@@ -1,6 +1,9 @@
 """`slipway cluster` and the agents of `slipway node`."""
 
+from pathlib import Path
+
 import pytest
+import yaml
 from django.utils import timezone
 
 from accounts.models import ApiToken
@@ -9,6 +12,7 @@ from clusters.models import Cluster, Node, NodeAgent
 from common.models import AuditRecord
 from common.reconcile.pulses import Sign, Work, give
 from tests.cast import person, token_of
+from tests.clusters.kubernetes.kubeconfigs import EXEC, kubeconfig
 from tests.slipway.conftest import Terminal
 
 
@@ -45,3 +49,68 @@ def test_the_agent_of_a_machine_gets_a_token_and_loses_it(root: Terminal, local:
     assert gone.status == 0, gone.err
     assert not NodeAgent.objects.exists()
     assert ApiToken.objects.get(pk=token.pk).revoked_at is not None
+
+
+@pytest.fixture
+def kubernetes(settings) -> None:
+    settings.SLIPWAY_CLUSTER_BACKENDS = settings.SLIPWAY_CLUSTER_BACKENDS | {
+        "kubernetes": "clusters.backends.kubernetes.configured"
+    }
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "kubeconfig"
+    path.write_text(kubeconfig())
+    return path
+
+
+@pytest.mark.usefixtures("kubernetes")
+def test_a_cluster_is_added_with_its_kubeconfig_and_its_checks_end_the_command(
+    root: Terminal, file: Path
+) -> None:
+    root.while_waiting = lambda: Cluster.objects.update(
+        checked_at=timezone.now(),
+        checks=[{"name": "reachable", "result": "failed", "detail": "It takes no connection."}],
+    )
+    said = root(
+        "cluster", "add", "prod", "--kubeconfig", file, "--context", "prod", "--namespace", "ml",
+        "--region", "eu", "--provider", "aws", "--label", "tier=gold", "--set", "node_cache=/srv/models",
+    )  # fmt: skip
+    assert said.status == 1
+    assert "It takes no connection." in said.out
+    assert "prod fails its checks: reachable." in said.err
+    row = Cluster.objects.get(name="prod")
+    assert row.settings == {"context": "prod", "namespace": "ml", "node_cache": "/srv/models"}
+    assert (row.region, row.provider, row.labels) == ("eu", "aws", {"tier": "gold"})
+    assert "a-token-that-nobody-may-see" not in said.out + said.err
+
+
+@pytest.mark.usefixtures("kubernetes")
+def test_what_is_changed_keeps_the_other_settings(root: Terminal, file: Path) -> None:
+    assert root("cluster", "add", "prod", "--kubeconfig", file, "--namespace", "ml", "--no-wait").status == 0
+    assert root("cluster", "change", "prod", "--context", "prod", "--provider", "gcp").status == 0
+    row = Cluster.objects.get(name="prod")
+    assert (row.settings, row.provider) == ({"context": "prod", "namespace": "ml"}, "gcp")
+    assert root("cluster", "change", "prod").status == 2
+    assert root("cluster", "add", "other").status == 2
+    file.write_text(EXEC)
+    refused = root("cluster", "change", "prod", "--kubeconfig", file)
+    assert (refused.status, "signs in by the program 'aws'" in refused.err) == (2, True)
+
+
+def test_the_manifest_can_be_piped_to_kubectl(root: Terminal) -> None:
+    said = root("cluster", "manifest", "--namespace", "ml", "--feature", "jobs")
+    found = [one for one in yaml.safe_load_all(said.out) if one["kind"] == "Role"]
+    names = {name for rule in found[0]["rules"] for name in rule["resources"]}
+    assert found[0]["metadata"]["namespace"] == "ml"
+    assert "jobs" in names
+    assert "httproutes" not in names
+    assert root("cluster", "manifest", "--feature", "magic").status == 2
+
+
+def test_a_cluster_goes_when_nothing_runs_there(root: Terminal, local: Cluster) -> None:
+    assert root("cluster", "remove", "local", "--yes").status == 2
+    said = root("cluster", "remove", "local", "--yes", "--reason", "It is sold.")
+    assert (said.status, said.out) == (0, "local is being removed.\n")
+    assert "removing" in root("cluster", "list").out

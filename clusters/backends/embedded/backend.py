@@ -21,7 +21,9 @@ from clusters.backends.base import (
     StaleFence,
     UnknownWorker,
 )
+from clusters.backends.checks import Check
 from clusters.backends.embedded.asking import Answer, ask_all
+from clusters.backends.embedded.checks import checks as machine_checks
 from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore, WorkerSlot
 from clusters.backends.embedded.machine import gpus, machine_name, port_is_free, this_machine
 from clusters.backends.embedded.node_operations import EmbeddedNodeOperations, MarksFile
@@ -187,6 +189,9 @@ class EmbeddedCluster:
         except ClusterUnreachable as error:
             return Health(False, str(error))
         return Health(True, f"supervisord runs {workers} workers.")
+
+    def checks(self) -> tuple[Check, ...]:
+        return machine_checks(self.health(), this_machine())
 
     def _guard(self, deployment: str, fence: Fence) -> DesiredDeployment | None:
         """What was desired so far. Raises StaleFence when a later writer made it."""

@@ -14,7 +14,9 @@ from clusters.backends.base import (
     UnknownWorker,
     UnreadNode,
 )
+from clusters.backends.checks import Check
 from clusters.backends.kubernetes.anchors import Anchors, check_fence, check_ours
+from clusters.backends.kubernetes.checks import checks as cluster_checks
 from clusters.backends.kubernetes.errors import refused, told
 from clusters.backends.kubernetes.manifests import DEPLOYMENT, objects_of
 from clusters.backends.kubernetes.node_operations import KubernetesNodeOperations
@@ -104,6 +106,9 @@ class KubernetesCluster:
         except ClusterUnreachable as error:
             return Health(False, str(error))
         return Health(True, f"Kubernetes {version} answers.")
+
+    def checks(self) -> tuple[Check, ...]:
+        return cluster_checks(self._client, self._settings)
 
     def watch(
         self,

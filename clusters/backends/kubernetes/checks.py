@@ -1,7 +1,9 @@
 """What is looked at before a cluster is trusted with work, step by step, with words for each failure."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from time import monotonic
 from typing import Any
 
 from clusters.backends.checks import Check, CheckResult
@@ -10,13 +12,22 @@ from clusters.backends.kubernetes.quantities import whole
 from clusters.backends.kubernetes.rights import NEEDED, RIGHTS, Right
 from clusters.backends.kubernetes.settings import KubernetesSettings, ModelFiles
 from kube.base import Client, Object
-from kube.errors import KubeError, NotFound
-from kube.resources import GATEWAY_CLASSES, NAMESPACES, NODES, Ref, Resource
+from kube.errors import BadConfig, KubeError, NotAllowed, NotAuthenticated, NotFound
+from kube.resources import (
+    GATEWAY_CLASSES,
+    NAMESPACES,
+    NODES,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    Ref,
+    Resource,
+)
 
 OLDEST = (1, 29)
 """Below it, parts of what is applied are not known: sidecars, `preStop.sleep`, pod conditions."""
-STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", is_namespaced=False)
-CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+WITHIN_SECONDS = 18.0
+"""What has not been begun by then is not looked at: a step of a reconciler has 30."""
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 KNOWN_KINDS: Sequence[tuple[str, Resource]] = (
     ("Gateway API", Resource("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")),
     (
@@ -31,49 +42,63 @@ KNOWN_KINDS: Sequence[tuple[str, Resource]] = (
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 
-def checks(client: Client, settings: KubernetesSettings) -> tuple[Check, ...]:
-    """All that can be looked at; when the first fails, nothing else is asked. Never raises."""
+def checks(
+    client: Client, settings: KubernetesSettings, *, clock: Callable[[], float] = monotonic
+) -> tuple[Check, ...]:
+    """What can be looked at. One that does not answer, or is too old, is asked nothing else. Never raises."""
+    until = clock() + WITHIN_SECONDS
     first = _reachable(client)
-    if first.result is CheckResult.FAILED:
-        return (first,)
-    return (first, *_rest(client, settings))
+    if first[-1].result is CheckResult.FAILED:
+        return first
+    rest = (
+        _guarded(name, look)
+        if clock() < until
+        else Check(name, CheckResult.WARNING, "Not looked at: the cluster answers too slowly.")
+        for name, look in _looks(client, settings)
+    )
+    return (*first, *rest)
 
 
-def _rest(client: Client, settings: KubernetesSettings) -> Iterator[Check]:
-    yield from _rights(client, settings)
-    for name in settings.all_namespaces:
-        yield _guarded("namespace", lambda name=name: _namespace(client, name))
-    yield _guarded("GPUs", lambda: _gpus(client))
-    yield _guarded("gateway classes", lambda: _gateway_classes(client))
-    yield _guarded("model files", lambda: _model_files(client, settings))
-    yield _guarded("extensions", lambda: _extensions(client))
+def _looks(client: Client, settings: KubernetesSettings) -> Iterator[tuple[str, Callable[[], Check]]]:
+    for right in RIGHTS:
+        yield f"right: {right.name}", partial(_right, client, settings, right)
+    for namespace in settings.all_namespaces:
+        yield f"namespace {namespace}", partial(_namespace, client, namespace)
+    yield "GPUs", partial(_gpus, client)
+    yield "gateway classes", partial(_gateway_classes, client)
+    yield "storage classes", partial(_storage_classes, client)
+    yield "model files", partial(_model_files, client, settings)
+    yield "extensions", partial(_extensions, client)
 
 
-def _guarded(name: str, look: Any) -> Check:
+def _guarded(name: str, look: Callable[[], Check]) -> Check:
     try:
-        found: Check = look()
+        return look()
     except KubeError as error:
         return Check(name, CheckResult.WARNING, f"Could not be looked at: {error}")
-    return found
 
 
-def _reachable(client: Client) -> Check:
+def _reachable(client: Client) -> tuple[Check, ...]:
+    """Step by step, up to the first that fails."""
     try:
         version = client.version()
+    except BadConfig as error:
+        return (Check("certificate", CheckResult.FAILED, str(error)),)
+    except (NotAuthenticated, NotAllowed) as error:
+        # Everybody who is anybody may read the version.
+        return (
+            Check("reachable", CheckResult.PASSED, "It answers, by a certificate that can be trusted."),
+            Check("credentials", CheckResult.FAILED, f"It does not know who asks: {error}"),
+        )
     except KubeError as error:
-        return Check("reachable", CheckResult.FAILED, str(error))
+        return (Check("reachable", CheckResult.FAILED, str(error)),)
+    reachable = Check("reachable", CheckResult.PASSED, "It answers, by a certificate that can be trusted.")
     numbers = _VERSION.match(version)
     if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
-        return Check(
-            "version", CheckResult.FAILED, f"It is Kubernetes {version}; Slipway needs {oldest} or newer."
-        )
-    return Check("reachable", CheckResult.PASSED, f"Kubernetes {version} answers.")
-
-
-def _rights(client: Client, settings: KubernetesSettings) -> Iterator[Check]:
-    for right in RIGHTS:
-        yield _guarded(f"right: {right.name}", lambda right=right: _right(client, settings, right))
+        fault = f"It is Kubernetes {version}; Slipway needs {oldest} or newer."
+        return (reachable, Check("version", CheckResult.FAILED, fault))
+    return (reachable, Check("version", CheckResult.PASSED, f"Kubernetes {version}."))
 
 
 def _right(client: Client, settings: KubernetesSettings, right: Right) -> Check:
@@ -95,12 +120,14 @@ def _namespace(client: Client, name: str) -> Check:
     try:
         found = client.get(Ref(NAMESPACES, name))
     except NotFound:
-        return Check("namespace", CheckResult.FAILED, f"There is no namespace {name}: create it first.")
+        return Check(
+            f"namespace {name}", CheckResult.FAILED, f"There is no namespace {name}: create it first."
+        )
     if (found.get("status") or {}).get("phase") == "Terminating":
-        return Check("namespace", CheckResult.FAILED, f"The namespace {name} is being deleted.")
+        return Check(f"namespace {name}", CheckResult.FAILED, f"The namespace {name} is being deleted.")
     level = (found["metadata"].get("labels") or {}).get("pod-security.kubernetes.io/enforce", "")
     rule = f"; it enforces the {level} pod security standard" if level else ""
-    return Check("namespace", CheckResult.PASSED, f"{name} is there{rule}.")
+    return Check(f"namespace {name}", CheckResult.PASSED, f"{name} is there{rule}.")
 
 
 def _gpus(client: Client) -> Check:
@@ -131,10 +158,29 @@ def _gateway_classes(client: Client) -> Check:
         features = (one.get("status") or {}).get("supportedFeatures") or ()
         names = {feature["name"] if isinstance(feature, dict) else feature for feature in features}
         mirrors = "mirrors requests" if "HTTPRouteRequestMirror" in names else "does not say that it mirrors"
-        told.append(f"{one['metadata']['name']} ({one['spec'].get('controllerName', '?')}, {mirrors})")
+        count = f"{len(names)} supported features" if names else "says nothing of its features"
+        controller = one["spec"].get("controllerName", "?")
+        told.append(f"{one['metadata']['name']} ({controller}, {count}, {mirrors})")
     if not told:
         return Check("gateway classes", CheckResult.WARNING, "There is no gateway class.")
     return Check("gateway classes", CheckResult.PASSED, f"{'; '.join(told)}.")
+
+
+def _storage_classes(client: Client) -> Check:
+    found = client.list(STORAGE_CLASSES).items
+    if not found:
+        return Check("storage classes", CheckResult.WARNING, "There is none: volumes must be made by hand.")
+    told = [
+        f"{one['metadata']['name']} ({one.get('provisioner', '?')}"
+        f"{', the default' if _is_default(one) else ''})"
+        for one in found
+    ]
+    return Check("storage classes", CheckResult.PASSED, f"{', '.join(told)}.")
+
+
+def _is_default(storage_class: Object) -> bool:
+    annotations: dict[str, str] = storage_class["metadata"].get("annotations") or {}
+    return annotations.get(DEFAULT_CLASS) == "true"
 
 
 def _model_files(client: Client, settings: KubernetesSettings) -> Check:
@@ -151,7 +197,7 @@ def _model_files(client: Client, settings: KubernetesSettings) -> Check:
     missing = []
     for namespace in settings.all_namespaces:
         try:
-            client.get(Ref(CLAIMS, settings.model_claim, namespace))
+            client.get(Ref(VOLUME_CLAIMS, settings.model_claim, namespace))
         except NotFound:
             missing.append(namespace)
     if missing:

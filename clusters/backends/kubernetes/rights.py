@@ -13,13 +13,17 @@ from kube.resources import (
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     EVENTS,
+    GATEWAY_CLASSES,
     GATEWAYS,
     HTTP_ROUTES,
     JOBS,
+    NAMESPACES,
     NODES,
     PODS,
     SECRETS,
     SERVICES,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
     Resource,
 )
 
@@ -37,6 +41,8 @@ class Feature(StrEnum):
     """Traffic by HTTPRoutes of a Gateway of the cluster."""
     JOBS = "jobs"
     """Model files filled by a Job, checks of GPUs."""
+    CHECKS = "checks"
+    """Reading of namespaces, volume claims, storage and gateway classes, to say what is missing."""
 
 
 NEEDED = (Feature.INVENTORY, Feature.SERVING)
@@ -79,6 +85,10 @@ RIGHTS: Sequence[Right] = (
     Right(Feature.GATEWAY, HTTP_ROUTES, WRITE, "Traffic cannot be split by the cluster's own gateway."),
     Right(Feature.GATEWAY, GATEWAYS, READ, "Whether a gateway takes our routes is not known."),
     Right(Feature.JOBS, JOBS, WRITE, "Volumes are not filled, and GPUs not checked, by Slipway."),
+    Right(Feature.CHECKS, NAMESPACES, ("get",), "Whether the namespaces are there is not known."),
+    Right(Feature.CHECKS, VOLUME_CLAIMS, ("get",), "Whether the volume of the models is there is not known."),
+    Right(Feature.CHECKS, STORAGE_CLASSES, ("list",), "Which storage classes there are is not known."),
+    Right(Feature.CHECKS, GATEWAY_CLASSES, ("list",), "What its gateways can do is not known."),
 )
 
 

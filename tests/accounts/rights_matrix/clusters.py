@@ -5,7 +5,7 @@ from typing import Any
 from accounts.states import Right
 from clusters.models import FilesToken, NodeAgent
 from gateway.models import Gateway
-from tests.accounts.rights_matrix.scene import Access, Route, Scene
+from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.clusters.model_files import deployed, stored_version
 
 
@@ -59,7 +59,25 @@ def _files(scene: Scene) -> Mapping[str, Any]:
 
 ROUTES = [
     Route("GET", "clusters/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "clusters/",
+        Right.FLEET_OPERATE,
+        body=lambda scene: {"name": new_name(), "kind": "embedded", "team": scene.team.name},
+        status=201,
+        owned=False,
+    ),
+    Route("GET", "clusters/manifest/", Access.SIGNED_IN, owned=False),
     Route("GET", "clusters/{cluster}/", Right.READ, fill=_cluster),
+    Route("POST", "clusters/{cluster}/check/", Right.FLEET_OPERATE, fill=_cluster, status=202),
+    Route(
+        "DELETE",
+        "clusters/{cluster}/",
+        Right.FLEET_OPERATE,
+        fill=_cluster,
+        query="?reason=It+is+sold.",
+        status=202,
+    ),
     Route(
         "PATCH",
         "clusters/{cluster}/",

@@ -1,15 +1,17 @@
 """What is found out about a cluster before it is trusted, and the least that it must grant."""
 
 from collections.abc import Mapping
+from itertools import count
 
 import pytest
 
 from clusters.backends.checks import CheckResult
-from clusters.backends.kubernetes.checks import checks
+from clusters.backends.kubernetes.checks import DEFAULT_CLASS, WITHIN_SECONDS, checks
 from clusters.backends.kubernetes.rights import RIGHTS, Feature, manifest
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from kube.base import Permission
 from kube.client import KubeClient
+from kube.errors import NotAuthenticated
 from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport, failing
 from kube.fake.wire import ADMIN
@@ -48,7 +50,8 @@ def told(
 
 def test_a_cluster_that_has_all_it_needs_passes(client: Client) -> None:
     found = told(client)
-    assert found["reachable"] == (CheckResult.PASSED, "Kubernetes v1.36.2 answers.")
+    assert found["reachable"][0] is CheckResult.PASSED
+    assert found["version"] == (CheckResult.PASSED, "Kubernetes v1.36.2.")
     assert found["GPUs"] == (CheckResult.PASSED, "8 nvidia.com/gpu on 1 machine.")
     assert CheckResult.FAILED not in {result for result, _ in found.values()}
 
@@ -69,7 +72,7 @@ def test_each_right_that_is_missing_is_named_with_what_does_not_work_without_it(
 
 def test_a_namespace_that_is_not_there_is_named() -> None:
     client = Client(FakeTransport(FakeApiServer(), user=ADMIN))
-    assert told(client)["namespace"] == (
+    assert told(client)["namespace team-a"] == (
         CheckResult.FAILED,
         "There is no namespace team-a: create it first.",
     )
@@ -79,6 +82,39 @@ def test_one_that_does_not_answer_is_asked_nothing_else(client: Client) -> None:
     unreachable = KubeClient(FakeTransport(FakeApiServer(), user=ADMIN))
     unreachable.transport.reachable = False  # type: ignore[attr-defined]
     assert [one.result for one in checks(unreachable, SETTINGS)] == [CheckResult.FAILED]
+
+
+def test_one_that_does_not_know_who_asks_is_asked_nothing_else(client: Client) -> None:
+    class Stranger(Client):
+        def version(self) -> str:
+            raise NotAuthenticated("Unauthorized")
+
+    found = told(Stranger(client.transport))
+    assert [(name, result) for name, (result, _) in found.items()] == [
+        ("reachable", CheckResult.PASSED),
+        ("credentials", CheckResult.FAILED),
+    ]
+
+
+def test_one_that_answers_slowly_is_not_waited_for(client: Client) -> None:
+    seconds = count(step=WITHIN_SECONDS / 4)
+    found = {one.name: one.detail for one in checks(client, SETTINGS, clock=lambda: next(seconds))}
+    assert found["right: pods/log"].startswith("May ")
+    assert found["extensions"] == "Not looked at: the cluster answers too slowly."
+
+
+def test_storage_classes_are_named_and_the_default_is_told(client: Client) -> None:
+    assert told(client)["storage classes"][0] is CheckResult.WARNING
+    client.create(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "nvme", "annotations": {DEFAULT_CLASS: "true"}},
+            "provisioner": "local.csi",
+        }
+    )
+    detail = told(client)["storage classes"][1]
+    assert detail == "nvme (local.csi, the default)."
 
 
 def test_what_cannot_be_looked_at_is_no_word_on_the_rest(client: Client) -> None:
@@ -114,5 +150,7 @@ def test_the_manifest_grants_what_is_checked_and_nothing_else() -> None:
 
 def test_rights_in_namespaces_are_not_granted_for_the_whole_cluster() -> None:
     (role,) = [one for one in manifest(namespace="ml") if one["kind"] == "ClusterRole"]
-    assert {name for rule in role["rules"] for name in rule["resources"]} == {"nodes"}
+    rights = {name: rule["verbs"] for rule in role["rules"] for name in rule["resources"]}
+    assert rights.pop("nodes") == ["get", "list", "watch", "patch"]
+    assert rights == {"namespaces": ["get"], "storageclasses": ["list"], "gatewayclasses": ["list"]}
     assert set(Feature) >= {right.feature for right in RIGHTS}

@@ -1,0 +1,27 @@
+"""A Kubernetes cluster as a row configures it: its kubeconfig is a secret of the row."""
+
+from clusters.backends.base import ClusterConfig, Misconfigured
+from clusters.backends.kubernetes.backend import KubernetesCluster
+from clusters.backends.kubernetes.settings import KubernetesSettings
+from kube.errors import BadConfig
+from kube.kubeconfig import access_of
+from kube.real.transport import connect as connect_real
+
+KUBECONFIG = "kubeconfig"
+
+
+def connect(config: ClusterConfig) -> KubernetesCluster:
+    """The namespace is one of the cluster's own settings; asks nothing of it yet. Raises Misconfigured."""
+    settings = KubernetesSettings.read(config.settings)
+    if unknown := sorted(config.secrets.keys() - {KUBECONFIG}):
+        raise Misconfigured(
+            f"A Kubernetes cluster has no secret {unknown[0]}: it has {KUBECONFIG}.", about="secrets"
+        )
+    kubeconfig = config.secrets.get(KUBECONFIG, "")
+    if not kubeconfig.strip():
+        raise Misconfigured(f"Give the secret {KUBECONFIG}: the text of the file.", about="secrets")
+    try:
+        client = connect_real(access_of(kubeconfig, context=settings.context))
+    except BadConfig as error:
+        raise Misconfigured(str(error), about="secrets") from None
+    return KubernetesCluster(client, settings)

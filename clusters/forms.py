@@ -1,0 +1,217 @@
+"""What people fill in about clusters. Fields only: services decide."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import Team
+from accounts.selectors import may_everywhere, teams_where
+from accounts.states import Right
+from clusters.backends.kubernetes.configured import KUBECONFIG
+from clusters.backends.kubernetes.rights import NEEDED, Feature
+from clusters.backends.kubernetes.settings import ModelFiles
+from clusters.models import Cluster
+from common.actor import Actor
+from common.pages.forms import PLAIN
+
+MOST_FILE_BYTES = 256 * 1024
+FEATURES = (
+    (Feature.NODE_OPERATIONS.value, _("Cordon and drain machines")),
+    (Feature.GATEWAY.value, _("Split traffic by the cluster's gateway (HTTPRoutes)")),
+    (Feature.JOBS.value, _("Run jobs: fill model volumes, check GPUs")),
+    (Feature.CHECKS.value, _("Read namespaces, volume claims, storage and gateway classes for the checks")),
+)
+"""Beside what everything rests on."""
+SETTINGS = ("context", "namespace", "store_url", "model_files", "model_claim")
+"""Of a Kubernetes cluster, those that the form has."""
+
+
+def _plain(placeholder: str = "") -> forms.TextInput:
+    return forms.TextInput(attrs={**PLAIN, "autocapitalize": "off", "placeholder": placeholder})
+
+
+class LabelsField(forms.CharField):
+    """One label a line."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label=_("Labels"),
+            required=False,
+            help_text=_("One per line: key=value."),
+            widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "placeholder": "tier=gold", **PLAIN}),
+        )
+
+    def prepare_value(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return "\n".join(f"{key}={one}" for key, one in value.items())
+        return value
+
+    def clean(self, value: Any) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for line in str(super().clean(value)).splitlines():
+            key, equals, one = line.strip().partition("=")
+            if key and not equals:
+                raise forms.ValidationError(
+                    _("'%(line)s' is not of the form key=value."), params={"line": key}
+                )
+            if key:
+                found[key.strip()] = one.strip()
+        return found
+
+
+class ManifestForm(forms.Form):
+    """What an administrator of the cluster is to grant."""
+
+    namespace = forms.CharField(
+        label=_("Namespace"), max_length=63, initial="slipway", widget=_plain("slipway"), required=False
+    )
+    features = forms.MultipleChoiceField(
+        label=_("Slipway shall"),
+        choices=FEATURES,
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        initial=[name for name, _label in FEATURES],
+        help_text=_("Seeing machines and running workers are always in."),
+    )
+
+    def wanted(self) -> dict[str, Any]:
+        """As `services.grants.granted` takes it; as it is at first while nothing was said."""
+        if not self.is_bound:
+            return {"namespace": "slipway", "features": [name for name, _label in FEATURES]}
+        given = self.cleaned_data
+        return {"namespace": given["namespace"] or "slipway", "features": [*NEEDED, *given["features"]]}
+
+
+class ClusterSettingsForm(forms.Form):
+    """What may be changed; an empty kubeconfig keeps the one that is stored."""
+
+    region = forms.CharField(
+        label=_("Region"),
+        max_length=63,
+        required=False,
+        widget=_plain("eu-central"),
+        help_text=_("As in the mirrors of images."),
+    )
+    provider = forms.CharField(label=_("Provider"), max_length=63, required=False, widget=_plain("aws"))
+    labels = LabelsField()
+
+
+class KubernetesForm(ClusterSettingsForm):
+    kubeconfig_file = forms.FileField(label=_("Kubeconfig file"), required=False)
+    kubeconfig = forms.CharField(
+        label=_("or its text"),
+        required=False,
+        strip=False,
+        max_length=MOST_FILE_BYTES,
+        widget=forms.Textarea(attrs={"rows": 6, "class": "mono", "placeholder": "apiVersion: v1", **PLAIN}),
+        help_text=_("Of a service account. Stored encrypted, never shown again."),
+    )
+    context = forms.CharField(
+        label=_("Context"),
+        required=False,
+        max_length=253,
+        widget=_plain(),
+        help_text=_("Of the kubeconfig; empty: its current one."),
+    )
+    namespace = forms.CharField(
+        label=_("Namespace"),
+        max_length=63,
+        widget=_plain("slipway"),
+        initial="slipway",
+        help_text=_("In which workers run."),
+    )
+    model_files = forms.ChoiceField(
+        label=_("Model files"),
+        choices=(
+            (ModelFiles.NODE_CACHE.value, _("Each machine keeps a cache")),
+            (ModelFiles.CLAIM.value, _("A volume claim that all machines can read")),
+        ),
+    )
+    store_url = forms.CharField(
+        label=_("Address of Slipway"),
+        required=False,
+        max_length=300,
+        widget=_plain("https://slipway.example.org"),
+        help_text=_("At which pods reach it; needed where machines keep a cache."),
+    )
+    model_claim = forms.CharField(
+        label=_("Volume claim"), required=False, max_length=253, widget=_plain("slipway-models")
+    )
+
+    field_order = (
+        "name", "team", "kubeconfig_file", "kubeconfig", "context", "namespace", "model_files", "store_url",
+        "model_claim", "region", "provider", "labels",
+    )  # fmt: skip
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or {}
+        file = given.pop("kubeconfig_file", None)
+        if file is not None and given.get("kubeconfig", "").strip():
+            self.add_error("kubeconfig", _("Give the file or its text, not both."))
+        elif file is not None and file.size > MOST_FILE_BYTES:
+            self.add_error("kubeconfig_file", _("That is no kubeconfig: it is too large."))
+        elif file is not None:
+            try:
+                given["kubeconfig"] = file.read().decode()
+            except UnicodeDecodeError:
+                self.add_error("kubeconfig_file", _("That is no kubeconfig: it is no text."))
+        return given
+
+    def wishes(self, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """As services take it; settings that the form does not have stay as they were."""
+        given = dict(self.cleaned_data)
+        kubeconfig = given.pop(KUBECONFIG)
+        settings = {key: value for key in SETTINGS if (value := given.pop(key))}
+        kept = {key: value for key, value in (before or {}).items() if key not in SETTINGS}
+        wishes = given | {"settings": kept | settings}
+        return wishes | ({"secrets": {KUBECONFIG: kubeconfig}} if kubeconfig.strip() else {})
+
+
+class NewClusterForm(KubernetesForm):
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=63,
+        widget=_plain("prod"),
+        help_text=_("Lower-case letters, digits and hyphens; unique over all teams."),
+    )
+    team = forms.ModelChoiceField(
+        Team.objects.none(),
+        to_field_name="name",
+        label=_("Team"),
+        help_text=_("Whose services may run there."),
+    )
+
+    def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
+        super().__init__(*args, **options)
+        field: Any = self.fields["team"]
+        field.queryset = teams_where(actor, Right.FLEET_OPERATE).order_by("name")
+        if may_everywhere(actor, Right.FLEET_OPERATE):
+            field.required, field.empty_label = False, _("Shared by all teams")
+        else:
+            field.empty_label = None
+
+
+class ClusterChangeForm(KubernetesForm):
+    revision = forms.IntegerField(widget=forms.HiddenInput)
+
+    def __init__(self, data: Any = None, files: Any = None, *, cluster: Cluster) -> None:
+        initial = {name: cluster.settings[name] for name in SETTINGS if name in cluster.settings}
+        for name in ("region", "provider", "labels", "revision"):
+            initial[name] = getattr(cluster, name)
+        super().__init__(data, files, initial=initial)
+        self.fields["kubeconfig"].help_text = _("Empty: the stored one stays. It is never shown.")
+
+
+class OtherClusterChangeForm(ClusterSettingsForm):
+    """Of a cluster that has no credentials."""
+
+    revision = forms.IntegerField(widget=forms.HiddenInput)
+
+    def __init__(self, data: Any = None, files: Any = None, *, cluster: Cluster) -> None:
+        names = ("region", "provider", "labels", "revision")
+        super().__init__(data, files, initial={name: getattr(cluster, name) for name in names})
+
+    def wishes(self, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return dict(self.cleaned_data)

@@ -1,0 +1,52 @@
+"""The end of a cluster: once nothing runs there, its secrets go, and its machines with their agents."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from accounts.models import ApiToken
+from accounts.services.tokens import revoke_of_part
+from clusters.events import ClusterRemoved
+from clusters.models import Cluster, FilesToken, Gpu, Node, NodeAgent
+from clusters.states import GpuState, NodeState
+from clusters.uses import cluster_uses
+from common import audit, events
+from common.actor import Actor
+from common.live.touch import touch
+from common.reconcile import Operation, Outcome, Step, rest, wait
+from common.sentences import listed
+
+LOOK_EVERY = timedelta(seconds=5)
+ACTOR = Actor.system("clusters")
+
+
+class Removal(Step[Cluster]):
+    """Asks nothing of the cluster: one that is gone for good can be removed, too."""
+
+    name = "removal"
+
+    def observe(self, row: Cluster, operation: Operation) -> Sequence[str]:
+        """What was sent there at the moment in which its removal was asked for."""
+        return cluster_uses(row)
+
+    def settle(self, row: Cluster, seen: Sequence[str], now: datetime) -> Outcome:
+        if seen:
+            return wait(LOOK_EVERY, save={"problem": f"Still in use: {listed(seen[:10])}."})
+
+        def write() -> None:
+            _forget_machines(row, now)
+            audit.record(ACTOR, "cluster.removed", subject=row, team_id=row.team_id)
+            events.publish(ClusterRemoved(row.pk))
+            touch("fleet")
+
+        return rest(save={"removed_at": now, "sealed_secrets": {}, "problem": ""}, write=write)
+
+
+def _forget_machines(row: Cluster, now: datetime) -> None:
+    Gpu.objects.filter(cluster=row).exclude(state=GpuState.GONE).update(state=GpuState.GONE, state_since=now)
+    nodes = Node.objects.filter(cluster=row).exclude(state=NodeState.GONE)
+    nodes.update(state=NodeState.GONE, state_since=now, problem="", agent_silent_since=None)
+    for speaking in (NodeAgent.objects.filter(cluster=row), FilesToken.objects.filter(cluster=row)):
+        tokens = ApiToken.objects.filter(pk__in=speaking.values("token"), revoked_at=None)
+        for token in tokens.select_related("owner"):
+            revoke_of_part(actor=ACTOR, token=token, reason=f"The cluster {row.name} was removed.")
+        speaking.delete()
