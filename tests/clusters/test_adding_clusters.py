@@ -19,6 +19,7 @@ from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.services.cluster_removal import remove_cluster
 from clusters.services.clusters import change_cluster, check_cluster, register_cluster
 from clusters.services.deployments import remove_deployment
+from clusters.services.node_agents import issue_node_token
 from clusters.states import ClusterState, DeploymentState, NodeState
 from common import events
 from common.errors import Invalid
@@ -265,3 +266,19 @@ def test_the_manifest_is_yaml_of_the_least_that_is_needed() -> None:
     assert b"jobs" not in answer.content
     for query in ("features=magic", "namespace=No+Such", "feature=gateway"):
         assert ada.get(f"clusters/manifest/?{query}").status_code == 400
+
+
+def test_whoever_spoke_for_a_removed_cluster_speaks_no_more(scene) -> None:
+    issued = issue_node_token(
+        actor=SYSTEM,
+        cluster=scene.cluster,
+        node_uid="box",
+        node_name="box",
+        lives=timedelta(days=9),
+        reason="",
+    )
+    remove_cluster(actor=SYSTEM, cluster=scene.cluster, reason=WHY)
+    scene.pass_(1)
+    issued.token.refresh_from_db()
+    assert issued.token.revoked_at is not None
+    assert AuditRecord.objects.get(action="token.revoke").reason == "The cluster local was removed."
