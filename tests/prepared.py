@@ -54,7 +54,7 @@ def prepare_static(home: Path) -> None:
     """Its static files and catalogues alone."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     for part in ("static", "locale"):
-        shutil.copytree(_home() / part, home / part)
+        shutil.copytree(_home() / part, home / part, dirs_exist_ok=True)
 
 
 def _home() -> Path:
