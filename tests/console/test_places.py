@@ -16,6 +16,8 @@ from tests import cast
 BASE = Path(__file__).parents[2] / "templates/base.html"
 KINDS = {
     "clusters.Alert": "alert",
+    "clusters.CheckResult": "check",
+    "clusters.ClusterState": "cluster",
     "clusters.DeploymentState": "deployment",
     "clusters.NodeState": "node",
     "clusters.WorkerState": "worker",
