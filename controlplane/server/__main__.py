@@ -67,11 +67,15 @@ def sweeper(health_port: HealthPort = None) -> None:
 
 
 @app.command()
-def gateway() -> None:
+def gateway(
+    cluster: Annotated[
+        str, typer.Option(help="Of this cluster, whose gateway is an Envoy with settings of its own.")
+    ] = "",
+) -> None:
     """Run Envoy, the gateway of this machine's models, in the foreground."""
     from controlplane.server.roles import run_gateway
 
-    run_gateway()
+    run_gateway(cluster=cluster)
 
 
 @app.command()

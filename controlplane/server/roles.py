@@ -96,16 +96,17 @@ def run_sweeper(*, health_port: int | None) -> None:
     call_command("sweep", begin=begin)
 
 
-def run_gateway() -> None:
-    """Becomes Envoy: whoever supervises this process supervises it."""
+def run_gateway(*, cluster: str) -> None:
+    """Becomes Envoy: whoever supervises this process supervises it. No cluster: that of this machine."""
     act_as("gateway")
     set_up_django()
+    from gateway.backends.configured import envoy_layout_of
     from gateway.backends.envoy.bootstrap import command, write_bootstrap
     from gateway.backends.envoy.configured import own_layout
     from gateway.errors import GatewayError
 
     try:
-        layout = own_layout()
+        layout = envoy_layout_of(cluster) if cluster else own_layout()
         for directory in (layout.run_dir, layout.log_dir):
             directory.mkdir(parents=True, exist_ok=True)
         write_bootstrap(layout)

@@ -12,12 +12,14 @@ from common.hosts import this_host
 from common.sealed import CannotUnseal
 from gateway.backends.base import Backends, Config, TrafficBackend, TrafficMetrics
 from gateway.backends.elsewhere import Elsewhere
+from gateway.backends.envoy.configured import layout_from
+from gateway.backends.envoy.layout import Layout
 from gateway.backends.prometheus import TOKEN, PrometheusCounters, PrometheusSettings
 from gateway.backends.worker_counters import WorkerCounters
 from gateway.errors import InvalidGateway, NoGateway, UnknownRoute
 from gateway.models import Gateway, Route
 from gateway.routes import Endpoint
-from gateway.states import MetricsKind
+from gateway.states import GatewayKind, MetricsKind
 
 if TYPE_CHECKING:
     from clusters.models import Cluster
@@ -70,6 +72,16 @@ def config_of(gateway: Gateway) -> Config:
     except CannotUnseal as error:
         raise InvalidGateway(str(error)) from None
     return Config(cluster=gateway.cluster.name, settings=gateway.settings, secrets=secrets)
+
+
+def envoy_layout_of(cluster: str) -> Layout:
+    """Where the Envoy of this cluster has its files and ports. Raises NoGateway, InvalidGateway."""
+    found = Gateway.objects.select_related("cluster").filter(cluster__name=cluster).first()
+    if found is None:
+        raise NoGateway(cluster)
+    if found.kind != GatewayKind.ENVOY:
+        raise InvalidGateway(f"The gateway of {cluster} is no Envoy of ours: its kind is {found.kind}.")
+    return layout_from(config_of(found))
 
 
 def forget() -> None:
