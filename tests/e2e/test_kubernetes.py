@@ -1,4 +1,4 @@
-"""The main job on a Kubernetes cluster: from `cluster add` to a promoted canary, with real workers in pods."""
+"""The main job on a Kubernetes cluster: from `cluster add` to a promoted canary, with workers in pods."""
 
 import subprocess
 import sys
