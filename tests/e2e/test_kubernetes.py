@@ -93,7 +93,7 @@ def test_a_version_goes_from_the_registry_to_all_traffic_of_a_kubernetes_cluster
     traffic = Traffic(f"{gateway}/{SERVICE}")
     traffic.start()
     try:
-        release = scene.admin.create(
+        release = scene.ci.create(
             at("releases"), {"service": SERVICE, "version": "v2", "reason": "longer training"}
         )
         scene.wait_for(release, "waiting_approval")
