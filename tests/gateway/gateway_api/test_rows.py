@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from clusters.backends.configured import SECRETS_PURPOSE
+from clusters.models import Cluster
 from common.actor import Actor
+from common.sealed import seal
 from gateway import selectors, services
 from gateway.backends import configured
 from gateway.backends.gateway_api import configured as kind
@@ -13,6 +16,7 @@ from gateway.backends.prometheus import PrometheusCounters
 from gateway.backends.worker_counters import WorkerCounters
 from gateway.errors import InvalidGateway
 from gateway.states import GatewayKind, MetricsKind
+from tests.clusters.kubernetes.kubeconfigs import kubeconfig
 from tests.gateway import cast
 from tests.gateway.gateway_api.worlds import Cluster as World
 
@@ -68,3 +72,19 @@ def test_what_is_wrong_in_a_row_is_told_when_it_is_set(world: World, options: An
 def test_a_cluster_that_is_no_kubernetes_has_no_such_gateway() -> None:
     with pytest.raises(InvalidGateway, match="is no Kubernetes cluster"):
         set_gateway()
+
+
+def test_the_credential_is_that_of_the_cluster_and_nobody_is_asked_before_it_is_needed(settings: Any) -> None:
+    settings.SLIPWAY_CLUSTER_BACKENDS = {"kubernetes": "clusters.backends.kubernetes.configured"}
+    sealed = {"kubeconfig": seal(kubeconfig(), purpose=SECRETS_PURPOSE)}
+    west = Cluster.objects.create(name="west", kind="kubernetes", sealed_secrets=sealed)
+    row = services.set_gateway(
+        actor=ANN,
+        cluster=west,
+        kind=GatewayKind.GATEWAY_API,
+        metrics=MetricsKind.WORKERS,
+        settings={"gateway": "models"},
+    )
+    health = configured.backends_of(row).traffic.health()
+    assert not health.ok
+    assert "127.0.0.1:1" in health.detail
