@@ -58,7 +58,9 @@ class ClusterWatcher:
         self._end(*self._watches)
 
     def look(self) -> None:
-        clusters = {one.pk: one for one in Cluster.objects.filter(kind__in=HEARD) if self._is_ours(one)}
+        clusters = {
+            one.pk: one for one in Cluster.objects.present().filter(kind__in=HEARD) if self._is_ours(one)
+        }
         for pk, watch in list(self._watches.items()):
             if pk not in clusters or clusters[pk].revision != watch.revision:
                 self._end(pk)
@@ -131,7 +133,7 @@ def _wake_deployments(cluster: int, names: frozenset[str]) -> None:
 
 
 def _wake_cluster(pk: int) -> None:
-    for row in Cluster.objects.filter(pk=pk, stuck_at=None):
+    for row in Cluster.objects.present().filter(pk=pk, stuck_at=None):
         kernel.wake(row)
 
 

@@ -105,6 +105,15 @@ def test_a_cluster_that_was_changed_is_watched_anew_and_one_that_is_gone_no_more
     assert all(stop.is_set() for stop in backend.stops)
 
 
+def test_a_cluster_that_was_removed_is_watched_no_more(cluster: Cluster, backend: Telling) -> None:
+    watcher = ClusterWatcher()
+    watcher.look()
+    assert watcher._watches
+    cluster.change(removed_at=timezone.now())
+    watcher.look()
+    assert not watcher._watches
+
+
 def test_a_cluster_out_of_reach_holds_up_no_other(
     cluster: Cluster, backend: Telling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
