@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from clusters.backends import configured as clusters_configured
 from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.models import Cluster
 from common.actor import Actor
@@ -74,7 +75,12 @@ def test_a_cluster_that_is_no_kubernetes_has_no_such_gateway() -> None:
         set_gateway()
 
 
-def test_the_credential_is_that_of_the_cluster_and_nobody_is_asked_before_it_is_needed(settings: Any) -> None:
+def test_the_credential_is_that_of_the_cluster_and_nobody_is_asked_before_it_is_needed(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Rows of other tests had the same ids.
+    monkeypatch.setattr(clusters_configured, "_connected", {})
+    configured.forget()
     settings.SLIPWAY_CLUSTER_BACKENDS = {"kubernetes": "clusters.backends.kubernetes.configured"}
     sealed = {"kubeconfig": seal(kubeconfig(), purpose=SECRETS_PURPOSE)}
     west = Cluster.objects.create(name="west", kind="kubernetes", sealed_secrets=sealed)
