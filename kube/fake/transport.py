@@ -108,5 +108,32 @@ def after_doing(server: FakeApiServer, user: User, *, times: int = 1) -> Fault:
     return fault
 
 
+class OnlyAt:
+    """A fault of one call: number `at` of those that come here, from 1."""
+
+    def __init__(self, at: int, fault: Fault) -> None:
+        self.at = at
+        self.calls = 0
+        self._fault = fault
+
+    def __call__(self, call: Call) -> Answer | None:
+        self.calls += 1
+        return self._fault(call) if self.calls == self.at else None
+
+    @property
+    def is_over(self) -> bool:
+        """There were so many calls."""
+        return self.calls >= self.at
+
+
+def pausing(at: int, meanwhile: Callable[[], None]) -> OnlyAt:
+    """Before its call number `at`, whoever calls sleeps past its lease, and others go on."""
+
+    def pause(_: Call) -> None:
+        meanwhile()
+
+    return OnlyAt(at, pause)
+
+
 def client_of(server: FakeApiServer, user: User = ADMIN, *, page_items: int = PAGE_ITEMS) -> KubeClient:
     return KubeClient(FakeTransport(server, user=user), page_items=page_items)

@@ -12,10 +12,9 @@ from clusters.backends.kubernetes.manifests import fence_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from kube.client import KubeClient
 from kube.fake.server import FakeApiServer
-from kube.fake.transport import FakeTransport, after_doing, failing
-from kube.fake.wire import ADMIN, Answer
+from kube.fake.transport import FakeTransport, OnlyAt, after_doing, failing, pausing
+from kube.fake.wire import ADMIN
 from kube.resources import CONFIG_MAPS, DEPLOYMENTS, DISRUPTION_BUDGETS, SERVICES, Ref
-from kube.transport import Call
 from tests.clusters.kubernetes.test_manifests import SPEC
 
 SETTINGS = KubernetesSettings(store_url="https://slipway.example", namespaces=("team-a",))
@@ -164,18 +163,6 @@ def newest_of_all(world: World) -> None:
     world.cluster.remove(SPEC.name, fence=Fence(1, 8))
 
 
-def pausing(at: int, meanwhile: Callable[[], None]) -> Callable[[Call], Answer | None]:
-    """Before its call number `at`, the writer sleeps past its lease, and others go on."""
-    calls = [0]
-
-    def fault(_: Call) -> None:
-        calls[0] += 1
-        if calls[0] == at:
-            meanwhile()
-
-    return fault
-
-
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("newer", [newer_replicas, newer_removal, newest_of_all])
 @pytest.mark.parametrize("late", ["apply", "remove"])
@@ -224,25 +211,19 @@ def test_wherever_an_answer_fails_asking_again_completes_it_once(answered: bool)
     while True:
         at += 1
         world = World()
-        calls = [0]
-        fail = (
+        fault = OnlyAt(
+            at,
             failing(503, "etcdserver: leader changed", reason="ServiceUnavailable")
             if answered
-            else after_doing(world.server, ADMIN)
+            else after_doing(world.server, ADMIN),
         )
-
-        def fault(call: Call, calls: list[int] = calls, fail: Any = fail, at: int = at) -> Answer | None:
-            calls[0] += 1
-            found: Answer | None = fail(call) if calls[0] == at else None
-            return found
-
         world.transport.faults.append(fault)
         try:
             world.cluster.apply(SPEC, fence=Fence(1, 1))
         except ClusterUnreachable:
             world.cluster.apply(SPEC, fence=Fence(1, 1))
         else:
-            if calls[0] < at:
+            if not fault.is_over:
                 return
         assert len(world.items()) == 3, at
         assert world.deployment()["spec"]["replicas"] == SPEC.replicas

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -12,10 +11,9 @@ from gateway.backends.gateway_api.documents import record_of
 from gateway.errors import GatewayError, GatewayUnreachable, InvalidRoute, StaleFence
 from gateway.routes import Fence
 from kube.client import KubeClient
-from kube.fake.transport import after_doing, failing
-from kube.fake.wire import ADMIN, Answer
+from kube.fake.transport import OnlyAt, after_doing, failing, pausing
+from kube.fake.wire import ADMIN
 from kube.resources import HTTP_ROUTES, Ref
-from kube.transport import Call
 from tests.gateway.gateway_api.test_backend import CANARY, OPEN, STABLE, with_services, with_their_route
 from tests.gateway.gateway_api.worlds import SETTINGS, Cluster, their_rule
 
@@ -47,18 +45,6 @@ def newer_removal(gateway: GatewayApi) -> None:
 def back_after_removal(gateway: GatewayApi) -> None:
     newer_removal(gateway)
     gateway.set_route(replace(OPEN, candidate_percent=70), fence=Fence(1, 8))
-
-
-def pausing(at: int, meanwhile: Callable[[], None]) -> Callable[[Call], Answer | None]:
-    """Before its call number `at`, the writer sleeps past its lease, and others go on."""
-    calls = [0]
-
-    def fault(_: Call) -> None:
-        calls[0] += 1
-        if calls[0] == at:
-            meanwhile()
-
-    return fault
 
 
 @pytest.mark.parametrize(
@@ -118,25 +104,19 @@ def test_wherever_an_answer_fails_asking_again_completes_it(answered: bool) -> N
     while True:
         at += 1
         cluster = with_services(Cluster())
-        calls = [0]
-        fail = (
+        fault = OnlyAt(
+            at,
             failing(503, "etcdserver: leader changed", reason="ServiceUnavailable")
             if answered
-            else after_doing(cluster.server, ADMIN)
+            else after_doing(cluster.server, ADMIN),
         )
-
-        def fault(call: Call, calls: list[int] = calls, fail: Any = fail, at: int = at) -> Answer | None:
-            calls[0] += 1
-            found: Answer | None = fail(call) if calls[0] == at else None
-            return found
-
         cluster.transport.faults.append(fault)
         try:
             cluster.gateway.set_route(OPEN, fence=Fence(1, 1))
         except GatewayError:
             cluster.gateway.set_route(OPEN, fence=Fence(1, 1))
         else:
-            if calls[0] < at:
+            if not fault.is_over:
                 return
         assert cluster.weights() == {STABLE.name: 75, CANARY.name: 25}, at
 
