@@ -13,8 +13,9 @@ from threading import Event, Lock, Thread, Timer
 
 from django.db import close_old_connections
 
-from clusters.backends.base import BackendError, Watchable
+from clusters.backends.base import BackendError
 from clusters.backends.configured import backend_of
+from clusters.backends.extras import Watchable
 from clusters.models import Cluster, Deployment
 from clusters.states import ClusterKind
 from common.live.redis import NotShared, ask

@@ -1,13 +1,12 @@
 """What Slipway asks of whatever runs model workers, in our words."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from math import inf
-from threading import Event
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from clusters.backends.labels import label_faults
 
@@ -383,18 +382,3 @@ class ClusterBackend(Protocol):
     def checks(self) -> "tuple[Check, ...]":
         """What is looked at before it is trusted with work, in that order, within 20 s: first whether it can
         be reached; one that cannot is asked nothing else. Never raises."""
-
-
-@runtime_checkable
-class Watchable(Protocol):
-    """A backend whose cluster tells of changes."""
-
-    def watch(
-        self,
-        stop: Event,
-        *,
-        deployment_changed: Callable[[str], None],
-        machines_changed: Callable[[], None],
-    ) -> None:
-        """Call, from threads of its own and until `stop`, with the name of each deployment whose workers
-        changed, and when a machine did. Returns at once, and never raises for what the cluster does."""

@@ -1,6 +1,7 @@
 """A cluster's row and its machines' rows say what its backend sees."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,9 +12,11 @@ from clusters.backends import checks
 from clusters.backends.base import BackendError, ClusterBackend
 from clusters.backends.checks import Check
 from clusters.backends.configured import backend_of
+from clusters.backends.extras import HandsOutSecrets
 from clusters.events import ClusterChecksFailed
 from clusters.models import Cluster
 from clusters.reconcilers.cluster_removal import Removal
+from clusters.reconcilers.files_tokens import RenewFilesToken, is_due
 from clusters.reconcilers.inventory import ObservedCluster, record_agents, record_machines
 from clusters.states import CheckResult
 from common import events
@@ -64,7 +67,12 @@ class RunChecks(Step[Cluster]):
 
     def observe(self, row: Cluster, operation: Operation) -> tuple[Check, ...]:
         try:
-            return self.backend_of(row).checks()
+            backend = self.backend_of(row)
+            if isinstance(backend, HandsOutSecrets):
+                # Checks say why it cannot; until it can, no worker that needs them begins.
+                with suppress(BackendError):
+                    backend.hand_out_secrets()
+            return backend.checks()
         except BackendError as error:
             return (Check("settings", checks.CheckResult.FAILED, str(error)),)
 
@@ -110,6 +118,8 @@ class ClusterReconciler(Reconciler[Cluster]):
             return None
         if row.removal_asked_at is not None:
             return Removal()
+        if is_due(row, now):
+            return RenewFilesToken()
         if row.checked_at is None or row.is_check_due or row.checked_at <= now - CHECK_EVERY:
             return RunChecks(self.backend_of)
         return Survey(self.backend_of, self.agents_of)

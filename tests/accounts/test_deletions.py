@@ -21,7 +21,8 @@ def test_every_delete_writes_its_reason_into_the_record():
     for route in deletions:
         before = scene.in_team(new_name())
         why = f"Müde & satt of {route.path}?"
-        answer = scene.api.delete(f"{route.path_in(before)}?{urlencode({'reason': why})}")
+        path = route.path_in(before).removesuffix(route.query)
+        answer = scene.api.delete(f"{path}?{urlencode({'reason': why})}")
         assert answer.status_code == route.status, answer.content
         assert AuditRecord.objects.filter(reason=why).exists(), route
 

@@ -55,6 +55,7 @@ ENGLISH = (
     "hubs/retry.py",
     "hubs/slipway_export.py",
     "models_registry/importing/",
+    "model_store/fetch_progress.py",
     "model_store/file_manifest.py",
     "model_store/paths.py",
     "models_registry/patterns.py",

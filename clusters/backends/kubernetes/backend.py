@@ -23,6 +23,7 @@ from clusters.backends.kubernetes.node_operations import KubernetesNodeOperation
 from clusters.backends.kubernetes.nodes import node_of
 from clusters.backends.kubernetes.pods import CONTAINER, worker_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.kubernetes.store_token import hand_out
 from clusters.backends.kubernetes.watching import watch
 from kube import errors
 from kube.base import Client, Object
@@ -33,8 +34,10 @@ ATTEMPTS = 5
 
 
 class KubernetesCluster:
-    def __init__(self, client: Client, settings: KubernetesSettings) -> None:
+    def __init__(self, client: Client, settings: KubernetesSettings, *, store_token: str = "") -> None:
+        """`store_token`: with which its machines fetch model files; empty: they have one from elsewhere."""
         self._client = client
+        self._store_token = store_token
         self._settings = settings
         self.node_operations = KubernetesNodeOperations(client, settings)
 
@@ -49,6 +52,7 @@ class KubernetesCluster:
             allowed = ", ".join(self._settings.all_namespaces)
             raise CannotRun(f"{spec.name}: the cluster lets Slipway use {allowed}, and not {namespace}.")
         with told(), refused(spec.name):
+            hand_out(self._client, self._settings, self._store_token, namespace=namespace)
             anchor = Anchors(self._client, namespace).raise_to(spec.name, fence)
             owner = {
                 "apiVersion": "v1",
@@ -109,6 +113,11 @@ class KubernetesCluster:
 
     def checks(self) -> tuple[Check, ...]:
         return cluster_checks(self._client, self._settings)
+
+    def hand_out_secrets(self) -> None:
+        with told():
+            for namespace in self._settings.all_namespaces:
+                hand_out(self._client, self._settings, self._store_token, namespace=namespace)
 
     def watch(
         self,

@@ -3,6 +3,7 @@
 from clusters.backends.base import ClusterConfig, Misconfigured
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.kubernetes.store_token import STORE_TOKEN
 from kube.errors import BadConfig
 from kube.kubeconfig import access_of
 from kube.real.transport import connect as connect_real
@@ -13,7 +14,7 @@ KUBECONFIG = "kubeconfig"
 def connect(config: ClusterConfig) -> KubernetesCluster:
     """The namespace is one of the cluster's own settings; asks nothing of it yet. Raises Misconfigured."""
     settings = KubernetesSettings.read(config.settings)
-    if unknown := sorted(config.secrets.keys() - {KUBECONFIG}):
+    if unknown := sorted(config.secrets.keys() - {KUBECONFIG, STORE_TOKEN}):
         raise Misconfigured(
             f"A Kubernetes cluster has no secret {unknown[0]}: it has {KUBECONFIG}.", about="secrets"
         )
@@ -24,4 +25,4 @@ def connect(config: ClusterConfig) -> KubernetesCluster:
         client = connect_real(access_of(kubeconfig, context=settings.context))
     except BadConfig as error:
         raise Misconfigured(str(error), about="secrets") from None
-    return KubernetesCluster(client, settings)
+    return KubernetesCluster(client, settings, store_token=config.secrets.get(STORE_TOKEN, ""))

@@ -51,9 +51,9 @@ def _report(scene: Scene) -> Mapping[str, Any]:
 def _files(scene: Scene) -> Mapping[str, Any]:
     """By the caller's token, which speaks for the cluster that runs the version."""
     content = scene.cluster.name.encode()
-    version = stored_version(scene.team, {"a.txt": content}, label=f"{scene.cluster.name}:v1")
-    deployed(scene.cluster, version, name=scene.cluster.name)
-    FilesToken.objects.create(cluster=scene.cluster, token=scene.user.tokens.latest("pk"))
+    version = stored_version(scene.team, {"a.txt": content}, label=f"{scene.cluster.name}:{new_name()}")
+    deployed(scene.cluster, version, name=new_name())
+    FilesToken.objects.get_or_create(cluster=scene.cluster, token=scene.user.tokens.latest("pk"))
     return {"version": version.pk, "sha256": hashlib.sha256(content).hexdigest()}
 
 

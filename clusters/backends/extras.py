@@ -1,0 +1,28 @@
+"""What some backends can do beyond what all must: ask with `isinstance`."""
+
+from collections.abc import Callable
+from threading import Event
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Watchable(Protocol):
+    """A backend whose cluster tells of changes."""
+
+    def watch(
+        self,
+        stop: Event,
+        *,
+        deployment_changed: Callable[[str], None],
+        machines_changed: Callable[[], None],
+    ) -> None:
+        """Call, from threads of its own and until `stop`, with the name of each deployment whose workers
+        changed, and when a machine did. Returns at once, and never raises for what the cluster does."""
+
+
+@runtime_checkable
+class HandsOutSecrets(Protocol):
+    """A backend whose workers need secrets of ours in their cluster."""
+
+    def hand_out_secrets(self) -> None:
+        """Write what is missing there or was renewed, not over what others made. Raises ClusterUnreachable."""
