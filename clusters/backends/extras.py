@@ -25,4 +25,4 @@ class HandsOutSecrets(Protocol):
     """A backend whose workers need secrets of ours in their cluster."""
 
     def hand_out_secrets(self) -> None:
-        """Write what is missing there or was renewed, not over what others made. Raises ClusterUnreachable."""
+        """Write what is missing there or was renewed, nothing that others made. Raises ClusterUnreachable."""

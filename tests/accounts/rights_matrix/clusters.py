@@ -44,7 +44,7 @@ def _worker(scene: Scene) -> Mapping[str, Any]:
 def _report(scene: Scene) -> Mapping[str, Any]:
     """By the caller's token, which speaks for the machine."""
     token = scene.user.tokens.latest("pk")
-    NodeAgent.objects.create(cluster=scene.cluster, node_uid="box", token=token)
+    NodeAgent.objects.update_or_create(token=token, defaults={"cluster": scene.cluster, "node_uid": "box"})
     return {"node": "box", "session": "matrix-session", "sequence": 1, "workers": [], "devices": []}
 
 

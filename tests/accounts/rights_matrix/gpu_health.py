@@ -7,7 +7,7 @@ from accounts.states import Right
 from clusters.models import NodeAgent
 from gpu_health.models import Finding
 from gpu_health.services.rules import change_rule
-from tests.accounts.rights_matrix.scene import Access, Route, Scene
+from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.cast import SYSTEM
 
 RULE = "gpu-health/rules/{rule}/"
@@ -18,9 +18,17 @@ def _finding(scene: Scene) -> Mapping[str, Any]:
     now = timezone.now()
     node = scene.cluster.nodes.get()
     finding = Finding.objects.create(
-        *(), node=node, fault="xid.79", severity="fatal", outcome="propose", ladder=["reboot"], drain="node",
-        verification="none", first_at=now, last_at=now,
-    )  # fmt: skip
+        node=node,
+        fault="xid.79",
+        device=new_name(),
+        severity="fatal",
+        outcome="propose",
+        ladder=["reboot"],
+        drain="node",
+        verification="none",
+        first_at=now,
+        last_at=now,
+    )
     return {"id": finding.pk}
 
 
@@ -36,7 +44,8 @@ def _changed_rule(_scene: Scene) -> Mapping[str, Any]:
 def _report(scene: Scene) -> Mapping[str, Any]:
     token = scene.user.tokens.latest("pk")
     node = scene.cluster.nodes.get()
-    NodeAgent.objects.create(cluster=scene.cluster, node_uid=node.uid, token=token)
+    spoken_for = {"cluster": scene.cluster, "node_uid": node.uid}
+    NodeAgent.objects.update_or_create(token=token, defaults=spoken_for)
     return {"readings": []}
 
 
