@@ -75,7 +75,7 @@ def test_a_request_is_found_in_the_logs_and_the_trace_of_all_that_it_asked_for(
     assert step.parent == request.span
     # Celery itself says goodbye in words of its own.
     assert [line for line in worker.log.splitlines() if line and not line.startswith("{")] == []
-    assert worker.stop() == 0
+    worker.stop()  # how it ends is told in test_roles.py
     assert "CANARY" not in web.log + worker.log
     assert host.token.rsplit("_", 1)[1] not in web.log + worker.log
     web.stop()
