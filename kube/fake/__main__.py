@@ -1,12 +1,13 @@
 """`python -m kube.fake DIRECTORY`: a cluster for other processes, whose pods are processes of this computer.
 
-It writes DIRECTORY/kubeconfig when it answers, and forgets everything when it ends. Addresses of its pods are
-taken from 127.64.0.0/16 (Linux).
+It writes DIRECTORY/kubeconfig when it answers, and forgets everything when it ends. Its pods have addresses
+of 127.64.0.0/10 (Linux), in a block by its process's number: several such clusters stand beside each other.
 """
 
 import argparse
 import itertools
 import json
+import os
 import secrets
 import signal
 import sys
@@ -89,7 +90,8 @@ def kubeconfig(url: str, token: str) -> str:
 
 
 def run(directory: Path, *, port: int, nodes: list[dict[str, Any]], stop: Event) -> None:
-    addresses = (f"127.64.{number // 250}.{number % 250 + 1}" for number in itertools.count())
+    block = 64 + os.getpid() % 128
+    addresses = (f"127.{block}.{number // 250}.{number % 250 + 1}" for number in itertools.count())
     cluster = FakeCluster(nodes=nodes)
     client = KubeClient(FakeTransport(cluster))
     kubelets = [
