@@ -1,3 +1,4 @@
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -5,7 +6,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 
-class WrittenFromCode(BaseCommand):
+class WrittenFromCode(BaseCommand, ABC):
     """Writes a file of docs/ that says what the code says. `--check`: exit 1 when it does not.
 
     A command names the `file`, and says in `text` the whole of it.
@@ -14,8 +15,8 @@ class WrittenFromCode(BaseCommand):
     file: str
     requires_system_checks: list[str] = []
 
-    def text(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def text(self) -> str: ...
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--check", action="store_true", help="Write nothing; exit 1 if it would change.")
