@@ -131,35 +131,40 @@ BACKEND = struct(
     port=PORT,
     weight=with_default({"type": "integer", "minimum": 0, "maximum": 1_000_000}, 1),
 )
-RULE = struct(
-    (),
-    name=TEXT,
-    backendRefs=many(BACKEND, most=16),
-    filters=many(FILTER, most=16),
-    matches=with_default(many(MATCH, most=64), [{"path": PATH}]),
-    timeouts=struct((), request=DURATION, backendRequest=DURATION),
-)
-ROUTE = struct(
-    ("spec",),
-    spec=struct(
+
+
+def _route(*, rules_have_names: bool = True) -> Schema:
+    rule = struct(
         (),
-        hostnames=many(HOSTNAME, most=16),
-        parentRefs=many(PARENT, most=32),
-        rules=with_default(many(RULE, most=16, least=1), [{"matches": [{"path": PATH}]}]),
-    ),
-    status=struct(
-        ("parents",),
-        parents=many(
-            struct(
-                ("conditions", "controllerName", "parentRef"),
-                conditions=many(CONDITION, by="type", most=8, least=1),
-                controllerName=TEXT,
-                parentRef=PARENT,
-            ),
-            most=32,
+        **({"name": TEXT} if rules_have_names else {}),
+        backendRefs=many(BACKEND, most=16),
+        filters=many(FILTER, most=16),
+        matches=with_default(many(MATCH, most=64), [{"path": PATH}]),
+        timeouts=struct((), request=DURATION, backendRequest=DURATION),
+    )
+    return struct(
+        ("spec",),
+        spec=struct(
+            (),
+            hostnames=many(HOSTNAME, most=16),
+            parentRefs=many(PARENT, most=32),
+            rules=with_default(many(rule, most=16, least=1), [{"matches": [{"path": PATH}]}]),
         ),
-    ),
-)
+        status=struct(
+            ("parents",),
+            parents=many(
+                struct(
+                    ("conditions", "controllerName", "parentRef"),
+                    conditions=many(CONDITION, by="type", most=8, least=1),
+                    controllerName=TEXT,
+                    parentRef=PARENT,
+                ),
+                most=32,
+            ),
+        ),
+    )
+
+
 LISTENER = struct(
     ("name", "port", "protocol"),
     name=NAME,
@@ -297,9 +302,12 @@ def _kind(name: str, plural: str, schema: Schema, **more: Any) -> Kind:
     )
 
 
-GATEWAY_API: tuple[Kind, ...] = (
-    _kind("GatewayClass", "gatewayclasses", CLASS, is_namespaced=False, rules=_class_rules),
-    _kind("Gateway", "gateways", GATEWAY),
-    _kind("HTTPRoute", "httproutes", ROUTE, rules=_route_rules),
-    _kind("ReferenceGrant", "referencegrants", GRANT),
-)
+def gateway_api(*, rules_have_names: bool = True) -> tuple[Kind, ...]:
+    """`rules_have_names`: a Gateway API before 1.4 prunes them."""
+    route = _route(rules_have_names=rules_have_names)
+    return (
+        _kind("GatewayClass", "gatewayclasses", CLASS, is_namespaced=False, rules=_class_rules),
+        _kind("Gateway", "gateways", GATEWAY),
+        _kind("HTTPRoute", "httproutes", route, rules=_route_rules),
+        _kind("ReferenceGrant", "referencegrants", GRANT),
+    )

@@ -252,7 +252,7 @@ def test_weights_that_somebody_changed_by_hand_are_not_as_wished(cluster: Cluste
 
 
 def test_where_rules_have_no_names_ours_are_known_by_what_they_match() -> None:
-    cluster = with_services(Cluster(keeps_names=False))
+    cluster = with_services(Cluster(rules_have_names=False))
     cluster.gateway.set_route(OPEN, fence=Fence(1, 1))
     assert cluster.gateway.desired_route("chat") == OPEN
     assert len(cluster.route()["spec"]["rules"]) == 3

@@ -16,12 +16,12 @@ from gateway.backends.gateway_api.backend import GatewayApi
 from gateway.backends.gateway_api.settings import GatewayApiSettings
 from kube.client import KubeClient
 from kube.errors import NotFound
+from kube.fake.gateway_api import gateway_api
 from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport
 from kube.fake.wire import ADMIN, Answer
 from kube.resources import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES, SERVICES, Ref, Resource
 from kube.transport import Call
-from tests.gateway.gateway_api.kinds import kinds
 
 CONTROLLER = "lab.example/gateway"
 FEATURES = ("HTTPRoute", "HTTPRoutePathRewrite", "HTTPRouteRequestTimeout")
@@ -103,11 +103,11 @@ class Cluster:
         settings: GatewayApiSettings = SETTINGS,
         *,
         features: tuple[str, ...] = FEATURES,
-        keeps_names: bool = True,
+        rules_have_names: bool = True,
     ) -> None:
         self.settings = settings
         self.server = FakeApiServer()
-        for kind in kinds(keeps_names=keeps_names):
+        for kind in gateway_api(rules_have_names=rules_have_names):
             self.server.add_kind(kind)
         for name in (*settings.all_namespaces, "infra"):
             self.server.make("namespaces", {"metadata": {"name": name}})
@@ -152,7 +152,7 @@ class Cluster:
 
     def say_programmed(self, status: str) -> None:
         one = condition("Programmed", status, "Programmed" if status == "True" else "NoResources", 1)
-        said = {"conditions": [one], "listeners": [{"name": "web", "conditions": [one]}]}
+        said = {"conditions": [one], "listeners": [{"name": "web", "attachedRoutes": 0, "conditions": [one]}]}
         ref = Ref(GATEWAYS, self.settings.gateway, self.settings.parent_namespace)
         self.client.patch(ref, {"status": said}, subresource="status")
 

@@ -1,0 +1,22 @@
+"""Fixtures of the tests of what Prometheus reads."""
+
+import pytest
+
+from controlplane import health
+from controlplane.health import Probe, Unhealthy
+from tests.accounts.rights_matrix import Scene
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent() -> str:
+        raise Unhealthy("never heard of")
+
+    probes = (Probe("database", lambda: "sqlite", vital=True), Probe("worker", silent, vital=False))
+    monkeypatch.setattr(health.parts_health, "__defaults__", (probes,))
+
+
+@pytest.fixture
+def scene(tmp_path, settings) -> Scene:
+    settings.SLIPWAY_IMPORT_ROOTS = (tmp_path,)
+    return Scene.of_superuser()
