@@ -18,7 +18,7 @@ from clusters import selectors
 from clusters.models import Cluster, Deployment
 from clusters.services.clusters import move_cluster
 from clusters.services.node_agents import TOKEN_LIFE, issue_node_token, remove_node_agent
-from clusters.states import ON_A_HOST, DeploymentState
+from clusters.states import ON_A_HOST, CheckResult, DeploymentState
 from clusters.uses import cluster_uses
 from clusters.views import visible_node
 from common.actor import Actor
@@ -30,6 +30,8 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.reconcile.pulses import living_hosts
 from common.sentences import listed
+
+WORST_FIRST = (CheckResult.FAILED, CheckResult.WARNING, CheckResult.PASSED)
 
 
 class HostForm(forms.Form):
@@ -74,6 +76,7 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
         "is_alive": row.host in living_hosts(),
         "form": form,
         "other_hosts": bool(form and form.fields["host"].choices),  # type: ignore[attr-defined]
+        "checks": sorted(row.checks, key=lambda one: WORST_FIRST.index(one["result"])),
         "uses": cluster_uses(row),
         "settings": [
             (name, listed(value) if isinstance(value, list) else value)

@@ -1,12 +1,27 @@
 """What narrows the lists of machines and deployments: over REST and on the pages."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import django_filters
+from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
+from accounts.actors import of_request
+from clusters.models import Cluster
 from clusters.states import ClusterKind, DeploymentState, Group, NodeState
 from common import filters
 from common.filters import ListFilter
+
+
+def _visible_clusters(request: Any) -> QuerySet[Cluster]:
+    rows = Cluster.objects.present().order_by("name")
+    return rows.for_actor(of_request(request)) if request else rows.none()
+
+
+def cluster(by: str) -> django_filters.ModelChoiceFilter:
+    """One of those that the actor may see."""
+    unknown = _("There is no such cluster, or you may not see it.")
+    return filters.named(_("Cluster"), "Cluster.", _visible_clusters, by, unknown=unknown)
 
 
 class NodeFilter(ListFilter):
@@ -16,6 +31,12 @@ class NodeFilter(ListFilter):
     state = filters.choice(_("State"), "State.", NodeState.choices, "state")
     group = filters.choice(_("Group"), "Group.", Group.choices, "group")
     cordoned = filters.truth(_("Cordoned"), "Only cordoned machines, or only others.", "is_cordoned")
+
+
+class MachineFilter(NodeFilter):
+    """Of a page that lists machines of all clusters."""
+
+    cluster = cluster("cluster")
 
 
 class DeploymentFilter(ListFilter):

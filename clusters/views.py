@@ -11,7 +11,7 @@ from accounts.actors import of_request
 from accounts.selectors import may_for_owner
 from accounts.states import Right
 from clusters import heartbeat_records, overview, selectors
-from clusters.filters import DeploymentFilter, NodeFilter
+from clusters.filters import DeploymentFilter, MachineFilter
 from clusters.fleet import DeploymentNow, Fleet, WorkerNow
 from clusters.models import Deployment, Node
 from clusters.notes import DeploymentNote, deployment_notes
@@ -98,7 +98,7 @@ def machines(request: HttpRequest) -> HttpResponse:
         rows,
         sorts=MACHINE_SORTS,
         default_sort="trouble",
-        filters=NodeFilter(request.GET, queryset=Node.objects.all(), request=request),
+        filters=MachineFilter(request.GET, queryset=Node.objects.all(), request=request),
         id_of=lambda machine: machine.node.row.pk,
     )
     context = frame(fleet) | {"listing": listing}

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.actors import of_request
 from accounts.filters import team
-from clusters.models import Cluster
+from clusters.filters import cluster
 from common import filters
 from common.filters import ListFilter
 from releases.models import Service
@@ -18,11 +18,6 @@ IN_MOTION_CHOICE = "in_motion"
 
 def _visible_services(request: Any) -> QuerySet[Service]:
     rows = Service.objects.order_by("name")
-    return rows.for_actor(of_request(request)) if request else rows.none()
-
-
-def _visible_clusters(request: Any) -> QuerySet[Cluster]:
-    rows = Cluster.objects.present().order_by("name")
     return rows.for_actor(of_request(request)) if request else rows.none()
 
 
@@ -59,12 +54,6 @@ class ServiceFilter(ListFilter):
         _("Name, model"),
         ("name", "description", "model__name", "stable_version__name"),
     )
-    cluster = filters.named(
-        _("Cluster"),
-        "Cluster.",
-        _visible_clusters,
-        "cluster",
-        unknown=_("There is no such cluster, or you may not see it."),
-    )
+    cluster = cluster("cluster")
     team = team("Owner.", "team")
     model = filters.text(_("Model"), "Name of the model.", "model__name")

@@ -16,7 +16,7 @@ CLUSTER = {
     "checks": [
         {"name": "version", "result": "passed", "detail": "Kubernetes v1.36.2."},
         {
-            "name": "right: nodes",
+            "name": "right: patch nodes",
             "result": "warning",
             "detail": "May not patch nodes. Machines cannot be cordoned or tainted from here.",
         },

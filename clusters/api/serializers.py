@@ -25,7 +25,7 @@ MOST_SECRET = 262_144
 
 
 class ClusterCheckSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField(help_text="What was looked at: `reachable`, `right: pods`, `GPUs`.")
+    name = serializers.CharField(help_text="What was looked at: `reachable`, `right: read pods`, `GPUs`.")
     result = serializers.ChoiceField(
         choices=CheckResult.choices,
         help_text="`warning`: something does not work without it; `failed`: nothing can be released there.",

@@ -75,10 +75,17 @@ def test_its_page_tells_each_check_and_asks_for_another_one(operator: Client) ->
     operator.post(NEW, WISH | {"kubeconfig": kubeconfig()})
     Cluster.objects.update(
         checked_at=timezone.now(),
-        checks=[{"name": "right: nodes", "result": "warning", "detail": "May not patch nodes."}],
+        checks=[
+            {"name": "reachable", "result": "passed", "detail": "It answers."},
+            {"name": "right: patch nodes", "result": "warning", "detail": "May not patch nodes."},
+            {"name": "namespace ml", "result": "failed", "detail": "There is no namespace ml."},
+        ],
     )
     shown = operator.get("/fleet/clusters/prod/").content.decode()
-    assert "May not patch nodes." in shown
+    places = [
+        shown.index(one) for one in ("There is no namespace ml.", "May not patch nodes.", "It answers.")
+    ]
+    assert places == sorted(places), "the worst stands on top"
     assert operator.post("/fleet/clusters/prod/+check/").status_code == 302
     assert Cluster.objects.get().state == "checking"
     viewer = client_of(person("vi", vision="viewer"))

@@ -106,6 +106,18 @@ def test_lost_and_stuck_workers_stand_on_top(scene, browser, valkey):
     assert "chat-0" not in listed
 
 
+def test_machines_are_narrowed_to_a_cluster_from_its_page(scene, browser):
+    workers_of(scene, "chat", 1)
+    there = Cluster.objects.create(name="there", kind="kubernetes")
+    node_of(there, "there-box")
+    assert 'href="/fleet/?cluster=there"' in text_of(browser.get("/fleet/clusters/there/"))
+    listed = text_of(browser.get("/fleet/?cluster=there", headers={**PART, "HX-Target": "listing"}))
+    assert "there-box" in listed
+    assert "chat-box-0" not in listed
+    refused = text_of(browser.get("/fleet/?cluster=nowhere", headers={**PART, "HX-Target": "listing"}))
+    assert "Cluster: There is no such cluster, or you may not see it." in refused
+
+
 def test_a_filter_that_makes_no_sense_is_told_and_left_out(scene, browser):
     workers_of(scene, "chat", 1)
     listed = text_of(browser.get("/fleet/workers/?node=x&state=y", headers={**PART, "HX-Target": "listing"}))
@@ -183,10 +195,10 @@ def test_another_team_sees_neither_workers_nor_deployments(scene):
 @pytest.mark.parametrize("path", ["/fleet/", "/fleet/workers/", "/fleet/deployments/"])
 def test_a_larger_fleet_asks_no_more_questions(scene, browser, path, django_assert_max_num_queries):
     workers_of(scene, "chat", 1)
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(11):
         text_of(browser.get(path))
     workers_of(scene, "more", 30)
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(11):
         text_of(browser.get(path))
 
 

@@ -104,14 +104,14 @@ def _reachable(client: Client) -> tuple[Check, ...]:
 def _right(client: Client, settings: KubernetesSettings, right: Right) -> Check:
     places = ("",) if right.is_cluster_wide else settings.all_namespaces
     missing = [
-        f"{verb} {right.name}{f' in {place}' if place else ''}"
+        f"{verb} {right.kind}{f' in {place}' if place else ''}"
         for place in places
         for verb in right.verbs
         if not client.may(verb, right.resource, namespace=place, subresource=right.subresource).allowed
     ]
     name = f"right: {right.name}"
     if not missing:
-        return Check(name, CheckResult.PASSED, f"May {', '.join(right.verbs)} {right.name}.")
+        return Check(name, CheckResult.PASSED, f"May {', '.join(right.verbs)} {right.kind}.")
     result = CheckResult.FAILED if right.feature in NEEDED else CheckResult.WARNING
     return Check(name, result, f"May not {'; '.join(missing)}. {right.without}")
 

@@ -58,8 +58,14 @@ class Right:
     subresource: str = ""
 
     @property
-    def name(self) -> str:
+    def kind(self) -> str:
+        """Of objects, as a rule of a role names it: `pods`, `pods/log`."""
         return f"{self.resource.plural}/{self.subresource}" if self.subresource else self.resource.plural
+
+    @property
+    def name(self) -> str:
+        """`read nodes`, `patch nodes`: no two of the table are called the same."""
+        return f"{_ALL_AT_ONCE.get(self.verbs) or ', '.join(self.verbs)} {self.kind}"
 
     @property
     def is_cluster_wide(self) -> bool:
@@ -69,6 +75,7 @@ class Right:
 READ = ("get", "list", "watch")
 WITHOUT_LISTS = ("get", "create", "update", "patch", "delete")
 WRITE = ("get", "list", "watch", "create", "update", "patch", "delete")
+_ALL_AT_ONCE = {READ: "read", WRITE: "write", WITHOUT_LISTS: "write"}
 
 RIGHTS: Sequence[Right] = (
     Right(Feature.INVENTORY, NODES, READ, "The machines and their GPUs are not known."),
@@ -149,7 +156,7 @@ def _rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
     """One rule a resource, with all its verbs."""
     verbs: dict[tuple[str, str], dict[str, None]] = {}
     for right in rights:
-        verbs.setdefault((right.resource.group, right.name), {}).update(dict.fromkeys(right.verbs))
+        verbs.setdefault((right.resource.group, right.kind), {}).update(dict.fromkeys(right.verbs))
     return [
         {"apiGroups": [group], "resources": [name], "verbs": list(wanted)}
         for (group, name), wanted in verbs.items()

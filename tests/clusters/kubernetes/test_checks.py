@@ -56,15 +56,20 @@ def test_a_cluster_that_has_all_it_needs_passes(client: Client) -> None:
     assert CheckResult.FAILED not in {result for result, _ in found.values()}
 
 
+def test_no_two_checks_are_called_the_same(client: Client) -> None:
+    names = [one.name for one in checks(client, SETTINGS)]
+    assert len({*names}) == len(names)
+
+
 def test_each_right_that_is_missing_is_named_with_what_does_not_work_without_it(client: Client) -> None:
     client.refused = frozenset({"patch nodes", "create deployments"})
     found = told(client)
-    assert found["right: deployments"][0] is CheckResult.FAILED
+    assert found["right: write deployments"][0] is CheckResult.FAILED
     assert (
         "May not create deployments in slipway; create deployments in team-a."
-        in found["right: deployments"][1]
+        in found["right: write deployments"][1]
     )
-    assert found["right: nodes"] == (
+    assert found["right: patch nodes"] == (
         CheckResult.WARNING,
         "May not patch nodes. Machines cannot be cordoned or tainted from here.",
     )
@@ -99,7 +104,7 @@ def test_one_that_does_not_know_who_asks_is_asked_nothing_else(client: Client) -
 def test_one_that_answers_slowly_is_not_waited_for(client: Client) -> None:
     seconds = count(step=WITHIN_SECONDS / 4)
     found = {one.name: one.detail for one in checks(client, SETTINGS, clock=lambda: next(seconds))}
-    assert found["right: pods/log"].startswith("May ")
+    assert found["right: get pods/log"].startswith("May ")
     assert found["extensions"] == "Not looked at: the cluster answers too slowly."
 
 
@@ -137,7 +142,7 @@ def test_the_manifest_grants_what_is_checked_and_nothing_else() -> None:
     assert ("patch", "nodes") not in granted
     assert ("create", "pods/eviction") not in granted
     everything = manifest(namespace="ml")
-    asked = {(verb, right.name) for right in RIGHTS for verb in right.verbs}
+    asked = {(verb, right.kind) for right in RIGHTS for verb in right.verbs}
     assert asked == {
         (verb, name)
         for one in everything
