@@ -279,6 +279,8 @@ class Deployment(Reconciled):
     """Why it is not ready, in words, with the log line that matters."""
     log_tail = models.TextField(blank=True, editable=False)
     """The last lines that the worst worker wrote before it ended; kept when the workers are gone."""
+    fetches = models.JSONField(default=list, editable=False)
+    """Of its files, by the place that they are being brought to; see `clusters.file_fetches`."""
     generation = models.PositiveIntegerField(default=1, editable=False)
     """Counts the changes of the wish."""
     scale_fence = models.PositiveBigIntegerField(default=0, editable=False)

@@ -1,8 +1,9 @@
 """Named reads. Nothing here asks a backend: rows say what it last showed, heartbeats lie in Redis."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
@@ -66,6 +67,8 @@ class DeploymentStatus:
     """None: never yet."""
     is_stuck: bool
     """The kernel has given up on it: a person has to look."""
+    fetches: Sequence[Mapping[str, Any]]
+    """How far its files have come; see `clusters.file_fetches`."""
     image_reference: str
     image_reason: str
     """What its workers run, and why that; see `models.Deployment`."""
@@ -149,6 +152,7 @@ def deployment_status(name: str) -> DeploymentStatus:
         log_tail=row.log_tail,
         observed_at=row.observed_at,
         is_stuck=row.stuck_at is not None,
+        fetches=row.fetches,
         image_reference=row.image_reference,
         image_reason=row.image_reason,
     )

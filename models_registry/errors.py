@@ -84,6 +84,11 @@ class SourceUnreadable(SlipwayError):
 class OnItsWay(SlipwayError):
     """The version's files are not on this node yet, but are coming."""
 
+    def __init__(self, message: str, *, come_bytes: int, size_bytes: int) -> None:
+        super().__init__(message)
+        self.come_bytes = come_bytes
+        self.size_bytes = size_bytes
+
 
 class NotFetched(SlipwayError):
     """The version's files cannot be brought to this node; it is tried again."""

@@ -91,14 +91,18 @@ def materialise(version: Version) -> Path:
         if here == manifest.size_bytes:
             raise OnItsWay(
                 _("The files of %(version)s are read and compared with their hashes first.")
-                % {"version": version}
+                % {"version": version},
+                come_bytes=here,
+                size_bytes=here,
             )
         raise OnItsWay(
             _(
                 "The files of %(version)s are on their way to this node: %(here)s of %(size_bytes)s "
                 "bytes are here."
             )
-            % {"version": version, "here": f"{here:,}", "size_bytes": f"{manifest.size_bytes:,}"}
+            % {"version": version, "here": f"{here:,}", "size_bytes": f"{manifest.size_bytes:,}"},
+            come_bytes=here,
+            size_bytes=manifest.size_bytes,
         )
     return place.materialise(manifest)
 

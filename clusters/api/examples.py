@@ -104,6 +104,13 @@ WORKER = {
     "reason": "exit status 1: RuntimeError: CUDA out of memory",
     "alert": "",
 }
+FILES_FETCH = {
+    "place": "gpu-7",
+    "come_bytes": 4_187_593_113,
+    "size_bytes": 15_206_301_952,
+    "bytes_per_second": 512_000_000,
+    "left_seconds": 22,
+}
 DEPLOYMENT = {
     "name": "chat-r12",
     "cluster": "local",
@@ -119,6 +126,7 @@ DEPLOYMENT = {
     "@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "image_reason": "torch-2.9: transformers 5.2 with CUDA 12.8 is the only one that fits "
     "NVIDIA H100 80GB HBM3 (compute capability 9.0, driver 550.54.15).",
+    "fetches": [],
     "state": "failing",
     "state_since": "2026-11-20T08:30:00Z",
     "reason": "chat-r12-0 exited 3 times in 20 s: exit status 1: RuntimeError: CUDA out of memory",

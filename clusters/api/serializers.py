@@ -294,6 +294,14 @@ class WorkerSerializer(serializers.ModelSerializer[Worker]):
         )
 
 
+class FilesFetchSerializer(serializers.Serializer[Any]):
+    place = serializers.CharField(help_text="Machine, or volume claim.")
+    come_bytes = serializers.IntegerField()
+    size_bytes = serializers.IntegerField()
+    bytes_per_second = serializers.IntegerField(allow_null=True, help_text="Over the last seconds.")
+    left_seconds = serializers.IntegerField(allow_null=True, help_text="null: unknown, or nothing comes.")
+
+
 @example(examples.DEPLOYMENT)
 class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
     cluster = serializers.CharField(source="cluster.name")
@@ -307,6 +315,7 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
         "there is one."
     )
     image_reason = serializers.CharField(help_text="Reason for this image, or for none.")
+    fetches = FilesFetchSerializer(many=True, help_text="Model files on their way; empty: none.")
     workers = WorkerSerializer(many=True)
 
     class Meta:
@@ -324,6 +333,7 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
             "image",
             "image_reference",
             "image_reason",
+            "fetches",
             "state",
             "state_since",
             "reason",

@@ -61,6 +61,10 @@ class NotYet(BackendError):
 class FilesOnTheWay(NotYet):
     """The version's files are still being brought to where its workers will run."""
 
+    def __init__(self, message: str, fetches: "tuple[FilesFetch, ...]" = ()) -> None:
+        super().__init__(message)
+        self.fetches = fetches
+
 
 class UnknownWorker(BackendError):
     """There is no such worker, and no log of one."""
@@ -107,6 +111,18 @@ class ModelVersion:
     files: tuple[ModelFile, ...] = ()
     source: str = ""
     """Address of the store that has them, each under its hash: `s3://bucket/prefix` or `file:///...`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesFetch:
+    """How far the files of a version have come to one place."""
+
+    place: str
+    """Name of the machine, or `claim NAME`."""
+    come_bytes: int
+    size_bytes: int
+    bytes_per_second: int | None = None
+    """Over the last seconds; None: the place does not say."""
 
 
 class TaintEffect(StrEnum):
@@ -258,6 +274,8 @@ class ObservedWorker:
     """Of the process, since the cluster has run it; falls when the cluster itself starts anew."""
     reason: str = ""
     """Why it is not ready, or how its last process ended, in words."""
+    fetch: FilesFetch | None = None
+    """Of the files that it waits for; None: it waits for none, or does not say."""
 
 
 class GpuSharing(StrEnum):

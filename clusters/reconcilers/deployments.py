@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import QuerySet
 
-from clusters import heartbeat_records, selectors
+from clusters import file_fetches, heartbeat_records, selectors
 from clusters.agents import AgentHeard
 from clusters.alerts import alert_named
 from clusters.backends.base import (
@@ -19,6 +19,7 @@ from clusters.backends.base import (
     ClusterUnreachable,
     DeploymentSpec,
     Fence,
+    FilesOnTheWay,
     Misconfigured,
     ModelFile,
     ModelVersion,
@@ -147,7 +148,7 @@ class Watch(DeploymentStep):
             # What has ended starts again by itself, but only `Apply` brings back files that it lacks.
             save["applied_generation"] = 0
         is_steady = is_fulfilled and found.state == DeploymentState.READY and not seen.logs
-        return wait(STEADY if is_steady else CHANGING, save=save, write=writing(row, noted, found))
+        return wait(STEADY if is_steady else CHANGING, save=save, write=writing(row, noted, found, save))
 
 
 class Apply(DeploymentStep):
@@ -156,7 +157,7 @@ class Apply(DeploymentStep):
     name = "apply"
     effect = Effect.ABSOLUTE
     _refusal = ""
-    _coming = ""
+    _coming: NotYet | None = None
 
     def intent(self, row: Deployment) -> Mapping[str, Any]:
         return {"version": row.version_label, "replicas": row.replicas, "generation": row.generation}
@@ -170,7 +171,7 @@ class Apply(DeploymentStep):
         except (ClusterUnreachable, Misconfigured):
             return {}  # `observe` will say so, in the same words as for everything else.
         except NotYet as error:
-            self._coming = str(error)
+            self._coming = error
         except BackendError as error:
             self._refusal = str(error)
         return {"refusal": self._refusal}
@@ -183,9 +184,9 @@ class Apply(DeploymentStep):
         if self._refusal:
             found = held_back(found, self._refusal)
         if self._coming:
-            found = Verdict(found.state, self._coming)
-        save = columns(row, seen, noted, found, now)
-        write = writing(row, noted, found)
+            found = Verdict(found.state, str(self._coming))
+        save = columns(row, seen, noted, found, now, coming=self._coming)
+        write = writing(row, noted, found, save)
         if self._refusal:
             return wait(TROUBLED, save=save, write=write)
         if self._coming or not has_its_workers(row, seen):
@@ -220,12 +221,10 @@ class Remove(DeploymentStep):
             return wait(TROUBLED)
         noted = self.noted(row, seen, now)
         still = Verdict(DeploymentState.REMOVING, row.reason)
-        if seen.workers:
-            return wait(
-                CHANGING, save=columns(row, seen, noted, still, now), write=writing(row, noted, still)
-            )
-        gone = Verdict(DeploymentState.REMOVED, row.reason)
-        return rest(save=columns(row, seen, noted, gone, now), write=writing(row, noted, gone))
+        found = still if seen.workers else Verdict(DeploymentState.REMOVED, row.reason)
+        save = columns(row, seen, noted, found, now)
+        write = writing(row, noted, found, save)
+        return wait(CHANGING, save=save, write=write) if seen.workers else rest(save=save, write=write)
 
 
 class DeploymentReconciler(Reconciler[Deployment]):
@@ -313,10 +312,24 @@ def judged(row: Deployment, noted: Noted, now: datetime) -> Verdict:
 
 
 def columns(
-    row: Deployment, seen: ObservedDeployment, noted: Noted, found: Verdict, now: datetime
+    row: Deployment,
+    seen: ObservedDeployment,
+    noted: Noted,
+    found: Verdict,
+    now: datetime,
+    *,
+    coming: NotYet | None = None,
 ) -> dict[str, Any]:
-    """What the row is to say."""
+    """What the row is to say. `coming`: what the cluster waits for before it starts workers."""
     save: dict[str, Any] = {"observed_at": now, "reason": found.reason}
+    save["fetches"] = file_fetches.documents(
+        [
+            *(one.fetch for one in seen.workers if one.fetch),
+            *(coming.fetches if isinstance(coming, FilesOnTheWay) else ()),
+        ],
+        before=row.fetches,
+        seconds=(now - row.observed_at).total_seconds() if row.observed_at else 0.0,
+    )
     if found.state != row.state:
         MOVES.check(DeploymentState(row.state), found.state)
         save |= {"state": found.state, "state_since": now}
@@ -329,9 +342,10 @@ def columns(
     return save
 
 
-def writing(row: Deployment, noted: Noted, found: Verdict) -> Callable[[], None]:
+def writing(row: Deployment, noted: Noted, found: Verdict, save: Mapping[str, Any]) -> Callable[[], None]:
     """Write what has changed and tell whom it concerns; most looks find nothing."""
     is_move = found.state != row.state
+    is_news = is_move or noted.is_news or found.reason != row.reason or save["fetches"] != row.fetches
 
     def write() -> None:
         Worker.objects.filter(pk__in=[worker.pk for worker in noted.gone]).delete()
@@ -348,7 +362,7 @@ def writing(row: Deployment, noted: Noted, found: Verdict) -> Callable[[], None]
             audit.record(ACTOR, action, subject=row, reason=found.reason, team_id=row.team_id)
             if told := _MOVES.get(found.state):
                 events.publish(told(row.pk))
-        if is_move or noted.is_news or found.reason != row.reason:
+        if is_news:
             touch("fleet")
 
     return write

@@ -35,19 +35,19 @@ class NoKubelets:
         pass
 
 
-class Logs(Mapping[tuple[str, str], str]):
-    """By namespace and name of a pod, as its machine has them."""
+class Logs(Mapping[tuple[str, ...], str]):
+    """By namespace and name of a pod, and a container of it, as its machine has them."""
 
     def __init__(self, kubelets: list[Kubelet]) -> None:
         self._kubelets = kubelets
 
-    def __getitem__(self, pod: tuple[str, str]) -> str:
+    def __getitem__(self, pod: tuple[str, ...]) -> str:
         for kubelet in self._kubelets:
             if (text := kubelet.log(*pod)) is not None:
                 return text
         raise KeyError(pod)
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
         return iter(())
 
     def __len__(self) -> int:

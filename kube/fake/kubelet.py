@@ -94,11 +94,13 @@ class Kubelet:
         for pod in self._pods.values():
             self._kill(pod)
 
-    def log(self, namespace: str, name: str) -> str | None:
-        """The end of what the last container wrote; None: it is none of this machine's."""
+    def log(self, namespace: str, name: str, container: str = "") -> str | None:
+        """The end of what a container wrote, the last where none is named; None: it is none of this
+        machine's."""
         for pod in self._pods.values():
             if (pod.ref.namespace, pod.ref.name) == (namespace, name):
-                path = pod.containers[-1].log
+                named = [one for one in pod.containers if one.spec["name"] == container]
+                path = (named or pod.containers)[-1].log
                 return path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace") if path.exists() else ""
         return None
 

@@ -42,7 +42,7 @@ class FakeApiServer:
         self.doors = Doors(self.writer, self.reader, self.deleter)
         self.rights = Rights(self.storage)
         self.evictor = Evictor(self.storage, self.clock, self.deleter)
-        self.logs: dict[tuple[str, str], str] = {}
+        self.logs: dict[tuple[str, ...], str] = {}
         self.kinds: dict[tuple[str, str], Kind] = {}
         for kind in kinds:
             self.add_kind(kind)
@@ -125,9 +125,10 @@ class FakeApiServer:
         raise wrong_method()
 
     def _log(self, target: Target, request: Request) -> Answer:
-        """Of what `logs` has of a pod, by namespace and name."""
+        """Of what `logs` has of a pod, by namespace and name, and by its container where they differ."""
         pod = self.reader.get(target, request)
-        text = self.logs.get((target.namespace, target.name))
+        whose = (target.namespace, target.name)
+        text = self.logs.get((*whose, request.query.get("container", "")), self.logs.get(whose))
         if text is None:
             node = pod["spec"].get("nodeName", "")
             raise internal(f'Get "https://{node}:10250/containerLogs/": dial tcp: connection refused')

@@ -204,6 +204,7 @@ RELEASE = RELEASE_ROW | {
     "way_back": None,
     "bypassed": None,
     "image": "torch-2.9",
+    "fetches": [],
     "last_error": "",
 }
 REASON = {"reason": "The evidence is fine, and so are the answers that I read."}

@@ -176,7 +176,7 @@ class DeployExecutor(Executor[Deploy]):
     def settle(self, row: Release, seen: DeploymentStatus | str, now: datetime) -> Outcome:
         if isinstance(seen, str):
             return halt(row, Message(words=seen), kind=Halt.FAIL)
-        progress: dict[str, Any] = {"ready": seen.ready, "wanted": seen.wanted}
+        progress: dict[str, Any] = {"ready": seen.ready, "wanted": seen.wanted, "fetches": seen.fetches}
         if seen.image_reason:
             progress |= {"image": seen.image_reference, "image_reason": seen.image_reason}
         if seen.state == DeploymentState.FAILING:
@@ -186,7 +186,7 @@ class DeployExecutor(Executor[Deploy]):
             return self.go_on(
                 row,
                 note=READY(ready=seen.ready, seconds=round(took)),
-                detail=progress,
+                detail=progress | {"fetches": []},
             )
         if self.elapsed(row, now) > timedelta(seconds=self.spec.ready_within_seconds):
             few = {"ready": seen.ready, "wanted": seen.wanted, "seconds": self.spec.ready_within_seconds}

@@ -7,7 +7,7 @@ import typer
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, VersionLabel
-from slipway.cli.watching import ENDS, watch
+from slipway.cli.watching import ENDS, fetch_lines, watch
 from slipway.client import Document, at
 from slipway.exits import Exit
 
@@ -180,7 +180,7 @@ def _finish(
         release, status = watch(
             context, release, stop_at_approval=wait_for is Until.APPROVAL, timeout_seconds=timeout
         )
-    context.tell(release, _summary(release))
+    context.tell(release, "\n".join((_summary(release), *fetch_lines(release))))
     if status:
         raise typer.Exit(status)
 

@@ -112,7 +112,7 @@ def news(release: Document) -> list[str]:
         for step in release.get("steps", ())
         if step["state"] != "pending"
     ]
-    return [*lines, f"state {release['state']}"]
+    return [*lines, *fetch_lines(release, rough=True), f"state {release['state']}"]
 
 
 def picture(release: Document) -> Group:
@@ -127,7 +127,24 @@ def picture(release: Document) -> Group:
             Text(step["title"], style=style),
             Text(_note(step), style="dim"),
         )
-    return Group(title, steps, Text(_traffic(release), style="dim"))
+    fetches = [Text(line, style="dim") for line in fetch_lines(release)]
+    return Group(title, steps, *fetches, Text(_traffic(release), style="dim"))
+
+
+def fetch_lines(release: Document, *, rough: bool = False) -> list[str]:
+    """A line a machine. `rough`: in steps of a tenth and without the rate, for lines that stay."""
+    found = []
+    for one in release.get("fetches") or ():
+        come, size = one["come_bytes"], one["size_bytes"]
+        percent = 100 * come // size if size else 100
+        if rough:
+            found.append(f"model files on {one['place']}: {percent // 10 * 10} %")
+            continue
+        rate, left = one["bytes_per_second"], one["left_seconds"]
+        speed = "" if rate is None else f", {rate / 1e6:.1f} MB/s"
+        still = "" if left is None else f", {left:,} s left"
+        found.append(f"model files on {one['place']}: {percent} % of {size / 1e9:.2f} GB{speed}{still}")
+    return found
 
 
 def _note(step: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from clusters import selectors
-from clusters.backends.base import CannotRun, FilesOnTheWay, ObservedState
+from clusters.backends.base import CannotRun, FilesFetch, FilesOnTheWay, ObservedState
 from clusters.events import DeploymentFailing, DeploymentReady, DeploymentRemoved, WorkersChanged
 from clusters.models import Deployment, Worker
 from clusters.services.deployments import remove_deployment, scale_deployment
@@ -243,14 +243,17 @@ def test_workers_that_answer_go_on_while_files_for_others_are_missing(scene) -> 
 
 
 def test_files_on_their_way_to_the_node_are_waited_for(scene) -> None:
-    scene.files_error = FilesOnTheWay("5 of 10 bytes are here.")
+    come = FilesFetch(place="box", come_bytes=5, size_bytes=10, bytes_per_second=1)
+    scene.files_error = FilesOnTheWay("5 of 10 bytes are here.", (come,))
     scene.deployment()
     scene.pass_(2)
     assert status(scene).state == DeploymentState.STARTING
     assert status(scene).reason == "5 of 10 bytes are here."
+    assert [(one["place"], one["left_seconds"]) for one in status(scene).fetches] == [("box", 5)]
     scene.files_error = None
     scene.pass_(5)
     assert status(scene).state == DeploymentState.READY
+    assert status(scene).fetches == []
 
 
 def test_a_worker_that_ended_finds_its_files_again(scene) -> None:

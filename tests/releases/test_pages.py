@@ -5,8 +5,10 @@ from django.test import Client
 
 from accounts.models import Membership, User
 from accounts.states import Role
+from clusters.backends.base import FilesFetch, FilesOnTheWay
 from releases.models import Release
 from releases.states import ReleaseState as S
+from slipway.cli.watching import fetch_lines
 from tests.releases.browsing import as_person, page_of, queries_of, text_of
 from tests.releases.world import Scene
 
@@ -164,3 +166,34 @@ def test_home_says_the_next_step_to_who_begins(db: None) -> None:
     client = Client()
     client.force_login(User.objects.create(username="new"), backend="accounts.login.PasswordBackend")
     assert "No model yet" in text_of(client, "/")
+
+
+def test_a_release_shows_how_far_the_candidates_files_have_come(scene: Scene) -> None:
+    come = FilesFetch(
+        place="gpu-7", come_bytes=4_000_000_000, size_bytes=15_000_000_000, bytes_per_second=500_000_000
+    )
+
+    def still_coming(_version: object) -> None:
+        raise FilesOnTheWay("The files are on their way.", (come,))
+
+    scene.world.bring_files = still_coming
+    scene.start()
+    scene.run_for(5)
+    body = text_of(as_person("ada", scene), page_of(scene))
+    assert "Model files on gpu-7" in body
+    assert "4.00\u00a0GB of 15.0\u00a0GB" in body
+    assert "500\u00a0MB/s" in body
+    told = as_person("ada", scene).get(f"/api/v1/releases/{scene.release.pk}/").json()
+    assert told["fetches"] == [
+        {
+            "place": "gpu-7",
+            "come_bytes": 4_000_000_000,
+            "size_bytes": 15_000_000_000,
+            "bytes_per_second": 500_000_000,
+            "left_seconds": 22,
+        }
+    ]
+    assert "model files on gpu-7: 26 % of 15.00 GB, 500.0 MB/s, 22 s left" in "\n".join(fetch_lines(told))
+    scene.world.bring_files = lambda _version: None
+    scene.run_until(lambda: scene.state() is S.WAITING_APPROVAL)
+    assert "Model files on gpu-7" not in text_of(as_person("ada", scene), page_of(scene))

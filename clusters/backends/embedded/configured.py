@@ -6,8 +6,16 @@ from typing import Any
 
 from django.conf import settings
 
-from clusters.backends.base import CannotRun, ClusterConfig, FilesOnTheWay, Misconfigured, ModelVersion
+from clusters.backends.base import (
+    CannotRun,
+    ClusterConfig,
+    FilesFetch,
+    FilesOnTheWay,
+    Misconfigured,
+    ModelVersion,
+)
 from clusters.backends.embedded.backend import EmbeddedCluster
+from clusters.backends.embedded.machine import machine_name
 from common.errors import SlipwayError
 from models_registry.errors import OnItsWay
 from models_registry.files import materialise
@@ -40,7 +48,8 @@ def laid_out(version: ModelVersion) -> Path:
     try:
         return materialise(row)
     except OnItsWay as error:
-        raise FilesOnTheWay(str(error)) from None
+        come = FilesFetch(place=machine_name(), come_bytes=error.come_bytes, size_bytes=error.size_bytes)
+        raise FilesOnTheWay(str(error), (come,)) from None
     except SlipwayError as error:
         raise CannotRun(str(error)) from None
 

@@ -1,6 +1,7 @@
 """A ClusterBackend whose workers are Pods. What is wanted, and by whom, lies in the cluster alone."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event
 
 from clusters.backends.base import (
@@ -8,6 +9,7 @@ from clusters.backends.base import (
     ClusterUnreachable,
     DeploymentSpec,
     Fence,
+    FilesFetch,
     Health,
     ObservedNode,
     ObservedWorker,
@@ -21,7 +23,7 @@ from clusters.backends.kubernetes.errors import refused, told
 from clusters.backends.kubernetes.manifests import DEPLOYMENT, objects_of
 from clusters.backends.kubernetes.node_operations import KubernetesNodeOperations
 from clusters.backends.kubernetes.nodes import node_of
-from clusters.backends.kubernetes.pods import CONTAINER, worker_of
+from clusters.backends.kubernetes.pods import CONTAINER, FILES_CONTAINER, fetches_files, worker_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.store_token import hand_out
 from clusters.backends.kubernetes.watching import watch
@@ -29,8 +31,12 @@ from kube import errors
 from kube.base import Client, Object
 from kube.client import FIELD_MANAGER
 from kube.resources import BY_KIND, NODES, PODS, Ref
+from model_store.fetch_progress import FetchProgress
 
 ATTEMPTS = 5
+FETCHES_READ = 16
+"""Of so many pods at the most the log is asked in one look."""
+FETCH_LOG_LINES = 20
 
 
 class KubernetesCluster:
@@ -82,7 +88,17 @@ class KubernetesCluster:
                 ).items
             ]
         pods.sort(key=lambda pod: (pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]))
-        return tuple(worker_of(pod) for pod in pods if not _is_left_over(pod))
+        left = FETCHES_READ
+        found = []
+        for pod in pods:
+            if _is_left_over(pod):
+                continue
+            worker = worker_of(pod)
+            if left and fetches_files(pod):
+                left -= 1
+                worker = replace(worker, fetch=self._fetch_of(pod))
+            found.append(worker)
+        return tuple(found)
 
     def logs(self, worker: str, *, lines: int) -> str:
         with told():
@@ -132,6 +148,23 @@ class KubernetesCluster:
             stop,
             deployment_changed=deployment_changed,
             machines_changed=machines_changed,
+        )
+
+    def _fetch_of(self, pod: Object) -> FilesFetch | None:
+        """What the container that fetches said last; a kubelet that does not tell costs no look."""
+        ref = Ref(PODS, pod["metadata"]["name"], pod["metadata"]["namespace"])
+        try:
+            text = self._client.logs(ref, container=FILES_CONTAINER, lines=FETCH_LOG_LINES)
+        except errors.KubeError:
+            return None
+        said = FetchProgress.of_log(text)
+        if said is None:
+            return None
+        return FilesFetch(
+            place=pod["spec"].get("nodeName", ""),
+            come_bytes=said.come_bytes,
+            size_bytes=said.size_bytes,
+            bytes_per_second=said.bytes_per_second,
         )
 
     def _log_of(self, ref: Ref, pod: Object, lines: int) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.backends.base import CannotRun, DeploymentSpec, Fence, Spread, Toleration
-from clusters.backends.kubernetes.pods import CONTAINER, PORT
+from clusters.backends.kubernetes.pods import CONTAINER, FILES_CONTAINER, PORT
 from clusters.backends.kubernetes.settings import KubernetesSettings, ModelFiles
 from serving.protocol import WORKER_ENVIRONMENT, WorkerCommand
 
@@ -261,7 +261,7 @@ def _add_model_files(pod: Document, spec: DeploymentSpec, settings: KubernetesSe
     pod["volumes"].append({"name": "models", "hostPath": host_path})
     pod["initContainers"] = [
         {
-            "name": "model-files",
+            "name": FILES_CONTAINER,
             "image": spec.image,
             "command": ["python", "-m", "serving.fetch", f"--url={settings.store_url.rstrip('/')}",
                         f"--version-id={spec.version.id}", f"--digest={spec.version.digest}",

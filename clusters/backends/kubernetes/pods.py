@@ -10,6 +10,8 @@ from clusters.backends.kubernetes.scheduling import why_unschedulable
 Document = Mapping[str, Any]
 
 CONTAINER = "worker"
+FILES_CONTAINER = "model-files"
+"""Of the pod's own, which brings the version's files to its machine before the worker starts."""
 PORT = 8000
 FAILED_AFTER_CRASHES = 3
 """As many ends in a row before it is given up; the kubelet goes on trying."""
@@ -50,6 +52,13 @@ def worker_of(pod: Document) -> ObservedWorker:
         restarts=container.get("restartCount", 0),
         reason=reason,
     )
+
+
+def fetches_files(pod: Document) -> bool:
+    """Whether it has been placed, and its files are being brought to its machine just now."""
+    statuses = dict(_containers(pod.get("status") or {}))
+    is_leaving = bool(pod["metadata"].get("deletionTimestamp"))
+    return not is_leaving and "running" in (statuses.get(FILES_CONTAINER, {}).get("state") or {})
 
 
 def _standing(metadata: Document, status: Document) -> tuple[ObservedState, str]:
@@ -163,6 +172,8 @@ def _what_it_waits_for(status: Document) -> str:
         waiting = state.get("waiting") or {}
         if waiting.get("reason") in ("ContainerCreating", "PodInitializing"):
             continue
+        if "running" in state and name == FILES_CONTAINER:
+            return "Its model files are being fetched to its machine."
         if "running" in state and name != CONTAINER:
             return f"Its container {name} prepares it."
         if "running" in state:

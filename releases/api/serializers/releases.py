@@ -5,6 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
+from clusters.api.serializers import FilesFetchSerializer
 from common.api.examples import example
 from common.audit import MAX_REASON
 from releases import bake
@@ -150,6 +151,9 @@ class ReleaseSerializer(ReleaseRowSerializer):
         help_text="Runtime image given for it; null: the service's. Its deployment tells what its "
         "workers run.",
     )
+    fetches = serializers.SerializerMethodField(
+        help_text="Model files on their way to the machines of the candidate's workers; empty: none."
+    )
     last_error = serializers.CharField(help_text="Reason why the last attempt at the current step failed.")
 
     class Meta(ReleaseRowSerializer.Meta):
@@ -167,6 +171,7 @@ class ReleaseSerializer(ReleaseRowSerializer):
             "way_back",
             "bypassed",
             "image",
+            "fetches",
             "last_error",
         )
 
@@ -178,6 +183,10 @@ class ReleaseSerializer(ReleaseRowSerializer):
     @extend_schema_field(BypassSerializer(allow_null=True))
     def get_bypassed(self, release: Release) -> Any:
         return BypassSerializer(release).data if release.shortfalls else None
+
+    @extend_schema_field(FilesFetchSerializer(many=True))
+    def get_fetches(self, release: Release) -> Any:
+        return release.progress.get("fetches", []) if release.in_motion else []
 
     @extend_schema_field(WeightsSerializer)
     def get_weights(self, release: Release) -> Any:
