@@ -29,7 +29,11 @@ MANIFEST = Manifest(
     badges=BADGES,
     nav=(NavItem(name=_("GPU health"), path="/gpu-health/", icon="heartbeat", rank=65, key="u"),),
     destinations=DESTINATIONS,
-    nouns={"findings": lambda count: ngettext("finding", "findings", count)},
+    nouns={
+        "findings": lambda count: ngettext("finding", "findings", count),
+        "gpu rules": lambda count: ngettext("rule", "rules", count),
+        "gpu faults": lambda count: ngettext("fault", "faults", count),
+    },
     webhook_events=(
         WebhookEvent(
             "gpu_finding.opened",

@@ -1,5 +1,8 @@
 """Findings, rules, and where the sources of rules contradict each other."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -12,7 +15,7 @@ from common.errors import Invalid, SlipwayError
 from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
-from common.pages.listing import list_page
+from common.pages.listing import list_page, row_page
 from gpu_health import selectors
 from gpu_health.filters import FindingFilter
 from gpu_health.forms import RuleForm
@@ -22,8 +25,24 @@ from gpu_health.policy.presets import PRESETS, fault_title, sources
 from gpu_health.policy.rule import Action
 from gpu_health.services.findings import close_finding
 from gpu_health.services.rules import change_rule, proposed_rule, reset_rule
+from gpu_health.states import FindingSeverity
 
 SORTS = {"last": "last_at", "machine": "node__name", "fault": "fault", "seen": "count", "opened": "opened_at"}
+
+
+def _natural(fault: str) -> tuple[bool, str, int]:
+    """Xids first, by their numbers."""
+    family, _dot, rest = fault.partition(".")
+    return family != "xid", fault if family != "xid" else "", int(rest) if rest.isdecimal() else 0
+
+
+RULE_SORTS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "fault": lambda row: _natural(row["rule"].fault),
+    "severity": lambda row: row["rule"].severity.rank,
+}
+DISAGREEMENT_SORTS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "fault": lambda row: _natural(row["fault"])
+}
 
 
 @require_safe
@@ -62,7 +81,12 @@ def close(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @signed_in
 def rule_list(request: HttpRequest) -> HttpResponse:
-    wanted = request.GET.get("q", "").strip().lower()
+    """`?q=` (words) and `?severity=` narrow it."""
+    wanted, severity = request.GET.get("q", "").strip().lower(), request.GET.get("severity", "")
+    faults = []
+    if severity and severity not in FindingSeverity.values:
+        faults.append((_("Severity"), _("There is no such severity.")))
+        severity = ""
     rows = [
         {
             "rule": one.rule,
@@ -72,10 +96,13 @@ def rule_list(request: HttpRequest) -> HttpResponse:
             "mode": one.row.get_mode_display(),
             "document": _document(one),
         }
-        for one in sorted(selectors.rules_in_force(), key=lambda one: _natural(one.rule.fault))
-        if wanted in (title := fault_title(one.rule.fault)).lower() or wanted in one.rule.name
+        for one in selectors.rules_in_force()
+        if (wanted in (title := fault_title(one.rule.fault)).lower() or wanted in one.rule.name)
+        and severity in ("", one.rule.severity)
     ]
-    return page(request, "gpu_health/rules.html", {"rows": rows, "wanted": wanted})
+    listing = row_page(request, rows, sorts=RULE_SORTS, default_sort="fault", faults=faults)
+    context = {"listing": listing, "severities": FindingSeverity.choices}
+    return page(request, "gpu_health/rules.html", context, parts=("listing",))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -129,6 +156,7 @@ def disagreement_list(request: HttpRequest) -> HttpResponse:
     """`?all=1`: where they agree, too."""
     rows = [
         {
+            "fault": one.fault,
             "title": fault_title(one.fault),
             "is_disputed": one.is_disputed,
             "cells": [one.statements.get(preset.name) for preset in PRESETS],
@@ -136,18 +164,13 @@ def disagreement_list(request: HttpRequest) -> HttpResponse:
         for one in comparisons()
         if one.is_disputed or request.GET.get("all")
     ]
-    context = {"rows": rows, "presets": PRESETS, "shows_all": bool(request.GET.get("all"))}
-    return page(request, "gpu_health/disagreements.html", context)
+    listing = row_page(request, rows, sorts=DISAGREEMENT_SORTS, default_sort="fault")
+    context = {"listing": listing, "presets": PRESETS, "shows_all": bool(request.GET.get("all"))}
+    return page(request, "gpu_health/disagreements.html", context, parts=("listing",))
 
 
 def _finding(actor: Actor, pk: int) -> Finding:
     return selectors.finding(actor, pk)
-
-
-def _natural(fault: str) -> tuple[bool, str, int]:
-    """Xids first, by their numbers."""
-    family, _dot, rest = fault.partition(".")
-    return family != "xid", fault if family != "xid" else "", int(rest) if rest.isdecimal() else 0
 
 
 def _document(found: selectors.RuleInForce) -> object:

@@ -1,5 +1,7 @@
 """Rules are changed by administrators, tried on the last 30 days, and set back to what their source says."""
 
+import re
+
 import pytest
 
 from accounts.models import User
@@ -86,6 +88,22 @@ def test_rules_and_disagreements_are_listed(machine: Machine, admin: User) -> No
     assert "xid.79" not in {row["fault"] for row in disputed}
     assert b"Xid 94" in browser.get("/gpu-health/rules/?q=94").content
     assert b"Xid 63" in browser.get("/gpu-health/disagreements/").content
+
+
+def test_a_page_of_rules_is_short_and_narrowed_by_severity(machine: Machine, admin: User) -> None:
+    def shown(query: str) -> list[str]:
+        listed = cast.client_of(admin).get(f"/gpu-health/rules/{query}").content.decode()
+        return re.findall(r'href="/gpu-health/rules/([^"?]+)/"', listed)
+
+    assert len(shown("")) == 50
+    assert shown("?sort=fault&page=2")[0] not in shown("")
+    fatal = shown("?severity=fatal")
+    in_force = {one.rule.name: one.rule.severity for one in selectors.rules_in_force()}
+    assert {in_force[name] for name in fatal} == {"fatal"}
+    assert (
+        "Severity: There is no such severity."
+        in cast.client_of(admin).get("/gpu-health/rules/?severity=x").content.decode()
+    )
 
 
 def test_the_page_of_a_rule_previews_saves_and_resets(machine: Machine, admin: User) -> None:
