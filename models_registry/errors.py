@@ -25,10 +25,6 @@ class InUse(Conflict):
     """It cannot be deleted: aliases, deployments or other versions still need it."""
 
 
-class UploadElsewhere(Conflict):
-    """What has come of the upload lies on another host's disk."""
-
-
 class WrongState(Conflict):
     """The version's state does not allow this."""
 

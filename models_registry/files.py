@@ -1,15 +1,11 @@
 """The files of versions: rows here, bytes in the store."""
 
-import time
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
-from django.conf import settings
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from common.hosts import this_host
 from common.jobs.runners.subprocess import local_runner
 from model_store import blob_store
 from model_store.backends.base import Store
@@ -18,9 +14,9 @@ from model_store.file_manifest import Manifest, ManifestFile
 from model_store.models import CorruptBlob
 from model_store.processes import node_prefetch
 from model_store.states import CorruptBlobState
-from model_store.upload_buffer import UploadBuffer
+from model_store.upload_buffer import UploadBuffer, buffer_at, forget_buffers
 from models_registry import references
-from models_registry.errors import NotFetched, OnItsWay, UploadElsewhere, WrongState
+from models_registry.errors import NotFetched, OnItsWay, WrongState
 from models_registry.models import Upload, Version, VersionFile
 from models_registry.states import VersionState
 
@@ -29,29 +25,8 @@ _BEING_MADE = timedelta(hours=1)
 
 
 def buffer_of(upload: Upload) -> UploadBuffer:
-    """Raises UploadElsewhere when it lies on another host's disk."""
-    if not is_here(upload):
-        raise UploadElsewhere(
-            _(
-                "What has come of this upload lies on the host %(host)s: send the rest to a web of that one, "
-                "or have all hosts share a directory as their store (SLIPWAY_STORE)."
-            )
-            % {"host": upload.host}
-        )
-    return UploadBuffer(_buffers() / upload.key.hex, part_bytes=upload.part_bytes)
-
-
-def is_here(upload: Upload) -> bool:
-    return upload.host in ("", this_host())
-
-
-def host_of_buffers() -> str:
-    """Whose disk an upload that begins now comes to; empty: all hosts'."""
-    return "" if settings.SLIPWAY_STORE_IS_SHARED_DIRECTORY else this_host()
-
-
-def _buffers() -> Path:
-    return Path(settings.SLIPWAY_STORE_DIR) / "uploads"
+    """Beside the files of versions: on this host's disk, or wherever all hosts find it."""
+    return buffer_at(blob_store.store().address, upload.key.hex, part_bytes=upload.part_bytes)
 
 
 def manifest_of(version: Version) -> Manifest:
@@ -141,10 +116,5 @@ def _let_go_of_unused(place: Store, wanted: Manifest) -> None:
 
 def forget_orphaned_buffers() -> None:
     """Those whose upload does not know of them, as after a database was restored from a backup."""
-    before = time.time() - _BEING_MADE.total_seconds()
-    with suppress(FileNotFoundError):
-        old = {path.name: path for path in _buffers().iterdir() if path.stat().st_mtime < before}
-        # Whichever host's: a directory that is shared holds those of all.
-        known = {key.hex for key in Upload.objects.filter(is_held=True).values_list("key", flat=True)}
-        for name in old.keys() - known:
-            UploadBuffer(old[name], part_bytes=1).discard()
+    keys = Upload.objects.filter(is_held=True).values_list("key", flat=True)
+    forget_buffers(blob_store.store().address, known={key.hex for key in keys}, older_than=_BEING_MADE)

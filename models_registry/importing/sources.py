@@ -15,7 +15,6 @@ from django.utils.translation import gettext as _
 from common.hosts import this_host
 from common.reconcile.pulses import living_hosts
 from model_store.paths import printable
-from models_registry import files
 from models_registry.errors import SourceNotAllowed
 from models_registry.importing.directory import DirectorySource
 from models_registry.importing.upload import UploadSource
@@ -139,9 +138,7 @@ class _Uploads:
 
     def reading(self, source: dict[str, Any], *, admits_runnable: bool) -> UploadSource:
         upload = Upload.objects.get(pk=source["upload"])
-        return UploadSource(
-            str(files.buffer_of(upload).directory), upload.part_bytes, admits_runnable=admits_runnable
-        )
+        return UploadSource(upload.key.hex, upload.part_bytes, admits_runnable=admits_runnable)
 
     def secret(self, source: dict[str, Any]) -> str:
         return ""

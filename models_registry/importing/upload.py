@@ -3,13 +3,12 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar
 
 from model_store.backends.base import Staging
 from model_store.errors import Refused, StoreFull
 from model_store.file_manifest import ManifestFile
-from model_store.upload_buffer import UploadBuffer
+from model_store.upload_buffer import buffer_at
 from models_registry.importing.judging import Copied, judged, judged_together
 from models_registry.importing.results import ImportResult, refused, stopped_by_the_system, waits_for_room
 from models_registry.importing.transfer import THREADS, Meter, Progress, side_by_side
@@ -19,9 +18,7 @@ NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class UploadSource:
-    """All contents have come to the upload buffer in the directory `buffer`, but for those that the store
-    holds.
-    """
+    """All contents have come to the upload buffer of this name, but for those that the store holds."""
 
     PROGRAM: ClassVar[str] = "models_registry.importing.upload_import"
     NEEDS_NETWORK: ClassVar[bool] = False
@@ -32,17 +29,27 @@ class UploadSource:
     """See `trust.formats.identification.identify`."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """See `Announced`."""
+
+    sha256: str
+    size: int
+    is_known: bool
+
+
 def take_upload(
-    source: UploadSource, staging: Staging, *, report: Callable[[Progress], None]
+    store: str, source: UploadSource, staging: Staging, *, report: Callable[[Progress], None]
 ) -> ImportResult:
-    """Verify and judge an upload. What goes wrong is in the result; only bugs raise.
+    """Verify and judge an upload to the store of this address. What goes wrong is in the result; only bugs
+    raise.
 
     Contents that are not what was announced begin anew in the upload buffer; the rest stays there till the
     end.
     """
     began = time.monotonic()
     try:
-        result = _Ingest(source, staging, report).run()
+        result = _Ingest(store, source, staging, report).run()
     except Refused as refusal:
         result = refused([refusal])
     except FileNotFoundError:
@@ -55,8 +62,10 @@ def take_upload(
 
 
 class _Ingest:
-    def __init__(self, source: UploadSource, staging: Staging, report: Callable[[Progress], None]) -> None:
-        self._buffer = UploadBuffer(Path(source.buffer), part_bytes=source.part_bytes)
+    def __init__(
+        self, store: str, source: UploadSource, staging: Staging, report: Callable[[Progress], None]
+    ) -> None:
+        self._buffer = buffer_at(store, source.buffer, part_bytes=source.part_bytes)
         self._admits_runnable = source.admits_runnable
         self._staging = staging
         self._files, self._known = self._buffer.manifest()
@@ -85,19 +94,19 @@ class _Ingest:
 
     def _take(self, file: ManifestFile) -> str:
         """Hold the content of a file; its path when that has to come again, else nothing."""
-        if self._buffer.is_missing(file.sha256):
-            return file.path
-        path = self._buffer.path(file.sha256)
-        if not path.exists() and file.sha256 in self._known:
+        content = _Content(file.sha256, file.size, file.sha256 in self._known)
+        if not self._buffer.is_awaited(content):
             if self._staging.hold(file.sha256, file.size):
                 self._meter.find(file.size)
                 return ""
             # The store held it when the upload began.
-            self._buffer.open_anew(file.sha256, file.size)
+            self._buffer.open_anew(content)
             return file.path
-        if self._staging.take_over(path, file.sha256, file.size, counted=self._meter.count):
+        if self._buffer.is_missing(content):
+            return file.path
+        if self._buffer.hand_over(content, self._staging, counted=self._meter.count):
             return ""
-        self._buffer.restart(file.sha256)
+        self._buffer.restart(content)
         return file.path
 
     def _judged(self, file: ManifestFile) -> Copied | Refused:

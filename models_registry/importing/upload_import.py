@@ -13,7 +13,7 @@ from models_registry.importing.upload import UploadSource, take_upload
 
 def receive_job(job: Job, staging: Staging, report: Callable[[Progress], None]) -> ImportResult:
     assert isinstance(job.source, UploadSource)  # noqa: S101
-    return take_upload(job.source, staging, report=report)
+    return take_upload(job.store, job.source, staging, report=report)
 
 
 def main(arguments: list[str]) -> int:

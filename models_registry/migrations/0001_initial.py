@@ -121,7 +121,6 @@ class Migration(migrations.Migration):
                 ('author_name', models.CharField(blank=True, max_length=200)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
                 ('key', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
-                ('host', models.CharField(blank=True, editable=False, max_length=63)),
                 ('state', models.CharField(choices=[('open', 'Open'), ('importing', 'Importing'), ('done', 'Done'), ('refused', 'Refused'), ('cancelled', 'Cancelled'), ('expired', 'Expired')], default='open', editable=False, max_length=10)),
                 ('reason', models.TextField(blank=True, editable=False)),
                 ('fingerprint', models.CharField(editable=False, max_length=64)),

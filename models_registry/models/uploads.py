@@ -8,7 +8,6 @@ from django.utils import timezone
 
 from accounts.authored import Authored
 from accounts.querysets import TeamOwned
-from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled
 from models_registry.states import LIVE_UPLOADS, UploadState
 
@@ -32,8 +31,6 @@ class Upload(Authored, Reconciled):
     model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     """Name of its upload buffer: an id may be given out again after a creation that was rolled back."""
-    host = models.CharField(max_length=MOST_CHARACTERS, blank=True, editable=False)
-    """On whose disk that lies; blank: beside a store that all hosts share."""
     state = models.CharField(
         max_length=10, choices=UploadState.choices, default=UploadState.OPEN, editable=False
     )

@@ -6,11 +6,9 @@ from functools import partial
 from accounts.states import Right
 from common import audit
 from common.actor import Actor
-from common.hosts import this_host
 from common.jobs.steps import check_fence
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, rest, wait
 from common.reconcile.endings import moved
-from common.reconcile.pulses import living_hosts
 from models_registry import files
 from models_registry.models import Upload, Version
 from models_registry.states import LIVE_UPLOADS, UPLOAD_MOVES, UploadState, VersionState
@@ -67,11 +65,10 @@ class CleanupUpload(Step[Upload]):
 
     def act(self, row: Upload, operation: Operation) -> None:
         check_fence(row, operation)
-        if files.is_here(row):
-            files.buffer_of(row).discard()
+        files.buffer_of(row).discard()
 
     def observe(self, row: Upload, operation: Operation) -> bool:
-        return files.is_here(row) and files.buffer_of(row).directory.exists()
+        return files.buffer_of(row).exists()
 
     def settle(self, row: Upload, seen: bool, now: datetime) -> Outcome:
         if seen:
@@ -87,12 +84,6 @@ class UploadReconciler(Reconciler[Upload]):
     model = Upload
     moves = UPLOAD_MOVES
     right = Right.MODELS_WRITE
-    waits_for_host = False
-
-    def host_of(self, row: Upload) -> str:
-        """While what has come lies on its disk. A host that is gone has taken that along."""
-        here = row.host == this_host() or row.host in living_hosts()
-        return row.host if row.is_held and here else ""
 
     def next_step(self, row: Upload, now: datetime) -> Step[Upload] | None:
         if row.state == UploadState.OPEN:

@@ -7,8 +7,9 @@ from django.db.models import Prefetch, QuerySet
 from django.utils.translation import gettext as _
 
 from common.actor import Actor
-from model_store.errors import UnknownUpload
+from model_store.errors import StoreUnavailable, UnknownUpload
 from model_store.models import CorruptBlob
+from model_store.upload_buffer import lacking_bytes
 from models_registry import files
 from models_registry.models import Model, Upload, UploadContent, Version, VersionFile
 from models_registry.states import WHOLE
@@ -91,34 +92,26 @@ def upload_cards(uploads: Sequence[Upload]) -> list[UploadCard]:
     """What lists show of these uploads, in their order: one query for any number of them."""
     if not uploads:
         return []
-    contents: dict[int, dict[str, int]] = {upload.pk: {} for upload in uploads}
+    contents: dict[int, list[UploadContent]] = {upload.pk: [] for upload in uploads}
     rows = UploadContent.objects.filter(upload__in=[one.pk for one in uploads if one.is_live])
-    for upload_id, sha256, size in rows.order_by("sha256").values_list("upload", "sha256", "size"):
-        contents[upload_id][sha256] = size
+    for content in rows.order_by("sha256"):
+        contents[content.upload_id].append(content)
     return [_card(upload, contents[upload.pk]) for upload in uploads]
 
 
-def _card(upload: Upload, contents: Mapping[str, int]) -> UploadCard:
+def _card(upload: Upload, contents: Sequence[UploadContent]) -> UploadCard:
     if not upload.is_live:
         return UploadCard(upload, 0, 0)
-    if not files.is_here(upload):
-        return _card_of_elsewhere(upload, contents)
-    buffer = files.buffer_of(upload)
-    lacking = buffer.missing()
-    missing = tuple(
-        ContentCard(sha256, size, tuple(buffer.received(sha256, size)))
-        for sha256, size in contents.items()
-        if sha256 in lacking
-    )
-    total = sum(contents.values())
-    lacks = sum(one.size - one.received_bytes for one in missing)
-    return UploadCard(upload, total - lacks, total, missing)
-
-
-def _card_of_elsewhere(upload: Upload, contents: Mapping[str, int]) -> UploadCard:
-    """As its row last said: which parts have come is known on its host alone."""
-    missing = tuple(ContentCard(sha256, size, ()) for sha256, size in contents.items())
-    return UploadCard(upload, min(upload.bytes_done, sum(contents.values())), sum(contents.values()), missing)
+    total = sum(one.size for one in contents)
+    try:
+        received = files.buffer_of(upload).missing(contents)
+    except StoreUnavailable:
+        # As its row last said: which parts have come is known to the store alone.
+        waited_for = tuple(ContentCard(one.sha256, one.size, ()) for one in contents)
+        return UploadCard(upload, min(upload.bytes_done, total), total, waited_for)
+    lacking = [one for one in contents if one.sha256 in received]
+    missing = tuple(ContentCard(one.sha256, one.size, tuple(received[one.sha256])) for one in lacking)
+    return UploadCard(upload, total - lacking_bytes(lacking, received), total, missing)
 
 
 def upload_card(upload: Upload) -> UploadCard:
@@ -130,5 +123,5 @@ def content_card(upload: Upload, sha256: str) -> ContentCard:
     content = UploadContent.objects.filter(upload=upload, sha256=sha256).first()
     if content is None or not upload.is_live:
         raise UnknownUpload(_("The %(upload)s has no such content, or not any more.") % {"upload": upload})
-    received = files.buffer_of(upload).received(sha256, content.size)
+    received = files.buffer_of(upload).received(content)
     return ContentCard(sha256, content.size, tuple(received))

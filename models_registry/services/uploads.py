@@ -16,13 +16,13 @@ from accounts.states import Right
 from common import audit, texts
 from common.actor import Actor
 from common.reconcile import kernel
-from model_store import quotas
+from model_store import blob_store, quotas
 from model_store.errors import Busy, PartRefused, Refused, StoreFull, UnknownUpload
 from model_store.file_manifest import Manifest, ManifestFile, manifest_of
-from model_store.upload_buffer import Body, UploadBuffer
+from model_store.upload_buffer import Body, UploadBuffer, lacking_bytes, part_bytes_in
 from models_registry.errors import FilesRefused, NameTaken, WrongState
 from models_registry.exemptions import admits_runnable
-from models_registry.files import buffer_of, host_of_buffers
+from models_registry.files import buffer_of
 from models_registry.importing.results import MAX_REFUSALS
 from models_registry.importing.skipped import why_skipped
 from models_registry.importing.source_tree import MAX_FILES
@@ -32,8 +32,6 @@ from models_registry.services import imports, versions
 from models_registry.states import UPLOAD_MOVES, UploadState, VersionState
 from trust.formats.identification import check_name, check_size
 
-PART_BYTES = 256 * 1024
-"""What is taken whole or not at all: so much of a request that breaks off in the middle comes again."""
 REQUEST_BYTES = 16 * 1024 * 1024
 """Of the parts that come in one request; as many as a client can send in a moment."""
 MOST_LIVE = 20
@@ -64,7 +62,7 @@ def begin_upload(
     row = Upload(
         model=model,
         fingerprint=manifest.digest,
-        part_bytes=PART_BYTES,
+        part_bytes=part_bytes_in(blob_store.store().address),
         file_count=len(manifest.files),
         size_bytes=manifest.size_bytes,
         new_bytes=quotas.new_bytes(model.team, contents),
@@ -73,15 +71,17 @@ def begin_upload(
         address=actor.address[:64],
         sent_from=texts.text("origin", origin, limit=MAX_ORIGIN),
         rate_at=timezone.now(),
-        host=host_of_buffers(),
         bytes_done=sum(contents[sha256] for sha256 in known),
     )
-    missing = {sha256: size for sha256, size in contents.items() if sha256 not in known}
+    rows = [
+        UploadContent(upload=row, sha256=sha256, size=size, is_known=sha256 in known)
+        for sha256, size in contents.items()
+    ]
     buffer = buffer_of(row)
     try:
         with transaction.atomic():
-            _insert(row, actor, contents, known)
-            buffer.begin(manifest.files, missing)
+            _insert(row, actor, rows)
+            buffer.begin(manifest.files, rows)
             kernel.wake(row)
     except BaseException:
         buffer.discard()
@@ -89,7 +89,7 @@ def begin_upload(
     return row
 
 
-def _insert(row: Upload, actor: Actor, contents: Mapping[str, int], known: set[str]) -> None:
+def _insert(row: Upload, actor: Actor, contents: Sequence[UploadContent]) -> None:
     model = row.model
     # This row is locked, and the quota's: two uploads do not both find room for one.
     versions.hold(model)
@@ -102,13 +102,9 @@ def _insert(row: Upload, actor: Actor, contents: Mapping[str, int], known: set[s
     if allowance := quotas.allowance_of(model.team):
         allowance.check(row.new_bytes)
     row.save(force_insert=True)
-    UploadContent.objects.bulk_create(
-        (
-            UploadContent(upload=row, sha256=sha256, size=size, is_known=sha256 in known)
-            for sha256, size in contents.items()
-        ),
-        batch_size=500,
-    )
+    for content in contents:
+        content.upload = row
+    UploadContent.objects.bulk_create(contents, batch_size=500)
     detail = {"files": row.file_count, "bytes": row.size_bytes, "origin": row.sent_from}
     audit.record(actor, "upload.begin", subject=row, detail=detail, team_id=model.team_id)
 
@@ -199,11 +195,11 @@ def take_parts(
     buffer = buffer_of(upload)
     parts = _parts_named(upload, buffer, content, content_range)
     if upload.state != UploadState.OPEN:
-        if not buffer.is_missing(sha256):
+        if not buffer.is_missing(content):
             return content
         raise closed
     try:
-        buffer.write(sha256, content.size, parts=parts, body=body, digest=digest)
+        buffer.write(content, parts=parts, body=body, digest=digest)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -260,8 +256,8 @@ def _touch(upload: Upload, buffer: UploadBuffer) -> None:
     columns: dict[str, Any] = {"touched_at": now}
     since = upload.rate_at or upload.created_at
     if now - since >= LOOK_EVERY:
-        contents = dict(upload.contents.values_list("sha256", "size"))
-        done = buffer.received_bytes(contents)
+        contents = list(upload.contents.all())
+        done = sum(one.size for one in contents) - lacking_bytes(contents, buffer.missing(contents))
         # After a pause the mean would tell of the pause.
         is_going_on = now - upload.touched_at < 2 * LOOK_EVERY
         rate = (done - upload.bytes_done) / (now - since).total_seconds() if is_going_on else 0
@@ -322,13 +318,11 @@ def _made_of(upload: Upload) -> Version | None:
 def _check_whole(upload: Upload) -> None:
     """Raises WrongState."""
     buffer = buffer_of(upload)
-    if not buffer.directory.exists():
+    if not buffer.exists():
         raise WrongState(_("What has come of the upload is gone. Begin another one."))
-    for sha256 in buffer.missing():
-        buffer.close(sha256)
-    if missing := buffer.missing():
-        contents = dict(upload.contents.values_list("sha256", "size"))
-        lacking = sum(contents.values()) - buffer.received_bytes(contents)
+    contents = list(upload.contents.all())
+    if missing := buffer.missing(contents):
+        lacking = lacking_bytes(contents, missing)
         if len(missing) > 1:
             sentence = _(
                 "%(lacking)s bytes of %(files)s files have not come yet, such as %(named)s. Send them, then "
@@ -351,7 +345,6 @@ def source_of_upload(upload: Upload) -> dict[str, Any]:
         "uploaded_by": upload.author_name,
         "address": upload.address,
         "origin": upload.sent_from,
-        "host": upload.host,
         "ignore_patterns": [],
     }
 

@@ -7,7 +7,6 @@ from hubs.services import syncs
 from model_store import quotas
 from model_store import services as model_store
 from model_store.models import StorageQuota
-from models_registry import files
 from models_registry.models import Upload, Version, VersionFile
 from models_registry.services import imports
 from tests import cast
@@ -36,7 +35,7 @@ def test_an_upload_reserves_its_room_and_the_next_one_is_refused_with_figures(li
     for figure in (f"{SIZE + 1_000:,}", f"{SIZE:,}", "1,001", "1 too many"):
         assert figure in refused.json()["detail"]
     assert Upload.objects.count() == 1
-    assert len(list(files.buffer_of(Upload.objects.get()).directory.parent.iterdir())) == 1
+    assert len(list((library.store.root / "uploads").iterdir())) == 1
     assert api.post("models/tiny/uploads/", announced({"notes.txt": b"n" * 1_000})).status_code == 201
     shown = api.get("teams/vision/storage/").json()
     assert (shown["held_bytes"], shown["reserved_bytes"]) == (0, SIZE + 1_000)

@@ -6,10 +6,11 @@ import pytest
 
 from model_store.allowance import Allowance
 from model_store.backends.local import LocalStore
+from model_store.backends.local_upload_buffer import LocalUploadBuffer
 from model_store.file_manifest import ManifestFile
 from model_store.processes.job import Job
-from model_store.upload_buffer import UploadBuffer
 from models_registry.importing.upload import UploadSource
+from models_registry.models import UploadContent
 from tests.models_registry import builders as b
 from tests.models_registry.builders import sha256
 from tests.patience import eventually
@@ -17,24 +18,25 @@ from tests.patience import eventually
 PART = 64 * 1024 * 1024
 
 
-def job(store: LocalStore, buffer: UploadBuffer) -> Job:
-    source = UploadSource(str(buffer.directory), PART)
+def job(store: LocalStore, buffer: LocalUploadBuffer) -> Job:
+    source = UploadSource(buffer.directory.name, PART)
     return Job(str(store.root), "7", source, allowance=Allowance("vision", 10, 3))
 
 
 @pytest.fixture
-def buffer(store: LocalStore) -> UploadBuffer:
+def buffer(store: LocalStore) -> LocalUploadBuffer:
     """All has come."""
     contents = b.model_files() | {"big.safetensors": b.weights(5_000_000)}
     files = [ManifestFile(path, len(data), sha256(data)) for path, data in contents.items()]
-    buffer = UploadBuffer(store.root / "uploads/one", part_bytes=PART)
-    buffer.begin(files, {file.sha256: file.size for file in files})
-    for file in files:
-        assert buffer.write(file.sha256, file.size, parts=range(1), body=BytesIO(contents[file.path]))
+    buffer = LocalUploadBuffer(store.root / "uploads/one", part_bytes=PART)
+    waited_for = [UploadContent(sha256=file.sha256, size=file.size, is_known=False) for file in files]
+    buffer.begin(files, waited_for)
+    for file, content in zip(files, waited_for, strict=True):
+        assert buffer.write(content, parts=range(1), body=BytesIO(contents[file.path]))
     return buffer
 
 
-def test_a_job_reaches_its_process_as_it_was_meant(store: LocalStore, buffer: UploadBuffer) -> None:
+def test_a_job_reaches_its_process_as_it_was_meant(store: LocalStore, buffer: LocalUploadBuffer) -> None:
     one = job(store, buffer)
     assert Job.from_json(one.as_json(), UploadSource) == one
     spec = one.spec("key", "owner")
@@ -44,7 +46,7 @@ def test_a_job_reaches_its_process_as_it_was_meant(store: LocalStore, buffer: Up
 
 @pytest.mark.stack
 def test_what_a_killed_process_has_begun_the_next_one_ends(
-    store: LocalStore, buffer: UploadBuffer, jobs
+    store: LocalStore, buffer: LocalUploadBuffer, jobs
 ) -> None:
     jobs.start(job(store, buffer))
     eventually(lambda: "7" in store.staging_keys(), every=0.001)

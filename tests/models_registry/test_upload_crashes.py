@@ -114,31 +114,32 @@ class Dying:
 
 def test_a_process_that_dies_in_the_midst_is_followed_by_one_that_ends_it(library, begun) -> None:
     upload = begun()
-    source = UploadSource(str(files.buffer_of(upload).directory), upload.part_bytes)
+    source = UploadSource(upload.key.hex, upload.part_bytes)
     store = LocalStore(library.home / "models")
+    place = str(store.root)
     for at in itertools.count(1):
         died = 0
         for after in (False, True):
             with store.staging("99") as staging:
                 dying: Any = Dying(staging, at, after=after)
                 try:
-                    take_upload(source, dying, report=lambda progress: None)
+                    take_upload(place, source, dying, report=lambda progress: None)
                 except Crash:
                     died += 1
             with store.staging("99") as staging:
-                result = take_upload(source, staging, report=lambda progress: None)
+                result = take_upload(place, source, staging, report=lambda progress: None)
             assert result.outcome == "accepted", result.reason
             store.discard("99", is_referenced=lambda blobs: set())
         if not died:
             break
     # How often it notes how far it is depends on the time that it takes.
     assert at > 6
-    assert not files.buffer_of(upload).missing()
+    assert files.buffer_of(upload).missing(list(upload.contents.all())) == {}
 
 
 def test_what_a_process_left_that_died_before_its_row_was_there_is_removed(library, begun) -> None:
     upload = begun()
-    kept = files.buffer_of(upload).directory
+    kept = library.store.root / "uploads" / upload.key.hex
     orphan, young = kept.with_name("a" * 32), kept.with_name("b" * 32)
     for directory in (orphan, young):
         directory.mkdir()

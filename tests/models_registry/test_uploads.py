@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from datetime import timedelta
+from io import BytesIO
 
 import pytest
 from django.utils import timezone
@@ -10,7 +11,7 @@ from django.utils import timezone
 from model_store.errors import UnknownUpload
 from models_registry import files
 from models_registry.errors import UnknownModel
-from models_registry.models import Upload, Version
+from models_registry.models import Upload, UploadContent, Version
 from models_registry.services import catalogue, uploads
 from models_registry.states import UploadState
 from tests import cast
@@ -70,7 +71,7 @@ class Uploader:
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch) -> None:
-    monkeypatch.setattr(uploads, "PART_BYTES", PART)
+    monkeypatch.setattr("model_store.upload_buffer.PART_BYTES", PART)
 
 
 @pytest.fixture
@@ -156,7 +157,7 @@ def test_a_content_that_is_not_what_was_announced_begins_anew(library, uploader)
 def test_a_lie_that_only_the_import_finds_keeps_all_else_that_came(
     library, uploader, api, monkeypatch
 ) -> None:
-    monkeypatch.setattr("model_store.upload_buffer.CHECKED_AT_ONCE_BYTES", -1)
+    monkeypatch.setattr("model_store.backends.local_upload_buffer.CHECKED_AT_ONCE_BYTES", -1)
     content = sha256(b.model_files()["model.safetensors"])
     assert uploader.put(content, 0, b"x" * PART).status_code == 200
     uploader.send_all()
@@ -251,7 +252,9 @@ def test_what_nobody_touches_for_a_day_is_given_up(library, uploader, actor) -> 
     assert library.stored() == set()
     assert uploader.put(content, 0).status_code == 409
     with pytest.raises(UnknownUpload):
-        files.buffer_of(upload).write(content, 9, parts=range(1), body=None)
+        files.buffer_of(upload).write(
+            UploadContent(sha256=content, size=9, is_known=False), parts=range(1), body=BytesIO()
+        )
 
 
 def test_the_uploads_to_a_model_end_with_it(library, uploader, model, actor) -> None:

@@ -11,7 +11,6 @@ from django.utils import timezone
 
 from accounts.states import Role
 from models_registry.models import Model, Upload, Version, VersionTag
-from models_registry.services import uploads
 from slipway.cli import main
 from slipway.cli.context import Outside
 from slipway.hashing import HashMemory, hashed, listed
@@ -27,7 +26,7 @@ PART = 4096
 
 @pytest.fixture
 def pushing(terminal: Terminal, library: Library, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.setattr(uploads, "PART_BYTES", PART)
+    monkeypatch.setattr("model_store.upload_buffer.PART_BYTES", PART)
     monkeypatch.setattr("models_registry.api.uploads.REQUEST_BYTES", PART)
     terminal.token = token_of(person("ada", vision=Role.DEVELOPER))
     Model.objects.create(team=team("vision"), name="tiny")
@@ -136,7 +135,7 @@ def test_a_remembered_hash_that_only_the_import_finds_wrong_is_not_believed_agai
     pushing: Terminal, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slipway.hashing.REMEMBERED_FROM_BYTES", 1)
-    monkeypatch.setattr("model_store.upload_buffer.CHECKED_AT_ONCE_BYTES", -1)
+    monkeypatch.setattr("model_store.backends.local_upload_buffer.CHECKED_AT_ONCE_BYTES", -1)
     big = directory / "big.safetensors"
     before = big.stat()
     HashMemory.of_user().remember(listed(directory, ignore=())[2], "0" * 64)
@@ -197,7 +196,7 @@ def test_several_connections_push_to_a_real_server(
 ) -> None:
     # The server's threads must not keep connections to a database that is about to go.
     monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
-    monkeypatch.setattr(uploads, "PART_BYTES", PART)
+    monkeypatch.setattr("model_store.upload_buffer.PART_BYTES", PART)
     monkeypatch.setattr("models_registry.api.uploads.REQUEST_BYTES", PART)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     token = token_of(person("ada", vision=Role.DEVELOPER))

@@ -7,6 +7,7 @@
     staging/<key>/held/<sha256>.<size>.<id>  a content that it holds: its own body, or that of a blob
     staging/<key>/parts/<key>/<offset>.<by>  pieces of a file on its way
     staging/<key>/notes/<name>, stop
+    uploads/<key>/...                        what has come of an upload: `upload_buffer`
     quarantine/<sha256>.<id>                 a body that was found damaged, for people to look at
 
 What is published is so by one conditional write of its record. Everything else is private to a staging area,

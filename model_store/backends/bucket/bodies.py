@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -132,12 +132,17 @@ def stream(
 ) -> Iterator[bytes]:
     """The bytes from `start` on, in order, while several windows are on their way. Raises Gone."""
     key = body_key(body)
-    offsets = iter(range(start, size, window))
+    offsets = range(start, size, window)
+    return ahead(partial(bucket.read, key, offset, min(window, size - offset)) for offset in offsets)
+
+
+def ahead(reads: Iterable[Callable[[], bytes]]) -> Iterator[bytes]:
+    """What each answers, in order, while several are on their way."""
     coming: deque[Future[bytes]] = deque()
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
-        for offset in offsets:
-            coming.append(pool.submit(bucket.read, key, offset, min(window, size - offset)))
+        for read in reads:
+            coming.append(pool.submit(read))
             if len(coming) == AT_ONCE:
                 yield coming.popleft().result()
         while coming:

@@ -14,7 +14,7 @@ from model_store.backends.bucket.client import Bucket, Gone, side_by_side
 from model_store.backends.bucket.lease import Lease
 from model_store.backends.bucket.part import BucketPart
 from model_store.backends.bucket.records import Records, body_key
-from model_store.backends.ingest import Ingest, Read, read_through, samples
+from model_store.backends.ingest import Ingest, Read, Write, read_through, samples
 from model_store.errors import StoreUnavailable
 from model_store.reading import Content
 
@@ -70,20 +70,27 @@ class BucketStaging(Ingest):
         with path.open("rb", buffering=0) as file:
             if os.fstat(file.fileno()).st_size != size:
                 return False
-            if self.hold(sha256, size):
-                # Read all the same: that the store has it proves nothing of this file.
-                is_same = read_through(file.fileno(), size, counted=counted) == sha256
-                counted(0 if is_same else -size)
-                return is_same
-            upload = self._begun(size)
-            try:
-                with upload.streaming(part_bytes_of(size, self._part_bytes)) as write:
-                    found = read_through(file.fileno(), size, counted=counted, write=write)
-                    if found != sha256:
-                        raise _Another
-            except _Another:
-                counted(-size)
-                return False
+
+            def read(write: Write) -> str:
+                return read_through(file.fileno(), size, counted=counted, write=write)
+
+            return self.take_read(read, sha256, size, counted=counted)
+
+    def take_read(self, read: Read, sha256: str, size: int, *, counted: Counted) -> bool:
+        """Hold what is read and counted, if it has this size and this sha256."""
+        if self.hold(sha256, size):
+            # Read all the same: that the store has it proves nothing of what came.
+            is_same = read(lambda _: None) == sha256
+            counted(0 if is_same else -size)
+            return is_same
+        upload = self._begun(size)
+        try:
+            with upload.streaming(part_bytes_of(size, self._part_bytes)) as write:
+                if read(write) != sha256:
+                    raise _Another
+        except _Another:
+            counted(-size)
+            return False
         self._keep(upload.body, sha256, size)
         return True
 
