@@ -7,6 +7,7 @@ import os
 import sys
 from difflib import get_close_matches
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -108,6 +109,21 @@ def require(*fields: str) -> None:
         raise refuse(
             *(f"{variable(f)} is not set. {Environment.model_fields[f].description}" for f in missing)
         )
+
+
+def kubeconfig() -> Path | None:
+    """The file that `kubectl` reads here by its own variable; None: it names none. Exit status 2 when it
+    names several, or one that is not there."""
+    named = os.environ.get("KUBECONFIG", "")
+    if not named:
+        return None
+    file = Path(named).expanduser()
+    if os.pathsep in named or not file.is_file():
+        raise refuse(
+            f"KUBECONFIG: {named} is not one file that is there. Make one of the cluster that is meant "
+            "(kubectl config view --minify --flatten --raw > cluster.yaml) and name it."
+        )
+    return file.absolute()
 
 
 def otlp_traces() -> str:

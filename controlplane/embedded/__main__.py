@@ -2,7 +2,7 @@
 
 import argparse
 
-from controlplane.env import env
+from controlplane.env import env, kubeconfig
 
 
 def main() -> int:
@@ -23,14 +23,43 @@ def main() -> int:
         help="take the place of the one that runs on this home, with the code that lies here now; "
         "the gateway and the workers go on",
     )
-    arguments = parser.parse_args()
-    if arguments.bad and not arguments.sample:
-        parser.error("--bad goes with --sample")
-    errand = ("sample", *(["--bad"] if arguments.bad else [])) if arguments.sample else ()
+    parser.add_argument(
+        "--kubernetes",
+        action="store_true",
+        help="with --sample: on a Kubernetes cluster, that of KUBECONFIG if it is set, else one that this "
+        "machine plays: its pods are processes",
+    )
+    theirs = parser.add_argument_group("with KUBECONFIG")
+    theirs.add_argument(
+        "--namespace", help="where workers run; default: slipway-sample. Nothing else is touched"
+    )
+    theirs.add_argument("--image", help="a worker's image, by digest")
+    theirs.add_argument(
+        "--gateway", metavar="NAMESPACE/NAME", help="the Gateway; default: the only one there is"
+    )
+    theirs.add_argument(
+        "--store-url", metavar="URL", help="where pods reach Slipway; default: SLIPWAY_PUBLIC_URL"
+    )
+    given = parser.parse_args()
+    for option in ("bad", "kubernetes"):
+        if getattr(given, option) and not given.sample:
+            parser.error(f"--{option} goes with --sample")
+    errand = ["sample"] if given.sample else []
+    errand += [f"--{option}" for option in ("bad", "kubernetes") if getattr(given, option)]
+    for option in ("namespace", "image", "gateway", "store_url"):
+        if value := getattr(given, option):
+            if not (given.kubernetes and kubeconfig()):
+                parser.error(f"--{option.replace('_', '-')} goes with --kubernetes and KUBECONFIG")
+            errand.append(f"--{option.replace('_', '-')}={value}")
 
     from controlplane.embedded.launcher import Launcher
 
-    return Launcher(env, after_ready=errand, replace=arguments.replace).run()
+    return Launcher(
+        env,
+        after_ready=errand,
+        replace=given.replace,
+        with_sample_cluster=given.kubernetes and kubeconfig() is None,
+    ).run()
 
 
 if __name__ == "__main__":

@@ -209,16 +209,35 @@ def _secret_in(path: Path, advice: str) -> str:
     return secret
 
 
-def check_ports(env: Environment, *, held: Container[str] = ()) -> None:
-    """Raises Refusal naming the first port that is taken or not allowed, but for those that we `held`."""
-    for field, address in (
-        ("port", env.bind),
-        ("gateway_port", env.bind),
-        ("gateway_admin_port", "127.0.0.1"),
-    ):
+PORTS_OF = {
+    "gateway": ("gateway_port", "gateway_admin_port"),
+    "sample-gateway": ("sample_gateway_port", "sample_gateway_admin_port"),
+    "sample-cluster": ("sample_cluster_port",),
+}
+"""Settings of the ports that a program of the data plane listens on."""
+LOOPBACK = "127.0.0.1"
+
+
+def check_ports(env: Environment, *, held: Container[str] = (), sample: bool = False) -> None:
+    """Raises Refusal naming the first port that is taken or not allowed, but for those that we `held`.
+
+    `sample`: those of the sample's cluster, too.
+    """
+    wanted = {"port": env.bind, "gateway_port": env.bind, "gateway_admin_port": LOOPBACK}
+    if sample:
+        wanted |= {
+            "sample_gateway_port": env.bind,
+            "sample_gateway_admin_port": LOOPBACK,
+            "sample_cluster_port": LOOPBACK,
+        }
+    seen: dict[int, str] = {}
+    for field, address in wanted.items():
+        port: int = getattr(env, field)
+        if port in seen:
+            raise Refusal(f"{variable(field)} and {variable(seen[port])} are both {port}. Give each its own.")
+        seen[port] = field
         if field in held:
             continue
-        port: int = getattr(env, field)
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with socket.socket(family) as probe:
             # Envoy and uvicorn set it too: connections of the last run in TIME_WAIT do not count.

@@ -18,13 +18,13 @@ from clusters.backends.base import ClusterUnreachable
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.supervisor_rpc import Supervisor, SupervisorUnreachable
 from common.disk import DiskReserve, DiskState
-from controlplane.embedded import running
-from controlplane.embedded.home import Home, Refusal, check_ports, secret_of
+from controlplane.embedded import running, sample_cluster
+from controlplane.embedded.home import PORTS_OF, Home, Refusal, check_ports, secret_of
 from controlplane.embedded.lock import HomeLock
 from controlplane.embedded.planes import Spawner, Supervisord, tail
 from controlplane.embedded.prepared import is_prepared, note_prepared
 from controlplane.embedded.processes import HAND_OVER, Family, PartFailed, Signals, say
-from controlplane.embedded.programs import AGENT_NAME, GATEWAY_NAME, Programs, gateway_layout, programs
+from controlplane.embedded.programs import AGENT_NAME, Programs, programs
 from controlplane.env import misspelt_settings
 from controlplane.environment import PROJECT, Environment
 from controlplane.readiness_key import HEADER, readiness_key
@@ -59,11 +59,13 @@ class Launcher:
         prepare: tuple[str, ...] = PREPARE,
         after_ready: Sequence[str] = (),
         replace: bool = False,
+        with_sample_cluster: bool = False,
     ) -> None:
         """`what` runs, and before it Python with the arguments `prepare`.
 
         `after_ready`: arguments of a `manage.py` that runs once, on our terminal, when every part is healthy.
         `replace`: take the place of a launcher that runs on this home.
+        `with_sample_cluster`: from now on this home runs the sample's Kubernetes cluster.
         """
         self._env = env
         self._home = Home(env.home)
@@ -71,6 +73,7 @@ class Launcher:
         self._prepare_arguments = prepare
         self._after_ready = after_ready
         self._replace = replace
+        self._with_sample_cluster = with_sample_cluster
         self._reserve = DiskReserve(env.home, env.disk_reserve_mib, env.disk_warn_percent)
         self._disk = DiskState.OK
         self._errand = 0
@@ -95,6 +98,8 @@ class Launcher:
         os.umask(0o077)
         try:
             said = self._home.make()
+            if self._with_sample_cluster:
+                sample_cluster.want(self._home)
             lock = HomeLock(self._home)
             if lock.take(self._address, replace=self._replace):
                 said.append("The stack that ran here has handed over. The gateway and the workers go on.")
@@ -150,14 +155,16 @@ class Launcher:
             running.kill(running.supervisords(self._home.data.conf))
             running.end(agent, within_seconds=AGENT_STOPS_WITHIN_SECONDS)
         self._keeps_data = bool(self._there)
-        gateway = self._there.get(GATEWAY_NAME)
-        if gateway and not renew_bootstrap(gateway_layout(self._env, self._home)):
-            say("The gateway is to listen elsewhere: it starts anew.")
-            running.kill(running.supervisords(self._home.data.conf))
-            running.end(gateway, within_seconds=GATEWAY_STOPS_WITHIN_SECONDS)
-            del self._there[GATEWAY_NAME]
-        held = ("gateway_port", "gateway_admin_port") if GATEWAY_NAME in self._there else ()
-        check_ports(self._env, held=held)
+        for name, layout in self._programs.gateways.items():
+            if name in self._there and not renew_bootstrap(layout):
+                say("The gateway is to listen elsewhere: it starts anew.")
+                running.kill(running.supervisords(self._home.data.conf))
+                running.end(self._there.pop(name), within_seconds=GATEWAY_STOPS_WITHIN_SECONDS)
+        check_ports(
+            self._env,
+            held={port for name in self._there for port in PORTS_OF.get(name, ())},
+            sample=sample_cluster.is_wanted(self._home),
+        )
 
     def _wait(self, until: Callable[[], bool], *, seconds: float, every: float = 0.1) -> bool:
         """Raises Stopped as soon as a signal asks for it."""
@@ -172,8 +179,9 @@ class Launcher:
 
     def _prepare(self) -> None:
         try:
-            if GATEWAY_NAME not in self._there:
-                write_bootstrap(gateway_layout(self._env, self._home))
+            for name, layout in self._programs.gateways.items():
+                if name not in self._there:
+                    write_bootstrap(layout)
         except GatewayError as error:
             raise PartFailed(str(error)) from None
         if self._prepare_arguments == PREPARE and is_prepared(self._env, self._home):
@@ -205,7 +213,7 @@ class Launcher:
         self._control.keep_up()
 
     def _wait_until_ready(self) -> None:
-        workers = [name for name in self._there if name != GATEWAY_NAME]
+        workers = self._there.keys() - {part.name for part in self._programs.data}
         if self._there:
             say(f"Taking over what answers model traffic; processes: {len(self._there)}.")
         say("Starting the parts.")
@@ -271,6 +279,8 @@ class Launcher:
         for what, file in (("admin password", "admin-password"), ("admin token", "admin-token")):
             if (self._home.path / file).exists():
                 say(f"  {what:15} {self._home.path / file}")
+        if sample_cluster.is_wanted(self._home):
+            say(f"  sample cluster  {sample_cluster.kubeconfig(self._home.path)}")
         say(f"  logs            {self._home.logs}")
         say("Ctrl-C stops everything.")
 

@@ -23,6 +23,8 @@ TITLES = {
     "valkey": _("Message broker (Valkey)"),
     "gateway": _("Gateway"),
     "node-agent": _("Node agent"),
+    "sample-cluster": _("Kubernetes cluster of the sample"),
+    "sample-gateway": _("Gateway of the sample's cluster"),
     "web": _("Console and API"),
     "worker": _("Celery worker"),
     "sweeper": _("Sweeper"),

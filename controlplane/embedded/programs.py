@@ -1,7 +1,8 @@
 """What runs on one machine: the programs of both planes, their commands, the order in which they stop."""
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from clusters.backends.embedded.machine import machine_id
 from clusters.backends.supervisor_rpc import Program
+from controlplane.embedded import sample_cluster
 from controlplane.embedded.home import Home, Plane, Refusal
 from controlplane.embedded.supervisord import NAMESPACE_FACTORY
 from controlplane.env import otlp_traces
@@ -30,6 +32,8 @@ class Programs:
 
     control: list[Program]
     data: list[Program]
+    gateways: Mapping[str, Layout] = field(default_factory=dict)
+    """Of those of the data plane that are Envoys."""
 
 
 def programs(env: Environment, home: Home) -> Programs:
@@ -43,7 +47,8 @@ def programs(env: Environment, home: Home) -> Programs:
         return part(role, *command, priority=PART, healthy_after_seconds=5, **options)
 
     valkey = part("valkey", _valkey(), *_valkey_options(home), priority=BROKER, stop_within_seconds=5)
-    envoy = envoy_command(gateway_layout(env, home))
+    gateways = gateway_layouts(env, home)
+    envoy = envoy_command(gateways[GATEWAY_NAME])
     gateway = part(GATEWAY_NAME, *envoy, priority=GATEWAY, stop_within_seconds=5)
     parts = [
         *([] if env.redis_url else [valkey]),
@@ -51,7 +56,10 @@ def programs(env: Environment, home: Home) -> Programs:
         control("worker", stop_within_seconds=14),
         control("sweeper", stop_within_seconds=14),
     ]
-    return Programs(control=parts, data=[gateway, agent_program(env, home)])
+    data = [gateway, agent_program(env, home)]
+    if sample_cluster.is_wanted(home):
+        data += sample_cluster.programs(env, home, gateways[sample_cluster.GATEWAY_NAME])
+    return Programs(control=parts, data=data, gateways=gateways)
 
 
 def agent_program(env: Environment, home: Home) -> Program:
@@ -87,6 +95,21 @@ def gateway_layout(env: Environment, home: Home) -> Layout:
         idle_seconds=env.client_idle_seconds,
         otlp=otlp_traces(),
     )
+
+
+def gateway_layouts(env: Environment, home: Home) -> dict[str, Layout]:
+    """Of every gateway that runs here, by program."""
+    own = gateway_layout(env, home)
+    if not sample_cluster.is_wanted(home):
+        return {GATEWAY_NAME: own}
+    sample = replace(
+        own,
+        run_dir=home.run / "gateways" / sample_cluster.CLUSTER,
+        log_dir=home.logs / "gateways" / sample_cluster.CLUSTER,
+        port=env.sample_gateway_port,
+        admin_port=env.sample_gateway_admin_port,
+    )
+    return {GATEWAY_NAME: own, sample_cluster.GATEWAY_NAME: sample}
 
 
 def supervisord_conf(programs: list[Program], plane: Plane, *, include: str = "") -> str:

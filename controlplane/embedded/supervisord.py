@@ -89,6 +89,10 @@ class Options(ServerOptions):  # type: ignore[misc]
             if ended is not None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(ended.si_pid, signal.SIGKILL)
+                if self.are_detached and (process := self.pidhistory.get(ended.si_pid)):
+                    # Its descendants have their mark from it: those that have left the group go, too.
+                    of = running.descendants(self.socket, process.config.name)
+                    running.kill([one for one in of if one.pid != ended.si_pid])
                 pid, status = os.waitpid(ended.si_pid, 0)
                 self.last_ended = (pid, decode_wait_status(status)[1])
                 return pid, status

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from controlplane.environment.kept import Kept
 from controlplane.environment.model_files import ModelFiles
+from controlplane.environment.sample_cluster import SampleCluster
 from controlplane.environment.sign_on import SignOn
 from controlplane.setting_types import (
     Commas,
@@ -36,7 +37,7 @@ LONGEST_SOCKET_PATH = 107
 LONGEST_SOCKET_NAME = "run/control.sock.1234567"
 
 
-class Environment(ModelFiles, SignOn, Kept, BaseSettings):
+class Environment(ModelFiles, SignOn, Kept, SampleCluster, BaseSettings):
     """`SLIPWAY_*` variables, or the same names in a `.env` file beside `manage.py`."""
 
     model_config = SettingsConfigDict(

@@ -15,11 +15,12 @@ from typing import Any
 
 import httpx2
 
+from controlplane.sample.failure import SampleFailed
+from controlplane.sample.place import Place
 from slipway.client import Address, Client, Document, Refused, at
 
 FIRST_TEAM = "default"
 MODEL = "docstring-writer"
-SERVICE = "docs"
 PLAN = "canary-quick"
 REPLICAS = 2
 REQUESTS_PER_SECOND = 6
@@ -27,20 +28,17 @@ POLL_SECONDS = 0.5
 ENDED = ("promoted", "rolled_back", "aborted", "rejected", "failed")
 
 
-class SampleFailed(Exception):
-    """One line for the terminal: what went wrong, and where to look."""
-
-
 @dataclass(frozen=True, slots=True)
 class Sample:
     """Where the sample runs. `say` prints one line for the person at the terminal."""
 
     client: Client
-    gateway_url: str
     directory: Path
     """Where the trained versions lie; the server may import from it."""
     log: Path
     say: Callable[[str], None]
+    place: Callable[[], Place]
+    """Made ready when it is asked for."""
 
 
 def play(sample: Sample, *, bad: bool) -> None:
@@ -53,12 +51,13 @@ def play(sample: Sample, *, bad: bool) -> None:
     _ensure_model(sample)
     for name in ("v1", "v2", *(["v3"] if bad else [])):
         _ensure_version(sample, name)
-    _ensure_service(sample)
-    with _traffic(sample):
+    place = sample.place()
+    _ensure_service(sample, place)
+    with _traffic(sample, place):
         if bad:
-            _release_bad(sample)
+            _release_bad(sample, place)
         else:
-            _release_good(sample)
+            _release_good(sample, place)
         sample.say(f"The sample took {time.monotonic() - began:.0f} s. Traffic goes on until you stop it.")
         while True:
             time.sleep(60)
@@ -111,10 +110,10 @@ MESSAGES = {
 }
 
 
-def _ensure_service(sample: Sample) -> None:
-    if _found(sample.client, at("services", SERVICE)) is None:
+def _ensure_service(sample: Sample, place: Place) -> None:
+    if _found(sample.client, at("services", place.service)) is None:
         body = {
-            "name": SERVICE,
+            "name": place.service,
             "team": sample.client.get(at("models", MODEL))["team"],
             "model": MODEL,
             "version": "v1",
@@ -123,38 +122,38 @@ def _ensure_service(sample: Sample) -> None:
             "replicas": REPLICAS,
             "plan": PLAN,
             "description": "Writes docstrings. The sample.",
-        }
+        } | place.body
         sample.client.create(at("services"), body)
     sample.say(f"Starting {REPLICAS} workers.")
     service = _follow(
         sample,
-        at("services", SERVICE),
+        at("services", place.service),
         lambda seen: seen["stable"] is not None or seen["release_in_motion"] is None,
         within_seconds=180,
     )
     if service["stable"] is None:
         # Its release may have ended between the two looks that the document is made of.
-        service = sample.client.get(at("services", SERVICE))
+        service = sample.client.get(at("services", place.service))
     if service["stable"] is None:
-        last = sample.client.get(at("releases"), service=SERVICE)["results"][0]
+        last = sample.client.get(at("releases"), service=place.service)["results"][0]
         raise SampleFailed(f"The first version did not come up: {last['outcome']}")
-    _wait_for_answer(sample, within_seconds=120)
-    sample.say(f"{service['stable']} answers at {sample.gateway_url}/{SERVICE}/v1/completions")
+    _wait_for_answer(place, within_seconds=120)
+    sample.say(f"{service['stable']} answers at {place.gateway_url}/{place.service}/v1/completions")
 
 
-def _wait_for_answer(sample: Sample, *, within_seconds: float) -> None:
+def _wait_for_answer(place: Place, *, within_seconds: float) -> None:
     """After a restart the version is stable while its workers still load."""
     deadline = time.monotonic() + within_seconds
     while time.monotonic() < deadline:
         with suppress(httpx2.HTTPError):
-            if httpx2.get(f"{sample.gateway_url}/{SERVICE}/v1/models", timeout=5).status_code == 200:
+            if httpx2.get(f"{place.gateway_url}/{place.service}/v1/models", timeout=5).status_code == 200:
                 return
         time.sleep(POLL_SECONDS)
-    raise SampleFailed(f"{SERVICE} does not answer through the gateway after {within_seconds:.0f} s.")
+    raise SampleFailed(f"{place.service} does not answer through the gateway after {within_seconds:.0f} s.")
 
 
-def _release_good(sample: Sample) -> None:
-    service = sample.client.get(at("services", SERVICE))
+def _release_good(sample: Sample, place: Place) -> None:
+    service = sample.client.get(at("services", place.service))
     if service["release_in_motion"] is None and service["stable"] == f"{MODEL}:v2":
         sample.say(f"{MODEL}:v2 serves already. Another round: bin/up --sample --bad")
         return
@@ -171,8 +170,8 @@ def _release_good(sample: Sample) -> None:
     sample.say(f"  or: slipway release approve {release['id']} --reason '...' --wait")
 
 
-def _release_bad(sample: Sample) -> None:
-    service = sample.client.get(at("services", SERVICE))
+def _release_bad(sample: Sample, place: Place) -> None:
+    service = sample.client.get(at("services", place.service))
     release = _release(sample, service, "v3", "A version that is slow and fails: the judge should notice.")
     release = _follow_release(sample, release, until=("waiting_approval", *ENDED))
     sample.say(f"Release {release['id']} is {release['state']}: {release['outcome']}")
@@ -190,7 +189,7 @@ def _release(sample: Sample, service: Document, version: str, reason: str) -> Do
                 f"Release {release['id']} of {release['version']} comes first: {release['url']}"
             )
         return release
-    body = {"service": SERVICE, "version": version, "plan": PLAN, "reason": reason}
+    body = {"service": service["name"], "version": version, "plan": PLAN, "reason": reason}
     return sample.client.create(at("releases"), body)
 
 
@@ -229,10 +228,10 @@ def _found(client: Client, address: Address) -> Document | None:
 
 
 @contextmanager
-def _traffic(sample: Sample) -> Iterator[None]:
+def _traffic(sample: Sample, place: Place) -> Iterator[None]:
     """Steady light traffic as a process of its own, for as long as the sample lasts."""
     command: list[Any] = [sys.executable, "-m", "controlplane.sample.traffic"]
-    command += ["--url", f"{sample.gateway_url}/{SERVICE}", "--rps", str(REQUESTS_PER_SECOND)]
+    command += ["--url", f"{place.gateway_url}/{place.service}", "--rps", str(REQUESTS_PER_SECOND)]
     command += ["--exit-with-parent"]
     with sample.log.open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:

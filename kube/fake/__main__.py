@@ -1,7 +1,8 @@
 """`python -m kube.fake DIRECTORY`: a cluster for other processes, whose pods are processes of this computer.
 
-It writes DIRECTORY/kubeconfig when it answers, and forgets everything when it ends. Its pods have addresses
-of 127.64.0.0/10 (Linux), in a block by its process's number: several such clusters stand beside each other.
+It writes DIRECTORY/kubeconfig when it answers, and forgets everything but its token when it ends. Its pods
+have addresses of 127.64.0.0/10 (Linux), in a block by its process's number: several such clusters stand
+beside each other.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -89,7 +90,17 @@ def kubeconfig(url: str, token: str) -> str:
     )
 
 
-def run(directory: Path, *, port: int, nodes: list[dict[str, Any]], stop: Event) -> None:
+def token_of(file: Path) -> str:
+    """The one of a former life, which others have stored; a new one where there was none."""
+    try:
+        return str(json.loads(file.read_text())["users"][0]["user"]["token"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return secrets.token_urlsafe(24)
+
+
+def run(
+    directory: Path, *, port: int, nodes: list[dict[str, Any]], namespaces: Sequence[str], stop: Event
+) -> None:
     block = 64 + os.getpid() % 128
     addresses = (f"127.{block}.{number // 250}.{number % 250 + 1}" for number in itertools.count())
     cluster = FakeCluster(nodes=nodes)
@@ -100,7 +111,9 @@ def run(directory: Path, *, port: int, nodes: list[dict[str, Any]], stop: Event)
     ]
     cluster.kubelets = NoKubelets()  # type: ignore[assignment]
     cluster.logs = Logs(kubelets)  # type: ignore[assignment]
-    token = secrets.token_urlsafe(24)
+    for name in namespaces:
+        client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    token = token_of(directory / "kubeconfig")
     server = FakeHttpServer(cluster, tokens={token: ADMIN}, port=port)
     file = directory / "kubeconfig"
     file.touch(mode=0o600)
@@ -137,6 +150,7 @@ def main() -> int:
     parser.add_argument("--cpus", type=int, default=16, help="of each machine")
     parser.add_argument("--gib", type=int, default=64, help="memory of each machine")
     parser.add_argument("--gpus", type=int, default=0, help="of each machine; they only count")
+    parser.add_argument("--namespace", action="append", default=[], help="to begin with; repeatable")
     given = parser.parse_args()
     given.directory.mkdir(parents=True, exist_ok=True)
     stop = Event()
@@ -146,7 +160,7 @@ def main() -> int:
         node(f"fake-{number}", cpus=given.cpus, gib=given.gib, gpus=given.gpus)
         for number in range(given.machines)
     ]
-    run(given.directory, port=given.port, nodes=nodes, stop=stop)
+    run(given.directory, port=given.port, nodes=nodes, namespaces=given.namespace, stop=stop)
     return 0
 
 

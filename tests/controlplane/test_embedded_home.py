@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.embedded.home import Home, Refusal, check_ports
+from controlplane.embedded.home import PORTS_OF, Home, Refusal, check_ports
 from controlplane.environment import PROJECT, Environment
 
 pytestmark = pytest.mark.process
@@ -119,6 +119,15 @@ def test_ports_that_a_gateway_of_ours_holds_are_not_taken() -> None:
         with pytest.raises(Refusal, match="SLIPWAY_PORT: port"):
             check_ports(env)
         check_ports(env, held=("port", "gateway_port", "gateway_admin_port"))
+
+
+def test_ports_of_the_samples_cluster_count_where_it_runs() -> None:
+    env = Environment(port=1024, gateway_port=1025, gateway_admin_port=1026, sample_cluster_port=1025)
+    everything = {name for names in PORTS_OF.values() for name in names} | {"port"}
+
+    check_ports(env, held=everything)
+    with pytest.raises(Refusal, match="SLIPWAY_SAMPLE_CLUSTER_PORT and SLIPWAY_GATEWAY_PORT are both 1025"):
+        check_ports(env, held=everything, sample=True)
 
 
 def test_a_full_disk_is_told_before_anything_is_started(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

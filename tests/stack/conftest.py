@@ -62,6 +62,10 @@ class RunningStack:
             "SLIPWAY_GATEWAY_PORT": str(self.gateway_port),
             "SLIPWAY_GATEWAY_ADMIN_PORT": str(self.admin_port),
             "SLIPWAY_WORKER_PORTS": "{}-{}".format(*self.ports.workers),
+            "SLIPWAY_SAMPLE_CLUSTER_PORT": str(self.ports[3]),
+            "SLIPWAY_SAMPLE_GATEWAY_PORT": str(self.ports[4]),
+            "SLIPWAY_SAMPLE_GATEWAY_ADMIN_PORT": str(self.ports[5]),
+            "KUBECONFIG": "",
             "SLIPWAY_DATABASE_URL": self.database_url,
         }
 

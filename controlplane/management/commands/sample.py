@@ -1,11 +1,23 @@
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from controlplane.sample.play import Sample, SampleFailed, play
+from controlplane.embedded.sample_cluster import kubeconfig as samples_kubeconfig
+from controlplane.env import env, kubeconfig
+from controlplane.sample.failure import SampleFailed
+from controlplane.sample.place import (
+    OWN_NAMESPACE,
+    Place,
+    Wish,
+    on_the_samples_cluster,
+    on_this_machine,
+    on_your_cluster,
+)
+from controlplane.sample.play import Sample, play
 from slipway.client import Client
 from slipway.exits import CommandFailed
 
@@ -18,6 +30,15 @@ class Command(BaseCommand):
         parser.add_argument(
             "--bad", action="store_true", help="release a bad version, which the judge rolls back"
         )
+        parser.add_argument(
+            "--kubernetes",
+            action="store_true",
+            help="on a Kubernetes cluster: that of KUBECONFIG, else one that this machine runs",
+        )
+        parser.add_argument("--namespace", default=OWN_NAMESPACE, help="with KUBECONFIG: where workers run")
+        parser.add_argument("--image", default="", help="with KUBECONFIG: a worker's image, by digest")
+        parser.add_argument("--gateway", default="", help="with KUBECONFIG: a Gateway, NAMESPACE/NAME")
+        parser.add_argument("--store-url", default="", help="with KUBECONFIG: where pods reach Slipway")
 
     def handle(self, *args: Any, bad: bool, **options: Any) -> None:
         # As an exception, so that the traffic ends with us.
@@ -26,9 +47,10 @@ class Command(BaseCommand):
         token = (home / "admin-token").read_text().strip()
         # With HTTPS on, this machine's own port answers no client without the proxy in front of it.
         console = settings.SLIPWAY_PUBLIC_URL if settings.SECURE_SSL_REDIRECT else settings.SLIPWAY_LOCAL_URL
+        client = Client(console, token)
         sample = Sample(
-            client=Client(console, token),
-            gateway_url=settings.SLIPWAY_GATEWAY_URL,
+            client=client,
+            place=partial(self._place, client, home, console, options),
             directory=home / "imports" / "sample",
             log=home / "logs" / "sample.log",
             say=self._say,
@@ -37,6 +59,22 @@ class Command(BaseCommand):
             play(sample, bad=bad)
         except (SampleFailed, CommandFailed) as failure:
             raise CommandError(str(failure)) from None
+
+    def _place(self, client: Client, home: Path, console: str, options: dict[str, Any]) -> Place:
+        if not options["kubernetes"]:
+            return on_this_machine(settings.SLIPWAY_GATEWAY_URL)
+        if (file := kubeconfig()) is None:
+            ports = {"port": env.sample_gateway_port, "admin_port": env.sample_gateway_admin_port}
+            own = samples_kubeconfig(home)
+            return on_the_samples_cluster(client, own, console=console, ports=ports, say=self._say)
+        wish = Wish(
+            kubeconfig=file,
+            namespace=options["namespace"],
+            image=options["image"],
+            gateway=options["gateway"],
+            store_url=options["store_url"] or settings.SLIPWAY_PUBLIC_URL or console,
+        )
+        return on_your_cluster(client, wish, say=self._say)
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)

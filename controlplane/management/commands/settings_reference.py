@@ -4,6 +4,7 @@ from common.management.written import WrittenFromCode
 from controlplane.environment import Environment, variable
 from controlplane.environment.kept import Kept
 from controlplane.environment.model_files import ModelFiles
+from controlplane.environment.sample_cluster import SampleCluster
 from controlplane.environment.sign_on import SignOn
 
 HEAD = """\
@@ -18,6 +19,7 @@ SECTIONS = {
     SignOn: "Signing in",
     ModelFiles: "Files of models",
     Kept: "How long things are kept",
+    SampleCluster: "The sample's Kubernetes cluster",
 }
 
 

@@ -1,0 +1,72 @@
+"""The sample's Kubernetes cluster: a fake API server whose pods are processes of this machine, and the
+gateway that leads to them.
+
+Once a home has had it, every `bin/up` of that home runs it: a cluster of its fleet would be away otherwise.
+What it runs it forgets when it ends; its address and its token stay, and the control plane puts back what
+should be there.
+"""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+from clusters.backends.supervisor_rpc import Program
+from controlplane.embedded.home import Home
+from controlplane.environment import PROJECT, Environment
+from gateway.backends.envoy.bootstrap import command as envoy_command
+from gateway.backends.envoy.layout import Layout
+
+CLUSTER = "sample"
+"""Its name in the fleet."""
+NAMESPACE = "slipway"
+CLUSTER_NAME, GATEWAY_NAME = "sample-cluster", "sample-gateway"
+PORTS = ("sample_cluster_port", "sample_gateway_port", "sample_gateway_admin_port")
+MACHINES, CPUS, GIB, GPUS = 3, 16, 64, 4
+PRIORITY = 300
+"""Its pods stop before the gateways, as model workers do."""
+
+
+def directory(home: Home) -> Path:
+    """What its machines' disks are."""
+    return home.path / "sample-cluster"
+
+
+def kubeconfig(home: Path) -> Path:
+    return home / "sample-cluster" / "kubeconfig"
+
+
+def is_wanted(home: Home) -> bool:
+    return directory(home).is_dir()
+
+
+def want(home: Home) -> None:
+    """From now on. Raises OSError."""
+    directory(home).mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def programs(env: Environment, home: Home, layout: Layout) -> list[Program]:
+    """The cluster, and an Envoy with this layout. Raises GatewayError."""
+    part = partial(Program, directory=PROJECT)
+    fake = (sys.executable, "-m", "kube.fake", str(directory(home)))
+    size = ("--machines", MACHINES, "--cpus", CPUS, "--gib", GIB, "--gpus", GPUS)
+    return [
+        part(
+            name=CLUSTER_NAME,
+            command=(
+                *fake,
+                *("--port", str(env.sample_cluster_port), "--namespace", NAMESPACE),
+                *map(str, size),
+            ),
+            log=home.logs / f"{CLUSTER_NAME}.log",
+            priority=PRIORITY,
+            healthy_after_seconds=2,
+            stop_within_seconds=12,
+        ),
+        part(
+            name=GATEWAY_NAME,
+            command=tuple(envoy_command(layout)),
+            log=home.logs / f"{GATEWAY_NAME}.log",
+            priority=PRIORITY,
+            stop_within_seconds=5,
+        ),
+    ]

@@ -1,0 +1,2 @@
+class SampleFailed(Exception):
+    """One line for the terminal, or several: what went wrong, and where to look."""

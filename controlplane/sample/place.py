@@ -1,0 +1,216 @@
+"""Where the sample plays: on this machine, on the cluster that it brings, or on one of yours."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from controlplane.embedded.sample_cluster import CLUSTER, NAMESPACE
+from controlplane.sample.failure import SampleFailed
+from kube.base import Client as KubeClient
+from kube.errors import BadConfig, KubeError, NotFound
+from kube.kubeconfig import access_of
+from kube.real.transport import connect
+from kube.resources import GATEWAYS, NAMESPACES, Ref
+from slipway.client import Client, Document, Refused, at
+
+CHECKED_WITHIN_SECONDS = 120.0
+POLL_SECONDS = 0.5
+IMAGE = "docstring-workers"
+"""Of the runtime image that the sample adds for a cluster."""
+STAND_IN = f"slipway/worker@sha256:{'0' * 64}"
+"""Where containers are processes of this machine: nobody pulls it."""
+OWN_NAMESPACE = "slipway-sample"
+"""On a cluster of yours."""
+HOW_TO = "docs/KUBERNETES.md says how."
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`body`: what the service is asked for beside its model. `gateway_url`: where clients reach it."""
+
+    service: str
+    gateway_url: str
+    body: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Of the person who plays on a cluster of theirs."""
+
+    kubeconfig: Path
+    namespace: str = OWN_NAMESPACE
+    image: str = ""
+    """Of a worker, by digest."""
+    gateway: str = ""
+    """NAMESPACE/NAME of a Gateway; empty: the only one there is."""
+    store_url: str = ""
+    """Where pods reach Slipway."""
+
+
+def on_this_machine(gateway_url: str) -> Place:
+    return Place(service="docs", gateway_url=gateway_url)
+
+
+def on_the_samples_cluster(
+    client: Client, kubeconfig: Path, *, console: str, ports: dict[str, int], say: Callable[[str], None]
+) -> Place:
+    """`ports`: of its gateway, which runs here. Raises SampleFailed."""
+    _ensure_cluster(
+        client,
+        CLUSTER,
+        {
+            "settings": {"namespace": NAMESPACE, "store_url": console},
+            "provider": "this machine",
+            "labels": {"purpose": "sample"},
+            "secrets": {"kubeconfig": kubeconfig.read_text()},
+        },
+        say,
+    )
+    gateway = at("clusters", CLUSTER, "gateway")
+    seen = _found(client, gateway)
+    if seen is None or seen["settings"] != ports:
+        seen = client.put(gateway, {"kind": "envoy", "settings": ports, "metrics": "gateway"})
+    words = "Stands for one: containers of the sample's cluster are processes of this machine."
+    # Its GPUs only count; a worker there looks for one, finds none and takes the processor.
+    _ensure_image(client, STAND_IN, words, cuda_version="12.8")
+    say(f"The sample's cluster: {client.url}/fleet/clusters/{CLUSTER}/")
+    return Place(
+        service=f"docs-{CLUSTER}",
+        gateway_url=seen["public_url"],
+        body={"cluster": CLUSTER, "device": "auto", "resources": {"gpus": 1, "cpus": 1}},
+    )
+
+
+def on_your_cluster(client: Client, wish: Wish, *, say: Callable[[str], None]) -> Place:
+    """Nothing outside of `wish.namespace` is made or changed. Raises SampleFailed saying what is missing."""
+    name = "kubernetes"
+    text = wish.kubeconfig.read_text()
+    try:
+        access = access_of(text)
+        say(f"KUBECONFIG names the cluster at {access.server}: the sample runs there, in {wish.namespace}.")
+        gateway = the_gateway(connect(access), wish)
+    except BadConfig as error:
+        raise SampleFailed(f"{wish.kubeconfig}: {error}") from None
+    except KubeError as error:
+        raise SampleFailed(f"The cluster does not do what the sample needs: {error}") from None
+    _ensure_cluster(
+        client,
+        name,
+        {
+            "settings": {"namespace": wish.namespace, "store_url": wish.store_url},
+            "labels": {"purpose": "sample"},
+            "secrets": {"kubeconfig": text},
+        },
+        say,
+    )
+    address = at("clusters", name, "gateway")
+    seen = _found(client, address)
+    if seen is None:
+        # One that somebody has set otherwise, such as with Prometheus, stays.
+        settings = {
+            "gateway": gateway.name,
+            "gateway_namespace": gateway.namespace,
+            "namespace": wish.namespace,
+        }
+        seen = client.put(address, {"kind": "gateway_api", "metrics": "workers", "settings": settings})
+    _ensure_image(client, wish.image, "A worker, for the sample.")
+    say(f"Your cluster: {client.url}/fleet/clusters/{name}/")
+    return Place(
+        service=f"docs-{name}",
+        gateway_url=seen["public_url"],
+        body={"cluster": name, "device": "cpu", "resources": {"gpus": 0, "cpus": 1}},
+    )
+
+
+def the_gateway(cluster: KubeClient, wish: Wish) -> Ref:
+    """That traffic comes through. Raises SampleFailed naming all that is missing, KubeError."""
+    lacks = []
+    try:
+        cluster.get(Ref(NAMESPACES, wish.namespace))
+    except NotFound:
+        lacks.append(
+            f"There is no namespace {wish.namespace}: kubectl create namespace {wish.namespace}, "
+            "or name another one with --namespace."
+        )
+    if not wish.image:
+        lacks.append(f"Its machines need a worker's image, by digest: --image. {HOW_TO}")
+    if not wish.store_url.startswith("https://") and "127.0.0.1" in wish.store_url:
+        lacks.append(
+            f"Pods do not reach Slipway at {wish.store_url}: set SLIPWAY_BIND and SLIPWAY_PUBLIC_URL, or say "
+            "where they do with --store-url."
+        )
+    gateways: list[Ref] = []
+    if not cluster.serves(GATEWAYS):
+        lacks.append("The Gateway API is not installed: install it, and a controller of your choice.")
+    else:
+        gateways = [
+            Ref(GATEWAYS, one["metadata"]["name"], one["metadata"]["namespace"])
+            for one in cluster.list(GATEWAYS).items
+        ]
+        if wish.gateway:
+            gateways = [one for one in gateways if f"{one.namespace}/{one.name}" == wish.gateway]
+        if not gateways:
+            lacks.append(
+                f"There is no Gateway {wish.gateway}." if wish.gateway
+                else "There is no Gateway that traffic could come through: make one of the class you have."
+            )  # fmt: skip
+        elif len(gateways) > 1:
+            names = ", ".join(f"{one.namespace}/{one.name}" for one in gateways)
+            lacks.append(f"There are several Gateways, {names}: say which one with --gateway.")
+    if lacks:
+        raise SampleFailed("The sample cannot run on your cluster yet.\n  " + "\n  ".join(lacks))
+    return gateways[0]
+
+
+def _ensure_cluster(client: Client, name: str, wanted: Document, say: Callable[[str], None]) -> None:
+    """Added or changed, and checked."""
+    address = at("clusters", name)
+    before = _found(client, address)
+    if before is None:
+        say(f"Adding the cluster {name}.")
+        client.create(at("clusters"), {"name": name, "kind": "kubernetes"} | wanted)
+    else:
+        client.change(address, lambda _: wanted)
+    seen = _checked(client, name)
+    failed = [one for one in seen["checks"] if one["result"] == "failed"]
+    if failed or seen["state"] not in ("ready", "warning"):
+        faults = [f"{one['name']}: {one['detail']}" for one in failed] or [seen["problem"] or seen["state"]]
+        raise SampleFailed(
+            f"The cluster {name} cannot be used: {client.url}/fleet/clusters/{name}/\n  "
+            + "\n  ".join(faults)
+        )
+
+
+def _checked(client: Client, name: str) -> Document:
+    deadline = time.monotonic() + CHECKED_WITHIN_SECONDS
+    while (seen := client.get(at("clusters", name)))["state"] in ("checking", "unavailable"):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(POLL_SECONDS)
+    return seen
+
+
+def _ensure_image(client: Client, reference: str, description: str, **more: str) -> None:
+    if _found(client, at("images", IMAGE)) is None:
+        body = {
+            "name": IMAGE,
+            "engine": "transformers",
+            "engine_version": "1",
+            "reference": reference,
+            "formats": ["safetensors"],
+            "runs_on_cpu": True,
+            "description": description,
+            **more,
+        }
+        client.create(at("images"), body)
+
+
+def _found(client: Client, address: Any) -> Document | None:
+    try:
+        return client.get(address)
+    except Refused as refused:
+        if refused.status == 404:
+            return None
+        raise
