@@ -4,6 +4,7 @@ Each command loads no more than its role needs, and ends with one line per thing
 """
 
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -31,12 +32,27 @@ app = typer.Typer(
 )
 
 
+class Part(StrEnum):
+    """Of a preparation, where machines come and go: docs/KUBERNETES.md."""
+
+    DATABASE = "database"
+    FILES = "files"
+
+
 @app.command()
-def prepare() -> None:
+def prepare(
+    only: Annotated[
+        Part | None,
+        typer.Option(
+            help="`database`: the migrations alone; `files`: static files and languages of this home alone.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
     """Bring database, static files, first administrator and built-in accounts up to date: run it first."""
     from controlplane.server.preparation import prepare_or_exit
 
-    prepare_or_exit()
+    prepare_or_exit(only)
 
 
 @app.command()

@@ -26,14 +26,33 @@ _ONE_AT_A_TIME = 7_508_211
 """Number of PostgreSQL's advisory lock. Any would do, were it nobody else's in the database."""
 
 
-def prepare_or_exit() -> None:
+def prepare_or_exit(only: str | None = None) -> None:
     """Exit status 1 with the reason in a line when something cannot be brought up to date."""
     try:
-        prepare()
+        if only == "database":
+            prepare_database()
+        elif only == "files":
+            prepare_files()
+        else:
+            prepare()
     except DatabaseError as error:
         sys.exit(f"The database ({settings.DATABASES['default']['NAME']}) cannot be used: {error}".rstrip())
     except (CommandError, Unavailable) as error:
         sys.exit(str(error))
+
+
+def prepare_database() -> None:
+    """Before the processes of a release start, wherever they run. Of who is there it makes nobody."""
+    set_up_django()
+    with _alone():
+        migrate()
+
+
+def prepare_files() -> None:
+    """Of this home, which may be as new as the pod that it is in. Asks no database."""
+    set_up_django()
+    compile_catalogues(Path(*settings.LOCALE_PATHS))
+    collect_static(Path(settings.STATIC_ROOT))
 
 
 def prepare() -> None:

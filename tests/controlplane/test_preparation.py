@@ -1,12 +1,16 @@
 """`prepare` beside an installation at work."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import psycopg
 import pytest
 from django.db import connection
 
 from common.errors import Unavailable
+from controlplane.environment import PROJECT
 from controlplane.server import preparation
 from tests.postgres import SERVER
 
@@ -35,3 +39,18 @@ def test_a_migration_waits_for_no_table_for_long_and_is_tried_again(monkeypatch,
         cursor.execute("ALTER TABLE common_restoration ALTER COLUMN name DROP DEFAULT")
         cursor.execute("SHOW lock_timeout")
         assert cursor.fetchone() == ("0",)
+
+
+def test_the_files_of_a_home_are_prepared_without_a_database(tmp_path: Path) -> None:
+    environ = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "controlplane.settings.production",
+        "SLIPWAY_HOME": str(tmp_path / "home"),
+        "SLIPWAY_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/nothing",
+        "SLIPWAY_REDIS_URL": "redis://127.0.0.1:1/0",
+        "SLIPWAY_SECRET_KEY": "s" * 40,
+        "SLIPWAY_AUDIT_KEY": "a" * 40,
+    }
+    command = [sys.executable, "-m", "controlplane.server", "prepare", "--only", "files"]
+    subprocess.run(command, cwd=PROJECT, env=environ, check=True, timeout=120)
+    assert (tmp_path / "home" / "static" / preparation.COLLECTED).exists()
+    assert list((tmp_path / "home" / "locale").glob("*/LC_MESSAGES/django.mo"))
