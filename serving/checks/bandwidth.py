@@ -1,0 +1,70 @@
+"""How fast bytes move: within the memory of the GPU, and over its link to the host and back."""
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from serving.checks.device import Target
+from serving.checks.expectations import expected_of
+from serving.checks.report import Check, Outcome
+
+BYTES = {"cuda": 2**30, "cpu": 2**24}
+BATCH = 4
+"""Copies that are ordered at once."""
+UNIT = "GB/s"
+
+
+def check_memory(target: Target, seconds: float) -> Check:
+    """A copy reads and writes each byte: both count."""
+    size = min(BYTES[target.kind], target.free_bytes() // 4)
+    source = torch.ones(size, dtype=torch.uint8, device=target.device)
+    goal = torch.empty_like(source)
+    rate = 2 * _rate(target, seconds, size, lambda: goal.copy_(source))
+    expected = expected_of(target.model)
+    return judged(target, "memory_bandwidth", rate, expected.least_memory_gbs if expected else None)
+
+
+def check_link(target: Target, seconds: float) -> list[Check]:
+    """Page-locked host memory, each direction by itself: half the rate is half the lanes."""
+    size = min(BYTES[target.kind] // 4, target.free_bytes() // 4)
+    here = torch.ones(size, dtype=torch.uint8, pin_memory=target.is_gpu)
+    there = torch.empty(size, dtype=torch.uint8, device=target.device)
+    expected = expected_of(target.model)
+    least = expected.least_link_gbs if expected else None
+    to_gpu = _rate(target, seconds, size, lambda: there.copy_(here, non_blocking=True))
+    from_gpu = _rate(target, seconds, size, lambda: here.copy_(there, non_blocking=True))
+    return [judged(target, "host_to_gpu", to_gpu, least), judged(target, "gpu_to_host", from_gpu, least)]
+
+
+def judged(target: Target, name: str, measured: float, least: float | None, unit: str = UNIT) -> Check:
+    """Against the least that passes; without one it is told only."""
+    told = f"{measured:,.3g} {unit}" if measured < 10 else f"{measured:,.0f} {unit}"
+    if least is None:
+        outcome, words = Outcome.MEASURED, f"{told}; nothing is known of what {target.model} should reach."
+    elif measured < least:
+        outcome, words = Outcome.FAILED, f"{told}, less than the {least:,.0f} that {target.model} must reach."
+    else:
+        outcome, words = Outcome.PASSED, f"{told}; {target.model} must reach {least:,.0f}."
+    return target.check(
+        name,
+        outcome,
+        words,
+        measured=round(measured, 4),
+        expected=None if least is None else round(least, 4),
+        unit=unit,
+    )
+
+
+def _rate(target: Target, seconds: float, size: int, copy: Callable[[], object]) -> float:
+    """1e9 bytes a second, the first copy not counted: it makes the pages."""
+    copy()
+    target.finish()
+    copies, began = 0, time.monotonic()
+    while True:
+        for _ in range(BATCH):
+            copy()
+        target.finish()
+        copies += BATCH
+        if (took := time.monotonic() - began) >= seconds:
+            return size * copies / took / 1e9

@@ -1,0 +1,119 @@
+"""All-reduce between the GPUs of this machine: whether the sum is right, and the bus bandwidth it reaches.
+
+Bus bandwidth as nccl-tests define it: bytes per second times 2 (n - 1) / n, which does not depend on n.
+"""
+
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from multiprocessing import get_context
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import torch
+from torch import distributed
+
+from serving.checks.bandwidth import UNIT, judged
+from serving.checks.device import Target
+from serving.checks.expectations import expected_of
+from serving.checks.report import Check, Outcome
+
+BYTES = {"cuda": 2**30, "cpu": 2**22}
+WARM_UP = 3
+BATCH = 5
+JOIN_WITHIN = 60.0
+NAME = "all_reduce"
+
+
+def check(targets: Sequence[Target], seconds: float) -> Check:
+    """Each GPU has a process of its own. One that hangs is ended after a minute more than the time."""
+    if len(targets) < 2:
+        return Check(name=NAME, outcome=Outcome.SKIPPED, words="One device alone has none to reduce with.")
+    context = get_context("spawn")
+    answers: Any = context.Queue()
+    with tempfile.TemporaryDirectory(prefix="slipway-all-reduce-") as directory:
+        meeting = f"file://{Path(directory) / 'meeting'}"
+        ranks = [
+            context.Process(
+                target=_rank, args=(rank, len(targets), target, meeting, seconds, answers), daemon=True
+            )
+            for rank, target in enumerate(targets)
+        ]
+        for rank in ranks:
+            rank.start()
+        try:
+            told = [answers.get(timeout=seconds + JOIN_WITHIN) for _ in ranks]
+        except Empty:
+            limit = seconds + JOIN_WITHIN
+            words = f"All-reduce over {len(targets)} devices did not end within {limit:.0f} s."
+            return Check(name=NAME, outcome=Outcome.FAILED, words=words, unit=UNIT)
+        finally:
+            for rank in ranks:
+                rank.kill()
+    return _judge(targets, told)
+
+
+def _judge(targets: Sequence[Target], told: Sequence[tuple[int, float, str]]) -> Check:
+    """`told`: rank, 1e9 bytes a second of bus bandwidth, and what went wrong."""
+    if wrong := sorted((rank, why) for rank, _, why in told if why):
+        rank, why = wrong[0]
+        where = targets[rank].bus_id or f"rank {rank}"
+        return Check(name=NAME, outcome=Outcome.FAILED, words=f"{where}: {why}", unit=UNIT)
+    slowest = min(rate for _, rate, _ in told)
+    expected = expected_of(targets[0].model)
+    least = expected.all_reduce_gbs if expected and expected.all_reduce_gbs else None
+    # Of all together: no GPU of theirs is to blame before it was tried without it.
+    return judged(Target(targets[0].kind, 0, targets[0].model), NAME, slowest, least)
+
+
+def _rank(rank: int, size: int, target: Target, meeting: str, seconds: float, answers: Any) -> None:
+    try:
+        answers.put((rank, _bus_bandwidth(rank, size, target, meeting, seconds), ""))
+    except Exception as error:
+        answers.put((rank, 0.0, f"{type(error).__name__}: {error}"[:300]))
+
+
+def _bus_bandwidth(rank: int, size: int, target: Target, meeting: str, seconds: float) -> float:
+    if target.is_gpu:
+        torch.cuda.set_device(target.device)
+    distributed.init_process_group(
+        "nccl" if target.is_gpu else "gloo",
+        init_method=meeting,
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=seconds + JOIN_WITHIN),
+    )
+    try:
+        values = torch.full((BYTES[target.kind] // 4,), float(rank + 1), device=target.device)
+        distributed.all_reduce(values)
+        target.finish()
+        total = size * (size + 1) / 2
+        if wrong := int((values != total).sum()):
+            raise RuntimeError(f"{wrong:,} sums are wrong, such as {float(values[values != total][0])!r}")
+        values.zero_()
+        rounds = _rounds(target, values, seconds)
+        target.finish()
+        began = time.monotonic()
+        for _ in range(rounds):
+            distributed.all_reduce(values)
+        target.finish()
+        rate = values.numel() * 4 * rounds / (time.monotonic() - began) / 1e9
+        return rate * 2 * (size - 1) / size
+    finally:
+        distributed.destroy_process_group()
+
+
+def _rounds(target: Target, values: torch.Tensor, seconds: float) -> int:
+    """How many go into the time: as many on each rank, or those that do more wait for ever."""
+    for _ in range(WARM_UP):
+        distributed.all_reduce(values)
+    target.finish()
+    began = time.monotonic()
+    for _ in range(BATCH):
+        distributed.all_reduce(values)
+    target.finish()
+    each = torch.tensor([(time.monotonic() - began) / BATCH], device=target.device)
+    distributed.all_reduce(each, op=distributed.ReduceOp.MAX)
+    return max(BATCH, int(seconds / max(float(each[0]), 1e-6)))

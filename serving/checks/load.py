@@ -1,0 +1,86 @@
+"""A GPU under full load: what it computes, and whether heat or its power supply holds its clock back."""
+
+import time
+from dataclasses import dataclass, field
+
+import torch
+
+from serving.checks.bandwidth import BATCH, judged
+from serving.checks.device import Nvml, Target
+from serving.checks.expectations import expected_of
+from serving.checks.report import Check, Outcome
+
+SIDE = {"cuda": 8_192, "cpu": 256}
+LOOK_EVERY_SECONDS = 0.5
+HELD_BACK = {0x08: "hardware slowdown", 0x40: "thermal slowdown", 0x80: "power brake"}
+"""Bits of nvmlClocksEventReasons that are no normal operation."""
+MOST_HELD_BACK = 0.1
+"""Of the looks: a peak for a moment is none."""
+
+
+@dataclass
+class Samples:
+    """What the driver said meanwhile."""
+
+    looks: int = 0
+    held_back: dict[str, int] = field(default_factory=dict)
+    watts: list[float] = field(default_factory=list)
+    clocks: list[float] = field(default_factory=list)
+    hottest: float = 0.0
+
+    def look(self, nvml: Nvml) -> None:
+        self.looks += 1
+        reasons = nvml.clock_reasons()
+        for bit, name in HELD_BACK.items():
+            if reasons & bit:
+                self.held_back[name] = self.held_back.get(name, 0) + 1
+        if (watts := nvml.power_watts()) is not None:
+            self.watts.append(watts)
+        if (clock := nvml.sm_clock_mhz()) is not None:
+            self.clocks.append(clock)
+        self.hottest = max(self.hottest, nvml.temperature_celsius() or 0.0)
+
+
+def check(target: Target, seconds: float, nvml: Nvml | None) -> list[Check]:
+    """Throughput of 16-bit products, and the clock if the driver can be asked."""
+    side = SIDE[target.kind]
+    left = torch.rand((side, side), device=target.device).to(torch.bfloat16)
+    right = torch.rand((side, side), device=target.device).to(torch.bfloat16)
+    left @ right
+    target.finish()
+    samples, products = Samples(), 0
+    began = look_at = time.monotonic()
+    while True:
+        for _ in range(BATCH):
+            left @ right
+        # Looked at while they compute.
+        if nvml and time.monotonic() >= look_at:
+            samples.look(nvml)
+            look_at += LOOK_EVERY_SECONDS
+        target.finish()
+        products += BATCH
+        if (took := time.monotonic() - began) >= seconds:
+            break
+    expected = expected_of(target.model)
+    rate = judged(
+        target, "compute", 2 * side**3 * products / took / 1e12, expected.least_tflops if expected else None,
+        unit="TFLOPS",
+    )  # fmt: skip
+    return [rate, _clocks(target, samples)] if samples.looks else [rate]
+
+
+def _clocks(target: Target, samples: Samples) -> Check:
+    held = {name: looks / samples.looks for name, looks in samples.held_back.items()}
+    worst = max(held.values(), default=0.0)
+    told = [f"{max(samples.watts):.0f} W"] if samples.watts else []
+    told += [f"{min(samples.clocks):.0f} to {max(samples.clocks):.0f} MHz"] if samples.clocks else []
+    told += [f"{samples.hottest:.0f} °C"] if samples.hottest else []
+    reasons = ", ".join(f"{name} in {share:.0%} of the looks" for name, share in sorted(held.items()))
+    return target.check(
+        "clock_under_load",
+        Outcome.FAILED if worst > MOST_HELD_BACK else Outcome.PASSED,
+        f"Under load {', '.join(told)}; {reasons or 'nothing held the clock back'}.",
+        measured=round(worst, 3),
+        expected=MOST_HELD_BACK,
+        unit="share of looks",
+    )

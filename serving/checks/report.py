@@ -1,0 +1,81 @@
+"""What a check found, and what all of them found together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+MOST_WORDS = 400
+
+
+class Outcome(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    MEASURED = "measured"
+    """There is a figure, and nobody says what it should be: an unknown model of GPU."""
+    SKIPPED = "skipped"
+    """It could not be tried here; nothing follows from that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check of one GPU, or of all together (`gpu_uuid` blank).
+
+    `measured` and `expected` are in `unit`; `expected` is the least, or for a `unit` of faults the most, that
+    passes. `words`: a sentence for whoever decides.
+    """
+
+    name: str
+    outcome: Outcome
+    words: str
+    gpu_uuid: str = ""
+    gpu_bus_id: str = ""
+    measured: float | None = None
+    expected: float | None = None
+    unit: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready, without what is empty."""
+        told: dict[str, Any] = {"name": self.name, "outcome": str(self.outcome)}
+        for name in ("gpu_uuid", "gpu_bus_id", "measured", "expected", "unit"):
+            if (value := getattr(self, name)) not in ("", None):
+                told[name] = value
+        return told | {"words": self.words[:MOST_WORDS]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """`devices`: what was looked at, by the names that their driver gives."""
+
+    level: int
+    devices: Sequence[str]
+    seconds: float
+    checks: Sequence[Check] = field(default=())
+
+    @property
+    def passed(self) -> bool:
+        """Nothing failed, and something was tried."""
+        return not self.failed and any(check.outcome is not Outcome.SKIPPED for check in self.checks)
+
+    @property
+    def failed(self) -> list[Check]:
+        return [check for check in self.checks if check.outcome is Outcome.FAILED]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "level": self.level,
+            "passed": self.passed,
+            "seconds": round(self.seconds, 1),
+            "devices": list(self.devices),
+            "checks": [check.to_dict() for check in self.checks],
+        }
+
+    def lines(self) -> list[str]:
+        """For people: a line per check, those that failed first, then the verdict."""
+        ordered = sorted(self.checks, key=lambda check: check.outcome is not Outcome.FAILED)
+        told = [f"{check.outcome:8} {check.gpu_bus_id:13}{check.name:22} {check.words}" for check in ordered]
+        if self.failed:
+            verdict = f"{len(self.failed)} of {len(self.checks)} checks failed"
+        else:
+            verdict = "all passed" if self.passed else "nothing could be checked"
+        return [*told, f"Level {self.level} in {self.seconds:.0f} s on {', '.join(self.devices)}: {verdict}."]

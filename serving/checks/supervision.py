@@ -1,0 +1,104 @@
+"""All devices side by side, each in its process; who does not answer in time has failed."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from multiprocessing import get_context
+from queue import Empty
+from typing import Any
+
+from serving.checks import collective, dcgm, one_device
+from serving.checks.device import Target
+from serving.checks.levels import Level
+from serving.checks.report import Check, Outcome, Report
+
+LOOK_EVERY_SECONDS = 0.2
+Work = Callable[[Target, Level, Any, Any], None]
+
+
+def run(targets: Sequence[Target], level: Level, work: Work = one_device.run) -> Report:
+    """`work`: what is done per device; another one in tests of this supervision."""
+    began = time.monotonic()
+    checks, fingerprints = _each(targets, level, work)
+    checks += odd_ones(targets, fingerprints)
+    hang = {one.gpu_uuid for one in checks if one.name == "answers"}
+    busy = any(one.name == "is_idle" for one in checks)
+    # Together with one that hangs or is somebody's, all would wait.
+    if not hang and not busy:
+        checks.append(collective.check(targets, level.all_reduce))
+        checks += dcgm.check(level.dcgm_level, level.dcgm_limit)
+    return Report(
+        level=level.number,
+        devices=[target.model for target in targets],
+        seconds=time.monotonic() - began,
+        checks=checks,
+    )
+
+
+def _each(targets: Sequence[Target], level: Level, work: Work) -> tuple[list[Check], dict[str, str]]:
+    """What each device said, and the fingerprints of their products by UUID."""
+    context = get_context("spawn")
+    link = context.Lock()
+    said = [context.Queue() for _ in targets]
+    children = [
+        context.Process(target=work, args=(target, level, link, queue), daemon=True)
+        for target, queue in zip(targets, said, strict=True)
+    ]
+    for child in children:
+        child.start()
+    # The shared link makes them wait for each other.
+    ends = time.monotonic() + level.limit + 2 * level.bandwidth * len(targets)
+    checks: list[Check] = []
+    fingerprints: dict[str, str] = {}
+    for target, queue, child in zip(targets, said, children, strict=True):
+        while True:
+            try:
+                one = queue.get(timeout=LOOK_EVERY_SECONDS)
+            except Empty:
+                if child.is_alive() and time.monotonic() < ends:
+                    continue
+                # What it said at its very end may still be on its way.
+                if not child.is_alive() and not queue.empty():
+                    continue
+                checks.append(_silent(target, child.exitcode))
+                break
+            if one == one_device.ENDED:
+                break
+            if isinstance(one, Check):
+                checks.append(one)
+            else:
+                fingerprints[target.uuid or str(target.index)] = one[1]
+        # One in the driver's uninterruptible sleep does not even end by this; it is not waited for.
+        child.kill()
+    return checks, fingerprints
+
+
+def _silent(target: Target, status: int | None) -> Check:
+    if status is None:
+        words = "It did not answer in time: a hang of the GPU or of its driver. Look at the kernel's log."
+    else:
+        words = f"Its process ended with status {status} before it had said everything."
+    return target.check("answers", Outcome.FAILED, words)
+
+
+def odd_ones(targets: Sequence[Target], fingerprints: dict[str, str]) -> list[Check]:
+    """Among three or more of one model, who computes otherwise than the majority, each time the same."""
+    by_model: dict[str, list[Target]] = defaultdict(list)
+    for target in targets:
+        if target.uuid in fingerprints:
+            by_model[target.model].append(target)
+    found = []
+    for model, alike in by_model.items():
+        usual, votes = Counter(fingerprints[one.uuid] for one in alike).most_common(1)[0]
+        if 2 * votes <= len(alike) or votes == len(alike):
+            continue
+        found += [
+            one.check(
+                "same_as_others",
+                Outcome.FAILED,
+                f"Its products differ from those of {votes} other {model} of this machine.",
+            )
+            for one in alike
+            if fingerprints[one.uuid] != usual
+        ]
+    return found
