@@ -61,7 +61,9 @@ def create_token(
     _validate(name=name, scopes=scopes, expires_at=expires_at, now=now)
     if parent is not None:
         _keep_within(parent, scopes=scopes, expires_at=expires_at, team=team)
-    return _issued(actor, owner, name=name, scopes=scopes, team=team, expires_at=expires_at)
+    return issue_for_part(
+        actor=actor, owner=owner, name=name, scopes=scopes, team=team, expires_at=expires_at
+    )
 
 
 def issue_for_part(
@@ -77,19 +79,6 @@ def issue_for_part(
     """A token for an account that is a part of the system, such as agents: whoever calls has checked that the
     actor may have one made. Raises Invalid."""
     _validate(name=name, scopes=scopes, expires_at=expires_at, now=timezone.now())
-    return _issued(actor, owner, name=name, scopes=scopes, team=team, expires_at=expires_at, reason=reason)
-
-
-def _issued(
-    actor: Actor,
-    owner: User,
-    *,
-    name: str,
-    scopes: Collection[str],
-    team: Team | None,
-    expires_at: datetime,
-    reason: str = "",
-) -> IssuedToken:
     if owner.is_machine and (beyond := sorted(set(scopes) - MACHINE_RIGHTS[owner.kind])):
         raise Invalid(
             fields={

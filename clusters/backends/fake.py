@@ -23,8 +23,9 @@ from clusters.backends.base import (
     UnknownWorker,
     UnreadNode,
 )
-from clusters.backends.checks import Check, CheckResult
+from clusters.backends.checks import Check
 from clusters.backends.node_operations import Eviction, Order, SomebodyElses, UnknownNode
+from clusters.states import CheckResult
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.fake import FakeRunner
 from common.jobs.spec import JobSpec

@@ -8,7 +8,6 @@ from typing import Any
 
 from clusters import selectors
 from clusters.agents import AgentHeard
-from clusters.backends import checks
 from clusters.backends.base import BackendError, ClusterBackend
 from clusters.backends.checks import Check
 from clusters.backends.configured import backend_of
@@ -74,7 +73,7 @@ class RunChecks(Step[Cluster]):
                     backend.hand_out_secrets()
             return backend.checks()
         except BackendError as error:
-            return (Check("settings", checks.CheckResult.FAILED, str(error)),)
+            return (Check("settings", CheckResult.FAILED, str(error)),)
 
     def settle(self, row: Cluster, seen: tuple[Check, ...], now: datetime) -> Outcome:
         found = [asdict(one) | {"result": str(one.result)} for one in seen]

@@ -3,14 +3,13 @@
 from datetime import timedelta
 
 from django.db import transaction
-from django.utils import timezone
 
 from accounts.models import ApiToken
 from accounts.services.rights import require_for_owner
-from accounts.services.tokens import IssuedToken, issue_for_part, revoke_of_part
+from accounts.services.tokens import IssuedToken, revoke_of_part
 from accounts.states import Right
 from clusters.models import Cluster, FilesToken
-from clusters.services.node_agents import LONGEST_NAME, TOKEN_LIFE, robot
+from clusters.services.node_agents import TOKEN_LIFE, issue_to_machines
 from common.actor import Actor
 
 
@@ -38,13 +37,12 @@ def issue_files_token(
         )  # fmt: skip
         for token in old.exclude(pk__in=list(kept)):
             revoke_of_part(actor=actor, token=token, reason=reason or "renewed")
-        issued = issue_for_part(
+        issued = issue_to_machines(
             actor=actor,
-            owner=robot(),
-            name=f"{cluster.name}/model-files"[:LONGEST_NAME],
-            scopes=[Right.FLEET_FETCH],
-            team=cluster.team,
-            expires_at=timezone.now() + lives,
+            cluster=cluster,
+            name="model-files",
+            right=Right.FLEET_FETCH,
+            lives=lives,
             reason=reason,
         )
         FilesToken.objects.create(cluster=cluster, token=issued.token)

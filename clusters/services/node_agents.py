@@ -41,13 +41,12 @@ def issue_node_token(
     require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
     with transaction.atomic():
         old = list(_tokens(cluster, node_uid))
-        issued = issue_for_part(
+        issued = issue_to_machines(
             actor=actor,
-            owner=robot(),
-            name=f"{cluster.name}/{node_name}"[:LONGEST_NAME],
-            scopes=[Right.FLEET_REPORT],
-            team=cluster.team,
-            expires_at=timezone.now() + lives,
+            cluster=cluster,
+            name=node_name,
+            right=Right.FLEET_REPORT,
+            lives=lives,
             reason=reason,
         )
         for token in old:
@@ -85,8 +84,24 @@ def _tokens(cluster: Cluster, node_uid: str) -> "list[ApiToken]":
     return list(ApiToken.objects.select_related("owner").filter(pk__in=agents, revoked_at=None))
 
 
-def robot() -> User:
-    """The account that owns the tokens of machines. Raises NameTaken."""
+def issue_to_machines(
+    *, actor: Actor, cluster: Cluster, name: str, right: Right, lives: timedelta, reason: str
+) -> IssuedToken:
+    """A token of machines of this cluster, with one right, which whoever calls has checked that the actor may
+    give away; `name` follows the cluster's. Raises Invalid, NameTaken when a person has the account's name.
+    """
+    return issue_for_part(
+        actor=actor,
+        owner=_robot(),
+        name=f"{cluster.name}/{name}"[:LONGEST_NAME],
+        scopes=[right],
+        team=cluster.team,
+        expires_at=timezone.now() + lives,
+        reason=reason,
+    )
+
+
+def _robot() -> User:
     robot = User.objects.filter(username=ROBOT).first()
     if robot is None:
         return create_machine(actor=Actor.system("clusters"), username=ROBOT)

@@ -20,7 +20,7 @@ from clusters.backends.base import (
     Toleration,
     UnknownWorker,
 )
-from clusters.backends.checks import CheckResult
+from clusters.states import CheckResult
 from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, Rig, ready, wish
 from tests.patience import eventually
 

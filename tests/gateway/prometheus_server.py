@@ -7,15 +7,16 @@ Prometheus.
 
 import json
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs
 
 from prometheus_client.parser import text_string_to_metric_families
+
+from tests.http_server import http_server
 
 LOOKBACK_SECONDS = 300
 Labels = tuple[tuple[str, str], ...]
@@ -93,11 +94,5 @@ def serving(prometheus: Prometheus) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with http_server(Door) as address:
+        yield address

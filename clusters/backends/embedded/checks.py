@@ -1,7 +1,8 @@
 """What is looked at before a machine is trusted with work."""
 
 from clusters.backends.base import Health, ObservedNode
-from clusters.backends.checks import Check, CheckResult
+from clusters.backends.checks import Check
+from clusters.states import CheckResult
 
 
 def checks(health: Health, machine: ObservedNode) -> tuple[Check, ...]:

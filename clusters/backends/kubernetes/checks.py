@@ -6,11 +6,12 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from clusters.backends.checks import Check, CheckResult
+from clusters.backends.checks import Check
 from clusters.backends.kubernetes.nodes import GPU_RESOURCES
 from clusters.backends.kubernetes.quantities import whole
 from clusters.backends.kubernetes.rights import NEEDED, RIGHTS, Right
 from clusters.backends.kubernetes.settings import KubernetesSettings, ModelFiles
+from clusters.states import CheckResult
 from kube.base import Client, Object
 from kube.errors import BadConfig, KubeError, NotAllowed, NotAuthenticated, NotFound
 from kube.resources import (

@@ -5,10 +5,10 @@ from itertools import count
 
 import pytest
 
-from clusters.backends.checks import CheckResult
 from clusters.backends.kubernetes.checks import DEFAULT_CLASS, WITHIN_SECONDS, checks
 from clusters.backends.kubernetes.rights import RIGHTS, Feature, manifest
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.states import CheckResult
 from kube.base import Permission
 from kube.client import KubeClient
 from kube.errors import NotAuthenticated
