@@ -3,6 +3,7 @@
 It writes DIRECTORY/kubeconfig when it answers, and forgets everything but its token when it ends. Its pods
 have addresses of 127.64.0.0/10 (Linux), in a block by its process's number: several such clusters stand
 beside each other.
+A machine with the annotation `fake.slipway.io/behaviour: silent` is not heard of while it has it.
 """
 
 import argparse
@@ -14,14 +15,17 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 from kube.client import KubeClient
 from kube.fake.cluster import FakeCluster
+from kube.fake.controllers.machines import is_silent
 from kube.fake.http_server import FakeHttpServer
 from kube.fake.kubelet import Kubelet
+from kube.fake.storage import Key
 from kube.fake.transport import FakeTransport
 from kube.fake.wire import ADMIN
 
@@ -34,6 +38,9 @@ class NoKubelets:
 
     def step(self, hands: object) -> None:
         pass
+
+    def is_silent(self, node: dict[str, Any]) -> bool:
+        return is_silent(node)
 
 
 class Logs(Mapping[tuple[str, ...], str]):
@@ -103,12 +110,9 @@ def run(
 ) -> None:
     block = 64 + os.getpid() % 128
     addresses = (f"127.{block}.{number // 250}.{number % 250 + 1}" for number in itertools.count())
-    cluster = FakeCluster(nodes=nodes)
+    cluster = FakeCluster(nodes=nodes, start=datetime.now(UTC))
     client = KubeClient(FakeTransport(cluster))
-    kubelets = [
-        Kubelet(client, one["metadata"]["name"], directory / one["metadata"]["name"], addresses, PROJECT)
-        for one in nodes
-    ]
+    kubelets = [_kubelet(cluster, client, one["metadata"]["name"], directory, addresses) for one in nodes]
     cluster.kubelets = NoKubelets()  # type: ignore[assignment]
     cluster.logs = Logs(kubelets)  # type: ignore[assignment]
     for name in namespaces:
@@ -132,6 +136,24 @@ def run(
     for kubelet in kubelets:
         kubelet.stop()
     server.close()
+
+
+def _kubelet(
+    cluster: FakeCluster, client: KubeClient, name: str, directory: Path, addresses: Iterator[str]
+) -> Kubelet:
+    def is_cut_off() -> bool:
+        found = cluster.storage.peek(Key("nodes", "", name))
+        return found is None or is_silent(found)
+
+    return Kubelet(
+        client,
+        name,
+        directory / name,
+        addresses,
+        PROJECT,
+        events=cluster.events,
+        is_cut_off=is_cut_off,
+    )
 
 
 def _run_machines(kubelets: list[Kubelet], stop: Event) -> None:

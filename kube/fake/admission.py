@@ -1,5 +1,5 @@
 """What looks at an object between its reading and its storing: namespaces that end, defaults of pods,
-quotas.
+priorities, accounts, quotas.
 """
 
 from typing import Any
@@ -13,6 +13,7 @@ from kube.fake.storage import Key, Storage
 Object = dict[str, Any]
 NEVER_DELETED = {"default", "kube-system", "kube-public"}
 NOT_READY_SECONDS = 300
+PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 
 
 class Admission:
@@ -48,12 +49,45 @@ class Admission:
             _namespace(item)
         elif kind.kind == "Pod" and is_new:
             _pod(item)
+            self._prioritise(kind, item)
+            self._check_account(kind, item)
         elif kind.kind == "Service" and is_new:
             self._service(item)
         elif kind.kind == "Node" and is_new:
             _node(item)
         elif kind.kind == "Job" and is_new:
             _job(item)
+
+    def _prioritise(self, kind: Kind, item: Object) -> None:
+        """By its PriorityClass, or by that which is everybody's. Raises Refused."""
+        spec = item["spec"]
+        classes = [one for key, one in self.storage.held() if key.resource == PRIORITY_CLASSES]
+        name = spec.get("priorityClassName")
+        if not name:
+            everybody = [one for one in classes if one.get("globalDefault")]
+            found = max(everybody, key=lambda one: one["value"], default=None)
+            if found is not None:
+                spec["priorityClassName"] = found["metadata"]["name"]
+        else:
+            found = next((one for one in classes if one["metadata"]["name"] == name), None)
+            if found is None:
+                raise forbidden(kind, _asked_name(item), f"no PriorityClass with name {name} was found")
+        value = found["value"] if found else 0
+        if spec.get("priority") not in (None, value):
+            why = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+            why += f"priority admission controller computed {value} from the given PriorityClass name"
+            raise forbidden(kind, _asked_name(item), why)
+        spec["priority"] = value
+        default = (found or {}).get("preemptionPolicy") or "PreemptLowerPriority"
+        spec.setdefault("preemptionPolicy", default)
+
+    def _check_account(self, kind: Kind, item: Object) -> None:
+        """Each namespace is about to have `default`. Raises Refused."""
+        name, namespace = item["spec"]["serviceAccountName"], item["metadata"]["namespace"]
+        if name != "default" and self.storage.peek(Key("serviceaccounts", namespace, name)) is None:
+            place = f"{namespace}/{name}"
+            why = f'error looking up service account {place}: serviceaccount "{name}" not found'
+            raise forbidden(kind, _asked_name(item), why)
 
     def check(self, kind: Kind, item: Object, old: Object | None) -> None:
         """Raises Refused."""
@@ -66,14 +100,18 @@ class Admission:
         if spec.get("type") == "ExternalName" or spec.get("clusterIP"):
             return
         used = {
-            one["spec"].get("clusterIP")
-            for key, one in self.storage.everything()
-            if key.resource == "services"
+            one["spec"].get("clusterIP") for key, one in self.storage.held() if key.resource == "services"
         }
         number = next(n for n in range(10, 60_000) if f"10.96.{n // 250}.{n % 250 + 1}" not in used)
         address = f"10.96.{number // 250}.{number % 250 + 1}"
         spec |= {"clusterIP": address, "clusterIPs": [address], "ipFamilies": ["IPv4"]}
         spec["ipFamilyPolicy"] = "SingleStack"
+
+
+def _asked_name(item: Object) -> str:
+    """Before one was made of a prefix."""
+    metadata = item["metadata"]
+    return str(metadata.get("generateName") or metadata["name"])
 
 
 def _namespace(item: Object) -> None:
@@ -85,8 +123,6 @@ def _pod(item: Object) -> None:
     spec = item["spec"]
     account = spec.get("serviceAccountName") or "default"
     spec |= {"serviceAccountName": account, "serviceAccount": account}
-    spec.setdefault("priority", 0)
-    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     tolerations = spec.setdefault("tolerations", [])
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         if not any(

@@ -16,6 +16,10 @@ class Clock:
         """Whole seconds, as metadata has them."""
         return self.at(self.seconds)
 
+    def exact_stamp(self) -> str:
+        """With microseconds, as leases and events of events.k8s.io have them."""
+        return (self._start + timedelta(seconds=self.seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
     def at(self, seconds: float) -> str:
         return (self._start + timedelta(seconds=int(seconds))).strftime("%Y-%m-%dT%H:%M:%SZ")
 

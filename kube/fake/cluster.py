@@ -1,9 +1,13 @@
 """An API server with controllers, a scheduler and kubelets behind it. Nothing happens until time goes on."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
+from kube.fake.clock import START
 from kube.fake.controllers import budgets, collecting, deployments, jobs, machines, replica_sets
 from kube.fake.controllers.hands import Hands
+from kube.fake.controllers.node_lifecycle import Evictions, NodeLifecycle, PodCollector
+from kube.fake.controllers.scheduling import Scheduler
 from kube.fake.kinds import BUILT_IN, Kind
 from kube.fake.server import FakeApiServer, Object
 
@@ -19,16 +23,25 @@ class FakeCluster(FakeApiServer):
     """`controllers_run` False: the controller manager is away; scheduler and kubelets go on."""
 
     def __init__(
-        self, *, seed: int = 1, kinds: Iterable[Kind] = BUILT_IN, nodes: Iterable[Object] = ()
+        self,
+        *,
+        seed: int = 1,
+        kinds: Iterable[Kind] = BUILT_IN,
+        nodes: Iterable[Object] = (),
+        start: datetime = START,
     ) -> None:
         self.kubelets = machines.Kubelets()
         self.controllers_run = True
-        super().__init__(seed=seed, kinds=kinds)
+        super().__init__(seed=seed, kinds=kinds, start=start)
         self._hands = Hands(self)
         self._jobs = jobs.Jobs()
+        self._replica_sets = replica_sets.ReplicaSets()
         self._idle_ticks = 0
         self._seen = 0
         self._namespaces = collecting.Namespaces()
+        self._reports = machines.Reports()
+        self._nodes, self._evictions, self._pods = NodeLifecycle(), Evictions(), PodCollector()
+        self._scheduler = Scheduler()
         for node in nodes:
             self.plant("nodes", {"apiVersion": "v1", "kind": "Node"} | node)
 
@@ -36,35 +49,44 @@ class FakeCluster(FakeApiServer):
         """Let so much time pass, with all that happens in it: four turns a second, one while nothing does."""
         end = self.clock.seconds + seconds
         while True:
-            is_idle = self._idle_ticks >= IDLE_TICKS and self._seen == self.storage.revision
+            is_idle = self._idle_ticks >= IDLE_TICKS and self._seen == self._news
             length = IDLE_TICK_SECONDS if is_idle else TICK_SECONDS
             tick = (self.clock.seconds // length + 1) * length
             if tick > end:
                 break
             self.clock.seconds = tick
-            before, self._seen = self._seen, self.storage.revision
+            before, self._seen = self._seen, self._news
             self.step()
-            is_idle = before == self._seen == self.storage.revision
+            is_idle = before == self._seen == self._news
             self._idle_ticks = self._idle_ticks + 1 if is_idle else 0
         self.clock.seconds = end
+
+    @property
+    def _news(self) -> int:
+        """Writes but those that say that nothing is new."""
+        return self.storage.revision - self._reports.renewals
 
     def step(self) -> None:
         """One turn of everybody."""
         hands = self._hands
         with self.storage.lock:
+            self._reports.step(hands, self.kubelets)
             self.kubelets.step(hands)
             if self.controllers_run:
                 self._furnish()
                 # What kubelets have said reaches the Deployment in one turn, and its wish the pods in one.
-                replica_sets.step(hands)
+                self._replica_sets.step(hands)
                 deployments.step(hands)
-                replica_sets.step(hands)
+                self._replica_sets.step(hands)
                 self._jobs.step(hands)
-                machines.taint_cordoned(hands)
+                self._nodes.step(hands, self.kubelets)
+                self._evictions.step(hands)
+                self._pods.step(hands)
                 collecting.collect(hands)
                 self._namespaces.step(hands)
                 budgets.step(hands)
-            machines.schedule(hands)
+            self._scheduler.step(hands)
+            self.events.expire()
 
     def _furnish(self) -> None:
         """Every namespace has the cluster's authority and an account."""

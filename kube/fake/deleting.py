@@ -99,7 +99,7 @@ class Deleter:
         uid = owner["metadata"]["uid"]
         return any(
             reference["uid"] == uid
-            for _, one in self.storage.everything()
+            for _, one in self.storage.held()
             for reference in one["metadata"].get("ownerReferences") or ()
         )
 

@@ -80,7 +80,12 @@ EVENT_FIELDS = frozenset(
         "involvedObject.kind",
         "involvedObject.uid",
         "involvedObject.namespace",
+        "involvedObject.apiVersion",
+        "involvedObject.resourceVersion",
+        "involvedObject.fieldPath",
         "reason",
+        "reportingComponent",
+        "source",
         "type",
     }
 )

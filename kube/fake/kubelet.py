@@ -1,38 +1,39 @@
 """Runs the pods of one machine of the fake cluster, as processes of this computer.
 
-Each pod has an address of its own in 127.0.0.0/8 (Linux), so that every one may listen on the same port. What
-Each pod has an address of its own in 127.0.0.0/8 (Linux), so that each may listen on the same port. What a
-`registry.invalid` cannot be pulled.
+Each pod has an address of its own in 127.0.0.0/8 (Linux), so that each may listen on the same port. An image
+of `registry.invalid` cannot be pulled.
 """
 
 import base64
 import http.client
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kube.base import Client, Object
 from kube.errors import Changed, NotFound
+from kube.fake.commands import expanded, mapped
+from kube.fake.events import Recorder
 from kube.resources import PODS, SECRETS, Ref
 
 PROBE_SECONDS = 0.5
 PROBE_WITHIN_SECONDS = 2.0
 FIRST_BACK_OFF_SECONDS = 1.0
 LONGEST_BACK_OFF_SECONDS = 30.0
+BACK_OFF_TOLD_SECONDS = 15.0
+"""After which a kubelet tells of the same trouble again."""
 STABLE_SECONDS = 60.0
 """A container that ran so long begins its back-off anew."""
 LOG_TAIL_BYTES = 1_000_000
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what a container listens on is its pod's address here
 MESSAGE_BYTES = 2_048
 _NO_REGISTRY = "registry.invalid/"
-_VARIABLE = re.compile(r"\$(\$|\(([A-Za-z_][A-Za-z0-9_]*)\))")
 
 
 @dataclass
@@ -64,28 +65,44 @@ class _Pod:
     began: str = ""
     end_at: float | None = None
     told: Object = field(default_factory=dict)
+    item: Object = field(default_factory=dict)
+    """As the API had it last."""
 
 
 class Kubelet:
     """Of one machine. `tick` does what is due; nothing goes on in between."""
 
     def __init__(
-        self, client: Client, node: str, root: Path, addresses: Iterator[str], project: Path
+        self,
+        client: Client,
+        node: str,
+        root: Path,
+        addresses: Iterator[str],
+        project: Path,
+        *,
+        events: Recorder,
+        is_cut_off: Callable[[], bool],
     ) -> None:
-        """`root`: what the machine's disk is. `project`: where its processes run."""
+        """`root`: what the machine's disk is. `project`: where its processes run; cut off, they go on."""
         self._client = client
         self._node = node
         self._root = root
         self._addresses = addresses
         self._project = project
         self._pods: dict[str, _Pod] = {}
+        self._events = events
+        self._is_cut_off = is_cut_off
+        self._said_at: dict[tuple[str, ...], float] = {}
 
     def tick(self) -> None:
+        if self._is_cut_off():
+            return
         found = self._client.list(PODS, fields=f"spec.nodeName={self._node}").items
         there = {item["metadata"]["uid"]: item for item in found}
         for uid, item in there.items():
             if uid not in self._pods:
                 self._pods[uid] = self._made(item)
+            self._pods[uid].item = item
             self._step(self._pods[uid], item)
         for uid in self._pods.keys() - there.keys():
             self._kill(self._pods.pop(uid))
@@ -132,7 +149,17 @@ class Kubelet:
         now = time.monotonic()
         process = container.process
         if process is None:
-            if now >= container.start_at and not container.spec["image"].startswith(_NO_REGISTRY):
+            image = container.spec["image"]
+            if image.startswith(_NO_REGISTRY):
+                self._say(
+                    pod, container, "Failed", f'Failed to pull image "{image}": not found', warning=True
+                )
+                self._say(pod, container, "BackOff", f'Back-off pulling image "{image}"')
+            elif container.restarts and now < container.start_at:
+                which = f"{pod.ref.name}_{pod.ref.namespace}({pod.uid})"
+                said = f"Back-off restarting failed container {container.spec['name']} in pod {which}"
+                self._say(pod, container, "BackOff", said, warning=True)
+            else:
                 container.process = self._started(pod, container, item)
                 container.started_at = now
             return
@@ -140,6 +167,8 @@ class Kubelet:
         if code is None:
             if not container.is_init and now - container.probed_at >= PROBE_SECONDS:
                 container.probed_at, container.is_ready = now, _is_ready(pod.address, container.spec)
+                if not container.is_ready:
+                    self._say(pod, container, "Unhealthy", "Readiness probe failed", warning=True)
             return
         container.process, container.is_ready = None, False
         container.ended = _ended(code, container)
@@ -155,11 +184,15 @@ class Kubelet:
         environment = os.environ | self._environment(pod, container, item)
         mounts = self._mounts(pod, container, item)
         command = [
-            _mapped(_expanded(part, environment), mounts).replace(EVERYWHERE, pod.address)
+            mapped(expanded(part, environment), mounts).replace(EVERYWHERE, pod.address)
             for part in container.spec.get("command") or ()
         ]
         if command and command[0] in ("python", "python3"):
             command[0] = sys.executable
+        present = f'Container image "{container.spec["image"]}" already present on machine'
+        for reason, said in (("Pulled", present), ("Created", "Container created")):
+            self._say(pod, container, reason, said, after=0.0)
+        self._say(pod, container, "Started", "Container started", after=0.0)
         with container.log.open("ab") as log:
             return subprocess.Popen(
                 command, cwd=self._project, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -182,7 +215,7 @@ class Kubelet:
             elif "secretKeyRef" in source:
                 found[one["name"]] = self._secret(pod, source["secretKeyRef"])
             else:
-                found[one["name"]] = _mapped(one.get("value", ""), self._mounts(pod, container, item))
+                found[one["name"]] = mapped(one.get("value", ""), self._mounts(pod, container, item))
         return found
 
     def _secret(self, pod: _Pod, reference: Object) -> str:
@@ -217,6 +250,9 @@ class Kubelet:
             pod.end_at = now + float(item["metadata"].get("deletionGracePeriodSeconds") or 0)
             for process in running:
                 process.send_signal(signal.SIGTERM)
+            for container in pod.containers:
+                if container.process in running:
+                    self._say(pod, container, "Killing", f"Stopping container {container.spec['name']}")
         elif now >= pod.end_at:
             self._kill(pod)
         if all(process.poll() is not None for process in running):
@@ -228,6 +264,27 @@ class Kubelet:
             if container.process and container.process.poll() is None:
                 container.process.kill()
                 container.process.wait()
+
+    def _say(
+        self,
+        pod: _Pod,
+        container: _Container,
+        reason: str,
+        message: str,
+        *,
+        warning: bool = False,
+        after: float = BACK_OFF_TOLD_SECONDS,
+    ) -> None:
+        """Again only when so many seconds have passed."""
+        name, now = container.spec["name"], time.monotonic()
+        key = (pod.uid, name, reason)
+        if after and now < self._said_at.get(key, -after) + after:
+            return
+        self._said_at[key] = now
+        path = f"spec.{'initContainers' if container.is_init else 'containers'}{{{name}}}"
+        self._events.say(
+            "kubelet", pod.item, reason, message, warning=warning, field_path=path, host=self._node
+        )
 
     def _tell(self, pod: _Pod, item: Object) -> None:
         status = _status(pod)
@@ -324,30 +381,6 @@ def _is_ready(address: str, spec: Object) -> bool:
         return False
     finally:
         connection.close()
-
-
-def _expanded(text: str, environment: Mapping[str, str]) -> str:
-    """`$(NAME)` as Kubernetes does it: what is not known stays, `$$` is a dollar."""
-
-    def value(found: re.Match[str]) -> str:
-        return "$" if found[1] == "$" else environment.get(found[2], found[0])
-
-    return _VARIABLE.sub(value, text)
-
-
-def _mapped(text: str, mounts: Mapping[str, str]) -> str:
-    """With paths of the container as paths of this computer."""
-    option, equals, value = text.partition("=")
-    path = value if equals and option.startswith("--") else text
-    for mount in _longest_first(mounts):
-        if path == mount or path.startswith(f"{mount}/"):
-            mapped = mounts[mount] + path[len(mount) :]
-            return f"{option}={mapped}" if path is value else mapped
-    return text
-
-
-def _longest_first(mounts: Mapping[str, str]) -> Sequence[str]:
-    return sorted(mounts, key=len, reverse=True)
 
 
 def _word(is_so: bool) -> str:

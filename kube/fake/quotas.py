@@ -57,7 +57,7 @@ def used_in(
     storage: Storage, kinds: Mapping[str, Kind], namespace: str, names: set[str]
 ) -> dict[str, Decimal]:
     total: dict[str, Decimal] = {}
-    for key, item in storage.everything():
+    for key, item in storage.held():
         if key.namespace != namespace or key.resource not in kinds:
             continue
         for name, amount in usage_of(kinds[key.resource], item).items():

@@ -72,7 +72,7 @@ class Rights:
         raise Refused(403, "Forbidden", said, {})
 
     def _roles_of(self, user: User, namespace: str) -> Iterator[tuple[Object, Object]]:
-        held = self._storage.everything()
+        held = self._storage.held()
         roles = {(key.resource, key.namespace, key.name): item for key, item in held}
         for key, binding in held:
             is_local = key.resource == f"rolebindings.{RBAC}" and key.namespace == namespace

@@ -18,17 +18,23 @@ def matches_labels(selector: Mapping[str, Any] | None, labels: Mapping[str, str]
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
-    for one in selector.get("matchExpressions") or ():
-        key, operator, values = one["key"], one["operator"], one.get("values") or ()
-        if operator == "In" and labels.get(key) not in values:
+    return all(matches_expression(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def matches_expression(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """One of `matchExpressions`; `Gt` and `Lt` are those of machines' alone."""
+    key, operator, values = requirement["key"], requirement["operator"], requirement.get("values") or ()
+    found = labels.get(key)
+    if operator in ("Gt", "Lt"):
+        if not _is_number(found) or not values:
             return False
-        if operator == "NotIn" and labels.get(key) in values:
-            return False
-        if operator == "Exists" and key not in labels:
-            return False
-        if operator == "DoesNotExist" and key in labels:
-            return False
-    return True
+        return int(str(found)) > int(values[0]) if operator == "Gt" else int(str(found)) < int(values[0])
+    return {
+        "In": found in values,
+        "NotIn": found not in values,
+        "Exists": key in labels,
+        "DoesNotExist": key not in labels,
+    }[operator]
 
 
 def written_selector(selector: Mapping[str, Any]) -> str:

@@ -8,13 +8,15 @@ Time stands still until `advance` moves it.
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
-from kube.fake.admission import Admission
+from kube.fake.admission import PRIORITY_CLASSES, Admission
 from kube.fake.bodies import APPLY_PATCH, check_size
-from kube.fake.clock import Clock
+from kube.fake.clock import START, Clock
 from kube.fake.deleting import Deleter
 from kube.fake.doors import Doors
+from kube.fake.events import EVENTS, Recorder
 from kube.fake.evicting import Evictor
 from kube.fake.kinds import BUILT_IN, Kind
 from kube.fake.reading import Reader
@@ -28,11 +30,12 @@ from kube.fake.wire import UNKNOWN, Answer, Request, Target, refusal, target_of
 from kube.fake.writing import By, Writer
 
 Object = dict[str, Any]
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 class FakeApiServer:
-    def __init__(self, *, seed: int = 1, kinds: Iterable[Kind] = BUILT_IN) -> None:
-        self.clock = Clock()
+    def __init__(self, *, seed: int = 1, kinds: Iterable[Kind] = BUILT_IN, start: datetime = START) -> None:
+        self.clock = Clock(start)
         self.storage = Storage()
         self.storage.seconds = lambda: self.clock.seconds
         self.admission = Admission(self.storage)
@@ -46,8 +49,11 @@ class FakeApiServer:
         self.kinds: dict[tuple[str, str], Kind] = {}
         for kind in kinds:
             self.add_kind(kind)
+        self.events = Recorder(self.storage, self.clock, self.kind_of(EVENTS))
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
             self.make("namespaces", {"metadata": {"name": name}})
+        for name, value in SYSTEM_PRIORITIES.items():
+            self.make(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
 
     def add_kind(self, kind: Kind) -> None:
         self.kinds[kind.group, kind.plural] = kind

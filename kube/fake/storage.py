@@ -1,6 +1,7 @@
 """Objects by key, one revision for every write, and the history that watches and old lists read."""
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -32,6 +33,10 @@ def copied(value: Any) -> Any:
     if isinstance(value, list):
         return [copied(one) for one in value]
     return value
+
+
+MOST_HISTORY = 50_000
+"""Changes that are remembered: a cluster that runs for days forgets, as a real one does."""
 
 
 class TooOld(Exception):
@@ -96,6 +101,10 @@ class Storage:
 
     def _record(self, change: Change) -> None:
         self._history.append(change)
+        if len(self._history) > MOST_HISTORY:
+            forgotten = self._history[: MOST_HISTORY // 2]
+            self.oldest = forgotten[-1].revision
+            del self._history[: len(forgotten)]
 
     def items(self, kind: Kind, namespace: str = "") -> list[dict[str, Any]]:
         """In the order of their keys; an empty namespace is all of them."""
@@ -130,14 +139,25 @@ class Storage:
         with self.lock:
             if after < self.oldest:
                 raise TooOld
+            first = bisect_right(self._history, after, key=lambda change: change.revision)
             found = [
                 change
-                for change in self._history
-                if change.revision > after
-                and change.key.resource == resource
-                and namespace in ("", change.key.namespace)
+                for change in self._history[first:]
+                if change.key.resource == resource and namespace in ("", change.key.namespace)
             ]
         yield from found
+
+    def look(self, kind: Kind, namespace: str = "") -> list[dict[str, Any]]:
+        """As `items`, but not copies: to look at only."""
+        with self.lock:
+            found = self._keys.get(kind.resource, ())
+            keys = sorted(key for key in found if namespace in ("", key.namespace))
+            return [self._objects[key] for key in keys]
+
+    def held(self) -> list[tuple[Key, dict[str, Any]]]:
+        """As `everything`, but not copies: to look at only."""
+        with self.lock:
+            return list(self._objects.items())
 
     def everything(self) -> list[tuple[Key, dict[str, Any]]]:
         with self.lock:

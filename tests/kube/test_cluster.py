@@ -131,7 +131,7 @@ def test_a_pod_that_finds_no_room_says_why(cluster: FakeCluster, client: KubeCli
     (pod,) = pods(client)
     message = next(one["message"] for one in pod["status"]["conditions"] if one["type"] == "PodScheduled")
     assert message.startswith(
-        "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint(s)."
+        "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable."
     )
 
 

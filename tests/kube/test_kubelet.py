@@ -16,7 +16,7 @@ from kube.errors import NotFound
 from kube.fake.kubelet import Kubelet
 from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport
-from kube.resources import PODS, Ref
+from kube.resources import EVENTS, PODS, Ref
 from tests.patience import eventually
 
 pytestmark = pytest.mark.stack
@@ -35,7 +35,16 @@ class Node:
         self.server = FakeApiServer()
         self.client = KubeClient(FakeTransport(self.server))
         self.server.make("nodes", {"metadata": {"name": "box"}})
-        self.kubelet = Kubelet(self.client, "box", root, addresses, PROJECT)
+        self.is_cut_off = False
+        self.kubelet = Kubelet(
+            self.client,
+            "box",
+            root,
+            addresses,
+            PROJECT,
+            events=self.server.events,
+            is_cut_off=lambda: self.is_cut_off,
+        )
 
     def run(self, name: str, *command: str, **spec: Any) -> Ref:
         container = {
@@ -162,3 +171,22 @@ def test_the_environment_is_as_kubernetes_makes_it(node: Node) -> None:
 def test_an_image_that_is_not_there_is_said_so(node: Node) -> None:
     pod = node.run("absent", sys.executable, container={"image": "registry.invalid/none:1"})
     assert node.state(pod)["state"]["waiting"]["reason"] == "ImagePullBackOff"
+
+
+def test_what_happens_to_a_container_is_told_in_events(node: Node) -> None:
+    pod = node.run("short", "python", "-c", "raise SystemExit(3)")
+    eventually(lambda: node.state(pod).get("restartCount", 0) >= 1)
+    node.kubelet.tick()
+    found = node.client.list(EVENTS, namespace="default", fields="involvedObject.name=short").items
+    assert [one["reason"] for one in found][:4] == ["Pulled", "Created", "Started", "BackOff"]
+
+
+def test_a_machine_that_is_cut_off_says_nothing_while_its_pods_go_on(node: Node) -> None:
+    pod = node.run("stays", "python", "-c", STAYS)
+    eventually(lambda: node.is_ready(pod))
+    node.is_cut_off = True
+    node.client.delete(pod)
+    node.kubelet.tick()
+    assert "deletionTimestamp" in node.client.get(pod)["metadata"]
+    node.is_cut_off = False
+    eventually(lambda: (node.kubelet.tick(), not node.client.list(PODS, namespace="default").items)[1])

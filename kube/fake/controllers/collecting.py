@@ -11,7 +11,7 @@ NAMESPACE_SECONDS = 5.5
 def collect(hands: Hands) -> None:
     storage = hands.server.storage
     kinds = {kind.resource: kind for kind in hands.server.kinds.values()}
-    held = storage.everything()
+    held = storage.held()
     alive = {item["metadata"]["uid"]: item for _, item in held}
     for key, item in held:
         references = item["metadata"].get("ownerReferences") or ()

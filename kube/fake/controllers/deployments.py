@@ -138,6 +138,7 @@ class _Deployment:
             "spec": {"replicas": first, "selector": selector, "template": template},
         }
         self.hands.create(REPLICA_SETS, item)
+        self._say_scaled(name, 0, first)
         now = self.hands.clock.stamp()
         set_condition(
             self.conditions,
@@ -220,8 +221,16 @@ class _Deployment:
             item["metadata"]["annotations"] |= self._sizes()
             return item
 
+        self._say_scaled(one["metadata"]["name"], one["spec"].get("replicas", 0), replicas)
         one["spec"]["replicas"] = replicas
         self.hands.edit(REPLICA_SETS, one, change)
+
+    def _say_scaled(self, name: str, before: int, after: int) -> None:
+        if before == after:
+            return
+        direction = "up" if after > before else "down"
+        said = f"Scaled {direction} replica set {name} from {before} to {after}"
+        self.hands.events.say("deployment-controller", self.item, "ScalingReplicaSet", said)
 
     def _set_revision(self, new: Object, revision: int) -> None:
         def change(item: Object) -> Object:

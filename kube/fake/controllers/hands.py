@@ -18,6 +18,11 @@ class Hands:
     def __init__(self, server: FakeApiServer) -> None:
         self.server = server
         self.clock = server.clock
+        self.events = server.events
+
+    def look(self, resource: str, namespace: str = "") -> list[Object]:
+        """As `all`, to look at only."""
+        return self.server.storage.look(self.server.kind_of(resource), namespace)
 
     def all(self, resource: str, namespace: str = "") -> list[Object]:
         return self.server.storage.items(self.server.kind_of(resource), namespace)
@@ -55,6 +60,16 @@ class Hands:
             return now
 
         self.edit(resource, item, change, BY_STATUS)
+
+    def disrupt(self, pod: Object, reason: str, message: str) -> None:
+        """Write why somebody is about to delete a pod."""
+        current = self.get("pods", pod["metadata"]["namespace"], pod["metadata"]["name"])
+        if current is None:
+            return
+        conditions = [dict(one) for one in current["status"].get("conditions") or ()]
+        now = self.clock.stamp()
+        set_condition(conditions, "DisruptionTarget", "True", now, reason=reason, message=message)
+        self.set_status("pods", current, current["status"] | {"conditions": conditions})
 
     def edit(self, resource: str, item: Object, change: Callable[[Object], Object], by: By = BY) -> Object:
         metadata = item["metadata"]

@@ -11,6 +11,7 @@ JOBS = "jobs.batch"
 TRACKED = "batch.kubernetes.io/job-tracking"
 BACK_OFF_SECONDS = 10.0
 MOST_BACK_OFF_SECONDS = 600.0
+CONTROLLER = "job-controller"
 REACHED = ("CompletionsReached", "Reached expected number of succeeded pods")
 LIMIT = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
 DEADLINE = ("DeadlineExceeded", "Job was active longer than specified deadline")
@@ -77,6 +78,9 @@ class _Turn:
         said = {"type": kind, "status": status, "lastProbeTime": now, "lastTransitionTime": now}
         self.conditions.append(said | {"reason": words[0], "message": words[1]})
 
+    def _tell(self, reason: str, message: str, *, warning: bool = False) -> None:
+        self.hands.events.say(CONTROLLER, self.job, reason, message, warning=warning)
+
     def _active(self) -> list[Object]:
         return [
             pod
@@ -88,6 +92,7 @@ class _Turn:
     def _suspend(self) -> None:
         if not self._has("Suspended"):
             self._say("Suspended", ("JobSuspended", "Job suspended"))
+            self._tell("Suspended", "Job suspended")
         for pod in self._active():
             self._end(pod)
         self.start = None
@@ -95,6 +100,7 @@ class _Turn:
     def _end(self, pod: Object) -> None:
         self._release(pod)
         self.hands.delete("pods", pod)
+        self._tell("SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
         pod["metadata"]["deletionTimestamp"] = self.hands.clock.stamp()
 
     def _release(self, pod: Object) -> None:
@@ -105,6 +111,7 @@ class _Turn:
     def _work(self) -> None:
         if self._has("Suspended"):
             self._say("Suspended", ("JobResumed", "Job resumed"), "False")
+            self._tell("Resumed", "Job resumed")
         if self.start is None:
             self.start = self.hands.clock.stamp()
         self._count()
@@ -112,10 +119,12 @@ class _Turn:
         if self._has("SuccessCriteriaMet"):
             self._say("Complete", REACHED)
             self.completion = self.hands.clock.stamp()
+            self._tell("Completed", "Job completed")
         elif self._has("FailureTarget"):
             if not any("deletionTimestamp" in pod["metadata"] for pod in self.pods):
                 target = next(one for one in self.conditions if one["type"] == "FailureTarget")
                 self._say("Failed", (target["reason"], target["message"]))
+                self._tell(target["reason"], target["message"], warning=True)
         elif wanted is not None and self.succeeded >= wanted:
             self._say("SuccessCriteriaMet", REACHED)
         elif self.failed > self.spec.get("backoffLimit", 6):
@@ -166,8 +175,10 @@ class _Turn:
         for index in self._free_indexes(most - len(active)):
             try:
                 self.pods.append(self.hands.create("pods", self._pod(index)))
-            except Refused:
+            except Refused as refused:
+                self._tell("FailedCreate", f"Error creating: {refused.message}", warning=True)
                 return
+            self._tell("SuccessfulCreate", f"Created pod: {self.pods[-1]['metadata']['name']}")
 
     def _free_indexes(self, count: int) -> list[int | None]:
         if self.spec.get("completionMode") != "Indexed":

@@ -1,149 +1,106 @@
-"""Scheduler and kubelets: where pods stand, and what becomes of them there."""
+"""Kubelets that pretend: what they say of their machines, and what becomes of the pods there."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from kube.fake.controllers.hands import Hands, Object, set_condition
-from kube.fake.defaults import quantity
 from kube.fake.writing import By
 
 BEHAVIOUR = "fake.slipway.io/behaviour"
+"""Annotation of a pod; of a node, `silent` is a machine that is not heard of."""
+SILENT = "silent"
 START_SECONDS = 0.75
 END_SECONDS = 0.75
 RUN_SECONDS = 1.0
-"""For which a pod of the behaviour `succeed` or `fail:N` works."""
-BY_KUBELET = By("kubelet", subresource="status")
-ZONES = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
-NOT_HELPFUL = (
-    "no new claims to deallocate, preemption: 0/{all} nodes are available: {all} Preemption is not "
-    "helpful for "
-    "scheduling."
-)
+"""For which a pod of the behaviour `succeed`, `fail:N` or `evicted` works."""
+BACK_OFF_SECONDS = 15.0
+"""After which a kubelet tells of the same back-off again."""
+LEASE_EVERY_SECONDS = 10.0
+LEASE_SECONDS = 40
+KUBELET = "kubelet"
+BY_KUBELET = By(KUBELET, subresource="status")
+HEALTH = {
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
+}
+"""What a kubelet that is well says of its machine."""
+LOW_ON_MEMORY = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 20Mi. "
 
 
 def behaviour_of(pod: Object) -> str:
-    """`run`, `unready`, `creating`, `imagepull`, `succeed`, `fail:N`, `crashloop:N` or `oom:N`."""
+    """`run`, `unready`, `creating`, `imagepull`, `succeed`, `fail:N`, `crashloop:N`, `oom:N` or `evicted`."""
     return str((pod["metadata"].get("annotations") or {}).get(BEHAVIOUR, "run"))
 
 
-CORDONED = "node.kubernetes.io/unschedulable"
+def is_silent(node: Object) -> bool:
+    """As its annotation says."""
+    return (node["metadata"].get("annotations") or {}).get(BEHAVIOUR) == SILENT
 
 
-def taint_cordoned(hands: Hands) -> None:
-    """The taint follows the field."""
-    for node in hands.all("nodes"):
-        taints = node["spec"].get("taints") or []
-        left = [one for one in taints if one["key"] != CORDONED]
-        is_cordoned = bool(node["spec"].get("unschedulable"))
-        if is_cordoned == (len(left) != len(taints)):
-            continue
-        if is_cordoned:
-            left.append({"key": CORDONED, "effect": "NoSchedule", "timeAdded": hands.clock.stamp()})
-        hands.change("nodes", node, spec_taints=left or None)
+class Machines(Protocol):
+    """What runs the pods of the machines."""
+
+    def step(self, hands: Hands) -> None: ...
+
+    def is_silent(self, node: Object) -> bool: ...
 
 
-def schedule(hands: Hands) -> None:
-    nodes = hands.all("nodes")
-    pods = hands.all("pods")
-    for pod in pods:
-        spec = pod["spec"]
-        if spec.get("nodeName") or spec.get("schedulerName") != "default-scheduler":
-            continue
-        if "deletionTimestamp" in pod["metadata"]:
-            continue
-        reasons = {node["metadata"]["name"]: _why_not(pod, node, pods) for node in nodes}
-        free = [node for node in nodes if not reasons[node["metadata"]["name"]]]
-        if free:
-            chosen = min(free, key=lambda node: (_count(pods, node), node["metadata"]["name"]))
-            _bind(hands, pod, chosen)
-            spec["nodeName"] = chosen["metadata"]["name"]
-        elif nodes:
-            _say_why_not(hands, pod, list(reasons.values()))
+class Reports:
+    """What kubelets write of their machines: a lease every ten seconds, and that all is well again."""
+
+    def __init__(self) -> None:
+        self._lease_at: dict[str, float] = {}
+        self.renewals = 0
+        """Writes that are no news."""
+
+    def step(self, hands: Hands, machines: Machines) -> None:
+        for node in hands.look("nodes"):
+            conditions = {one["type"]: one for one in node["status"].get("conditions") or ()}
+            if "Ready" not in conditions or machines.is_silent(node):
+                continue
+            self._renew(hands, node)
+            if conditions["Ready"]["status"] == "Unknown":
+                _report_health(hands, node, conditions)
+
+    def _renew(self, hands: Hands, node: Object) -> None:
+        name, now = node["metadata"]["name"], hands.clock.seconds
+        if now < self._lease_at.get(name, 0.0):
+            return
+        self._lease_at[name] = now + LEASE_EVERY_SECONDS
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+        spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS}
+        spec |= {"renewTime": hands.clock.exact_stamp()}
+        kind = hands.server.kind_of("leases.coordination.k8s.io")
+        lease = hands.server.storage.get(kind, "kube-node-lease", name)
+        before = hands.server.storage.revision
+        if lease is None:
+            metadata = {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]}
+            hands.create(kind.resource, {"metadata": metadata, "spec": spec})
+        else:
+            hands.server.storage.put(kind, lease | {"spec": spec})
+        self.renewals += hands.server.storage.revision - before
 
 
-def _count(pods: list[Object], node: Object) -> int:
-    return sum(pod["spec"].get("nodeName") == node["metadata"]["name"] for pod in pods)
-
-
-def _why_not(pod: Object, node: Object, pods: list[Object]) -> str:
-    spec, name = pod["spec"], node["metadata"]["name"]
-    labels = node["metadata"].get("labels") or {}
-    for taint in node["spec"].get("taints") or ():
-        if taint["effect"] in ("NoSchedule", "NoExecute") and not tolerates(spec, taint):
-            return "node(s) had untolerated taint(s)"
-    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
-        return "node(s) didn't match Pod's node affinity/selector"
-    room = node["status"].get("allocatable") or {}
-    others = [
-        one
-        for one in pods
-        if one["spec"].get("nodeName") == name and one["status"].get("phase") not in ("Succeeded", "Failed")
-    ]
-    for resource, wanted in _requests(pod).items():
-        used = sum((_requests(one).get(resource, 0) for one in others), start=quantity(0) or 0)
-        if wanted + used > (quantity(room.get(resource, 0)) or 0):
-            return f"Insufficient {resource}"
-    return ""
-
-
-def tolerates(spec: Object, taint: Object) -> bool:
-    for one in spec.get("tolerations") or ():
-        if one.get("effect") not in (None, taint["effect"]):
-            continue
-        if one.get("key") not in (None, taint["key"]):
-            continue
-        if one.get("operator") == "Exists" or one.get("value", "") == taint.get("value", ""):
-            return True
-    return False
-
-
-def _requests(pod: Object) -> dict[str, Any]:
-    total: dict[str, Any] = {}
-    for container in pod["spec"].get("containers") or ():
-        for name, value in ((container.get("resources") or {}).get("requests") or {}).items():
-            total[name] = total.get(name, 0) + (quantity(value) or 0)
-    return total
-
-
-def _bind(hands: Hands, pod: Object, node: Object) -> None:
-    labels = node["metadata"].get("labels") or {}
+def _report_health(hands: Hands, node: Object, conditions: dict[str, Object]) -> None:
     now = hands.clock.stamp()
+    told = [dict(one) for one in conditions.values()]
+    for kind, (status, reason, message) in HEALTH.items():
+        words = {"reason": reason, "message": message, "lastHeartbeatTime": now}
+        set_condition(told, kind, status, now, **words)
+    hands.edit("nodes", node, _with_conditions(told), BY_KUBELET)
+    name = node["metadata"]["name"]
+    said = f"Node {name} status is now: NodeReady"
+    hands.events.say(KUBELET, node, "NodeReady", said, host=name)
 
+
+def _with_conditions(conditions: list[Object]) -> Callable[[Object], Object]:
     def change(item: Object) -> Object:
-        item["spec"]["nodeName"] = node["metadata"]["name"]
-        found = {key: labels[key] for key in ZONES if key in labels}
-        if found:
-            item["metadata"]["labels"] = (item["metadata"].get("labels") or {}) | found
-        conditions = item["status"].setdefault("conditions", [])
-        conditions[:] = [one for one in conditions if one["type"] != "PodScheduled"]
-        conditions.append(
-            {
-                "type": "PodScheduled",
-                "observedGeneration": 1,
-                "status": "True",
-                "lastProbeTime": None,
-                "lastTransitionTime": now,
-            }
-        )
+        item["status"]["conditions"] = conditions
         return item
 
-    pods = hands.server.kind_of("pods")
-    current = hands.get("pods", pod["metadata"]["namespace"], pod["metadata"]["name"])
-    if current is not None:
-        hands.server.storage.put(pods, change(current))
-
-
-def _say_why_not(hands: Hands, pod: Object, reasons: list[str]) -> None:
-    counts = sorted(f"{reasons.count(one)} {one}" for one in set(reasons))
-    whole = NOT_HELPFUL.format(all=len(reasons))
-    message = f"0/{len(reasons)} nodes are available: {', '.join(counts)}. {whole}"
-    conditions = [dict(one) for one in pod["status"].get("conditions") or ()]
-    before = str(conditions)
-    set_condition(
-        conditions, "PodScheduled", "False", hands.clock.stamp(), reason="Unschedulable", message=message
-    )
-    if str(conditions) != before:
-        hands.set_status("pods", pod, pod["status"] | {"conditions": conditions})
+    return change
 
 
 class Kubelets:
@@ -153,9 +110,14 @@ class Kubelets:
         self.silent: set[str] = set()
         self.behaviour_of: Callable[[Object], str] = behaviour_of
         self._seen: dict[str, float] = {}
+        self._told: dict[str, float] = {}
+        """By uid of a pod and words: when they were last said of it."""
+
+    def is_silent(self, node: Object) -> bool:
+        return node["metadata"]["name"] in self.silent or is_silent(node)
 
     def step(self, hands: Hands) -> None:
-        names = {node["metadata"]["name"] for node in hands.all("nodes")} - self.silent
+        names = {node["metadata"]["name"] for node in hands.look("nodes") if not self.is_silent(node)}
         for pod in hands.all("pods"):
             if pod["spec"].get("nodeName") not in names:
                 continue
@@ -164,6 +126,7 @@ class Kubelets:
                 self._end(hands, pod)
                 continue
             age = hands.clock.seconds - self._seen.setdefault(uid, hands.clock.seconds)
+            self._say_life(hands, pod, age)
             status = self._status(hands, pod, age)
             if status is not None and _differs(status, pod["status"]):
                 hands.edit("pods", pod, _setting(status), BY_KUBELET)
@@ -173,6 +136,9 @@ class Kubelets:
         grace = metadata.get("deletionGracePeriodSeconds", 0)
         asked = hands.clock.seconds_of(metadata["deletionTimestamp"]) - grace
         begun = self._seen.setdefault(f"{metadata['uid']} ends", max(asked, hands.clock.seconds))
+        if pod["status"].get("phase") == "Running":
+            for name in _containers(pod):
+                self._say_once(hands, pod, name, "Killing", f"Stopping container {name}")
         if hands.clock.seconds < begun + min(END_SECONDS, grace):
             return
         if pod["status"].get("phase") == "Running":
@@ -184,30 +150,107 @@ class Kubelets:
             hands.edit("pods", pod, _setting(status), BY_KUBELET)
         hands.delete("pods", pod, gracePeriodSeconds=0)
 
+    def _say_life(self, hands: Hands, pod: Object, age: float) -> None:
+        kind, _, _ = self.behaviour_of(pod).partition(":")
+        if pod["status"].get("phase") in ("Succeeded", "Failed") or kind == "creating":
+            return
+        images = {one["name"]: one["image"] for one in pod["spec"]["containers"]}
+        for name, image in images.items():
+            self._say_once(hands, pod, name, "Pulling", f'Pulling image "{image}"')
+            if age < START_SECONDS:
+                continue
+            if kind == "imagepull":
+                why = f'Failed to pull image "{image}": {_not_found(image)}'
+                self._say_once(hands, pod, name, "Failed", why, warning=True)
+                self._say_once(hands, pod, name, "Failed", "Error: ErrImagePull", warning=True)
+                self._say_again(hands, pod, name, "BackOff", f'Back-off pulling image "{image}"')
+                self._say_again(hands, pod, name, "Failed", "Error: ImagePullBackOff", warning=True)
+                continue
+            pulled = f'Successfully pulled image "{image}" in {START_SECONDS:.3f}s'
+            pulled += f" ({START_SECONDS:.3f}s including waiting). Image size: 4096 bytes."
+            self._say_once(hands, pod, name, "Pulled", pulled)
+            self._say_once(hands, pod, name, "Created", "Container created")
+            self._say_once(hands, pod, name, "Started", "Container started")
+            if kind in ("crashloop", "oom"):
+                metadata = pod["metadata"]
+                which = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
+                said = f"Back-off restarting failed container {name} in pod {which}"
+                self._say_again(hands, pod, name, "BackOff", said, warning=True)
+            if kind == "unready":
+                said = "Readiness probe failed: HTTP probe failed with statuscode: 503"
+                self._say_again(hands, pod, name, "Unhealthy", said, warning=True)
+        if kind == "evicted" and age >= START_SECONDS + RUN_SECONDS:
+            self._say_once(hands, pod, "", "Evicted", _why_evicted(pod), warning=True)
+
+    def _say_once(
+        self, hands: Hands, pod: Object, container: str, reason: str, message: str, *, warning: bool = False
+    ) -> None:
+        self._say_again(hands, pod, container, reason, message, warning=warning, after=float("inf"))
+
+    def _say_again(
+        self,
+        hands: Hands,
+        pod: Object,
+        container: str,
+        reason: str,
+        message: str,
+        *,
+        warning: bool = False,
+        after: float = BACK_OFF_SECONDS,
+    ) -> None:
+        key, now = f"{pod['metadata']['uid']} {container} {reason} {message}", hands.clock.seconds
+        if key in self._told and now < self._told[key] + after:
+            return
+        self._told[key] = now
+        path = f"spec.containers{{{container}}}" if container else ""
+        host = pod["spec"]["nodeName"]
+        hands.events.say(KUBELET, pod, reason, message, warning=warning, field_path=path, host=host)
+
     def _status(self, hands: Hands, pod: Object, age: float) -> Object | None:
         kind, _, number = self.behaviour_of(pod).partition(":")
         phase = pod["status"].get("phase")
         if phase in ("Succeeded", "Failed") or kind == "creating" or age < START_SECONDS:
             return None
         if kind == "imagepull":
-            waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
-            return self._told(hands, pod, "Pending", {"waiting": waiting}, is_ready=False)
+            image = pod["spec"]["containers"][0]["image"]
+            said = f'Back-off pulling image "{image}": ErrImagePull: {_not_found(image)}'
+            waiting = {"reason": "ImagePullBackOff", "message": said}
+            return self._told_status(hands, pod, "Pending", {"waiting": waiting}, is_ready=False)
         if kind in ("succeed", "fail") and age >= START_SECONDS + RUN_SECONDS:
             code = int(number or 0) if kind == "fail" else 0
             ended = {"exitCode": code, "reason": "Error" if code else "Completed"}
-            return self._told(
+            return self._told_status(
                 hands, pod, "Failed" if code else "Succeeded", {"terminated": ended}, is_ready=False
             )
+        if kind == "evicted" and age >= START_SECONDS + RUN_SECONDS:
+            ended = {"exitCode": 137, "reason": "Error"}
+            status = self._told_status(hands, pod, "Failed", {"terminated": ended}, is_ready=False)
+            return status | {"reason": "Evicted", "message": _why_evicted(pod)}
         if kind in ("crashloop", "oom"):
             waiting = {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}
-            return self._told(
-                hands, pod, "Running", {"waiting": waiting}, is_ready=False, restarts=int(number or 1)
+            code, reason = (137, "OOMKilled") if kind == "oom" else (1, "Error")
+            return self._told_status(
+                hands,
+                pod,
+                "Running",
+                {"waiting": waiting},
+                is_ready=False,
+                restarts=int(number or 1),
+                last={"terminated": {"exitCode": code, "reason": reason}},
             )
         running = {"startedAt": hands.clock.stamp()}
-        return self._told(hands, pod, "Running", {"running": running}, is_ready=kind != "unready")
+        return self._told_status(hands, pod, "Running", {"running": running}, is_ready=kind != "unready")
 
-    def _told(
-        self, hands: Hands, pod: Object, phase: str, state: Object, *, is_ready: bool, restarts: int = 0
+    def _told_status(
+        self,
+        hands: Hands,
+        pod: Object,
+        phase: str,
+        state: Object,
+        *,
+        is_ready: bool,
+        restarts: int = 0,
+        last: Object | None = None,
     ) -> Object:
         conditions = [dict(one) for one in pod["status"].get("conditions") or ()]
         for kind in ("PodReadyToStartContainers", "Initialized"):
@@ -222,7 +265,7 @@ class Kubelets:
                 "ready": is_ready,
                 "restartCount": restarts,
                 "state": state,
-                "lastState": {},
+                "lastState": last or {},
             }
             for one in pod["spec"]["containers"]
         ]
@@ -233,6 +276,18 @@ class Kubelets:
             "conditions": conditions,
             "containerStatuses": containers,
         }
+
+
+def _containers(pod: Object) -> list[str]:
+    return [one["name"] for one in pod["spec"]["containers"]]
+
+
+def _not_found(image: str) -> str:
+    return f'failed to resolve reference "{image}": {image}: not found'
+
+
+def _why_evicted(pod: Object) -> str:
+    return LOW_ON_MEMORY + f"Container {_containers(pod)[0]} was using 900Mi, request is 0."
 
 
 def _setting(status: Object) -> Callable[[Object], Object]:

@@ -15,14 +15,36 @@ from kube.fake.evicting import is_ready
 from kube.fake.refusals import Refused
 
 REPLICA_SETS = "replicasets.apps"
+CONTROLLER = "replicaset-controller"
+FIRST_BACK_OFF_SECONDS = 0.25
+MOST_BACK_OFF_SECONDS = 1000.0
 
 
-def step(hands: Hands) -> None:
-    for one in hands.all(REPLICA_SETS):
-        _replica_set(hands, one)
+class ReplicaSets:
+    """What cannot be made is tried at every turn, and told of ever less often."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[float, float]] = {}
+        """By uid: when a failure is told again, and the wait after that."""
+
+    def step(self, hands: Hands) -> None:
+        for one in hands.all(REPLICA_SETS):
+            failure = _replica_set(hands, one)
+            if failure:
+                self._tell(hands, one, failure)
+            else:
+                self._told.pop(one["metadata"]["uid"], None)
+
+    def _tell(self, hands: Hands, one: Object, failure: str) -> None:
+        uid, now = one["metadata"]["uid"], hands.clock.seconds
+        due, wait = self._told.get(uid, (now, FIRST_BACK_OFF_SECONDS))
+        if now >= due:
+            self._told[uid] = (now + wait, min(MOST_BACK_OFF_SECONDS, 2 * wait))
+            hands.events.say(CONTROLLER, one, "FailedCreate", f"Error creating: {failure}", warning=True)
 
 
-def _replica_set(hands: Hands, one: Object) -> None:
+def _replica_set(hands: Hands, one: Object) -> str:
+    """Why one of its pods cannot be made; empty: it could."""
     namespace = one["metadata"]["namespace"]
     mine = [pod for pod in hands.all("pods", namespace) if is_owned_by(pod, one)]
     active = [pod for pod in mine if is_active(pod)]
@@ -35,8 +57,12 @@ def _replica_set(hands: Hands, one: Object) -> None:
             except Refused as refused:
                 failure = refused.message
                 break
+            said = f"Created pod: {active[-1]['metadata']['name']}"
+            hands.events.say(CONTROLLER, one, "SuccessfulCreate", said)
         for pod in _first_to_go(active, -missing):
             hands.delete("pods", pod)
+            said = f"Deleted pod: {pod['metadata']['name']}"
+            hands.events.say(CONTROLLER, one, "SuccessfulDelete", said)
             active.remove(pod)
             mine = [each for each in mine if each is not pod] + [pod | {"_goes": True}]
     ready = sum(map(is_ready, active))
@@ -52,6 +78,7 @@ def _replica_set(hands: Hands, one: Object) -> None:
         status["conditions"] = conditions
     if status != one["status"]:
         hands.set_status(REPLICA_SETS, one, status)
+    return failure
 
 
 def _pod_of(owner: Object) -> Object:

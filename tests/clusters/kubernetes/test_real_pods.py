@@ -36,6 +36,14 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         eventually(lambda: _has_text(home / "kubeconfig"))
         client = connect(access_of((home / "kubeconfig").read_text()))
         client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slipway"}})
+        client.create(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": SETTINGS.model_claim, "namespace": "slipway"},
+                "spec": {"accessModes": ["ReadOnlyMany"], "resources": {"requests": {"storage": "1Gi"}}},
+            }
+        )
         yield client
     finally:
         process.terminate()
