@@ -40,7 +40,9 @@ async def read_devices() -> tuple[Device, ...]:
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+        # A driver that hangs keeps it where no signal comes: it is not waited for for ever.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), READ_WITHIN_SECONDS)
         return ()
     return parse_devices(listed.decode(errors="replace")) if process.returncode == 0 else ()
 

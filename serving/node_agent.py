@@ -4,8 +4,8 @@ Workers POST their heartbeats to its Unix socket; once a second it POSTs one `No
 worker that it has not heard of for 5 s is left out: whoever is stopped, or hangs, falls silent with it. Of
 that it keeps nothing: after its own end the next one knows everything a second later, by another `session`.
 
-Where it may read `/dev/kmsg` it also tells what the kernel says of GPUs, and once a minute what NVML and
-InfiniBand say. What nobody has stored yet lies in `--spool`. It never acts on what it sees.
+Where it may read `/dev/kmsg` it also tells what the kernel says of GPUs, and once a minute what NVML, DCGM
+and InfiniBand say. What nobody has stored yet lies in `--spool`. It never acts on what it sees.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import uvicorn
 from serving import logs
 from serving.devices import read_devices
 from serving.fields import ProtocolError
-from serving.gpu_polling import GpuPolling
+from serving.gpu_polling import GpuPolling, own_probes
 from serving.heartbeat_sender import HeartbeatSender
 from serving.kernel_messages import KernelMessages
 from serving.protocol import (
@@ -108,7 +108,13 @@ class Door:
 
 
 async def serve(
-    listener: socket.socket, *, node: str, urls: Sequence[str], token_file: Path, spool: Path | None = None
+    listener: socket.socket,
+    *,
+    node: str,
+    urls: Sequence[str],
+    token_file: Path,
+    spool: Path | None = None,
+    dcgm_url: str = "",
 ) -> None:
     """Until SIGTERM or SIGINT."""
     agent = NodeAgent(node)
@@ -137,7 +143,7 @@ async def serve(
         asyncio.create_task(look_at_devices()),
         asyncio.create_task(readings.run()),
         asyncio.create_task(KernelMessages(readings.take).run()),
-        asyncio.create_task(GpuPolling(readings.take).run()),
+        asyncio.create_task(GpuPolling(readings.take, *own_probes(dcgm_url)).run()),
     ]
     await uvicorn.Server(config).serve(sockets=[listener])
     for task in background:
@@ -172,6 +178,11 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--token-file", required=True, type=Path, help="file with the token of the machine")
     parser.add_argument("--spool", type=Path, help="file for readings of GPUs that are not stored yet")
+    parser.add_argument(
+        "--dcgm-url",
+        type=_url,
+        help="metrics of this machine's dcgm-exporter, such as http://127.0.0.1:9400/metrics",
+    )
     given = parser.parse_args(arguments)
     logs.set_up("agent", node=given.node)
     try:
@@ -180,9 +191,22 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"serving.node_agent: --socket {given.socket}: {error.strerror or error}\n")
         return 2
     asyncio.run(
-        serve(listener, node=given.node, urls=given.url, token_file=given.token_file, spool=given.spool)
+        serve(
+            listener,
+            node=given.node,
+            urls=given.url,
+            token_file=given.token_file,
+            spool=given.spool,
+            dcgm_url=given.dcgm_url or "",
+        )
     )
     return 0
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError("give an address that begins with http:// or https://")
+    return text
 
 
 if __name__ == "__main__":

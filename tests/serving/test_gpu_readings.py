@@ -6,12 +6,13 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 from gpu_health.signals.reading import Kind, Reading, Source
-from serving.gpu_polling import GpuPolling
+from serving.gpu_polling import DcgmProbe, GpuPolling, Probe
 from serving.kernel_messages import KernelMessages
 from serving.readings_sender import MOST_KEPT, ReadingsSender, readings_url
 
@@ -22,6 +23,14 @@ RECORD = (
 
 def seen(number: int) -> Reading:
     return Reading(source=Source.KERNEL_LOG, fault="xid.79", origin=f"boot/{number}")
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if is_so():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it did not come to that")
 
 
 @pytest.fixture
@@ -145,13 +154,67 @@ async def test_a_source_that_hangs_or_breaks_holds_back_no_other() -> None:
     def breaks(_at: float) -> list[Reading]:
         raise RuntimeError("no such device")
 
-    task = asyncio.create_task(GpuPolling(found.extend, hangs, breaks, lambda _at: [seen(1)]).run())
-    for _ in range(100):
-        if found:
-            break
-        await asyncio.sleep(0.02)
+    probes = (
+        Probe(Source.NVML, hangs),
+        Probe(Source.DCGM, breaks),
+        Probe(Source.INFINIBAND, lambda _at: [seen(1)]),
+    )
+    task = asyncio.create_task(GpuPolling(found.extend, *probes).run())
+    await until(lambda: bool(found))
     release.set()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
     assert found == [seen(1)]
+
+
+async def test_a_probe_that_misses_three_polls_is_told_as_a_hang_and_as_over_once_it_answers() -> None:
+    found: list[Reading] = []
+    release = threading.Event()
+    looks = 0
+
+    def hangs(_at: float) -> list[Reading]:
+        nonlocal looks
+        looks += 1
+        release.wait(30)
+        return []
+
+    polling = GpuPolling(found.extend, Probe(Source.NVML, hangs), every_seconds=0.05)
+    task = asyncio.create_task(polling.run())
+    await until(lambda: bool(found))
+    assert [(one.fault, one.kind, one.source) for one in found] == [("probe.hang", Kind.FAULT, Source.NVML)]
+    assert looks == 1, "there is never a second of the same probe"
+    release.set()
+    await until(lambda: len(found) > 1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert [one.kind for one in found] == [Kind.FAULT, Kind.CLEARED]
+
+
+def exporter(metrics: str) -> HTTPServer:
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(metrics.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def test_dcgm_exporter_is_asked_and_its_absence_is_the_detectors_fault() -> None:
+    server = exporter('DCGM_FI_DEV_ROW_REMAP_PENDING{gpu="0",UUID="GPU-1",pci_bus_id="00000000:9B:00.0"} 1\n')
+    probe = DcgmProbe(f"http://127.0.0.1:{server.server_port}/metrics", session="s")
+
+    (pending,) = probe.read(1.0)
+    server.shutdown()
+    server.server_close()
+    (gone,) = probe.read(2.0)
+
+    assert (pending.fault, pending.gpu_bus_id) == ("row_remap.pending", "0000:9b:00")
+    assert (gone.fault, gone.kind) == ("detector.dcgm", Kind.DETECTOR)
