@@ -76,6 +76,11 @@ def decide(page: Page, button: str, reason: str) -> None:
     expect(dialog).to_be_hidden()
 
 
+def at_rest(page: Page) -> None:
+    """Until what a choice changes is there: nothing moves between press and release of a click."""
+    expect(page.locator(".htmx-request, .htmx-swapping, .htmx-settling")).to_have_count(0)
+
+
 def test_a_release_is_started_paused_resumed_and_rejected_on_one_page_that_never_reloads(
     scene: Scene, traffic: Traffic, page: Page
 ) -> None:
@@ -83,6 +88,7 @@ def test_a_release_is_started_paused_resumed_and_rejected_on_one_page_that_never
     page.get_by_role("link", name="Release a version").click()
     page.get_by_label("Version").select_option("v2")
     page.get_by_role("textbox", name="Reason optional").fill("longer training")
+    at_rest(page)
     page.get_by_role("button", name="Start the release").click()
     state = page.locator("#release-state")
     expect(state).to_be_visible()
@@ -180,6 +186,8 @@ def test_a_mistake_in_a_new_service_is_shown_at_its_field_with_the_rest_kept(
     page.get_by_label("Model", exact=True).select_option(MODEL)
     page.get_by_label("Version").select_option("v1")
     page.get_by_label("Engine", exact=True).select_option("echo")
+    expect(page.get_by_role("group", name="Settings of the engine echo")).to_be_visible()
+    at_rest(page)
     further = page.get_by_label("Further engine settings")
     page.get_by_text("Further settings as JSON").click()
     further.fill("{oops")
