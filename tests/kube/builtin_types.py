@@ -16,11 +16,14 @@ ROOTS = (
     "V1ClusterRole",
     "V1ClusterRoleBinding",
     "V1ConfigMap",
+    "V1DaemonSet",
     "V1Deployment",
+    "V1Ingress",
     "V1Job",
     "V1Lease",
     "V1LimitRange",
     "V1Namespace",
+    "V1NetworkPolicy",
     "V1Node",
     "V1PersistentVolumeClaim",
     "V1Pod",
@@ -36,6 +39,7 @@ ROOTS = (
     "V1Service",
     "V1ServiceAccount",
     "V1StatefulSet",
+    "V2HorizontalPodAutoscaler",
     "CoreV1Event",
 )
 WORDS = {"str": "string", "int": "integer", "bool": "boolean", "float": "number", "datetime": "time"}
