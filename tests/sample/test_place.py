@@ -9,7 +9,7 @@ from controlplane.sample.failure import SampleFailed
 from controlplane.sample.place import Wish, the_gateway
 from kube.client import KubeClient
 from kube.fake.cluster import FakeCluster
-from kube.fake.gateway_api import GATEWAY_API
+from kube.fake.gateway_api import gateway_api
 from kube.fake.kinds import BUILT_IN
 from kube.fake.transport import FakeTransport
 from kube.resources import GATEWAYS, Ref
@@ -23,7 +23,7 @@ WISH = Wish(
 
 def cluster(*gateways: str) -> KubeClient:
     """With the namespace of the sample, and these Gateways in another one."""
-    api = FakeCluster(kinds=(*BUILT_IN, *GATEWAY_API))
+    api = FakeCluster(kinds=(*BUILT_IN, *gateway_api()))
     for name in (WISH.namespace, "infra"):
         api.make("namespaces", {"metadata": {"name": name}}, manager="kubectl")
     client = KubeClient(FakeTransport(api))
