@@ -23,7 +23,9 @@ from typing import Any
 from kube.client import KubeClient
 from kube.fake.cluster import FakeCluster
 from kube.fake.controllers.machines import is_silent
+from kube.fake.extensions import EXTENSIONS
 from kube.fake.http_server import FakeHttpServer
+from kube.fake.kinds import BUILT_IN, Kind
 from kube.fake.kubelet import Kubelet
 from kube.fake.storage import Key
 from kube.fake.transport import FakeTransport
@@ -106,11 +108,17 @@ def token_of(file: Path) -> str:
 
 
 def run(
-    directory: Path, *, port: int, nodes: list[dict[str, Any]], namespaces: Sequence[str], stop: Event
+    directory: Path,
+    *,
+    port: int,
+    nodes: list[dict[str, Any]],
+    namespaces: Sequence[str],
+    kinds: Sequence[Kind],
+    stop: Event,
 ) -> None:
     block = 64 + os.getpid() % 128
     addresses = (f"127.{block}.{number // 250}.{number % 250 + 1}" for number in itertools.count())
-    cluster = FakeCluster(nodes=nodes, start=datetime.now(UTC))
+    cluster = FakeCluster(nodes=nodes, kinds=kinds, start=datetime.now(UTC))
     client = KubeClient(FakeTransport(cluster))
     kubelets = [_kubelet(cluster, client, one["metadata"]["name"], directory, addresses) for one in nodes]
     cluster.kubelets = NoKubelets()  # type: ignore[assignment]
@@ -172,6 +180,7 @@ def main() -> int:
     parser.add_argument("--cpus", type=int, default=16, help="of each machine")
     parser.add_argument("--gib", type=int, default=64, help="memory of each machine")
     parser.add_argument("--gpus", type=int, default=0, help="of each machine; they only count")
+    parser.add_argument("--extensions", action="store_true", help="with LeaderWorkerSet and Fluid")
     parser.add_argument("--namespace", action="append", default=[], help="to begin with; repeatable")
     given = parser.parse_args()
     given.directory.mkdir(parents=True, exist_ok=True)
@@ -182,7 +191,14 @@ def main() -> int:
         node(f"fake-{number}", cpus=given.cpus, gib=given.gib, gpus=given.gpus)
         for number in range(given.machines)
     ]
-    run(given.directory, port=given.port, nodes=nodes, namespaces=given.namespace, stop=stop)
+    run(
+        given.directory,
+        port=given.port,
+        nodes=nodes,
+        namespaces=given.namespace,
+        kinds=(*BUILT_IN, *EXTENSIONS) if given.extensions else BUILT_IN,
+        stop=stop,
+    )
     return 0
 
 

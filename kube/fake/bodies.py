@@ -163,7 +163,8 @@ def check_fields(request: Request, kind: Kind, item: dict[str, Any], warnings: l
             raise bad_request(f"{handled}: {fault}")
         if kind.kind == "Secret" and (fault := _base64_fault(item)):
             raise bad_request(f"{handled}: {fault}")
-    unknown = [f'unknown field "{path}"' for path in unknown_fields(item, kind.shape)]
+    paths = list(unknown_fields(item, kind.shape))
+    unknown = [f'unknown field "{path}"' for path in (sorted(paths) if kind.is_custom else paths)]
     if unknown and request.query.get("fieldValidation") == "Strict":
         raise bad_request(f"{handled}: strict decoding error: {', '.join(unknown)}")
     if request.query.get("fieldValidation") != "Ignore":

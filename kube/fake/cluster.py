@@ -4,7 +4,17 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from kube.fake.clock import START
-from kube.fake.controllers import budgets, collecting, deployments, jobs, machines, replica_sets
+from kube.fake.controllers import (
+    budgets,
+    collecting,
+    deployments,
+    fluid,
+    jobs,
+    leader_worker_sets,
+    machines,
+    replica_sets,
+    stateful_sets,
+)
 from kube.fake.controllers.hands import Hands
 from kube.fake.controllers.node_lifecycle import Evictions, NodeLifecycle, PodCollector
 from kube.fake.controllers.scheduling import Scheduler
@@ -20,7 +30,8 @@ AUTHORITY = "-----BEGIN CERTIFICATE-----\nfake\n-----END CERTIFICATE-----\n"
 
 
 class FakeCluster(FakeApiServer):
-    """`controllers_run` False: the controller manager is away; scheduler and kubelets go on."""
+    """`controllers_run` False: the controller manager is away; scheduler and kubelets go on. `operators_run`
+    False: extensions have their definitions, and nobody who does what their objects say."""
 
     def __init__(
         self,
@@ -32,6 +43,7 @@ class FakeCluster(FakeApiServer):
     ) -> None:
         self.kubelets = machines.Kubelets()
         self.controllers_run = True
+        self.operators_run = True
         super().__init__(seed=seed, kinds=kinds, start=start)
         self._hands = Hands(self)
         self._jobs = jobs.Jobs()
@@ -78,6 +90,10 @@ class FakeCluster(FakeApiServer):
                 self._replica_sets.step(hands)
                 deployments.step(hands)
                 self._replica_sets.step(hands)
+                if self.operators_run:
+                    leader_worker_sets.step(hands)
+                    fluid.step(hands)
+                stateful_sets.step(hands)
                 self._jobs.step(hands)
                 self._nodes.step(hands, self.kubelets)
                 self._evictions.step(hands)

@@ -67,7 +67,7 @@ def custom_faults(kind: Kind, item: Object, old: Object | None) -> list[Cause]:
     faults = list(_faults(item, schema, ""))
     structural = [cause for cause, keeps in faults if keeps]
     if structural:
-        return [cause for cause, _ in faults] + [SKIPPED]
+        return [cause for cause, _ in faults] + ([SKIPPED] if kind.rules else [])
     return [cause for cause, _ in faults] + (kind.rules(item, old) if kind.rules else [])
 
 

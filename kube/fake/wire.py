@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from kube.fake.kinds import Kind
-from kube.fake.refusals import Refused, no_such_path, no_such_resource, wrong_method
+from kube.fake.refusals import Refused, no_such_path, no_such_resource, not_found, wrong_method
 
 ADMINS = "system:masters"
 
@@ -89,7 +89,7 @@ def target_of(path: str, method: str, kinds: Mapping[tuple[str, str], Kind], gro
         raise no_such_resource()
     name, subresource = (*rest[1:], "", "")[:2]
     if subresource and subresource not in kind.subresources:
-        raise no_such_resource()
+        raise not_found(kind, name) if kind.is_custom else no_such_resource()
     if kind.is_namespaced != bool(namespace):
         if not kind.is_namespaced or name:
             raise no_such_resource()

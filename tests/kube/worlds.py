@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from kube.fake.cluster import FakeCluster
+from kube.fake.extensions import EXTENSIONS
 from kube.fake.gateway_api import gateway_api
 from kube.fake.kinds import BUILT_IN
 from tests.kube.replay import RECORDED
@@ -20,7 +21,8 @@ NAMESPACES = {
 
 
 def world_of(topic: str) -> FakeCluster:
-    server = FakeCluster(nodes=nodes(), kinds=(*BUILT_IN, *gateway_api()))
+    server = FakeCluster(nodes=nodes(), kinds=(*BUILT_IN, *gateway_api(), *EXTENSIONS))
+    server.operators_run = False
     server.kubelets.behaviour_of = recorded_behaviour
     for name in NAMESPACES[topic]:
         server.make("namespaces", {"metadata": {"name": name}}, manager="slipway")

@@ -20,6 +20,11 @@ class Hands:
         self.clock = server.clock
         self.events = server.events
 
+    def has(self, resource: str) -> bool:
+        """The cluster knows the kind: not every one has every extension."""
+        plural, _, group = resource.partition(".")
+        return (group, plural) in self.server.kinds
+
     def look(self, resource: str, namespace: str = "") -> list[Object]:
         """As `all`, to look at only."""
         return self.server.storage.look(self.server.kind_of(resource), namespace)

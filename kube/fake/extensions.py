@@ -1,0 +1,182 @@
+"""Kinds of extensions: LeaderWorkerSet v1, and of Fluid v1alpha1 what fills caches.
+
+Schemas after the definitions of August 2026: fields, defaults and limits that Slipway writes or reads.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kube.fake.gateway_api import ANYTHING, NUMBER, TEXT, many, struct, with_default
+from kube.fake.kinds import Kind
+from kube.fake.schema import Shape, of_definition, shape_of
+
+Schema = dict[str, Any]
+LEADER_WORKER_SET = "leaderworkerset.x-k8s.io"
+FLUID = "data.fluid.io"
+COUNT: Schema = {"type": "integer", "minimum": 0}
+FLAG: Schema = {"type": "boolean"}
+TIME: Schema = {"type": "string", "format": "date-time"}
+CONDITION = struct(
+    ("lastTransitionTime", "message", "reason", "status", "type"),
+    lastTransitionTime=TIME,
+    message=TEXT,
+    observedGeneration=NUMBER,
+    reason=TEXT,
+    status={"type": "string", "enum": ["True", "False", "Unknown"]},
+    type=TEXT,
+)
+RESTARTS = ["Default", "RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"]
+LEADER_WORKER_SETS = struct(
+    spec=struct(
+        ("leaderWorkerTemplate",),
+        replicas=with_default(COUNT, 1),
+        startupPolicy=with_default(
+            {"type": "string", "enum": ["LeaderCreated", "LeaderReady"]}, "LeaderCreated"
+        ),
+        networkConfig=struct(("subdomainPolicy",), subdomainPolicy=TEXT),
+        rolloutStrategy=struct(
+            ("type",),
+            type=with_default({"type": "string", "enum": ["RollingUpdate"]}, "RollingUpdate"),
+            rollingUpdateConfiguration=struct(
+                maxSurge=with_default({"x-kubernetes-int-or-string": True}, 0),
+                maxUnavailable=with_default({"x-kubernetes-int-or-string": True}, 1),
+                partition=with_default(COUNT, 0),
+            ),
+        ),
+        leaderWorkerTemplate=struct(
+            ("workerTemplate",),
+            leaderTemplate=ANYTHING,
+            workerTemplate=ANYTHING,
+            restartPolicy=with_default({"type": "string", "enum": RESTARTS}, "RecreateGroupOnPodRestart"),
+            size=with_default({"type": "integer", "minimum": 1}, 1),
+            subGroupPolicy=struct(subGroupSize=NUMBER, type=TEXT),
+        ),
+    ),
+    status=struct(
+        conditions=many(CONDITION, by="type"),
+        hpaPodSelector=TEXT,
+        observedGeneration=NUMBER,
+        readyReplicas=NUMBER,
+        replicas=NUMBER,
+        updatedReplicas=NUMBER,
+    ),
+)
+FLUID_CONDITION = struct(
+    ("status", "type"),
+    lastProbeTime=TIME,
+    lastTransitionTime=TIME,
+    lastUpdateTime=TIME,
+    message=TEXT,
+    reason=TEXT,
+    status=TEXT,
+    type=TEXT,
+)
+MOUNT = struct(
+    mountPoint={"type": "string", "minLength": 5},
+    name={"type": "string", "minLength": 0},
+    path=TEXT,
+    readOnly=FLAG,
+    shared=FLAG,
+    options={"type": "object", "additionalProperties": TEXT},
+    encryptOptions=many(ANYTHING),
+)
+PHASES = ["", "Pending", "Bound", "NotBound", "Failed", "Migrating", "Updating", "DataProcessing"]
+DATASET = struct(
+    spec=struct(
+        accessModes=many(TEXT),
+        mounts=many(MOUNT),
+        nodeAffinity=ANYTHING,
+        placement=with_default({"type": "string", "enum": ["Exclusive", "", "Shared"]}, "Exclusive"),
+        runtimes=many(ANYTHING),
+        sharedOptions={"type": "object", "additionalProperties": TEXT},
+        tolerations=many(ANYTHING),
+    ),
+    status=struct(
+        ("conditions",),
+        cacheStates={"type": "object", "additionalProperties": TEXT},
+        conditions=many(FLUID_CONDITION),
+        fileNum=TEXT,
+        mounts=many(MOUNT),
+        phase={"type": "string", "enum": PHASES},
+        runtimes=many(ANYTHING),
+        ufsTotal=TEXT,
+    ),
+)
+DATASET["properties"]["spec"]["properties"]["placement"].pop("default")
+RUNTIME = struct(
+    spec=struct(
+        replicas=NUMBER,
+        tieredstore=ANYTHING,
+        fuse=ANYTHING,
+        worker=ANYTHING,
+        options={"type": "object", "additionalProperties": TEXT},
+        volumes=many(ANYTHING),
+    ),
+    status=ANYTHING,
+)
+DATA_LOAD = struct(
+    spec=struct(
+        dataset=struct(("name",), name=TEXT, namespace=TEXT),
+        loadMetadata=FLAG,
+        options={"type": "object", "additionalProperties": TEXT},
+        policy=with_default({"type": "string", "enum": ["Once", "Cron", "OnEvent"]}, "Once"),
+        schedule=TEXT,
+        target=many(struct(("path",), path=with_default(TEXT, "/"), replicas=with_default(NUMBER, 1))),
+        ttlSecondsAfterFinished=NUMBER,
+    ),
+    status=struct(
+        ("conditions", "duration", "phase"),
+        conditions=many(FLUID_CONDITION),
+        duration=TEXT,
+        infos={"type": "object", "additionalProperties": TEXT},
+        phase=TEXT,
+        lastScheduleTime=TIME,
+        lastSuccessfulTime=TIME,
+    ),
+)
+
+
+def _kind(group: str, version: str, name: str, plural: str, schema: Schema, *, scaled: bool = False) -> Kind:
+    whole = json.loads(json.dumps(schema))
+    return Kind(
+        group,
+        version,
+        name,
+        plural,
+        shape=of_definition(whole),
+        subresources=frozenset({"status", "scale"} if scaled else {"status"}),
+        has_generation=True,
+        is_custom=True,
+        openapi=whole,
+    )
+
+
+def _with_pod_templates(shape: Shape, *names: str) -> Shape:
+    """Whose fields of these names, anywhere, are merged as pod templates are."""
+    fields: Mapping[str, Shape] = {
+        name: shape_of("V1PodTemplateSpec") if name in names else _with_pod_templates(one, *names)
+        for name, one in shape.fields.items()
+        if name != "metadata"
+    }
+    if not shape.name and shape.kind == "struct":
+        kept = {name: one for name, one in shape.fields.items() if name == "metadata"}
+        return replace(shape, fields={**fields, **kept})
+    return shape
+
+
+def _leader_worker_sets() -> Kind:
+    kind = _kind(
+        LEADER_WORKER_SET, "v1", "LeaderWorkerSet", "leaderworkersets", LEADER_WORKER_SETS, scaled=True
+    )
+    return replace(kind, shape=_with_pod_templates(kind.shape, "leaderTemplate", "workerTemplate"))
+
+
+EXTENSIONS: tuple[Kind, ...] = (
+    _leader_worker_sets(),
+    _kind(FLUID, "v1alpha1", "Dataset", "datasets", DATASET),
+    _kind(FLUID, "v1alpha1", "JuiceFSRuntime", "juicefsruntimes", RUNTIME, scaled=True),
+    _kind(FLUID, "v1alpha1", "DataLoad", "dataloads", DATA_LOAD),
+)
+"""Of a cluster that has them installed, beside the built-in kinds."""
