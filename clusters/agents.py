@@ -40,6 +40,12 @@ def agent_key(cluster_id: int, node_uid: str) -> str:
     return f"{cluster_id}/{node_uid}"
 
 
+def never_heard_key(cluster_id: int) -> str:
+    """In the place of an agent's for workers that report to nobody: what the backend sees is all that is
+    known of them, and their silence means nothing."""
+    return f"{cluster_id}/-"
+
+
 def silent_since(heard: AgentHeard | None, noted: datetime | None, *, now: datetime) -> datetime | None:
     """What is to be noted. `heard` None: the machine has no agent."""
     if heard is None:

@@ -9,11 +9,12 @@ from clusters import events, home, metrics
 from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.badges import BADGES
 from clusters.consumers import FleetTopic
-from clusters.models import Cluster
+from clusters.models import Cluster, Deployment
 from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.reconcilers.deployments import DeploymentReconciler
 from clusters.reconcilers.logs import WorkerLogReconciler
 from clusters.reconcilers.nodes import NodeReconciler
+from clusters.report_tokens import REPORT_TOKEN_PURPOSE
 from clusters.search import find_deployments, find_workers
 from clusters.selectors import VERSIONS_IN_USE, deployments_running
 from clusters.webhook_events import cluster_payload, deployment_payload, node_payload, worker_payload
@@ -112,7 +113,10 @@ ALERT_RULES = (
     ),
 )
 MANIFEST = Manifest(
-    sealed=(SealedColumn(Cluster, "sealed_secrets", SECRETS_PURPOSE),),
+    sealed=(
+        SealedColumn(Cluster, "sealed_secrets", SECRETS_PURPOSE),
+        SealedColumn(Deployment, "sealed_report_token", REPORT_TOKEN_PURPOSE),
+    ),
     reconcilers=(DeploymentReconciler(), ClusterReconciler(), NodeReconciler(), WorkerLogReconciler()),
     subjects=SUBJECTS,
     badges=BADGES,

@@ -211,6 +211,20 @@ class FilesToken(models.Model):
         return f"files of {self.cluster.name}"
 
 
+class ReportToken(models.Model):
+    """By which the workers of one deployment report themselves, and no others."""
+
+    deployment = models.ForeignKey("Deployment", on_delete=models.CASCADE, related_name="+")
+    token = models.OneToOneField("accounts.ApiToken", on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering: ClassVar = ["pk"]
+
+    def __str__(self) -> str:
+        return f"reports of {self.deployment.name}"
+
+
 class Gpu(models.Model):
     """A card, wherever in its cluster it is plugged in: the row goes with it to another machine."""
 
@@ -270,6 +284,8 @@ class Deployment(Reconciled):
     """What the cluster pulls: with the digest, from the mirror of its region where there is one."""
     image_reason = models.TextField(blank=True, editable=False)
     """Why it is this image, or why there is none."""
+    sealed_report_token = models.TextField(blank=True, editable=False)
+    """With which its workers report, where no agent does it for them; as `common.sealed` seals it."""
 
     state = models.CharField(
         max_length=20, choices=DeploymentState.choices, default=DeploymentState.STARTING, editable=False

@@ -1,6 +1,6 @@
 """Named reads. Nothing here asks a backend: rows say what it last showed, heartbeats lie in Redis."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from accounts.actors import grants_of
 from accounts.models import ApiToken
 from accounts.states import Right
 from clusters import heartbeat_records, history
-from clusters.agents import AgentHeard, agent_key
+from clusters.agents import AgentHeard, agent_key, never_heard_key
 from clusters.errors import ClusterMissing, DeploymentMissing
 from clusters.fleet import (
     ClusterRow,
@@ -29,7 +29,8 @@ from clusters.fleet import (
 )
 from clusters.history import Sample
 from clusters.models import Cluster, Deployment, Gpu, Node, NodeAgent, Worker
-from clusters.states import GONE, DeploymentState, GpuState, NodeState, WorkerState
+from clusters.report_tokens import workers_report
+from clusters.states import GONE, ClusterKind, DeploymentState, GpuState, NodeState, WorkerState
 from common.actor import Actor
 from common.live.board import EVERYONE, PUBLIC, Audience
 from common.live.redis import NotShared
@@ -243,11 +244,29 @@ _WORKER_COLUMNS = (
 def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
     agent = NodeAgent.objects.filter(cluster=OuterRef("node__cluster"), node_uid=OuterRef("node__uid"))
     found = workers.annotate(has_agent=Exists(agent))
-    rows = found.values_list("has_agent", "node__cluster_id", "node__uid", *_WORKER_COLUMNS)
+    rows = list(
+        found.values_list(
+            "has_agent", "node__uid", "deployment__cluster", "deployment__cluster__kind", *_WORKER_COLUMNS
+        )
+    )
+    in_pods = {cluster_id for _has, _uid, cluster_id, kind, *_ in rows if kind == ClusterKind.KUBERNETES}
+    speechless = _speechless(in_pods) if in_pods else ()
     return [
-        WorkerRow(*(*columns, agent_key(cluster_id, uid) if has_agent else ""))
-        for has_agent, cluster_id, uid, *columns in rows
+        WorkerRow(*(*columns, _agent_key(cluster_id, uid if has_agent else "", speechless)))
+        for has_agent, uid, cluster_id, _kind, *columns in rows
     ]
+
+
+def _agent_key(cluster_id: int, node_uid: str, speechless: Collection[int]) -> str:
+    if node_uid:
+        return agent_key(cluster_id, node_uid)
+    return never_heard_key(cluster_id) if cluster_id in speechless else ""
+
+
+def _speechless(cluster_ids: Collection[int]) -> list[int]:
+    """Those whose workers report to nobody."""
+    rows = Cluster.objects.filter(pk__in=cluster_ids).values_list("pk", "kind", "settings")
+    return [pk for pk, kind, settings in rows if not workers_report(kind, settings)]
 
 
 def agent_token(node: Node) -> ApiToken | None:

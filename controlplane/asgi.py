@@ -11,18 +11,20 @@ set_up_django()
 
 # Only now: what is imported here needs the apps to be loaded.
 from accounts.sockets import CredentialsOfSocket  # noqa: E402
-from clusters.api import node_reports  # noqa: E402
+from clusters.api import heartbeats, node_reports  # noqa: E402
+from clusters.api.short_way import short_way  # noqa: E402
 from controlplane.bodies import bounded  # noqa: E402
 from controlplane.handler import Handler  # noqa: E402
 from controlplane.routing import websocket_urlpatterns  # noqa: E402
 
 console = bounded(Handler())
+doors = {one.path: one for one in (node_reports.DOOR, heartbeats.DOOR)}
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Django, but for what the agent of every machine sends every second."""
-    is_report = scope["path"] == node_reports.PATH and scope["method"] == "POST"
-    await (node_reports.short_way if is_report else console)(scope, receive, send)
+    """Django, but for what every machine and every worker sends every second."""
+    door = doors.get(scope["path"]) if scope["method"] == "POST" else None
+    await (short_way(door, scope, receive, send) if door else console(scope, receive, send))
 
 
 application = ProtocolTypeRouter(

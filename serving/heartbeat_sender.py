@@ -1,6 +1,7 @@
 """Tells once a second how things are, whether or not anybody listens.
 
-A worker tells the agent of its machine, and the agent the control plane.
+A worker tells the agent of its machine, and the agent the control plane; a worker in a pod tells the control
+plane itself. Its token is read anew for each: it may be renewed while it runs.
 """
 
 import asyncio

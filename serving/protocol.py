@@ -4,7 +4,8 @@ Standard library only. This is the one module of `serving` that the control plan
 
 A worker POSTs its heartbeat as JSON to its machine's agent (`serving.node_agent`) every second. The agent
 POSTs one `NodeReport` a second for all of them (`Content-Type: application/json`, `Authorization: Bearer
-<token of the node>`) to `/api/v1/node-reports/`; any 2xx answer is an acknowledgement. A reader ignores keys
+<token of the node>`) to `/api/v1/node-reports/`; any 2xx answer is an acknowledgement. A worker in a pod
+POSTs its heartbeat to `/api/v1/heartbeats/` itself, with the token of its deployment. A reader ignores keys
 that it does not know, so that workers, agents and control plane may be of different ages.
 """
 
@@ -289,6 +290,9 @@ class WorkerCommand:
     settings: Annotated[Mapping[str, Any], "engine settings as a JSON object"] = field(default_factory=dict)
     abilities: Annotated[tuple[str, ...], "comma-separated names of what it can do"] = ("chat", "completions")
     heartbeat_url: Annotated[str, "where heartbeats are POSTed: http://..., unix:/path; empty: nowhere"] = ""
+    heartbeat_token_file: Annotated[str, "file with the token that heartbeats are sent with; empty: none"] = (
+        ""
+    )
     settle_seconds: Annotated[float, "after SIGTERM, how long it still takes new requests"] = 1.0
     grace_seconds: Annotated[float, "after that, how long requests in flight may take"] = 30.0
     linger_seconds: Annotated[float, "how long a worker whose engine failed stays to say why"] = 60.0

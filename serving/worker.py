@@ -105,8 +105,11 @@ class Worker:
         await asyncio.to_thread(self._spans.load)
         background = [asyncio.create_task(self._engine_life())]
         if self._command.heartbeat_url:
+            token_file = self._command.heartbeat_token_file
             self._heartbeats = HeartbeatSender(
-                self._command.heartbeat_url, compose=lambda: self.heartbeat().encode()
+                self._command.heartbeat_url,
+                compose=lambda: self.heartbeat().encode(),
+                token_file=Path(token_file) if token_file else None,
             )
             background.append(asyncio.create_task(self._heartbeats.run()))
         await self._stop.wait()

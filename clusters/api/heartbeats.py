@@ -1,18 +1,27 @@
-"""`POST heartbeats/`: for workers on machines without an agent; those with one are in its `node-reports/`."""
+"""`POST heartbeats/`: for workers on machines without an agent; those with one are in its `node-reports/`.
 
-import orjson
+Every worker of a cluster may call it every second: by the short way.
+"""
+
+from typing import cast
+
 from asgiref.sync import async_to_sync
+from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from rest_framework.exceptions import ParseError
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.actors import of_request
-from accounts.services.rights import require
-from accounts.states import Right
+from accounts.actors import KnownActor, of_request
 from clusters.api.serializers import HeartbeatReceiptSerializer, HeartbeatsSerializer
-from clusters.services.heartbeats import accept_heartbeats
+from clusters.api.short_way import Door, parsed, told
+from clusters.services.heartbeats import Reporter, accept_heartbeats, reporter_of
+
+
+async def take(reporter: Reporter, body: bytes) -> bytes:
+    return told(await accept_heartbeats(parsed(body), reporter=reporter), entry_name="worker")
+
+
+DOOR = Door("/api/v1/heartbeats/", reporter_of, take)
 
 
 class Heartbeats(APIView):
@@ -21,17 +30,12 @@ class Heartbeats(APIView):
         responses=HeartbeatReceiptSerializer,
         operation_id="report_heartbeats",
     )
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> HttpResponse:
         """Workers report busy rates, load and state.
 
-        Invalid entries are listed in `refused`; the others are accepted. Requires the right `fleet.report`.
+        One heartbeat alone is taken, too. Invalid entries are listed in `refused`; the others are accepted.
+        Requires the right `fleet.report`; by the token of a deployment, workers of that one alone.
         """
-        actor = of_request(request._request)
-        require(actor, Right.FLEET_REPORT)
-        try:
-            document = orjson.loads(request.body)
-        except orjson.JSONDecodeError as error:
-            raise ParseError(f"The body is not JSON: {error}.") from None
-        receipt = async_to_sync(accept_heartbeats)(document, actor=actor)
-        refused = [{"worker": one.entry, "reason": one.reason} for one in receipt.refused]
-        return Response({"accepted": receipt.accepted, "refused": refused})
+        reporter = reporter_of(cast("KnownActor", of_request(request._request)))
+        content = async_to_sync(take)(reporter, request.body)
+        return HttpResponse(content, content_type="application/json")

@@ -215,6 +215,8 @@ class DeploymentSpec:
     placement: Placement = Placement()
     grace_seconds: float = 30.0
     """How long a worker that is asked to end may go on with the requests that it has."""
+    report_token: str = field(default="", repr=False)
+    """With which its workers report where no agent of their machine does it; empty: none is needed."""
 
     def __post_init__(self) -> None:
         """Raises CannotRun for what no cluster could run."""

@@ -1,6 +1,6 @@
 """A deployment's workers are what was wished for, and its row says how they are."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -40,6 +40,8 @@ from clusters.events import (
 from clusters.fleet import LastHeartbeat
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.observations import COLUMNS, Noted, facts_of, has_ended, note
+from clusters.reconcilers.report_tokens import RenewReportToken, end_report_tokens, is_due
+from clusters.report_tokens import report_token_of, workers_report
 from clusters.states import GONE, MOVES, DeploymentState, NodeState
 from clusters.verdicts import Verdict, held_back, verdict
 from common import audit, events
@@ -100,7 +102,7 @@ class DeploymentStep(Step[Deployment]):
             known=known,
             workers=workers,
             logs={worker: log_of(backend, worker) for worker in ended},
-            heartbeats=self.tools.heartbeats([one.id for one in workers]),
+            heartbeats=self._heartbeats(row, workers),
             nodes=dict(
                 Node.objects.filter(cluster_id=row.cluster_id)
                 .exclude(state=NodeState.GONE)
@@ -108,6 +110,13 @@ class DeploymentStep(Step[Deployment]):
             ),
             agents=self.tools.agents(row.cluster_id) or {},
         )
+
+    def _heartbeats(
+        self, row: Deployment, workers: Iterable[ObservedWorker]
+    ) -> Mapping[str, LastHeartbeat] | None:
+        if not workers_report(row.cluster.kind, row.cluster.settings):
+            return None
+        return self.tools.heartbeats([one.id for one in workers])
 
     def noted(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Noted:
         return note(
@@ -221,10 +230,18 @@ class Remove(DeploymentStep):
             return wait(TROUBLED)
         noted = self.noted(row, seen, now)
         still = Verdict(DeploymentState.REMOVING, row.reason)
-        found = still if seen.workers else Verdict(DeploymentState.REMOVED, row.reason)
-        save = columns(row, seen, noted, found, now)
-        write = writing(row, noted, found, save)
-        return wait(CHANGING, save=save, write=write) if seen.workers else rest(save=save, write=write)
+        if seen.workers:
+            save = columns(row, seen, noted, still, now)
+            return wait(CHANGING, save=save, write=writing(row, noted, still, save))
+        gone = Verdict(DeploymentState.REMOVED, row.reason)
+        save = columns(row, seen, noted, gone, now) | {"sealed_report_token": ""}
+        write = writing(row, noted, gone, save)
+
+        def end() -> None:
+            write()
+            end_report_tokens(row)
+
+        return rest(save=save, write=end)
 
 
 class DeploymentReconciler(Reconciler[Deployment]):
@@ -247,6 +264,8 @@ class DeploymentReconciler(Reconciler[Deployment]):
             return None
         if row.state == DeploymentState.REMOVING:
             return DrainWait() if now < removal_due(row) else Remove(self.tools)
+        if is_due(row, now):
+            return RenewReportToken()
         if row.applied_generation != row.generation:
             return Apply(self.tools)
         return Watch(self.tools)
@@ -270,6 +289,7 @@ def spec_of(row: Deployment) -> DeploymentSpec:
         image=row.image_reference,
         labels={"app.kubernetes.io/managed-by": "slipway", "slipway/service": row.service},
         resources=Resources(gpus=row.resources.get("gpus_per_worker", 1)),
+        report_token=report_token_of(row),
     )
 
 

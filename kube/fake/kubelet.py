@@ -33,6 +33,8 @@ STABLE_SECONDS = 60.0
 LOG_TAIL_BYTES = 1_000_000
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what a container listens on is its pod's address here
 MESSAGE_BYTES = 2_048
+SECRETS_EVERY_SECONDS = 5.0
+"""A real one takes a minute or two to bring a changed Secret into running pods."""
 _NO_REGISTRY = "registry.invalid/"
 
 
@@ -64,6 +66,8 @@ class _Pod:
     containers: list[_Container] = field(default_factory=list)
     began: str = ""
     end_at: float | None = None
+    secrets_at: float = 0.0
+    """When its volumes of secrets were last written."""
     told: Object = field(default_factory=dict)
     item: Object = field(default_factory=dict)
     """As the API had it last."""
@@ -137,6 +141,9 @@ class Kubelet:
         if item["metadata"].get("deletionTimestamp"):
             self._end(pod, item)
             return
+        if (now := time.monotonic()) - pod.secrets_at >= SECRETS_EVERY_SECONDS:
+            pod.secrets_at = now
+            self._write_secrets(pod, item)
         for container in pod.containers:
             if container.is_done:
                 continue
@@ -224,6 +231,20 @@ class Kubelet:
         except NotFound:
             return ""
         return base64.b64decode((secret.get("data") or {}).get(reference["key"], "")).decode()
+
+    def _write_secrets(self, pod: _Pod, item: Object) -> None:
+        """The volumes that are Secrets, one file a key. One that is missing leaves what was there."""
+        for volume in item["spec"].get("volumes") or ():
+            if "secret" not in volume:
+                continue
+            directory = pod.directory / "volumes" / volume["name"]
+            directory.mkdir(parents=True, exist_ok=True)
+            with suppress(NotFound):
+                secret = self._client.get(Ref(SECRETS, volume["secret"]["secretName"], pod.ref.namespace))
+                for key, content in (secret.get("data") or {}).items():
+                    fresh = directory / f".{key}"
+                    fresh.write_bytes(base64.b64decode(content))
+                    fresh.replace(directory / key)
 
     def _mounts(self, pod: _Pod, container: _Container, item: Object) -> dict[str, str]:
         """Where on this computer lies what the container finds at a path."""

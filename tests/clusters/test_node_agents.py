@@ -10,7 +10,7 @@ from accounts.actors import grants_of, of_token
 from accounts.models import ApiToken
 from accounts.services.tokens import use_token
 from accounts.states import Right
-from clusters.api import node_reports
+from clusters.api import short_way
 from clusters.models import NodeAgent
 from common.models import AuditRecord
 from tests.cast import api, client_of, person, team
@@ -25,7 +25,7 @@ def scene() -> Machines:
 
 
 def report(scene: Machines, secret: str, *, node: str = "", sequence: int = 1) -> int:
-    node_reports._known.clear()
+    short_way._known.clear()
     document = {"node": node or scene.node.uid, "session": "a-session", "sequence": sequence,
                 "workers": [], "devices": []}  # fmt: skip
     headers = {"Authorization": f"Bearer {secret}"}

@@ -43,8 +43,9 @@ def kubeconfig(scene: Scene, tmp_path: Path) -> Iterator[Path]:
 def gateway(scene: Scene, kubeconfig: Path) -> Iterator[str]:
     """Address of the cluster's gateway, when the cluster is there."""
     added = scene.slipway(
-        "cluster", "add", CLUSTER, "--kubeconfig", str(kubeconfig), "--set", "model_files=claim", "--no-wait"
-    )
+        "cluster", "add", CLUSTER, "--kubeconfig", str(kubeconfig), "--set", "model_files=claim",
+        "--set", f"report_url={scene.url}", "--no-wait",
+    )  # fmt: skip
     assert added.returncode == 0, added.stdout + added.stderr
     ports = PortBlock()
     port, admin_port = ports[0], ports[1]
@@ -93,6 +94,9 @@ def test_a_version_goes_from_the_registry_to_all_traffic_of_a_kubernetes_cluster
     traffic = Traffic(f"{gateway}/{SERVICE}")
     traffic.start()
     try:
+        eventually(lambda: (scene.admin.get(at("clusters", CLUSTER, "busy"))["now"]["busy"] or 0) > 0)
+        now = scene.admin.get(at("clusters", CLUSTER, "busy"))["now"]
+        assert (now["workers"], now["ready"], now["lost"]) == (2, 2, 0)
         release = scene.ci.create(
             at("releases"), {"service": SERVICE, "version": "v2", "reason": "longer training"}
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from clusters.backends.base import CannotRun, DeploymentSpec, Fence, Spread, Toleration
 from clusters.backends.kubernetes.pods import CONTAINER, FILES_CONTAINER, PORT
+from clusters.backends.kubernetes.reporting import add_report_token, report_secret, reporting
 from clusters.backends.kubernetes.settings import KubernetesSettings, ModelFiles
 from serving.protocol import WORKER_ENVIRONMENT, WorkerCommand
 
@@ -60,10 +61,12 @@ def objects_of(
     Raises CannotRun for what Kubernetes could not run.
     """
     made = [_service(spec), _budget(spec), _deployment(spec, settings)]
+    if settings.reports_to and spec.report_token:
+        made.insert(0, report_secret(spec))
     namespace = spec.placement.namespace or settings.namespace
     for document in made:
+        document["metadata"] = {"name": spec.name} | document["metadata"]
         document["metadata"] |= {
-            "name": spec.name,
             "namespace": namespace,
             "labels": _labels(spec),
             "annotations": {FENCE: fence_text(fence), VERSION: spec.version.label},
@@ -144,13 +147,15 @@ def _pod(spec: DeploymentSpec, settings: KubernetesSettings) -> Document:
             "fsGroup": 10_001,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(spec)],
+        "containers": [_container(spec, settings)],
         "volumes": [
             {"name": "shared-memory", "emptyDir": _shared_memory(spec)},
             {"name": "scratch", "emptyDir": {}},
         ],
     }
     _add_model_files(pod, spec, settings)
+    if settings.reports_to:
+        add_report_token(pod, spec)
     wished: Document = {
         "nodeSelector": dict(placement.node_selector),
         "tolerations": [_toleration(one) for one in placement.tolerations],
@@ -163,7 +168,7 @@ def _pod(spec: DeploymentSpec, settings: KubernetesSettings) -> Document:
     return pod | {key: value for key, value in wished.items() if value}
 
 
-def _container(spec: DeploymentSpec) -> Document:
+def _container(spec: DeploymentSpec, settings: KubernetesSettings) -> Document:
     if not _BY_DIGEST.fullmatch(spec.image):
         raise CannotRun(
             f"{spec.name} needs an image by digest, repository@sha256:..., and has {spec.image or 'none'}."
@@ -184,6 +189,7 @@ def _container(spec: DeploymentSpec) -> Document:
         settings=spec.settings,
         settle_seconds=SETTLE_SECONDS,
         grace_seconds=spec.grace_seconds,
+        **reporting(settings),
     )
     healthy = {"httpGet": {"path": "/healthz", "port": "http"}}
     return {

@@ -41,6 +41,9 @@ class KubernetesSettings:
     """Where pods reach the control plane, https://...; needed by `node_cache`."""
     store_secret: str = "slipway-store"  # noqa: S105 - a name
     """Name of the secret that has the token for it, under the key `token`."""
+    report_url: str = ""
+    """Where workers in pods send their heartbeats, https://...; empty: to `store_url`, and nowhere without
+    either."""
     priority_class: str = ""
     runtime_class: str = ""
     service_account: str = ""
@@ -69,12 +72,19 @@ class KubernetesSettings:
             raise Misconfigured("namespace: name the one in which workers run.")
         if not self.node_cache.startswith("/") or ".." in self.node_cache.split("/"):
             raise Misconfigured("node_cache: give the absolute path of a directory of the machines.")
-        if self.store_url and not self.store_url.startswith(("https://", "http://")):
-            raise Misconfigured("store_url: give the address at which pods reach Slipway, https://...")
+        for key in ("store_url", "report_url"):
+            value = getattr(self, key)
+            if value and not value.startswith(("https://", "http://")):
+                raise Misconfigured(f"{key}: give the address at which pods reach Slipway, https://...")
 
     @property
     def all_namespaces(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((self.namespace, *self.namespaces)))
+
+    @property
+    def reports_to(self) -> str:
+        """Address of the control plane for heartbeats; empty: workers send none."""
+        return (self.report_url or self.store_url).rstrip("/")
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:

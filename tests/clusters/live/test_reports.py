@@ -5,13 +5,16 @@ from typing import Any
 
 import httpx2
 import pytest
+from django.utils import timezone
 
 from accounts.services.people import create_machine
+from accounts.services.tokens import revoke_of_part
 from accounts.states import Right, Role
 from clusters.models import Cluster, Worker
+from clusters.services.report_tokens import issue_report_token
 from tests.cast import SYSTEM, person, token_of
 from tests.clusters.live.rig import Site, heartbeat, report, token_of_node, until
-from tests.clusters.world import node_of
+from tests.clusters.world import Scene, node_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.stack]
 
@@ -43,6 +46,33 @@ async def test_a_worker_without_an_agent_reports_itself_where_its_token_may(site
     assert (await beat(await asyncio.to_thread(token_of, looker), heartbeat(0))).status_code == 403
     assert (await beat(own)).json() == {"accepted": 0, "refused": []}
     assert (await client.post("heartbeats/", json=[])).status_code == 401
+
+
+async def test_the_token_of_a_deployment_speaks_for_its_own_workers_and_until_it_is_revoked(
+    site, row, client, monkeypatch
+) -> None:
+    from clusters.api import short_way
+
+    monkeypatch.setattr(short_way, "TRUST_SECONDS", 0.0)
+    other = await asyncio.to_thread(lambda: Scene().deployment("chat-v2", next_at=None))
+    seen = {"uid": "far", "name": "far", "state": "ready", "state_since": timezone.now()}
+    await Worker.objects.acreate(deployment=other, **seen)
+    issued = await asyncio.to_thread(issue_report_token, actor=SYSTEM, deployment=row)
+    headers = {"Authorization": f"Bearer {issued.text}"}
+
+    async def beat(document: Any) -> httpx2.Response:
+        return await client.post("heartbeats/", json=document, headers=headers)
+
+    assert (await beat(heartbeat(0, busy=0.5))).json() == {"accepted": 1, "refused": []}
+    refused = await beat(heartbeat(0, worker="far", deployment="chat-v2"))
+    assert refused.status_code == 403
+    assert "There is no worker far for which you may report" in refused.json()["detail"]
+    assert await known_busy() == 0.5
+    assert (await client.get("workers/chat-v1-0/log/", headers=headers)).status_code == 404
+    answer = await client.post("node-reports/", json={}, headers=headers)
+    assert (answer.status_code, "of no machine" in answer.json()["detail"]) == (403, True)
+    await asyncio.to_thread(revoke_of_part, actor=SYSTEM, token=issued.token, reason="over")
+    assert (await beat(heartbeat(0))).status_code == 401
 
 
 async def test_each_bad_entry_is_refused_in_words_and_the_good_ones_count(site, row, client, agent) -> None:
