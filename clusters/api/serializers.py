@@ -4,7 +4,7 @@ from rest_framework import serializers
 
 from accounts.services.tokens import LONGEST
 from clusters.api import examples
-from clusters.backends.base import TaintEffect
+from clusters.backends.placement import TaintEffect
 from clusters.models import Cluster, Deployment, Gpu, Node, Worker
 from clusters.services.node_agents import TOKEN_LIFE
 from clusters.states import (

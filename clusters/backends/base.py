@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from clusters.backends.labels import label_faults
+from clusters.backends.placement import Placement, Resources, Taint, faults_in, faults_of
 
 if TYPE_CHECKING:
     from clusters.backends.checks import Check
@@ -125,73 +125,6 @@ class FilesFetch:
     """Over the last seconds; None: the place does not say."""
 
 
-class TaintEffect(StrEnum):
-    """As in Kubernetes."""
-
-    NO_SCHEDULE = "NoSchedule"
-    PREFER_NO_SCHEDULE = "PreferNoSchedule"
-    NO_EXECUTE = "NoExecute"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Taint:
-    """Keeps workers that do not tolerate it off a machine."""
-
-    key: str
-    effect: TaintEffect
-    value: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toleration:
-    """As in Kubernetes: an empty key tolerates every key, no effect every effect, no value every value."""
-
-    key: str = ""
-    effect: TaintEffect | None = None
-    value: str | None = None
-
-    def covers(self, taint: Taint) -> bool:
-        return (
-            self.key in ("", taint.key)
-            and self.effect in (None, taint.effect)
-            and self.value in (None, taint.value)
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """Workers stand evenly over the values that a label of machines has, to within `max_skew`."""
-
-    topology_key: str
-    max_skew: int = 1
-    is_required: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
-    """Set aside for each worker; 0: as much as there is."""
-
-    gpus: int = 1
-    """Where there are any, and the device is not `cpu`."""
-    cpus: float = 0.0
-    memory_bytes: int = 0
-    shared_memory_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """Where workers may stand, and under whose name they pull their image."""
-
-    namespace: str = ""
-    """Empty: the cluster's own choice."""
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    """Labels that a machine must have."""
-    tolerations: tuple[Toleration, ...] = ()
-    spread: tuple[Spread, ...] = ()
-    image_pull_secrets: tuple[str, ...] = ()
-    """Names of secrets that the cluster has."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentSpec:
     """What is wanted: exactly `replicas` workers, each of them so."""
@@ -211,8 +144,8 @@ class DeploymentSpec:
     """What a worker's container is made from, `repository@sha256:...`; plain processes have none."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """To find its workers by, with the cluster's own tools."""
-    resources: Resources = Resources()
-    placement: Placement = Placement()
+    resources: Resources = field(default_factory=Resources)
+    placement: Placement = field(default_factory=Placement)
     grace_seconds: float = 30.0
     """How long a worker that is asked to end may go on with the requests that it has."""
     report_token: str = field(default="", repr=False)
@@ -224,7 +157,9 @@ class DeploymentSpec:
             raise CannotRun(
                 f"{self.name!r} cannot name a deployment: lower-case letters, digits and hyphens."
             )
-        faults = [*_faults_of(self.resources), *_faults_in(self.placement)]
+        faults = [*faults_of(self.resources), *faults_in(self.placement)]
+        if (namespace := self.placement.namespace) and not NAME.fullmatch(namespace):
+            faults.append(f"{namespace!r} cannot name a namespace")
         if self.replicas < 0:
             faults.append(f"it cannot have {self.replicas} workers")
         faults += label_faults("labels", self.labels)
@@ -235,24 +170,6 @@ class DeploymentSpec:
         ]
         if faults:
             raise CannotRun(f"{self.name}: {'; '.join(faults)}.")
-
-
-def _faults_of(resources: Resources) -> list[str]:
-    return [
-        f"{name} must not be negative"
-        for name in ("gpus", "cpus", "memory_bytes", "shared_memory_bytes")
-        if not 0 <= getattr(resources, name) < inf
-    ]
-
-
-def _faults_in(placement: Placement) -> list[str]:
-    faults = label_faults("node_selector", placement.node_selector)
-    if placement.namespace and not NAME.fullmatch(placement.namespace):
-        faults.append(f"{placement.namespace!r} cannot name a namespace")
-    faults += [
-        f"max_skew of {one.topology_key} must be 1 or more" for one in placement.spread if one.max_skew < 1
-    ]
-    return faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

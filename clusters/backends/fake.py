@@ -19,12 +19,12 @@ from clusters.backends.base import (
     ObservedState,
     ObservedWorker,
     StaleFence,
-    Taint,
     UnknownWorker,
     UnreadNode,
 )
 from clusters.backends.checks import Check
 from clusters.backends.node_operations import Eviction, Order, SomebodyElses, UnknownNode
+from clusters.backends.placement import Taint
 from clusters.states import CheckResult
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.fake import FakeRunner

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from clusters.backends.base import BackendError, Fence, Taint
+from clusters.backends.base import BackendError, Fence
+from clusters.backends.placement import Taint
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobSpec
 

@@ -26,10 +26,10 @@ from clusters.backends.base import (
     NotYet,
     ObservedState,
     ObservedWorker,
-    Resources,
     StaleFence,
 )
 from clusters.backends.configured import backend_of
+from clusters.backends.placement import Resources
 from clusters.events import (
     DeploymentDegraded,
     DeploymentFailing,

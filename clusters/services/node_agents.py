@@ -6,7 +6,7 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from accounts.models import ApiToken, User
+from accounts.models import ApiToken, Team, User
 from accounts.services.people import create_machine
 from accounts.services.rights import require_for_owner
 from accounts.services.tokens import IssuedToken, issue_for_part, revoke_of_part
@@ -85,17 +85,25 @@ def _tokens(cluster: Cluster, node_uid: str) -> "list[ApiToken]":
 
 
 def issue_to_machines(
-    *, actor: Actor, cluster: Cluster, name: str, right: Right, lives: timedelta, reason: str
+    *,
+    actor: Actor,
+    cluster: Cluster,
+    name: str,
+    right: Right,
+    lives: timedelta,
+    reason: str,
+    team: Team | None = None,
 ) -> IssuedToken:
     """A token of machines of this cluster, with one right, which whoever calls has checked that the actor may
-    give away; `name` follows the cluster's. Raises Invalid, NameTaken when a person has the account's name.
+    give away; `name` follows the cluster's. It is limited to `team`, or else to the cluster's. Raises
+    Invalid, NameTaken when a person has the account's name.
     """
     return issue_for_part(
         actor=actor,
         owner=_robot(),
         name=f"{cluster.name}/{name}"[:LONGEST_NAME],
         scopes=[right],
-        team=cluster.team,
+        team=team or cluster.team,
         expires_at=timezone.now() + lives,
         reason=reason,
     )

@@ -3,14 +3,13 @@
 from datetime import timedelta
 
 from django.db import transaction
-from django.utils import timezone
 
 from accounts.models import ApiToken
 from accounts.services.rights import require
-from accounts.services.tokens import IssuedToken, issue_for_part, revoke_of_part
+from accounts.services.tokens import IssuedToken, revoke_of_part
 from accounts.states import Right
 from clusters.models import Deployment, ReportToken
-from clusters.services.node_agents import LONGEST_NAME, robot
+from clusters.services.node_agents import issue_to_machines
 from common.actor import Actor
 
 TOKEN_LIFE = timedelta(days=30)
@@ -32,14 +31,14 @@ def issue_report_token(
         old = ApiToken.objects.filter(pk__in=known.values("token"), revoked_at=None)
         for token in old.exclude(pk__in=list(kept)).select_related("owner"):
             revoke_of_part(actor=actor, token=token, reason=reason or "renewed")
-        issued = issue_for_part(
+        issued = issue_to_machines(
             actor=actor,
-            owner=robot(),
-            name=f"{deployment.name}/reports"[:LONGEST_NAME],
-            scopes=[Right.FLEET_REPORT],
-            team=deployment.team,
-            expires_at=timezone.now() + TOKEN_LIFE,
+            cluster=deployment.cluster,
+            name=f"{deployment.name}/reports",
+            right=Right.FLEET_REPORT,
+            lives=TOKEN_LIFE,
             reason=reason,
+            team=deployment.team,
         )
         ReportToken.objects.create(deployment=deployment, token=issued.token)
     return issued

@@ -19,16 +19,12 @@ from clusters.backends.base import (
     GpuSharing,
     ObservedGpu,
     ObservedState,
-    Placement,
-    Resources,
-    Spread,
     StaleFence,
-    TaintEffect,
-    Toleration,
 )
 from clusters.backends.embedded import backend as embedded_backend
 from clusters.backends.embedded import machine
 from clusters.backends.embedded.backend import EmbeddedCluster
+from clusters.backends.placement import Placement, Resources, Spread, TaintEffect, Toleration
 from clusters.backends.supervisor_rpc import SupervisorUnreachable
 from controlplane.environment import PROJECT
 from tests.contracts.cluster_rigs import PORTS, EmbeddedRig, ready, wish

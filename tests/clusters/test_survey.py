@@ -6,8 +6,9 @@ import pytest
 
 from clusters import selectors
 from clusters.agents import AgentHeard
-from clusters.backends.base import Condition, Cordon, ObservedGpu, Taint, TaintEffect, UnreadNode
+from clusters.backends.base import Condition, Cordon, ObservedGpu, UnreadNode
 from clusters.backends.fake import NODE
+from clusters.backends.placement import Taint, TaintEffect
 from clusters.events import AgentSilent, WorkerLost
 from clusters.models import Cluster, Gpu, Node, Worker
 from clusters.states import GpuState, NodeState

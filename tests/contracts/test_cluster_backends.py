@@ -13,13 +13,10 @@ from clusters.backends.base import (
     Fence,
     ObservedNode,
     ObservedState,
-    Placement,
-    Resources,
-    Spread,
     StaleFence,
-    Toleration,
     UnknownWorker,
 )
+from clusters.backends.placement import Placement, Resources, Spread, Toleration
 from clusters.states import CheckResult
 from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, Rig, ready, wish
 from tests.patience import eventually

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import CannotRun, Fence, ObservedNode, StaleFence, Taint, TaintEffect
+from clusters.backends.base import CannotRun, Fence, ObservedNode, StaleFence
 from clusters.backends.node_operations import NodeOperations, NotPossible, Order, SomebodyElses, UnknownNode
+from clusters.backends.placement import Taint, TaintEffect
 from common.jobs.spec import JobSpec, JobState, owner_of
 from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, ready, wish
 from tests.patience import eventually

@@ -8,18 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from clusters.backends.base import (
-    NAME,
-    ClusterUnreachable,
-    DeploymentSpec,
-    Fence,
-    ModelVersion,
-    Placement,
-    Resources,
-    Spread,
-    TaintEffect,
-    Toleration,
-)
+from clusters.backends.base import NAME, ClusterUnreachable, DeploymentSpec, Fence, ModelVersion
+from clusters.backends.placement import Placement, Resources, Spread, TaintEffect, Toleration
 from common import files
 
 T = TypeVar("T")

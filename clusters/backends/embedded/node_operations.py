@@ -8,18 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clusters.backends.base import (
-    ClusterUnreachable,
-    Cordon,
-    DeploymentSpec,
-    Fence,
-    StaleFence,
-    Taint,
-    TaintEffect,
-)
+from clusters.backends.base import ClusterUnreachable, Cordon, DeploymentSpec, Fence, StaleFence
 from clusters.backends.embedded.desired import DesiredStore
 from clusters.backends.embedded.machine import machine_id
 from clusters.backends.node_operations import Eviction, NotPossible, Order, SomebodyElses, UnknownNode
+from clusters.backends.placement import Taint, TaintEffect
 from clusters.backends.supervisor_rpc import Supervisor, SupervisorFault, SupervisorUnreachable
 from common import files
 from common.jobs.runners.base import JobRunner

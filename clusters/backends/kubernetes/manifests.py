@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clusters.backends.base import CannotRun, DeploymentSpec, Fence, Spread, Toleration
+from clusters.backends.base import CannotRun, DeploymentSpec, Fence
 from clusters.backends.kubernetes.pods import CONTAINER, FILES_CONTAINER, PORT
 from clusters.backends.kubernetes.reporting import add_report_token, report_secret, reporting
 from clusters.backends.kubernetes.settings import KubernetesSettings, ModelFiles
+from clusters.backends.placement import Spread, Toleration
 from serving.protocol import WORKER_ENVIRONMENT, WorkerCommand
 
 Document = dict[str, Any]

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clusters.backends.base import ClusterUnreachable, StaleFence, Taint
+from clusters.backends.base import ClusterUnreachable, StaleFence
 from clusters.backends.kubernetes.errors import told
 from clusters.backends.kubernetes.manifests import DEPLOYMENT, FENCE, fence_of, fence_text
 from clusters.backends.kubernetes.nodes import CORDON, cordon_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.node_operations import Eviction, NotPossible, Order, SomebodyElses, UnknownNode
+from clusters.backends.placement import Taint
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobSpec
 from kube.base import Client, Object

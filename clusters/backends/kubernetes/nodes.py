@@ -5,17 +5,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from clusters.backends.base import (
-    Condition,
-    Cordon,
-    GpuSharing,
-    ObservedGpu,
-    ObservedNode,
-    Taint,
-    TaintEffect,
-    UnreadNode,
-)
+from clusters.backends.base import Condition, Cordon, GpuSharing, ObservedGpu, ObservedNode, UnreadNode
 from clusters.backends.kubernetes.quantities import whole
+from clusters.backends.placement import Taint, TaintEffect
 
 Document = Mapping[str, Any]
 

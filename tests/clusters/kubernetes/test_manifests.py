@@ -5,20 +5,10 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import (
-    CannotRun,
-    DeploymentSpec,
-    Fence,
-    Misconfigured,
-    ModelVersion,
-    Placement,
-    Resources,
-    Spread,
-    TaintEffect,
-    Toleration,
-)
+from clusters.backends.base import CannotRun, DeploymentSpec, Fence, Misconfigured, ModelVersion
 from clusters.backends.kubernetes.manifests import fence_of, objects_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.placement import Placement, Resources, Spread, TaintEffect, Toleration
 from serving.fetch.__main__ import command_line as fetch_command_line
 from serving.protocol import WorkerCommand
 

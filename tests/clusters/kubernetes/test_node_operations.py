@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import Fence, ObservedNode, StaleFence, Taint, TaintEffect
+from clusters.backends.base import Fence, ObservedNode, StaleFence
 from clusters.backends.node_operations import NotPossible, Order, SomebodyElses, UnknownNode
+from clusters.backends.placement import Taint, TaintEffect
 from kube.resources import NODES, PODS, Ref
 from tests.clusters.kubernetes.test_backend import World
 from tests.clusters.kubernetes.test_nodes import recorded
