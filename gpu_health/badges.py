@@ -7,6 +7,25 @@ from django.utils.translation import gettext_lazy as _
 from common.pages.badges import Badge, Badges
 
 BADGES: Mapping[str, Badges] = {
+    "gpu_incident": {
+        "proposed": Badge(_("Proposed"), "idle", "circle-dashed"),
+        "quarantining": Badge(_("Quarantining"), "busy", "circle-off"),
+        "quarantined": Badge(_("Quarantined"), "warn", "circle-off"),
+        "draining": Badge(_("Draining"), "busy", "transfer"),
+        "collecting": Badge(_("Collecting evidence"), "busy", "history"),
+        "acting": Badge(_("Acting"), "busy", "refresh"),
+        "verifying": Badge(_("Verifying"), "busy", "list-check"),
+        "returning": Badge(_("Returning"), "busy", "arrow-back-up"),
+        "watching": Badge(_("Watching"), "good", "eye"),
+        "needs_person": Badge(_("Needs a person"), "ask", "user-question"),
+        "closed": Badge(_("Closed"), "good", "circle-check"),
+        "cancelled": Badge(_("Cancelled"), "idle", "circle-off"),
+    },
+    "gpu_hold": {
+        "approval": Badge(_("Waiting for approval"), "ask", "user-question"),
+        "dry_run": Badge(_("Dry run"), "idle", "circle-dashed"),
+        "held": Badge(_("Held"), "warn", "alert-triangle"),
+    },
     "gpu_finding": {
         "open": Badge(_("Open"), "warn", "alert-triangle"),
         "cleared": Badge(_("Cleared"), "good", "circle-check"),

@@ -19,3 +19,31 @@ class FindingEnded(Conflict):
 
 class MachineMissing(Conflict):
     """The cluster does not show the machine that a reading is of, or not yet."""
+
+
+class IncidentMissing(Missing):
+    pass
+
+
+class IncidentEnded(Conflict):
+    pass
+
+
+class NothingToApprove(Conflict):
+    pass
+
+
+class NotHeld(Conflict):
+    pass
+
+
+class PoolMissing(Missing):
+    pass
+
+
+class BreakerClosed(Conflict):
+    pass
+
+
+class InvalidPolicy(Invalid):
+    pass

@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 from common import filters
 from common.filters import ListFilter
-from gpu_health.states import FindingOutcome, FindingSeverity, FindingState
+from gpu_health.states import FindingOutcome, FindingSeverity, FindingState, IncidentState
 
 
 class FindingFilter(ListFilter):
@@ -19,5 +19,18 @@ class FindingFilter(ListFilter):
     state = filters.choice(_("State"), "State.", FindingState.choices, "state")
     severity = filters.choice(_("Severity"), "Severity.", FindingSeverity.choices, "severity")
     outcome = filters.choice(_("Verdict"), "What would be done.", FindingOutcome.choices, "outcome")
+    node = filters.text(_("Machine"), "Name of the machine.", "node__name")
+    cluster = filters.text(_("Cluster"), "Name of the cluster.", "node__cluster__name")
+
+
+class IncidentFilter(ListFilter):
+    further: ClassVar = ("node", "cluster")
+    q = filters.search(
+        "Words that must occur in machine, fault, GPU or the reason of the present state.",
+        _("Machine, fault, GPU"),
+        ("node__name", "fault", "device", "gpu_uuid", "reason"),
+    )
+    state = filters.choice(_("State"), "State.", IncidentState.choices, "state")
+    severity = filters.choice(_("Severity"), "Severity.", FindingSeverity.choices, "severity")
     node = filters.text(_("Machine"), "Name of the machine.", "node__name")
     cluster = filters.text(_("Cluster"), "Name of the cluster.", "node__cluster__name")

@@ -5,15 +5,20 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.querysets import TeamOrShared
+from common.reconcile import Reconciled
 from common.revisions import Revised
+from gpu_health.healing.limits import Limits
 from gpu_health.policy.presets import conditions_of, fault_title
 from gpu_health.policy.rule import Action, Citation, Drain, Mode, Rule, Severity, Verification
 from gpu_health.signals.reading import MAX_RAW, Clock, Kind, Reading, Source, details
 from gpu_health.states import (
+    ENDED_INCIDENTS,
     DrainScope,
     FindingOutcome,
     FindingSeverity,
     FindingState,
+    HealingMode,
+    IncidentState,
     RuleMode,
     RuleVerification,
 )
@@ -89,6 +94,8 @@ class Finding(models.Model):
     first_at = models.DateTimeField()
     last_at = models.DateTimeField()
     raw = models.CharField(max_length=MAX_RAW, blank=True)
+    boot_id = models.CharField(max_length=100, blank=True)
+    """The start of the machine in which it was seen last; blank: its source does not say."""
     state = models.CharField(max_length=10, choices=FindingState.choices, default=FindingState.OPEN)
     opened_at = models.DateTimeField(default=timezone.now, editable=False)
     ended_at = models.DateTimeField(null=True, editable=False)
@@ -153,3 +160,196 @@ class RuleChange(Revised):
             enabled=self.enabled,
             citation=Citation(source=original.citation.source, says=original.citation.says, is_inferred=True),
         )
+
+
+class IncidentRows(TeamOrShared["Incident"]):
+    team_path = "node__cluster__team"
+
+
+class Incident(Reconciled):
+    """A machine with a fault on its way through the ladder, from the first finding to its return."""
+
+    node = models.ForeignKey("clusters.Node", on_delete=models.CASCADE, related_name="+")
+    pool = models.CharField(max_length=200)
+    finding = models.ForeignKey(Finding, on_delete=models.SET_NULL, null=True, related_name="+")
+    """The one that leads: its ladder is climbed."""
+    fault = models.CharField(max_length=120)
+    device = models.CharField(max_length=80, blank=True)
+    gpu_uuid = models.CharField(max_length=80, blank=True)
+    severity = models.CharField(max_length=20, choices=FindingSeverity.choices)
+    rule = models.CharField(max_length=200, blank=True)
+    ladder = models.JSONField(default=list)
+    rung = models.PositiveSmallIntegerField(default=0)
+    """Index of the action; its length when the ladder is at its end."""
+    climb = models.PositiveIntegerField(default=1)
+    """Counts rungs and ladders: what was made for an earlier one counts for no later one."""
+    drain = models.CharField(max_length=10, choices=DrainScope.choices)
+    verification = models.CharField(max_length=30, choices=RuleVerification.choices)
+    state = models.CharField(
+        max_length=20, choices=IncidentState.choices, default=IncidentState.PROPOSED, editable=False
+    )
+    state_since = models.DateTimeField(default=timezone.now, editable=False)
+    reason = models.TextField(blank=True, editable=False)
+    """Why it is where it is."""
+    hold = models.CharField(max_length=30, blank=True, editable=False)
+    """The guard that holds it; blank: none."""
+    hold_reason = models.TextField(blank=True, editable=False)
+    session = models.CharField(max_length=100, blank=True, editable=False)
+    """`boot_id` of the machine that it is about."""
+    is_quarantined = models.BooleanField(default=False, editable=False)
+    former_cordon = models.JSONField(null=True, editable=False)
+    """`{by, reason}` of whoever had cordoned the machine before: it stays theirs."""
+    check_failed = models.BooleanField(default=False, editable=False)
+    evidence = models.JSONField(default=dict, editable=False)
+    check_result = models.JSONField(null=True, editable=False)
+    """What the last check Job found."""
+
+    held_by = models.CharField(max_length=200, blank=True, editable=False)
+    """A person who keeps it from going on; blank: nobody."""
+    held_reason = models.TextField(blank=True, editable=False)
+    cancel = models.CharField(max_length=10, blank=True, editable=False)
+    """`leave` or `return`, once a person has cancelled it."""
+    cancelled_by = models.CharField(max_length=200, blank=True, editable=False)
+    asked_at = models.DateTimeField(null=True, editable=False)
+    """Since when an approval is waited for."""
+    approved_climb = models.PositiveIntegerField(default=0, editable=False)
+    """The `climb` that was approved last."""
+    approved_by = models.CharField(max_length=200, blank=True, editable=False)
+    returns_approved = models.BooleanField(default=False, editable=False)
+
+    first_at = models.DateTimeField()
+    """When the fault was first seen."""
+    opened_at = models.DateTimeField(default=timezone.now, editable=False)
+    quarantined_at = models.DateTimeField(null=True, editable=False)
+    drained_at = models.DateTimeField(null=True, editable=False)
+    """When the last drain began."""
+    acted_at = models.DateTimeField(null=True, editable=False)
+    """When the last action was over."""
+    acts = models.PositiveSmallIntegerField(default=0, editable=False)
+    """Actions that were begun."""
+    act_began_at = models.DateTimeField(null=True, editable=False)
+    returned_at = models.DateTimeField(null=True, editable=False)
+    ended_at = models.DateTimeField(null=True, editable=False)
+
+    objects = IncidentRows.as_manager()
+
+    class Meta(Reconciled.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["node"], condition=~Q(state__in=ENDED_INCIDENTS), name="gpu_incident_open_once"
+            )
+        ]
+        ordering: ClassVar = ["-opened_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.title} ({self.node.name})"
+
+    @property
+    def title(self) -> str:
+        return fault_title(self.fault)
+
+    @property
+    def is_open(self) -> bool:
+        return self.state not in ENDED_INCIDENTS
+
+    @property
+    def action(self) -> str:
+        """Of the rung; beyond the end of the ladder, the last."""
+        return str(self.ladder[min(self.rung, len(self.ladder) - 1)])
+
+    @property
+    def is_approved(self) -> bool:
+        return self.approved_climb == self.climb
+
+    @property
+    def hold_badge(self) -> str:
+        """Of the badges `gpu_hold`; empty: nothing holds it."""
+        if not self.hold:
+            return ""
+        if self.waits_for_approval or self.hold == "verification":
+            return "approval"
+        return "dry_run" if self.hold == "dry_run" else "held"
+
+    @property
+    def waits_for_approval(self) -> bool:
+        return self.is_open and self.asked_at is not None and not self.is_approved
+
+
+class IncidentEntry(models.Model):
+    """A line of an incident's timeline; never changed."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="timeline")
+    at = models.DateTimeField()
+    state = models.CharField(max_length=20, choices=IncidentState.choices)
+    """The state from then on."""
+    actor = models.CharField(max_length=200)
+    words = models.TextField()
+
+    class Meta:
+        ordering: ClassVar = ["at", "pk"]
+
+    def __str__(self) -> str:
+        return f"{self.at:%H:%M:%S} {self.words}"
+
+
+class HealingPool(models.Model):
+    """Machines that stand for each other. Whoever takes a slot of a pool holds its row meanwhile."""
+
+    name = models.CharField(max_length=200, unique=True)
+    serial = models.PositiveBigIntegerField(default=0, editable=False)
+    breaker_opened_at = models.DateTimeField(null=True, editable=False)
+    breaker_reason = models.TextField(blank=True, editable=False)
+    breaker_reset_at = models.DateTimeField(null=True, editable=False)
+    """When a person last closed it: cordons of before count for it no more."""
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class HealingSlot(models.Model):
+    """The licence to drain and repair one machine of a pool. There are as many as the pool's limits say."""
+
+    pool = models.ForeignKey(HealingPool, on_delete=models.CASCADE, related_name="slots")
+    number = models.PositiveIntegerField()
+    incident = models.OneToOneField(Incident, on_delete=models.CASCADE, related_name="slot")
+    taken_at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["pool", "number"], name="gpu_healing_slot_once")
+        ]
+        ordering: ClassVar = ["pool", "number"]
+
+    def __str__(self) -> str:
+        return f"{self.pool} {self.number}"
+
+
+class HealingPolicy(Revised):
+    """Whether healing acts, and within which limits; one row, or none while nobody has changed anything."""
+
+    ONLY = 1
+
+    mode = models.CharField(max_length=10, choices=HealingMode.choices, default=HealingMode.DRY_RUN)
+    dry_clusters = models.JSONField(default=list, blank=True)
+    """Names of clusters in which nothing is done, whatever the mode."""
+    windows = models.JSONField(default=list, blank=True)
+    """`{start, end, days, time_zone}` each, see `gpu_health.healing.guards`; none: at any time."""
+    limits = models.JSONField(default=dict, blank=True)
+    """What differs from the defaults of `gpu_health.healing.limits`."""
+    kill_switch_at = models.DateTimeField(null=True, editable=False)
+    kill_switch_by = models.CharField(max_length=200, blank=True, editable=False)
+    kill_switch_reason = models.TextField(blank=True, editable=False)
+
+    def __str__(self) -> str:
+        return "healing policy"
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.kill_switch_at is not None
+
+    @property
+    def figures(self) -> Limits:
+        return Limits.of(self.limits)

@@ -4,19 +4,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from accounts.states import Right
 from clusters.models import Gpu, Node
 from common.actor import Actor
-from gpu_health.errors import FindingMissing, RuleMissing
+from gpu_health.errors import FindingMissing, IncidentMissing, PoolMissing, RuleMissing
 from gpu_health.judge import NodeState, Verdict, judge
-from gpu_health.models import Finding, RuleChange, StoredReading
+from gpu_health.models import Finding, HealingPool, Incident, RuleChange, StoredReading
 from gpu_health.policy.presets import DEFAULT, conditions_text, preset
 from gpu_health.policy.rule import Rule
 from gpu_health.signals.reading import bus_id
-from gpu_health.states import FindingSeverity, FindingState
+from gpu_health.states import ENDED_INCIDENTS, FindingSeverity, FindingState, IncidentState
 
 MEMORY = timedelta(days=30)
 """No rule looks further back."""
@@ -83,6 +84,56 @@ def finding(actor: Actor, pk: int) -> Finding:
     found = findings(actor).filter(pk=pk).first()
     if found is None:
         raise FindingMissing(_("There is no finding %(pk)s.") % {"pk": pk})
+    return found
+
+
+def incidents(actor: Actor) -> QuerySet[Incident]:
+    return Incident.objects.for_actor(actor).select_related("node__cluster")
+
+
+def incident(actor: Actor, pk: int) -> Incident:
+    """Raises IncidentMissing."""
+    found = incidents(actor).filter(pk=pk).first()
+    if found is None:
+        raise IncidentMissing(_("There is no incident %(pk)s.") % {"pk": pk})
+    return found
+
+
+def waiting_for_approval(actor: Actor) -> QuerySet[Incident]:
+    """Incidents that go no further until somebody approves, of machines that the actor may operate."""
+    rows = Incident.objects.for_actor(actor, Right.FLEET_OPERATE).select_related("node__cluster")
+    return rows.filter(asked_at__isnull=False).exclude(
+        Q(state__in=ENDED_INCIDENTS) | Q(approved_climb=F("climb"))
+    )
+
+
+def needing_person(actor: Actor) -> QuerySet[Incident]:
+    rows = Incident.objects.for_actor(actor, Right.FLEET_OPERATE).select_related("node__cluster")
+    return rows.filter(state=IncidentState.NEEDS_PERSON)
+
+
+def incidents_by_state() -> Mapping[str, int]:
+    counts = {state: 0 for state in IncidentState.values if state not in ENDED_INCIDENTS}
+    for state in Incident.objects.exclude(state__in=ENDED_INCIDENTS).values_list("state", flat=True):
+        counts[state] += 1
+    return counts
+
+
+def pools() -> QuerySet[HealingPool]:
+    """Those in which healing has done or refused something, with the slots taken."""
+    return HealingPool.objects.annotate(taken=Count("slots"))
+
+
+def pools_at_work() -> QuerySet[HealingPool]:
+    """With a slot taken, or an open breaker."""
+    return pools().filter(Q(taken__gt=0) | Q(breaker_opened_at__isnull=False))
+
+
+def pool(pk: int) -> HealingPool:
+    """Raises PoolMissing."""
+    found = pools().filter(pk=pk).first()
+    if found is None:
+        raise PoolMissing(_("There is no pool %(pk)s.") % {"pk": pk})
     return found
 
 

@@ -3,6 +3,8 @@
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
+from common.transitions import Machine
+
 
 class FindingState(TextChoices):
     OPEN = "open", _("Open")
@@ -45,3 +47,51 @@ class RuleVerification(TextChoices):
     CHECK_JOB = "check_job", _("Check job")
     NCCL_BANDWIDTH = "nccl_bandwidth", _("NCCL bandwidth")
     PERSON = "person", _("A person")
+
+
+class IncidentState(TextChoices):
+    PROPOSED = "proposed", _("Proposed")
+    """Nothing was done yet."""
+    QUARANTINING = "quarantining", _("Quarantining")
+    QUARANTINED = "quarantined", _("Quarantined")
+    """Out of service; the next rung of the ladder waits for its turn."""
+    DRAINING = "draining", _("Draining")
+    COLLECTING = "collecting", _("Collecting evidence")
+    ACTING = "acting", _("Acting")
+    VERIFYING = "verifying", _("Verifying")
+    RETURNING = "returning", _("Returning")
+    WATCHING = "watching", _("Watching")
+    """Back in service."""
+    NEEDS_PERSON = "needs_person", _("Needs a person")
+    CLOSED = "closed", _("Closed")
+    CANCELLED = "cancelled", _("Cancelled")
+
+
+class HealingMode(TextChoices):
+    DRY_RUN = "dry_run", _("Dry run")
+    """Incidents say what would be done; nothing is."""
+    ACT = "act", _("Act")
+
+
+S = IncidentState
+ENDED_INCIDENTS = (S.CLOSED, S.CANCELLED)
+INCIDENT_MOVES = Machine(
+    {
+        S.PROPOSED: {S.QUARANTINING, S.ACTING, S.NEEDS_PERSON, S.CANCELLED},
+        S.QUARANTINING: {S.QUARANTINED, S.RETURNING, S.CANCELLED},
+        S.QUARANTINED: {
+            *(S.DRAINING, S.COLLECTING, S.ACTING, S.VERIFYING, S.RETURNING),
+            *(S.NEEDS_PERSON, S.CANCELLED),
+        },
+        S.DRAINING: {S.COLLECTING, S.QUARANTINED, S.VERIFYING, S.RETURNING, S.NEEDS_PERSON, S.CANCELLED},
+        S.COLLECTING: {S.ACTING, S.DRAINING, S.QUARANTINED, S.VERIFYING, S.RETURNING, S.CANCELLED},
+        S.ACTING: {S.VERIFYING, S.QUARANTINED, S.PROPOSED, S.RETURNING, S.NEEDS_PERSON, S.CANCELLED},
+        S.VERIFYING: {S.RETURNING, S.WATCHING, S.QUARANTINED, S.PROPOSED, S.NEEDS_PERSON, S.CANCELLED},
+        S.RETURNING: {S.WATCHING, S.QUARANTINING, S.CANCELLED},
+        S.WATCHING: {S.CLOSED, S.PROPOSED, S.CANCELLED},
+        S.NEEDS_PERSON: {S.VERIFYING, S.QUARANTINED, S.RETURNING, S.CANCELLED},
+        S.CLOSED: set(),
+        S.CANCELLED: set(),
+    }
+)
+del S

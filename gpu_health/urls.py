@@ -1,11 +1,23 @@
 from django.urls import path
 
+from gpu_health import healing_views as healing
 from gpu_health import views
 
 urlpatterns = [
     path("gpu-health/", views.finding_list, name="gpu-findings"),
     path("gpu-health/findings/<int:pk>/", views.finding_page, name="gpu-finding"),
     path("gpu-health/findings/<int:pk>/+close/", views.close, name="close-gpu-finding"),
+    path("gpu-health/incidents/", healing.incident_list, name="gpu-incidents"),
+    path("gpu-health/incidents/<int:pk>/", healing.incident_page, name="gpu-incident"),
+    path("gpu-health/incidents/<int:pk>/+approve/", healing.approve, name="approve-gpu-incident"),
+    path("gpu-health/incidents/<int:pk>/+hold/", healing.hold, name="hold-gpu-incident"),
+    path("gpu-health/incidents/<int:pk>/+resume/", healing.resume, name="resume-gpu-incident"),
+    path("gpu-health/incidents/<int:pk>/+cancel/<str:how>/", healing.cancel, name="cancel-gpu-incident"),
+    path("gpu-health/incidents/<int:pk>/+verify/", healing.verify, name="verify-gpu-incident"),
+    path("gpu-health/+stop/", healing.stop, name="stop-gpu-healing"),
+    path("gpu-health/+restart/", healing.restart, name="restart-gpu-healing"),
+    path("gpu-health/+mode/<str:mode>/", healing.set_mode, name="set-gpu-healing-mode"),
+    path("gpu-health/pools/<int:pk>/+close/<str:backlog>/", healing.close_breaker, name="close-gpu-breaker"),
     path("gpu-health/rules/", views.rule_list, name="gpu-rules"),
     path("gpu-health/rules/<str:name>/", views.rule_page, name="gpu-rule"),
     path("gpu-health/rules/<str:name>/+reset/", views.reset, name="reset-gpu-rule"),

@@ -1,3 +1,5 @@
+from datetime import datetime
+
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -9,7 +11,7 @@ from common.actor import Actor
 from gpu_health.errors import FindingEnded as Ended
 from gpu_health.events import FindingEnded
 from gpu_health.models import Finding
-from gpu_health.states import FindingState
+from gpu_health.states import FindingOutcome, FindingState
 
 
 def close_finding(*, actor: Actor, finding: Finding, reason: str) -> Finding:
@@ -32,3 +34,13 @@ def close_finding(*, actor: Actor, finding: Finding, reason: str) -> Finding:
         )
     finding.refresh_from_db()
     return finding
+
+
+def settle_findings(node_id: int, until: datetime, why: str) -> None:
+    """What was seen of the machine until then is dealt with. Inside the transaction of whoever says so."""
+    rows = Finding.objects.filter(node_id=node_id, state=FindingState.OPEN, last_at__lte=until)
+    for row in rows.exclude(outcome=FindingOutcome.ALERT):
+        if Finding.objects.filter(pk=row.pk, state=FindingState.OPEN).update(
+            state=FindingState.CLOSED, ended_at=timezone.now(), closed_by="gpu-health", close_reason=why
+        ):
+            events.publish(FindingEnded(row.pk))

@@ -16,8 +16,10 @@ from gpu_health import selectors
 from gpu_health.errors import MachineMissing
 from gpu_health.events import FindingEnded, FindingOpened
 from gpu_health.evidence import TooMuchEvidence
+from gpu_health.incident_facts import boot_of
 from gpu_health.judge import Outcome, Verdict, judge
 from gpu_health.models import Finding, StoredReading
+from gpu_health.services.incidents import consider
 from gpu_health.signals.reading import BadReading, Clock, Reading
 from gpu_health.states import FindingOutcome, FindingState
 
@@ -112,6 +114,7 @@ def judge_node(node: Node) -> None:
         last = max(row.pk for row in rows)
         for verdict in verdicts:
             _note(node, verdict, judged_to=last)
+        consider(node)
 
 
 def _note(node: Node, verdict: Verdict, *, judged_to: int) -> None:
@@ -136,6 +139,7 @@ def _note(node: Node, verdict: Verdict, *, judged_to: int) -> None:
         "first_at": datetime.fromtimestamp(verdict.first.at, UTC),
         "last_at": datetime.fromtimestamp(verdict.last.at, UTC),
         "raw": verdict.last.raw,
+        "boot_id": boot_of(verdict.last),
         "judged_to": judged_to,
     }
     if finding is not None:

@@ -1,0 +1,109 @@
+"""What the healing of a machine asks of a kind of action."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from clusters.backends.base import ObservedNode
+from clusters.backends.node_operations import NodeOperations, Order
+from clusters.models import Node
+from clusters.states import ClusterKind
+from common.jobs.spec import BY_CIRCUMSTANCE, JobObservation, JobSpec, JobState, Limits, owner_of
+from gpu_health.healing.facts import Progress, Work
+from gpu_health.models import Incident
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The machine, and what is known of it as the action is taken or looked at."""
+
+    incident: Incident
+    node: Node
+    operations: NodeOperations
+    seen: ObservedNode | None
+    """None: it was not looked at, or does not answer at the moment."""
+
+
+class ActionKind(Protocol):
+    def begin(self, target: Target, order: Order) -> None:
+        """Start it, at most once under `order.op_key`. Raises NotPossible, StaleFence, ClusterUnreachable."""
+
+    def look(self, target: Target, op_key: str) -> Work:
+        """How far it is."""
+
+    def happened(self, target: Target, order: Order) -> bool | None:
+        """After a crash, with a later order: whether it was begun. The machine has learned the order's fence
+        when this answers, so that nobody who slept meanwhile can begin it. None: nobody can see.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program on the machine itself. `always`: run even after one before has failed; `may_fail`: what it
+    ends with does not count."""
+
+    argv: tuple[str, ...]
+    seconds: float = 120.0
+    always: bool = False
+    may_fail: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "argv": list(self.argv),
+            "seconds": self.seconds,
+            "always": self.always,
+            "may_fail": self.may_fail,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class JobAction:
+    """Commands that a Job runs on the machine, one after the other."""
+
+    name: str
+    commands: Sequence[Command] = field(default=())
+
+    def commands_for(self, target: Target) -> Sequence[Command]:
+        return self.commands
+
+    def begin(self, target: Target, order: Order) -> None:
+        target.operations.run_job(target.node.uid, self.spec(target, order.op_key), order)
+
+    def look(self, target: Target, op_key: str) -> Work:
+        seen = target.operations.jobs(target.node.uid).observe(self.spec(target, op_key).name)
+        return work_of(seen, self.name)
+
+    def happened(self, target: Target, order: Order) -> bool | None:
+        # A job has one name for ever: its second start is none, whoever comes late.
+        seen = target.operations.jobs(target.node.uid).observe(self.spec(target, order.op_key).name)
+        return seen.state is not JobState.GONE
+
+    def spec(self, target: Target, op_key: str) -> JobSpec:
+        commands = json.dumps([one.to_dict() for one in self.commands_for(target)])
+        wall = 60.0 + sum(one.seconds for one in self.commands_for(target))
+        argv = (*python_on(target.node), "-m", "serving.repairs", commands)
+        return JobSpec(op_key, job_owner(target.incident), argv, limits=Limits(wall_seconds=wall))
+
+
+def python_on(node: Node) -> tuple[str, ...]:
+    return (sys.executable if node.cluster.kind == ClusterKind.EMBEDDED else "python3",)
+
+
+def job_owner(incident: Incident) -> str:
+    return owner_of(incident._meta.label_lower, incident.pk)
+
+
+def work_of(seen: JobObservation, what: str) -> Work:
+    """Of a job that was started before."""
+    if seen.is_live:
+        return Work(Progress.RUNNING, f"{what} runs.")
+    if seen.state is JobState.SUCCEEDED:
+        return Work(Progress.SUCCEEDED, f"{what} is done.")
+    if seen.state is JobState.GONE:
+        return Work(Progress.FAILED, f"No trace of {what} is left.")
+    if seen.ending in BY_CIRCUMSTANCE:
+        return Work(Progress.FAILED, f"{what} was stopped. {seen.why}".strip())
+    told = (seen.result or {}).get("words") or seen.last_words or seen.why
+    return Work(Progress.FAILED, f"{what} failed. {told}".strip())

@@ -1,0 +1,23 @@
+"""Reset a GPU through its PCI bus, which takes its neighbours along."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusters.backends.node_operations import NotPossible, Order
+from gpu_health.actions.base import Command, JobAction, Target
+
+
+@dataclass(frozen=True, slots=True)
+class ResetBus(JobAction):
+    def begin(self, target: Target, order: Order) -> None:
+        if ":" not in target.incident.device:
+            raise NotPossible("Nobody knows on which bus the GPU is.")
+        super(ResetBus, self).begin(target, order)
+
+    def commands_for(self, target: Target) -> Sequence[Command]:
+        device = f"/sys/bus/pci/devices/{target.incident.device}.0"
+        return (
+            Command(("sh", "-c", f"echo bus > {device}/reset_method"), may_fail=True),
+            Command(("sh", "-c", f"echo 1 > {device}/reset"), seconds=300),
+            Command(("nvidia-smi", "-L")),
+        )

@@ -1,0 +1,54 @@
+"""Every kind of action that something can be done about."""
+
+from collections.abc import Mapping
+
+from clusters.backends.node_operations import NotPossible, Order
+from gpu_health.actions.base import ActionKind, Target
+from gpu_health.actions.reboot import Reboot
+from gpu_health.actions.reset_bus import ResetBus
+from gpu_health.actions.reset_gpu import ResetGpu
+from gpu_health.actions.restart_app import RestartApp
+from gpu_health.actions.restart_driver import RESTART_DRIVER
+from gpu_health.actions.restart_services import (
+    ENABLE_PERSISTENCE,
+    RECOVER_IMEX,
+    RESTART_DEVICE_PLUGIN,
+    RESTART_FABRIC_MANAGER,
+    RestartDaemon,
+)
+from gpu_health.healing.facts import Progress, Work
+from gpu_health.policy.rule import Action
+
+
+class Unavailable:
+    """Nothing that Slipway can do there."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+    def begin(self, target: Target, order: Order) -> None:
+        raise NotPossible(self.words)
+
+    def look(self, target: Target, op_key: str) -> Work:
+        return Work(Progress.IMPOSSIBLE, self.words)
+
+    def happened(self, target: Target, order: Order) -> bool | None:
+        return False
+
+
+KINDS: Mapping[Action, ActionKind] = {
+    Action.RESTART_APP: RestartApp(),
+    Action.RESTART_DAEMON: RestartDaemon("restart_daemon"),
+    Action.RESTART_FABRIC_MANAGER: RESTART_FABRIC_MANAGER,
+    Action.RESTART_DEVICE_PLUGIN: RESTART_DEVICE_PLUGIN,
+    Action.ENABLE_PERSISTENCE: ENABLE_PERSISTENCE,
+    Action.RECOVER_IMEX: RECOVER_IMEX,
+    Action.RESET_GPU: ResetGpu("reset_gpu"),
+    Action.RESET_BUS: ResetBus("reset_bus"),
+    Action.RESTART_DRIVER: RESTART_DRIVER,
+    Action.REBOOT: Reboot(),
+}
+
+
+def kind_of(action: Action) -> ActionKind:
+    return KINDS.get(action) or Unavailable(f"Slipway cannot {action} a machine here.")

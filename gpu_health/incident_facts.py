@@ -1,0 +1,224 @@
+"""From rows to what the pure core of healing decides by."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Max, Q
+
+from clusters.models import Node
+from clusters.states import NodeState
+from common.actor import Actor
+from gpu_health.healing.facts import FindingFacts, IncidentFacts, Refusal, Stage
+from gpu_health.healing.guards import BOTH, DomainFacts, GuardFacts, PoolFacts, refusal, windows_of
+from gpu_health.models import (
+    Finding,
+    HealingPolicy,
+    HealingPool,
+    HealingSlot,
+    Incident,
+)
+from gpu_health.policy.rule import Action, Drain, Severity, Verification
+from gpu_health.signals.reading import Reading, Source
+from gpu_health.states import ENDED_INCIDENTS, FindingOutcome, FindingState, IncidentState
+
+BY = "gpu-health"
+"""Whose cordons and taints are those of healing."""
+ACTOR = Actor.system(BY)
+POOL_LABELS = (
+    "slipway.io/pool",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "karpenter.sh/nodepool",
+    "kubernetes.azure.com/agentpool",
+    "agentpool",
+)
+DOMAIN_LABELS = (
+    "slipway.io/rack",
+    "nvidia.com/gpu.clique",
+    "topology.kubernetes.io/rack",
+    "cloud.google.com/gce-topology-block",
+)
+"""Of what machines share and may lose together: an NVLink domain, a rack."""
+ACTIONABLE = (FindingOutcome.ACT, FindingOutcome.PROPOSE)
+
+
+def policy() -> HealingPolicy:
+    """As stored; the defaults, not stored, while nobody has changed anything."""
+    return HealingPolicy.objects.filter(pk=HealingPolicy.ONLY).first() or HealingPolicy(
+        pk=HealingPolicy.ONLY, revision=0
+    )
+
+
+def pool_of(node: Node) -> str:
+    """`cluster/pool`: by the label of its provider's node pool, else all machines of the cluster."""
+    return f"{node.cluster.name}/{_labelled(node.labels, POOL_LABELS) or 'default'}"
+
+
+def domain_of(labels: Mapping[str, Any]) -> str:
+    return _labelled(labels, DOMAIN_LABELS)
+
+
+def _labelled(labels: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    return next((str(labels[name]) for name in names if labels.get(name)), "")
+
+
+def boot_of(reading: Reading) -> str:
+    """The start of the machine in which a kernel line was written; empty: its source does not say."""
+    boot, slash, _rest = reading.origin.partition("/")
+    return boot if slash and reading.source is Source.KERNEL_LOG else ""
+
+
+def finding_facts(row: Finding) -> FindingFacts:
+    return FindingFacts(
+        pk=row.pk,
+        fault=row.fault,
+        device=row.device,
+        severity=Severity(row.severity),
+        acts=row.outcome in ACTIONABLE,
+        by_itself=row.outcome == FindingOutcome.ACT,
+        ladder=tuple(map(Action, row.ladder)),
+        drain=Drain(row.drain),
+        verification=Verification(row.verification),
+        first_at=row.first_at,
+        last_at=row.last_at,
+        boot_id=row.boot_id,
+        is_open=row.state == FindingState.OPEN,
+    )
+
+
+def open_findings(node_id: int) -> list[FindingFacts]:
+    """Those of a machine about which something is to be done."""
+    rows = Finding.objects.filter(node_id=node_id, state=FindingState.OPEN, outcome__in=ACTIONABLE)
+    return [finding_facts(row) for row in rows.order_by("pk")]
+
+
+def incident_facts(row: Incident) -> IncidentFacts:
+    lead = Finding.objects.filter(pk=row.finding_id).first() if row.finding_id else None
+    return IncidentFacts(
+        stage=Stage(row.state),
+        stage_since=row.state_since,
+        lead=finding_facts(lead) if lead else None,
+        ladder=tuple(map(Action, row.ladder)),
+        rung=row.rung,
+        rule_drain=Drain(row.drain),
+        verification=Verification(row.verification),
+        session=row.session,
+        acted_at=row.acted_at,
+        is_quarantined=row.is_quarantined,
+        check_failed=row.check_failed,
+        cancel=row.cancel,
+        returns_approved=row.returns_approved,
+    )
+
+
+def lead_columns(lead: FindingFacts, gpu_uuid: str, rule: str) -> dict[str, Any]:
+    """Of an incident that this finding leads."""
+    return {
+        "finding_id": lead.pk,
+        "fault": lead.fault,
+        "device": lead.device,
+        "gpu_uuid": gpu_uuid,
+        "rule": rule,
+        "severity": str(lead.severity),
+        "ladder": [str(action) for action in lead.ladder],
+        "rung": 0,
+        "drain": str(lead.drain),
+        "verification": str(lead.verification),
+    }
+
+
+def settled_until(node_id: int) -> datetime | None:
+    """What was seen of the machine until then is dealt with: it was acted on, or a person has said so."""
+    found = Incident.objects.filter(node_id=node_id, state__in=ENDED_INCIDENTS).aggregate(
+        acted=Max("acted_at"), cancelled=Max("ended_at", filter=~Q(cancelled_by=""))
+    )
+    return max((at for at in found.values() if at is not None), default=None)
+
+
+def stopping(row: Incident, held: HealingPolicy) -> Refusal | None:
+    """Of the guards that stop everything."""
+    found = refusal(_plain_facts(row, held, row.state_since), held.figures, BOTH)
+    return found if found is not None and found.stops_all else None
+
+
+def _plain_facts(row: Incident, held: HealingPolicy, now: datetime) -> GuardFacts:
+    return GuardFacts(
+        now=now,
+        action=Action(row.action),
+        fault=row.fault,
+        severity=row.severity,
+        by_itself=False,
+        is_on=held.mode == "act",
+        kill_switch=f"{held.kill_switch_by}: {held.kill_switch_reason}" if held.is_stopped else "",
+        held_by_person=f"{row.held_by}: {row.held_reason}" if row.held_by else "",
+    )
+
+
+def guard_facts(row: Incident, pool: HealingPool, held: HealingPolicy, now: datetime) -> GuardFacts:
+    """Everything that guards ask; read while the pool's row is held, so that numbers are exact."""
+    limits = held.figures
+    node = row.node
+    lead = Finding.objects.filter(pk=row.finding_id).first() if row.finding_id else None
+    others = Incident.objects.filter(pool=row.pool).exclude(pk=row.pk)
+    own = Incident.objects.filter(node_id=row.node_id, acts__gt=0, state__in=ENDED_INCIDENTS)
+    last_end = own.aggregate(at=Max("ended_at"))["at"]
+    machines = [
+        one
+        for one in Node.objects.filter(cluster_id=node.cluster_id)
+        .exclude(state=NodeState.GONE)
+        .select_related("cluster")
+        .only("pk", "labels", "is_cordoned", "state", "cluster__name")
+        if pool_of(one) == row.pool
+    ]
+    bad = {one.pk for one in machines if one.is_cordoned or one.state != NodeState.READY}
+    bad |= set(
+        others.filter(is_quarantined=True)
+        .exclude(state__in=ENDED_INCIDENTS)
+        .values_list("node_id", flat=True)
+    )
+    since = now - timedelta(seconds=limits.breaker_seconds)
+    if pool.breaker_reset_at is not None:
+        since = max(since, pool.breaker_reset_at)
+    last_drain = others.aggregate(at=Max("drained_at"))["at"]
+    busy = f"{node.operation_by} has ordered {node.operation} for the machine." if node.operation else ""
+    return GuardFacts(
+        now=now,
+        action=Action(row.action),
+        fault=row.fault,
+        severity=row.severity,
+        by_itself=lead is not None and lead.outcome == FindingOutcome.ACT,
+        is_approved=row.is_approved,
+        since_asked=now - row.asked_at if row.asked_at else timedelta(0),
+        is_on=held.mode == "act",
+        kill_switch=f"{held.kill_switch_by}: {held.kill_switch_reason}" if held.is_stopped else "",
+        held_by_person=f"{row.held_by}: {row.held_reason}" if row.held_by else "",
+        dry_cluster=node.cluster.name in held.dry_clusters,
+        fault_age=now - row.first_at,
+        remediations=own.filter(opened_at__gte=now - timedelta(seconds=limits.lemon_seconds)).count(),
+        since_last=now - last_end if last_end else None,
+        other_remediation=busy,
+        windows=windows_of(held.windows),
+        pool=PoolFacts(
+            name=row.pool,
+            machines=max(1, len(machines)),
+            out_of_service=len(bad - {row.node_id}),
+            cordoned_lately=others.filter(quarantined_at__gt=since).count(),
+            repairs_lately=others.filter(act_began_at__gt=now - timedelta(hours=1)).count(),
+            slots_taken=HealingSlot.objects.filter(pool=pool).exclude(incident=row).count(),
+            since_drain=now - last_drain if last_drain else None,
+            breaker=pool.breaker_reason if pool.breaker_opened_at else "",
+        ),
+        domain=_domain_facts(row),
+    )
+
+
+def _domain_facts(row: Incident) -> DomainFacts:
+    name = domain_of(row.node.labels)
+    if not name:
+        return DomainFacts()
+    nodes = Node.objects.filter(cluster_id=row.node.cluster_id).exclude(state=NodeState.GONE)
+    there = [pk for pk, labels in nodes.values_list("pk", "labels") if domain_of(labels) == name]
+    ended = (*ENDED_INCIDENTS, IncidentState.WATCHING)
+    bad = Incident.objects.filter(node_id__in=there).exclude(state__in=ended).count()
+    return DomainFacts(name=name, machines=len(there), bad=bad)

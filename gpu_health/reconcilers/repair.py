@@ -1,0 +1,158 @@
+"""What is done to the machine by jobs: evidence, one action, a check."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from clusters.backends.node_operations import NotPossible, SomebodyElses
+from common.models import Intent
+from common.reconcile import Effect, Operation
+from gpu_health.actions.base import Target
+from gpu_health.actions.table import kind_of
+from gpu_health.evidence_collection import COLLECT, known_evidence, told_by_job
+from gpu_health.healing.facts import (
+    MachineFacts,
+    Progress,
+    Work,
+)
+from gpu_health.models import Incident
+from gpu_health.policy.rule import Action, Verification
+from gpu_health.reconcilers.seeing import TAINT, IncidentStep, asking
+from gpu_health.reconcilers.settling import Sight
+from gpu_health.verification import check_spec, judged
+
+
+class Collect(IncidentStep):
+    name = "collect"
+    effect = Effect.ABSOLUTE
+    _impossible = ""
+
+    def act(self, row: Incident, operation: Operation) -> None:
+        if not self.stays(row, operation):
+            return
+        order = self.order(row, operation, "evidence")
+        try:
+            with asking(row):
+                COLLECT.begin(self.target(row), order)
+        except NotPossible as error:
+            self._impossible = str(error)
+
+    def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
+        if self._impossible:
+            words = f"Only what was reported is kept: {self._impossible}"
+            work, told = Work(Progress.IMPOSSIBLE, words), None
+        else:
+            try:
+                name = COLLECT.spec(target, f"{operation.op_key}:evidence").name
+                with asking(row):
+                    seen = target.operations.jobs(row.node.uid).observe(name)
+            except NotPossible:
+                return Sight(machine)
+            if seen.state.value == "gone":
+                return Sight(machine)
+            work = Work(Progress.RUNNING if seen.is_live else Progress.SUCCEEDED, "Evidence is collected.")
+            told = seen.result
+        if not work.has_ended:
+            return Sight(replace(machine, evidence=work))
+        kept = {**known_evidence(row), "outputs": told_by_job(told)}
+        return Sight(replace(machine, evidence=work), save={"evidence": kept})
+
+
+class Act(IncidentStep):
+    """One rung. Begun at most once under its op_key."""
+
+    name = "act"
+    effect = Effect.IRREVERSIBLE
+    _impossible = ""
+
+    def intent(self, row: Incident) -> Mapping[str, Any]:
+        return {"action": row.action, "gpu": row.gpu_uuid or row.device, "node": row.node.name}
+
+    def act(self, row: Incident, operation: Operation) -> Mapping[str, Any] | None:
+        target = self.target(row)
+        if (why := called_off(row, target)) or target.seen is None:
+            self._impossible = why or "The machine is gone."
+            return {"called_off": self._impossible}
+        order = self.order(row, operation, "act")
+        try:
+            with asking(row):
+                kind_of(Action(row.action)).begin(target, order)
+        except NotPossible as error:
+            self._impossible = str(error)
+            return {"impossible": self._impossible}
+        return None
+
+    def happened(self, row: Incident, operation: Operation) -> bool | None:
+        target = self.target(row)
+        order = self.order(row, operation, "act")
+        operations = target.operations
+        with asking(row):
+            try:
+                # Whoever slept since carries a lower fence from now on.
+                operations.cordon(row.node.uid, order) if row.is_quarantined else operations.untaint(
+                    row.node.uid, TAINT, order
+                )
+            except SomebodyElses:
+                operations.taint(row.node.uid, TAINT, order)
+            return kind_of(Action(row.action)).happened(target, order)
+
+    def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
+        if self._impossible or (why := self._noted(operation)):
+            return Sight(replace(machine, act=Work(Progress.IMPOSSIBLE, self._impossible or why)))
+        with asking(row):
+            return Sight(
+                replace(machine, act=kind_of(Action(row.action)).look(target, f"{operation.op_key}:act"))
+            )
+
+    @staticmethod
+    def _noted(operation: Operation) -> str:
+        """Why it was not begun, as an earlier worker has noted."""
+        found = Intent.objects.filter(op_key=operation.op_key).values_list("result", flat=True).first() or {}
+        return str(found.get("called_off") or found.get("impossible") or "")
+
+
+def called_off(row: Incident, target: Target) -> str:
+    """Why the machine must not be touched any more, whatever was decided a moment ago."""
+    seen = target.seen
+    if seen is None:
+        return ""
+    if row.is_quarantined and seen.cordon is None:
+        return "Called off: somebody has uncordoned the machine."
+    if row.session and seen.boot_id and row.session != seen.boot_id:
+        return "Called off: the machine was restarted meanwhile."
+    return ""
+
+
+class Verify(IncidentStep):
+    name = "verify"
+    effect = Effect.ABSOLUTE
+    _impossible = ""
+
+    def act(self, row: Incident, operation: Operation) -> None:
+        if row.verification in (Verification.NONE, Verification.PERSON) or not self.stays(row, operation):
+            return
+        order = self.order(row, operation, "check")
+        target = self.target(row)
+        try:
+            with asking(row):
+                target.operations.run_job(row.node.uid, check_spec(target, order.op_key), order)
+        except NotPossible as error:
+            self._impossible = str(error)
+
+    def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
+        if row.verification in (Verification.NONE, Verification.PERSON):
+            return Sight(machine)
+        if self._impossible:
+            return Sight(replace(machine, check=Work(Progress.IMPOSSIBLE, self._impossible)))
+        name = check_spec(target, f"{operation.op_key}:check").name
+        try:
+            with asking(row):
+                seen = target.operations.jobs(row.node.uid).observe(name)
+        except NotPossible:
+            return Sight(machine)
+        if seen.state.value == "gone":
+            return Sight(machine)
+        return Sight(
+            replace(machine, check=judged(seen)),
+            save={"check_result": dict(seen.result)} if seen.result is not None else None,
+        )

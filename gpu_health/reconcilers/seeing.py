@@ -1,0 +1,147 @@
+"""What every step of an incident sees of its machine, and how it is let go of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from clusters.backends.base import (
+    BackendError,
+    ClusterBackend,
+    ClusterUnreachable,
+    Misconfigured,
+    ObservedNode,
+    StaleFence,
+)
+from clusters.backends.node_operations import NodeOperations, NotPossible, Order, SomebodyElses
+from clusters.backends.placement import Taint, TaintEffect
+from clusters.errors import NodeBusy
+from clusters.models import Cluster, Worker
+from clusters.services.node_orders import order_for
+from clusters.states import NodeState
+from common.errors import Unavailable
+from common.reconcile import LeaseLost, Operation, Outcome, Step
+from gpu_health.actions.base import Target
+from gpu_health.healing.course import next_step
+from gpu_health.healing.facts import (
+    Decision,
+    MachineFacts,
+    Whose,
+)
+from gpu_health.incident_facts import (
+    BY,
+    incident_facts,
+    open_findings,
+    policy,
+)
+from gpu_health.models import Incident
+from gpu_health.reconcilers.settling import Sight, outcome_of
+
+TAINT = Taint("slipway.io/gpu-health", TaintEffect.NO_SCHEDULE)
+LOOK_SOON = timedelta(seconds=1)
+LOOK_EVERY = timedelta(seconds=5)
+BackendOf = Callable[[Cluster], ClusterBackend]
+
+
+class IncidentStep(Step[Incident]):
+    """Sees the machine; acts only where the present sight leaves the incident where it is."""
+
+    look_every: ClassVar[timedelta] = LOOK_SOON
+
+    def __init__(self, backend_of: BackendOf) -> None:
+        self.backend_of = backend_of
+
+    def observe(self, row: Incident, operation: Operation) -> Sight:
+        return self.look(row, operation)
+
+    def settle(self, row: Incident, seen: Sight, now: datetime) -> Outcome:
+        return outcome_of(row, decided(row, seen, now), seen, now, self.look_every)
+
+    def look(self, row: Incident, operation: Operation) -> Sight:
+        if row.node.state == NodeState.GONE:
+            return Sight(MachineFacts(is_present=False))
+        target = self.target(row)
+        if target.seen is None:
+            return Sight(MachineFacts(is_present=False))
+        cordon = target.seen.cordon
+        theirs = {"by": cordon.by, "reason": cordon.reason} if cordon and cordon.by != BY else None
+        machine = MachineFacts(
+            boot_id=target.seen.boot_id,
+            cordon=Whose.NOBODY if cordon is None else Whose.THEIRS if theirs else Whose.OURS,
+            has_taint=any(one.key == TAINT.key for one in target.seen.taints),
+        )
+        return replace(self.see(row, target, machine, operation), former_cordon=theirs)
+
+    def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
+        return Sight(machine)
+
+    def stays(self, row: Incident, operation: Operation) -> bool:
+        """Whether nothing that can be seen now leads the incident elsewhere."""
+        return decided(row, self.look(row, operation), operation.at).to is None
+
+    def target(self, row: Incident) -> Target:
+        backend = self.backend(row)
+        with asking(row):
+            seen = next((one for one in backend.nodes() if one.uid == row.node.uid), None)
+        if seen is not None and not isinstance(seen, ObservedNode):
+            raise Unavailable(f"{row.node.name} cannot be read: {seen.problem}")
+        return Target(row, row.node, backend.node_operations, seen)
+
+    def backend(self, row: Incident) -> ClusterBackend:
+        with asking(row):
+            return self.backend_of(row.node.cluster)
+
+    def operations(self, row: Incident) -> NodeOperations:
+        return self.backend(row).node_operations
+
+    def order(self, row: Incident, operation: Operation, what: str) -> Order:
+        if not Incident.objects.filter(pk=row.pk, fence=operation.fence).exists():
+            raise LeaseLost
+        try:
+            return order_for(
+                row.node,
+                op_key=f"{operation.op_key}:{what}",
+                by=BY,
+                reason=f"{row.title} (incident {row.pk})",
+            )
+        except NodeBusy as error:
+            raise Unavailable(str(error)) from None
+
+
+def plain_machine(row: Incident) -> MachineFacts:
+    """By its row alone: for stages in which nothing of ours is on the machine."""
+    node = row.node
+    return MachineFacts(is_present=node.state != NodeState.GONE, boot_id=node.boot_id)
+
+
+def pods_on(row: Incident) -> list[Worker]:
+    return list(Worker.objects.filter(node_id=row.node_id).order_by("pk"))
+
+
+def decided(row: Incident, seen: Sight, now: datetime) -> Decision:
+    return next_step(
+        incident_facts(row),
+        open_findings(row.node_id),
+        seen.machine,
+        seen.refusal,
+        now,
+        policy().figures,
+    )
+
+
+class asking:
+    """What the machine's cluster refuses or does not answer, in the kernel's words."""
+
+    def __init__(self, row: Incident) -> None:
+        self._row = row
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, StaleFence):
+            raise LeaseLost from None
+        if isinstance(error, ClusterUnreachable | Misconfigured):
+            raise Unavailable(f"The cluster {self._row.node.cluster.name} does not answer: {error}") from None
+        if isinstance(error, BackendError) and not isinstance(error, NotPossible | SomebodyElses):
+            raise Unavailable(str(error)) from None

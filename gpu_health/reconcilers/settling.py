@@ -1,0 +1,111 @@
+"""What a decision writes: on the incident, its timeline, its slot and its findings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from common import events
+from common.reconcile import Outcome, move, proceed, wait
+from gpu_health.events import (
+    IncidentApprovalAsked,
+    IncidentEnded,
+    NodeQuarantined,
+    NodeReturned,
+)
+from gpu_health.healing.facts import (
+    Decision,
+    MachineFacts,
+    Refusal,
+)
+from gpu_health.incident_facts import (
+    BY,
+    lead_columns,
+)
+from gpu_health.models import Finding, Incident
+from gpu_health.services.admission import release
+from gpu_health.services.findings import settle_findings
+from gpu_health.services.incidents import note
+from gpu_health.states import ENDED_INCIDENTS, IncidentState
+
+APPROVABLE = ("proposal", "approval", "lemon", "domain", "verification")
+"""Guards that a person's approval satisfies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a step has seen of the world."""
+
+    machine: MachineFacts
+    refusal: Refusal | None = None
+    former_cordon: Mapping[str, str] | None = None
+    """Of somebody else."""
+    save: Mapping[str, Any] | None = None
+
+
+def outcome_of(row: Incident, decision: Decision, seen: Sight, now: datetime, every: timedelta) -> Outcome:
+    climbs = decision.lead is not None or decision.rung is not None
+    save: dict[str, Any] = {
+        **(seen.save or {}),
+        **decision.changes,
+        "hold": decision.hold,
+        "hold_reason": decision.words if decision.hold else "",
+    }
+    if decision.lead is not None:
+        told = Finding.objects.filter(pk=decision.lead.pk).values_list("gpu_uuid", "rule").first() or ("", "")
+        save |= lead_columns(decision.lead, *told)
+    elif decision.rung is not None:
+        save["rung"] = decision.rung
+    if climbs:
+        save |= {"climb": row.climb + 1, "asked_at": None, "check_result": None}
+    asks = decision.hold in APPROVABLE and row.asked_at is None and not climbs
+    if asks:
+        save["asked_at"] = now
+
+    def tell() -> None:
+        if asks:
+            events.publish(IncidentApprovalAsked(row.pk))
+            note(row, now, row.state, BY, decision.words)
+
+    if decision.to is None:
+        if climbs:
+            return proceed(
+                save={**save, "reason": decision.words},
+                write=lambda: note(row, now, row.state, BY, decision.words),
+            )
+        if decision.words and not decision.hold:
+            save["reason"] = decision.words
+        return wait(every, save=save, write=tell)
+    to = IncidentState(decision.to.value)
+    save |= {"state_since": now, "reason": decision.words}
+    if to == IncidentState.QUARANTINING:
+        save |= {"is_quarantined": True, "former_cordon": row.former_cordon}
+    if seen.former_cordon and row.state == IncidentState.QUARANTINING:
+        save["former_cordon"] = dict(seen.former_cordon)
+    if to == IncidentState.ACTING:
+        save["acts"] = row.acts + 1
+    if to == IncidentState.WATCHING:
+        save |= {"returned_at": now, "is_quarantined": False}
+    if to in ENDED_INCIDENTS:
+        save |= {"ended_at": now, "is_quarantined": row.is_quarantined and row.cancel == "leave"}
+
+    def write() -> None:
+        written(row, to)
+
+    return move(
+        to, note=decision.words, save=save, write=write, after=None if to in ENDED_INCIDENTS else timedelta(0)
+    )
+
+
+def written(row: Incident, to: IncidentState) -> None:
+    """What else belongs to a move, in its transaction."""
+    if to in (*ENDED_INCIDENTS, IncidentState.WATCHING, IncidentState.NEEDS_PERSON):
+        release(row)
+    if to == IncidentState.QUARANTINED:
+        events.publish(NodeQuarantined(row.node_id, row.pk))
+    if to == IncidentState.WATCHING and row.is_quarantined:
+        events.publish(NodeReturned(row.node_id, row.pk))
+    if to == IncidentState.CLOSED and row.acted_at is not None:
+        settle_findings(row.node_id, row.acted_at, f"Healed by incident {row.pk}.")
+    if to in ENDED_INCIDENTS:
+        events.publish(IncidentEnded(row.pk))

@@ -1,0 +1,131 @@
+"""Whether healing acts at all: its mode and limits, the kill switch, the breakers of pools."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from accounts.services.rights import require, require_everywhere
+from accounts.states import Right
+from common import audit, events
+from common.actor import Actor
+from common.errors import Stale
+from common.reconcile import kernel
+from gpu_health.errors import BreakerClosed, InvalidPolicy
+from gpu_health.events import HealingResumed, HealingStopped
+from gpu_health.healing.guards import windows_of
+from gpu_health.healing.limits import BadLimits, Limits
+from gpu_health.models import HealingPolicy, HealingPool, Incident
+from gpu_health.services.incidents import note
+from gpu_health.states import ENDED_INCIDENTS, HealingMode, IncidentState
+
+CHANGEABLE = ("mode", "dry_clusters", "windows", "limits")
+
+
+def change_policy(
+    *, actor: Actor, given: Mapping[str, Any], reason: str, expected: int | None = None
+) -> HealingPolicy:
+    """What is not given stays. Raises NotAllowed, InvalidPolicy, Stale."""
+    require_everywhere(actor, Right.FLEET_OPERATE)
+    values = {name: given[name] for name in CHANGEABLE if name in given}
+    _check(values)
+    with transaction.atomic():
+        row = _stored()
+        row.change(expected=expected or None, **values)
+        audit.record(actor, "gpu_healing.change", subject=row, reason=reason, detail=dict(values))
+        _wake_all()
+    return row
+
+
+def stop_healing(*, actor: Actor, reason: str) -> HealingPolicy:
+    """The kill switch: from now on nothing more is begun, anywhere. Anyone who may operate a fleet may.
+
+    What is under way on a machine goes on. Raises NotAllowed.
+    """
+    require(actor, Right.FLEET_OPERATE)
+    with transaction.atomic():
+        row = _stored()
+        if not row.is_stopped:
+            row.change(kill_switch_at=timezone.now(), kill_switch_by=actor.name, kill_switch_reason=reason)
+            audit.record(actor, "gpu_healing.stop", subject=row, reason=reason)
+            events.publish(HealingStopped(actor.name))
+            _wake_all()
+    return row
+
+
+def resume_healing(*, actor: Actor, reason: str) -> HealingPolicy:
+    """The kill switch is off again: incidents go on from where they were. Raises NotAllowed."""
+    require_everywhere(actor, Right.FLEET_OPERATE)
+    with transaction.atomic():
+        row = _stored()
+        if row.is_stopped:
+            row.change(kill_switch_at=None, kill_switch_by="", kill_switch_reason="")
+            audit.record(actor, "gpu_healing.resume", subject=row, reason=reason)
+            events.publish(HealingResumed(actor.name))
+            _wake_all()
+    return row
+
+
+def close_breaker(*, actor: Actor, pool: HealingPool, replays: bool, reason: str) -> HealingPool:
+    """A person has looked. `replays`: the incidents that waited go on; else those of which nothing was done
+    are cancelled, and only new faults open others. Raises NotAllowed, BreakerClosed.
+    """
+    require_everywhere(actor, Right.FLEET_OPERATE)
+    now = timezone.now()
+    with transaction.atomic():
+        closed = HealingPool.objects.filter(pk=pool.pk, breaker_opened_at__isnull=False).update(
+            breaker_opened_at=None, breaker_reason="", breaker_reset_at=now
+        )
+        if not closed:
+            raise BreakerClosed(_("The breaker of %(pool)s is not open.") % {"pool": pool.name})
+        waiting = Incident.objects.filter(pool=pool.name).exclude(state__in=ENDED_INCIDENTS)
+        for incident in waiting:
+            if replays or incident.state != IncidentState.PROPOSED:
+                kernel.wake(incident)
+            elif kernel.wake(incident, where={"ended_at": None}, cancel="leave", cancelled_by=actor.name):
+                note(
+                    incident,
+                    now,
+                    incident.state,
+                    actor.name,
+                    f"Discarded with the breaker's backlog: {reason}",
+                )
+        detail = {"backlog": "replay" if replays else "discard"}
+        audit.record(actor, "gpu_healing.breaker_closed", subject=pool, reason=reason, detail=detail)
+    pool.refresh_from_db()
+    return pool
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    if values.get("mode", HealingMode.ACT) not in HealingMode.values:
+        raise InvalidPolicy(fields={"mode": [_("Choose one of: dry_run, act.")]})
+    names = values.get("dry_clusters", [])
+    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        raise InvalidPolicy(fields={"dry_clusters": [_("Give a list of names of clusters.")]})
+    try:
+        windows_of(values.get("windows", []))
+    except ValueError as error:
+        raise InvalidPolicy(fields={"windows": [str(error)]}) from None
+    limits = values.get("limits", {})
+    try:
+        Limits.of(limits if isinstance(limits, dict) else {"": limits})
+    except BadLimits as error:
+        raise InvalidPolicy(fields={"limits": [str(error)]}) from None
+
+
+def _stored() -> HealingPolicy:
+    row = HealingPolicy.objects.filter(pk=HealingPolicy.ONLY).first()
+    if row is not None:
+        return row
+    try:
+        with transaction.atomic():
+            return HealingPolicy.objects.create(pk=HealingPolicy.ONLY)
+    except IntegrityError:
+        raise Stale(_("Someone else changed the healing policy at the same time. Read it again.")) from None
+
+
+def _wake_all() -> None:
+    for incident in Incident.objects.exclude(state__in=ENDED_INCIDENTS):
+        kernel.wake(incident)

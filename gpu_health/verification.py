@@ -1,0 +1,47 @@
+"""The check Job of a machine that was acted on, and what its result says."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from common.jobs.spec import BY_CIRCUMSTANCE, JobObservation, JobSpec, JobState, Limits
+from gpu_health.actions.base import Target, job_owner, python_on
+from gpu_health.healing.facts import Progress, Work
+from gpu_health.states import RuleVerification
+
+LEVELS: Mapping[str, int] = {
+    RuleVerification.CHECK_JOB: 2,
+    RuleVerification.DCGM_DIAGNOSTIC: 2,
+    RuleVerification.NCCL_BANDWIDTH: 2,
+}
+WALL_SECONDS = 1_200.0
+
+
+def check_spec(target: Target, op_key: str) -> JobSpec:
+    level = LEVELS[target.incident.verification]
+    argv = (*python_on(target.node), "-m", "serving.checks", "gpu", "--level", str(level), "--json")
+    return JobSpec(op_key, job_owner(target.incident), argv, limits=Limits(wall_seconds=WALL_SECONDS))
+
+
+def judged(seen: JobObservation) -> Work:
+    """A check that could not be tried says nothing of the machine: a person does."""
+    if seen.is_live:
+        return Work(Progress.RUNNING, "The check runs.")
+    result = seen.result
+    if result is None or seen.ending in BY_CIRCUMSTANCE:
+        why = seen.last_words or seen.why or "It left no result."
+        return Work(Progress.IMPOSSIBLE, f"The machine could not be checked. {why}")
+    if result.get("passed") is True and seen.state is JobState.SUCCEEDED:
+        return Work(Progress.SUCCEEDED, "The check has passed.")
+    failed = failures(result)
+    if not failed:
+        return Work(Progress.IMPOSSIBLE, "Nothing of the machine could be checked.")
+    return Work(Progress.FAILED, f"The check failed: {failed[0]}")
+
+
+def failures(result: Mapping[str, Any]) -> list[str]:
+    """Sentences, one for each check that failed."""
+    return [
+        str(one.get("words") or one.get("name") or "a check failed")
+        for one in result.get("checks", [])
+        if one.get("outcome") == "failed" or one.get("passed") is False
+    ]

@@ -1,0 +1,74 @@
+"""What people see of healing, and what they may do about it."""
+
+import pytest
+
+from accounts.models import User
+from accounts.states import Role
+from gpu_health.models import HealingPolicy
+from tests import cast
+from tests.gpu_health.healing import Ward
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ward() -> Ward:
+    return Ward()
+
+
+@pytest.fixture
+def olga(ward: Ward) -> User:
+    return cast.person("olga", serving=Role.OPERATOR)
+
+
+@pytest.fixture
+def root(ward: Ward) -> User:
+    return cast.person("root", superuser=True)
+
+
+def test_the_incident_page_has_its_ladder_and_its_timeline(ward: Ward, olga: User) -> None:
+    ward.finding()
+    incident = ward.run("closed")
+
+    shown = cast.client_of(olga).get(f"/gpu-health/incidents/{incident.pk}/").content.decode()
+
+    for words in ("reset_gpu", "NVRM: Xid", "The machine is cordoned and tainted.", "The check has passed."):
+        assert words in shown
+    listed = cast.client_of(olga).get("/gpu-health/incidents/").content.decode()
+    assert f"/gpu-health/incidents/{incident.pk}/" in listed
+
+
+def test_what_waits_for_an_approval_is_on_home_and_goes_on_when_approved(ward: Ward, olga: User) -> None:
+    ward.finding(outcome="propose")
+    ward.run(lambda: ward.incident.waits_for_approval)
+    browser = cast.client_of(olga)
+    page = f"/gpu-health/incidents/{ward.incident.pk}/"
+    assert page in browser.get("/").content.decode()
+
+    browser.post(f"{page}+approve/", {"reason": "seen the rack"})
+
+    ward.run("closed")
+    assert "olga" in ward.incident.timeline.values_list("actor", flat=True)
+
+
+def test_the_kill_switch_stops_everything_until_an_administrator_switches_it_off(
+    ward: Ward, olga: User, root: User
+) -> None:
+    ward.finding()
+    cast.client_of(olga).post("/gpu-health/+stop/", {"reason": "storm"})
+
+    ward.run(lambda: ward.incident.hold == "kill_switch")
+    assert ward.incident.hold_reason == "The kill switch is on: olga: storm"
+    cast.client_of(olga).post("/gpu-health/+restart/", {"reason": "over"})
+    assert HealingPolicy.objects.get().is_stopped
+
+    cast.client_of(root).post("/gpu-health/+restart/", {"reason": "over"})
+    ward.run("closed")
+
+
+def test_a_stranger_sees_and_does_nothing(ward: Ward) -> None:
+    ward.finding()
+    stranger = cast.client_of(cast.person("sam", vision=Role.ADMIN))
+    page = f"/gpu-health/incidents/{ward.incident.pk}/"
+    assert stranger.get(page).status_code == 404
+    assert stranger.post(f"{page}+cancel/return/", {"reason": "x"}).status_code == 404
