@@ -20,11 +20,12 @@ MOST_FILE_BYTES = 256 * 1024
 FEATURES = (
     (Feature.NODE_OPERATIONS.value, _("Cordon and drain machines")),
     (Feature.GATEWAY.value, _("Split traffic by the cluster's gateway (HTTPRoutes)")),
+    (Feature.FLUID.value, _("Cache model files by Fluid")),
     (Feature.JOBS.value, _("Run jobs: fill model volumes, check GPUs")),
     (Feature.CHECKS.value, _("Read namespaces, volume claims, storage and gateway classes for the checks")),
 )
 """Beside what everything rests on."""
-SETTINGS = ("context", "namespace", "store_url", "model_files", "model_claim")
+SETTINGS = ("context", "namespace", "store_url", "model_files", "model_claim", "storage_class")
 """Of a Kubernetes cluster, those that the form has."""
 
 
@@ -125,8 +126,12 @@ class KubernetesForm(ClusterSettingsForm):
     model_files = forms.ChoiceField(
         label=_("Model files"),
         choices=(
+            (ModelFiles.AUTO.value, _("By what the cluster has")),
             (ModelFiles.NODE_CACHE.value, _("Each machine keeps a cache")),
+            (ModelFiles.FILLED_CLAIM.value, _("A volume claim per version, filled by a job")),
             (ModelFiles.CLAIM.value, _("A volume claim that all machines can read")),
+            (ModelFiles.IMAGE.value, _("Images that the machines pull")),
+            (ModelFiles.FLUID.value, _("Datasets of Fluid")),
         ),
     )
     store_url = forms.CharField(
@@ -134,15 +139,23 @@ class KubernetesForm(ClusterSettingsForm):
         required=False,
         max_length=300,
         widget=_plain("https://slipway.example.org"),
-        help_text=_("At which pods reach it; needed where machines keep a cache."),
+        help_text=_("At which pods reach it; needed where machines keep a cache, or a job fills claims."),
     )
     model_claim = forms.CharField(
         label=_("Volume claim"), required=False, max_length=253, widget=_plain("slipway-models")
     )
 
+    storage_class = forms.CharField(
+        label=_("Storage class"),
+        required=False,
+        max_length=253,
+        widget=_plain(),
+        help_text=_("Of the volume claims of versions; empty: the default, or the first that is shared."),
+    )
+
     field_order = (
         "name", "team", "kubeconfig_file", "kubeconfig", "context", "namespace", "model_files", "store_url",
-        "model_claim", "region", "provider", "labels",
+        "model_claim", "storage_class", "region", "provider", "labels",
     )  # fmt: skip
 
     def clean(self) -> dict[str, Any]:

@@ -295,6 +295,8 @@ class Deployment(Reconciled):
     """Why it is not ready, in words, with the log line that matters."""
     log_tail = models.TextField(blank=True, editable=False)
     """The last lines that the worst worker wrote before it ended; kept when the workers are gone."""
+    files_reason = models.TextField(blank=True, editable=False)
+    """Which way its files come to its workers, and why; blank: its kind of cluster has but one."""
     fetches = models.JSONField(default=list, editable=False)
     """Of its files, by the place that they are being brought to; see `clusters.file_fetches`."""
     generation = models.PositiveIntegerField(default=1, editable=False)

@@ -35,7 +35,9 @@ from common.actor import Actor
 from common.live.board import EVERYONE, PUBLIC, Audience
 from common.live.redis import NotShared
 from images.models import RuntimeImage
+from models_registry.models import Version
 from models_registry.references import Uses
+from models_registry.states import VersionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,13 @@ VERSIONS_IN_USE = Uses(
     gettext_noop("deployment {} of service {}"),
     ("name", "service"),
 )
+
+
+def digests_needed_on(cluster: Cluster) -> set[str]:
+    """Of versions whose files are kept there: deployments need them, or they are not retired."""
+    living = Deployment.objects.filter(cluster=cluster).exclude(state=DeploymentState.REMOVED)
+    wanted = Q(state=VersionState.READY) | Q(pk__in=living.values("version"))
+    return {digest for digest in Version.objects.filter(wanted).values_list("digest", flat=True) if digest}
 
 
 def deployments_running(actor: Actor, image: RuntimeImage) -> list[str]:

@@ -126,6 +126,8 @@ DEPLOYMENT = {
     "@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "image_reason": "torch-2.9: transformers 5.2 with CUDA 12.8 is the only one that fits "
     "NVIDIA H100 80GB HBM3 (compute capability 9.0, driver 550.54.15).",
+    "files_reason": "Each machine keeps a cache: pods reach Slipway at store_url, and may use a directory of "
+    "their machine.",
     "fetches": [],
     "state": "failing",
     "state_since": "2026-11-20T08:30:00Z",

@@ -315,6 +315,7 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
         "there is one."
     )
     image_reason = serializers.CharField(help_text="Reason for this image, or for none.")
+    files_reason = serializers.CharField(help_text="How model files get to its workers, and why.")
     fetches = FilesFetchSerializer(many=True, help_text="Model files on their way; empty: none.")
     workers = WorkerSerializer(many=True)
 
@@ -333,6 +334,7 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
             "image",
             "image_reference",
             "image_reason",
+            "files_reason",
             "fetches",
             "state",
             "state_since",

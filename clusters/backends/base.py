@@ -298,6 +298,9 @@ class ClusterBackend(Protocol):
         `observe` does not show what was asked for. Raises StaleFence, CannotRun, NotYet.
         """
 
+    def files_reason(self, spec: DeploymentSpec) -> str:
+        """Which way its files come to its workers, and why; empty: there is but one."""
+
     def remove(self, deployment: str, *, fence: Fence) -> None:
         """Drain and end all its workers; they are gone when `observe` shows none. Gone already is no error.
 

@@ -1,6 +1,6 @@
 """What some backends can do beyond what all must: ask with `isinstance`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from threading import Event
 from typing import Protocol, runtime_checkable
 
@@ -26,3 +26,12 @@ class HandsOutSecrets(Protocol):
 
     def hand_out_secrets(self) -> None:
         """Write what is missing there or was renewed, nothing that others made. Raises ClusterUnreachable."""
+
+
+@runtime_checkable
+class KeepsFiles(Protocol):
+    """A backend that keeps files of versions in its cluster beyond the life of its deployments."""
+
+    def remove_unused_files(self, needed: Collection[str]) -> None:
+        """Take away those of versions that are none of these (digests), and that nobody has asked for within
+        an hour. Raises ClusterUnreachable."""

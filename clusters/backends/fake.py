@@ -85,6 +85,9 @@ class FakeCluster:
         for name in missing:
             self._start(spec, name)
 
+    def files_reason(self, spec: DeploymentSpec) -> str:
+        return ""
+
     def remove(self, deployment: str, *, fence: Fence) -> None:
         self._answer()
         held = self._guard(deployment, fence)

@@ -92,6 +92,7 @@ class Migration(migrations.Migration):
                 ('state_since', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
                 ('reason', models.TextField(blank=True, editable=False)),
                 ('log_tail', models.TextField(blank=True, editable=False)),
+                ('files_reason', models.TextField(blank=True, editable=False)),
                 ('fetches', models.JSONField(default=list, editable=False)),
                 ('generation', models.PositiveIntegerField(default=1, editable=False)),
                 ('scale_fence', models.PositiveBigIntegerField(default=0, editable=False)),

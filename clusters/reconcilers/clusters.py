@@ -11,7 +11,7 @@ from clusters.agents import AgentHeard
 from clusters.backends.base import BackendError, ClusterBackend
 from clusters.backends.checks import Check
 from clusters.backends.configured import backend_of
-from clusters.backends.extras import HandsOutSecrets
+from clusters.backends.extras import HandsOutSecrets, KeepsFiles
 from clusters.events import ClusterChecksFailed
 from clusters.models import Cluster
 from clusters.reconcilers.cluster_removal import Removal
@@ -67,10 +67,12 @@ class RunChecks(Step[Cluster]):
     def observe(self, row: Cluster, operation: Operation) -> tuple[Check, ...]:
         try:
             backend = self.backend_of(row)
-            if isinstance(backend, HandsOutSecrets):
-                # Checks say why it cannot; until it can, no worker that needs them begins.
-                with suppress(BackendError):
+            # Checks say why it cannot; until it can, no worker that needs them begins.
+            with suppress(BackendError):
+                if isinstance(backend, HandsOutSecrets):
                     backend.hand_out_secrets()
+                if isinstance(backend, KeepsFiles):
+                    backend.remove_unused_files(selectors.digests_needed_on(row))
             return backend.checks()
         except BackendError as error:
             return (Check("settings", CheckResult.FAILED, str(error)),)

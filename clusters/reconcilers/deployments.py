@@ -167,14 +167,16 @@ class Apply(DeploymentStep):
     effect = Effect.ABSOLUTE
     _refusal = ""
     _coming: NotYet | None = None
+    _files_reason: str | None = None
 
     def intent(self, row: Deployment) -> Mapping[str, Any]:
         return {"version": row.version_label, "replicas": row.replicas, "generation": row.generation}
 
     def act(self, row: Deployment, operation: Operation) -> Mapping[str, Any]:
         try:
-            backend = self.tools.backend_of(row.cluster)
-            backend.apply(spec_of(row), fence=Fence(row.pk, operation.fence))
+            backend, spec = self.tools.backend_of(row.cluster), spec_of(row)
+            self._files_reason = backend.files_reason(spec)
+            backend.apply(spec, fence=Fence(row.pk, operation.fence))
         except StaleFence:
             raise LeaseLost from None
         except (ClusterUnreachable, Misconfigured):
@@ -195,8 +197,10 @@ class Apply(DeploymentStep):
         if self._coming:
             found = Verdict(found.state, str(self._coming))
         save = columns(row, seen, noted, found, now, coming=self._coming)
+        if self._files_reason is not None:
+            save["files_reason"] = self._files_reason
         write = writing(row, noted, found, save)
-        if self._refusal:
+        if self._refusal or isinstance(self._coming, FilesOnTheWay):
             return wait(TROUBLED, save=save, write=write)
         if self._coming or not has_its_workers(row, seen):
             return wait(CHANGING, save=save, write=write)

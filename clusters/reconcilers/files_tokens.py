@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from django.db.models import F
 
 from clusters.backends.configured import SECRETS_PURPOSE
-from clusters.backends.kubernetes.store_token import STORE_TOKEN
+from clusters.backends.kubernetes.settings import ModelFiles
+from clusters.backends.kubernetes.store_token import STORE_TOKEN, fetches_from_us
 from clusters.models import Cluster, FilesToken
 from clusters.services.files_tokens import issue_files_token
 from clusters.states import ClusterKind
@@ -40,8 +41,8 @@ class RenewFilesToken(Step[Cluster]):
 
 def is_due(row: Cluster, now: datetime) -> bool:
     settings = row.settings
-    keeps_cache = settings.get("model_files", "node_cache") == "node_cache" and settings.get("store_url")
-    if row.kind != ClusterKind.KUBERNETES or not keeps_cache:
+    needs_one = fetches_from_us(settings.get("model_files", ModelFiles.AUTO), settings.get("store_url", ""))
+    if row.kind != ClusterKind.KUBERNETES or not needs_one:
         return False
     last = FilesToken.objects.filter(cluster=row, token__revoked_at=None).order_by("-pk")
     ends = last.values_list("token__expires_at", flat=True).first()

@@ -106,6 +106,9 @@ class EmbeddedCluster:
             self._desired.save(desired)
             self._carry_out(desired, programs)
 
+    def files_reason(self, spec: DeploymentSpec) -> str:
+        return ""
+
     def remove(self, deployment: str, *, fence: Fence) -> None:
         with self._desired.lock():
             desired = self._guard(deployment, fence)

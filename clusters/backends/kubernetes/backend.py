@@ -1,8 +1,10 @@
 """A ClusterBackend whose workers are Pods. What is wanted, and by whom, lies in the cluster alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from math import inf
 from threading import Event
+from time import monotonic
 
 from clusters.backends.base import (
     CannotRun,
@@ -20,6 +22,10 @@ from clusters.backends.checks import Check
 from clusters.backends.kubernetes.anchors import Anchors, check_fence, check_ours
 from clusters.backends.kubernetes.checks import checks as cluster_checks
 from clusters.backends.kubernetes.errors import refused, told
+from clusters.backends.kubernetes.files.base import FilesWay
+from clusters.backends.kubernetes.files.choice import Choice, Found, choose, look, way_of
+from clusters.backends.kubernetes.files.filled_claim import FilledClaim
+from clusters.backends.kubernetes.files.fluid import FluidDataset
 from clusters.backends.kubernetes.manifests import DEPLOYMENT, objects_of
 from clusters.backends.kubernetes.node_operations import KubernetesNodeOperations
 from clusters.backends.kubernetes.nodes import node_of
@@ -34,6 +40,7 @@ from kube.resources import BY_KIND, NODES, PODS, Ref
 from model_store.fetch_progress import FetchProgress
 
 ATTEMPTS = 5
+LOOKED_AT_AGAIN_SECONDS = 60.0
 FETCHES_READ = 16
 """Of so many pods at the most the log is asked in one look."""
 FETCH_LOG_LINES = 20
@@ -45,6 +52,8 @@ class KubernetesCluster:
         self._client = client
         self._store_token = store_token
         self._settings = settings
+        self._found: dict[str, tuple[float, Found]] = {}
+        """By namespace, what was there of use to model files, and when."""
         self.node_operations = KubernetesNodeOperations(client, settings)
 
     @property
@@ -59,6 +68,7 @@ class KubernetesCluster:
             raise CannotRun(f"{spec.name}: the cluster lets Slipway use {allowed}, and not {namespace}.")
         with told(), refused(spec.name):
             hand_out(self._client, self._settings, self._store_token, namespace=namespace)
+            # First: what comes late is refused before it makes anything for its files.
             anchor = Anchors(self._client, namespace).raise_to(spec.name, fence)
             owner = {
                 "apiVersion": "v1",
@@ -67,9 +77,31 @@ class KubernetesCluster:
                 "uid": anchor["metadata"]["uid"],
                 "blockOwnerDeletion": True,
             }
-            for document in objects_of(spec, fence=fence, settings=self._settings, owner=owner):
+            files = self._way(spec, namespace).mount(spec, namespace=namespace)
+            documents = objects_of(spec, fence=fence, settings=self._settings, files=files, owner=owner)
+            for document in documents:
                 found = self._put(document, fence)
             _check_pods_can_be_made(found)
+
+    def files_reason(self, spec: DeploymentSpec) -> str:
+        with told():
+            return self._choice(spec, spec.placement.namespace or self._settings.namespace).words
+
+    def remove_unused_files(self, needed: Collection[str]) -> None:
+        with told():
+            FilledClaim(self._client, self._settings, None).remove_unused(needed)
+            FluidDataset(self._client, self._settings).remove_unused(needed)
+
+    def _way(self, spec: DeploymentSpec, namespace: str) -> FilesWay:
+        return way_of(self._choice(spec, namespace), self._client, self._settings)
+
+    def _choice(self, spec: DeploymentSpec, namespace: str) -> Choice:
+        """What the cluster has is looked at again after a while."""
+        at, found = self._found.get(namespace, (-inf, None))
+        if found is None or monotonic() - at > LOOKED_AT_AGAIN_SECONDS:
+            found = look(self._client, self._settings, namespace)
+            self._found[namespace] = (monotonic(), found)
+        return choose(found, self._settings, spec.version.label)
 
     def remove(self, deployment: str, *, fence: Fence) -> None:
         with told(), refused(deployment):

@@ -7,19 +7,21 @@ from time import monotonic
 from typing import Any
 
 from clusters.backends.checks import Check
+from clusters.backends.kubernetes.files.choice import choose, look
+from clusters.backends.kubernetes.files.storage import is_default
 from clusters.backends.kubernetes.nodes import GPU_RESOURCES
 from clusters.backends.kubernetes.quantities import whole
-from clusters.backends.kubernetes.rights import NEEDED, RIGHTS, Right
-from clusters.backends.kubernetes.settings import KubernetesSettings, ModelFiles
+from clusters.backends.kubernetes.rights import NEEDED, RIGHTS, Feature, Right
+from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.states import CheckResult
 from kube.base import Client, Object
 from kube.errors import BadConfig, KubeError, NotAllowed, NotAuthenticated, NotFound
 from kube.resources import (
+    DATASETS,
     GATEWAY_CLASSES,
     NAMESPACES,
     NODES,
     STORAGE_CLASSES,
-    VOLUME_CLAIMS,
     Ref,
     Resource,
 )
@@ -28,7 +30,6 @@ OLDEST = (1, 29)
 """Below it, parts of what is applied are not known: sidecars, `preStop.sleep`, pod conditions."""
 WITHIN_SECONDS = 18.0
 """What has not been begun by then is not looked at: a step of a reconciler has 30."""
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 KNOWN_KINDS: Sequence[tuple[str, Resource]] = (
     ("Gateway API", Resource("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")),
     (
@@ -36,7 +37,7 @@ KNOWN_KINDS: Sequence[tuple[str, Resource]] = (
         Resource("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools"),
     ),
     ("LeaderWorkerSet", Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")),
-    ("Fluid", Resource("data.fluid.io", "v1alpha1", "Dataset", "datasets")),
+    ("Fluid", DATASETS),
     ("Prometheus operator", Resource("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors")),
     ("GPU operator", Resource("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies", is_namespaced=False)),
 )
@@ -62,6 +63,8 @@ def checks(
 
 def _looks(client: Client, settings: KubernetesSettings) -> Iterator[tuple[str, Callable[[], Check]]]:
     for right in RIGHTS:
+        if right.feature is Feature.FLUID and not settings.fluid_mount:
+            continue
         yield f"right: {right.name}", partial(_right, client, settings, right)
     for namespace in settings.all_namespaces:
         yield f"namespace {namespace}", partial(_namespace, client, namespace)
@@ -173,41 +176,28 @@ def _storage_classes(client: Client) -> Check:
         return Check("storage classes", CheckResult.WARNING, "There is none: volumes must be made by hand.")
     told = [
         f"{one['metadata']['name']} ({one.get('provisioner', '?')}"
-        f"{', the default' if _is_default(one) else ''})"
+        f"{', the default' if is_default(one) else ''})"
         for one in found
     ]
     return Check("storage classes", CheckResult.PASSED, f"{', '.join(told)}.")
 
 
-def _is_default(storage_class: Object) -> bool:
-    annotations: dict[str, str] = storage_class["metadata"].get("annotations") or {}
-    return annotations.get(DEFAULT_CLASS) == "true"
-
-
 def _model_files(client: Client, settings: KubernetesSettings) -> Check:
-    if settings.model_files is ModelFiles.NODE_CACHE:
-        if not settings.store_url:
-            return Check(
-                "model files",
-                CheckResult.FAILED,
-                "Machines are to keep a cache, and do not know where Slipway is: set store_url.",
-            )
-        return Check(
-            "model files", CheckResult.PASSED, f"Each machine keeps a cache in {settings.node_cache}."
-        )
-    missing = []
-    for namespace in settings.all_namespaces:
-        try:
-            client.get(Ref(VOLUME_CLAIMS, settings.model_claim, namespace))
-        except NotFound:
-            missing.append(namespace)
-    if missing:
-        return Check(
-            "model files",
-            CheckResult.FAILED,
-            f"There is no volume claim {settings.model_claim} in {', '.join(missing)}.",
-        )
-    return Check("model files", CheckResult.PASSED, f"They lie on the volume claim {settings.model_claim}.")
+    """Which way they come, and why, in each namespace where that differs."""
+    choices = {
+        namespace: choose(look(client, settings, namespace), settings)
+        for namespace in settings.all_namespaces
+    }
+    words = {namespace: choice.words for namespace, choice in choices.items()}
+    if len({*words.values()}) == 1:
+        text = words[settings.namespace]
+    else:
+        text = " ".join(f"{namespace}: {said}" for namespace, said in words.items())
+    is_ready = all(choice.is_ready for choice in choices.values())
+    if settings.model_images:
+        count = len(settings.model_images)
+        text += f" {count} version{'' if count == 1 else 's'} as images."
+    return Check("model files", CheckResult.PASSED if is_ready else CheckResult.FAILED, text)
 
 
 def _extensions(client: Client) -> Check:

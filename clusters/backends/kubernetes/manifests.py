@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from clusters.backends.base import CannotRun, DeploymentSpec, Fence
-from clusters.backends.kubernetes.pods import CONTAINER, FILES_CONTAINER, PORT
+from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Mount
+from clusters.backends.kubernetes.pods import CONTAINER, PORT
 from clusters.backends.kubernetes.reporting import add_report_token, report_secret, reporting
-from clusters.backends.kubernetes.settings import KubernetesSettings, ModelFiles
+from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.placement import Spread, Toleration
 from serving.protocol import WORKER_ENVIRONMENT, WorkerCommand
 
@@ -30,12 +31,6 @@ LOADS_WITHIN_SECONDS = 3_600
 """A model that is fetched and loaded may take this long before the kubelet gives its container up."""
 PROBED_EVERY_SECONDS = 5
 _BY_DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
-_MODELS = "/models"
-_CONFINED = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "capabilities": {"drop": ["ALL"]},
-}
 
 
 def fence_text(fence: Fence) -> str:
@@ -55,13 +50,18 @@ def selector(deployment: str) -> dict[str, str]:
 
 
 def objects_of(
-    spec: DeploymentSpec, *, fence: Fence, settings: KubernetesSettings, owner: Document | None = None
+    spec: DeploymentSpec,
+    *,
+    fence: Fence,
+    settings: KubernetesSettings,
+    files: Mount,
+    owner: Document | None = None,
 ) -> list[Document]:
     """In the order in which they are applied. `owner`: a reference to what they are deleted with.
 
     Raises CannotRun for what Kubernetes could not run.
     """
-    made = [_service(spec), _budget(spec), _deployment(spec, settings)]
+    made = [_service(spec), _budget(spec), _deployment(spec, settings, files)]
     if settings.reports_to and spec.report_token:
         made.insert(0, report_secret(spec))
     namespace = spec.placement.namespace or settings.namespace
@@ -113,7 +113,7 @@ def _budget(spec: DeploymentSpec) -> Document:
     }
 
 
-def _deployment(spec: DeploymentSpec, settings: KubernetesSettings) -> Document:
+def _deployment(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount) -> Document:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -130,13 +130,13 @@ def _deployment(spec: DeploymentSpec, settings: KubernetesSettings) -> Document:
                     "labels": _labels(spec),
                     "annotations": {VERSION: spec.version.label},
                 },
-                "spec": _pod(spec, settings),
+                "spec": _pod(spec, settings, files),
             },
         },
     }
 
 
-def _pod(spec: DeploymentSpec, settings: KubernetesSettings) -> Document:
+def _pod(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount) -> Document:
     placement = spec.placement
     pull_secrets = dict.fromkeys((*placement.image_pull_secrets, *settings.image_pull_secrets))
     pod: Document = {
@@ -148,13 +148,15 @@ def _pod(spec: DeploymentSpec, settings: KubernetesSettings) -> Document:
             "fsGroup": 10_001,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(spec, settings)],
+        "containers": [_container(spec, settings, files)],
         "volumes": [
             {"name": "shared-memory", "emptyDir": _shared_memory(spec)},
             {"name": "scratch", "emptyDir": {}},
+            {"name": "models", **files.volume},
         ],
     }
-    _add_model_files(pod, spec, settings)
+    if files.containers:
+        pod["initContainers"] = list(files.containers)
     if settings.reports_to:
         add_report_token(pod, spec)
     wished: Document = {
@@ -169,13 +171,13 @@ def _pod(spec: DeploymentSpec, settings: KubernetesSettings) -> Document:
     return pod | {key: value for key, value in wished.items() if value}
 
 
-def _container(spec: DeploymentSpec, settings: KubernetesSettings) -> Document:
+def _container(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount) -> Document:
     if not _BY_DIGEST.fullmatch(spec.image):
         raise CannotRun(
             f"{spec.name} needs an image by digest, repository@sha256:..., and has {spec.image or 'none'}."
         )
     command = WorkerCommand(
-        model_dir=Path(_MODELS, "version"),
+        model_dir=Path(MODELS, "version"),
         name="POD_NAME",
         deployment=spec.name,
         service=spec.service,
@@ -225,18 +227,14 @@ def _container(spec: DeploymentSpec, settings: KubernetesSettings) -> Document:
             "timeoutSeconds": 5,
             "failureThreshold": 6,
         },
-        "securityContext": _CONFINED,
+        "securityContext": CONFINED,
         # The last lines of a worker that ends without a word are its reason.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108 - of the pod
             {"name": "scratch", "mountPath": "/scratch"},
-            {
-                "name": "models",
-                "mountPath": f"{_MODELS}/version",
-                "subPath": _directory(spec),
-                "readOnly": True,
-            },
+            {"name": "models", "mountPath": f"{MODELS}/version", "readOnly": True}
+            | ({"subPath": files.sub_path} if files.sub_path else {}),
         ],
     }
 
@@ -247,44 +245,6 @@ def _argument(text: str) -> str:
     if is_option and option in ("--name", "--address", "--machine"):
         return f"{option}=$({value})"
     return text.replace("$(", "$$(")
-
-
-def _directory(spec: DeploymentSpec) -> str:
-    """Of the version's files, on whatever volume."""
-    return f"versions/{spec.version.digest or spec.version.id}"
-
-
-def _add_model_files(pod: Document, spec: DeploymentSpec, settings: KubernetesSettings) -> None:
-    if settings.model_files is ModelFiles.CLAIM:
-        claim = {"claimName": settings.model_claim, "readOnly": True}
-        pod["volumes"].append({"name": "models", "persistentVolumeClaim": claim})
-        return
-    if not settings.store_url:
-        raise CannotRun(
-            "The cluster brings model files to a cache of its machines, and does not say where pods reach "
-            "Slipway: set store_url in its settings."
-        )
-    host_path = {"path": settings.node_cache, "type": "DirectoryOrCreate"}
-    pod["volumes"].append({"name": "models", "hostPath": host_path})
-    pod["initContainers"] = [
-        {
-            "name": FILES_CONTAINER,
-            "image": spec.image,
-            "command": ["python", "-m", "serving.fetch", f"--url={settings.store_url.rstrip('/')}",
-                        f"--version-id={spec.version.id}", f"--digest={spec.version.digest}",
-                        f"--cache={_MODELS}", f"--most-gib={settings.node_cache_gib}"],
-            "env": [
-                {
-                    "name": "SLIPWAY_STORE_TOKEN",
-                    "valueFrom": {"secretKeyRef": {"name": settings.store_secret, "key": "token"}},
-                }
-            ],
-            # A directory of the machine belongs to its root.
-            "securityContext": _CONFINED | {"runAsUser": 0, "runAsNonRoot": False},
-            "terminationMessagePolicy": "FallbackToLogsOnError",
-            "volumeMounts": [{"name": "models", "mountPath": _MODELS}],
-        }
-    ]  # fmt: skip
 
 
 def _resources(spec: DeploymentSpec) -> Document:

@@ -54,6 +54,14 @@ def worker_of(pod: Document) -> ObservedWorker:
     )
 
 
+def why_not_done(pod: Document) -> str:
+    """Of a pod that ends by itself when its work is done; empty: it is done, or there is nothing to say."""
+    status = pod.get("status") or {}
+    if status.get("phase") == "Succeeded":
+        return ""
+    return _standing(pod["metadata"], status)[1]
+
+
 def fetches_files(pod: Document) -> bool:
     """Whether it has been placed, and its files are being brought to its machine just now."""
     statuses = dict(_containers(pod.get("status") or {}))
@@ -146,9 +154,10 @@ def _why_ended(status: Document) -> str:
     why = status.get("reason", "")
     if why == "Evicted":
         return f"Its machine evicted it: {_short(status.get('message', ''))}"
-    ended = (_container(status).get("state") or {}).get("terminated")
-    if ended:
-        return _how_it_ended("It", ended)
+    for name, container in _containers(status):
+        ended = (container.get("state") or {}).get("terminated") or {}
+        if ended and (name == CONTAINER or ended.get("exitCode") != 0):
+            return _how_it_ended("It" if name == CONTAINER else f"Its container {name}", ended)
     return _short(status.get("message", "")) or f"Its pod ended ({why or status.get('phase')})."
 
 

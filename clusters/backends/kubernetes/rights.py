@@ -9,14 +9,19 @@ from enum import StrEnum
 from typing import Any
 
 from kube.resources import (
+    ALLUXIO_RUNTIMES,
     CONFIG_MAPS,
+    DATA_LOADS,
+    DATASETS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     EVENTS,
     GATEWAY_CLASSES,
     GATEWAYS,
     HTTP_ROUTES,
+    JINDO_RUNTIMES,
     JOBS,
+    JUICEFS_RUNTIMES,
     NAMESPACES,
     NODES,
     PODS,
@@ -39,6 +44,8 @@ class Feature(StrEnum):
     """Cordon, taint and drain of machines."""
     GATEWAY = "gateway"
     """Traffic by HTTPRoutes of a Gateway of the cluster."""
+    FLUID = "fluid"
+    """Datasets of Fluid for model files."""
     JOBS = "jobs"
     """Model files filled by a Job, checks of GPUs."""
     CHECKS = "checks"
@@ -77,6 +84,8 @@ WITHOUT_LISTS = ("get", "create", "update", "patch", "delete")
 WRITE = ("get", "list", "watch", "create", "update", "patch", "delete")
 _ALL_AT_ONCE = {READ: "read", WRITE: "write", WITHOUT_LISTS: "write"}
 
+FLUID_VERBS = ("get", "list", "create", "patch", "delete")
+
 RIGHTS: Sequence[Right] = (
     Right(Feature.INVENTORY, NODES, READ, "The machines and their GPUs are not known."),
     Right(Feature.INVENTORY, PODS, READ, "What runs is not seen, so that nothing can be released."),
@@ -91,6 +100,16 @@ RIGHTS: Sequence[Right] = (
     Right(Feature.NODE_OPERATIONS, PODS, ("create",), "Machines cannot be drained from here.", "eviction"),
     Right(Feature.GATEWAY, HTTP_ROUTES, WRITE, "Traffic cannot be split by the cluster's own gateway."),
     Right(Feature.GATEWAY, GATEWAYS, READ, "Whether a gateway takes our routes is not known."),
+    Right(
+        Feature.JOBS,
+        VOLUME_CLAIMS,
+        ("get", "list", "create", "patch", "delete"),
+        "Versions get no volume claims of their own.",
+    ),
+    *(
+        Right(Feature.FLUID, resource, FLUID_VERBS, "Fluid does not cache model files.")
+        for resource in (DATASETS, DATA_LOADS, ALLUXIO_RUNTIMES, JINDO_RUNTIMES, JUICEFS_RUNTIMES)
+    ),
     Right(Feature.JOBS, JOBS, WRITE, "Volumes are not filled, and GPUs not checked, by Slipway."),
     Right(Feature.CHECKS, NAMESPACES, ("get",), "Whether the namespaces are there is not known."),
     Right(Feature.CHECKS, VOLUME_CLAIMS, ("get",), "Whether the volume of the models is there is not known."),

@@ -1,22 +1,37 @@
 """What a cluster of the kind Kubernetes says of itself in its row."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Self
 
 from clusters.backends.base import NAME, SECRET_NAME, Misconfigured
 
 _LISTS = ("namespaces", "image_pull_secrets")
+_MAPPINGS = ("model_images", "fluid_options", "fluid_secret_options")
+_NUMBERS = {"node_cache_gib": 0, "fluid_replicas": 1}
+"""With the least that each may be."""
+_ACCESS_MODES = ("", "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany")
+_BY_DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
+_RUNTIMES = ("alluxio", "jindo", "juicefs")
 
 
 class ModelFiles(StrEnum):
     """How the files of a version come to its workers."""
 
+    AUTO = "auto"
+    """One of those below, by what the cluster has."""
     CLAIM = "claim"
     """A volume claim that every machine can read, on which the store's files lie."""
     NODE_CACHE = "node_cache"
     """A directory of each machine, which an init container of ours fills and verifies."""
+    FILLED_CLAIM = "filled_claim"
+    """A volume claim per version, which a Job of ours fills once."""
+    IMAGE = "image"
+    """An OCI artifact that kubelets pull and mount."""
+    FLUID = "fluid"
+    """A Dataset of Fluid per version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +44,7 @@ class KubernetesSettings:
     """Others that deployments may name."""
     context: str = ""
     """Of the kubeconfig; empty: its current one."""
-    model_files: ModelFiles = ModelFiles.NODE_CACHE
+    model_files: ModelFiles = ModelFiles.AUTO
     model_claim: str = "slipway-models"
     """Name of the volume claim, with `claim`."""
     node_cache: str = "/var/lib/slipway/models"
@@ -38,12 +53,32 @@ class KubernetesSettings:
     """How much it holds at most; beyond that, and where the disk is full, versions go that no pod of the
     machine has used for an hour. 0: as much as the disk."""
     store_url: str = ""
-    """Where pods reach the control plane, https://...; needed by `node_cache`."""
+    """Where pods reach the control plane, https://...; needed by `node_cache` and `filled_claim`."""
     store_secret: str = "slipway-store"  # noqa: S105 - a name
     """Name of the secret that has the token for it, under the key `token`."""
     report_url: str = ""
     """Where workers in pods send their heartbeats, https://...; empty: to `store_url`, and nowhere without
     either."""
+    storage_class: str = ""
+    """Of the claims, with `filled_claim`; empty: the default, or the first one that is shared."""
+    claim_access_mode: str = ""
+    """What volumes of it can do, where that is not known: ReadWriteMany, ReadOnlyMany, ReadWriteOnce."""
+    model_images: Mapping[str, str] = field(default_factory=dict)
+    """With `image`: a reference by digest for each `model:version`."""
+    model_image_path: str = ""
+    """Directory of the files in those images; empty: all of it."""
+    fluid_mount: str = ""
+    """With `fluid`: where a version's files lie, `s3://models/{model}/{version}` or
+    `pvc://slipway-models/versions/{digest}`."""
+    fluid_runtime: str = "alluxio"
+    fluid_replicas: int = 1
+    """Of its cache."""
+    fluid_medium: str = "MEM"
+    fluid_cache: str = "/dev/shm"  # noqa: S108 - of the machines
+    fluid_options: Mapping[str, str] = field(default_factory=dict)
+    """Of the mount, as the runtime names them."""
+    fluid_secret_options: Mapping[str, str] = field(default_factory=dict)
+    """Those with secrets: `SECRET/KEY` for each."""
     priority_class: str = ""
     runtime_class: str = ""
     service_account: str = ""
@@ -54,6 +89,7 @@ class KubernetesSettings:
             "namespace",
             "model_claim",
             "store_secret",
+            "storage_class",
             "priority_class",
             "runtime_class",
             "service_account",
@@ -77,6 +113,30 @@ class KubernetesSettings:
             if value and not value.startswith(("https://", "http://")):
                 raise Misconfigured(f"{key}: give the address at which pods reach Slipway, https://...")
 
+        self._check_files()
+
+    def _check_files(self) -> None:
+        if self.claim_access_mode not in _ACCESS_MODES:
+            raise Misconfigured(f"claim_access_mode: one of {', '.join(_ACCESS_MODES[1:])}.")
+        for label, reference in self.model_images.items():
+            if not _BY_DIGEST.fullmatch(reference):
+                raise Misconfigured(
+                    f"model_images: {label} needs a reference by digest, repository@sha256:..., and has "
+                    f"{reference}."
+                )
+        if self.fluid_runtime not in _RUNTIMES:
+            raise Misconfigured(f"fluid_runtime: one of {', '.join(_RUNTIMES)}.")
+        try:
+            self.fluid_mount.format(id="", digest="", model="", version="")
+        except (KeyError, IndexError, ValueError):
+            raise Misconfigured(
+                "fluid_mount: of what it names in braces there are id, digest, model and version."
+            ) from None
+        for option, place in self.fluid_secret_options.items():
+            secret, _, key = place.partition("/")
+            if not (SECRET_NAME.fullmatch(secret) and key):
+                raise Misconfigured(f"fluid_secret_options: {option} needs SECRET/KEY, and has {place}.")
+
     @property
     def all_namespaces(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((self.namespace, *self.namespaces)))
@@ -97,7 +157,7 @@ class KubernetesSettings:
             )
         given = dict(settings)
         try:
-            given["model_files"] = ModelFiles(given.get("model_files", ModelFiles.NODE_CACHE))
+            given["model_files"] = ModelFiles(given.get("model_files", ModelFiles.AUTO))
         except ValueError:
             raise Misconfigured(f"model_files: one of {', '.join(ModelFiles)}.") from None
         for key in _LISTS:
@@ -105,10 +165,28 @@ class KubernetesSettings:
             if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
                 raise Misconfigured(f"{key}: a list of names.")
             given[key] = tuple(names)
-        gib = given.get("node_cache_gib", 0)
-        if not isinstance(gib, int) or isinstance(gib, bool) or gib < 0:
-            raise Misconfigured("node_cache_gib: a number of GiB, or 0.")
+        for key in _MAPPINGS:
+            given[key] = _mapping(key, given.get(key, {}))
+        for key, least in _NUMBERS.items():
+            number = given.get(key, least)
+            if isinstance(number, str) and number.isdecimal():
+                number = given[key] = int(number)  # from a command line
+            if not isinstance(number, int) or isinstance(number, bool) or number < least:
+                what = "a number of GiB, or 0" if key.endswith("_gib") else f"a number from {least} on"
+                raise Misconfigured(f"{key}: {what}.")
         for key, value in given.items():
-            if key not in (*_LISTS, "node_cache_gib") and not isinstance(value, str):
+            if key not in (*_LISTS, *_MAPPINGS, *_NUMBERS) and not isinstance(value, str):
                 raise Misconfigured(f"{key}: must be a text.")
         return cls(**given)
+
+
+def _mapping(key: str, value: Any) -> dict[str, str]:
+    """Also as a text, `a=b, c=d`: as command lines give it."""
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.split(",") if part.strip()]
+        pairs = [part.partition("=") for part in parts]
+        if all(equals for _, equals, _ in pairs):
+            return {name.strip(): one.strip() for name, _, one in pairs}
+    elif isinstance(value, Mapping) and all(isinstance(one, str) for pair in value.items() for one in pair):
+        return dict(value)
+    raise Misconfigured(f"{key}: texts by their names, such as a=b, c=d.")

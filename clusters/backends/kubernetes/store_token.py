@@ -16,7 +16,7 @@ KEY = "token"
 def hand_out(client: Client, settings: KubernetesSettings, token: str, *, namespace: str) -> None:
     """Writes it where it is missing or another one. A Secret of that name which is not ours stays: whoever
     made it gave pods a token of their own. Raises KubeError."""
-    if settings.model_files is not ModelFiles.NODE_CACHE or not token:
+    if not token or not fetches_from_us(settings.model_files, settings.store_url):
         return
     wanted = base64.b64encode(token.encode()).decode()
     try:
@@ -41,3 +41,9 @@ def hand_out(client: Client, settings: KubernetesSettings, token: str, *, namesp
         },
         force=True,
     )
+
+
+def fetches_from_us(model_files: str, store_url: str) -> bool:
+    """Whether pods of a cluster with these settings may come to ask the control plane for files."""
+    ways = (ModelFiles.AUTO, ModelFiles.NODE_CACHE, ModelFiles.FILLED_CLAIM)
+    return bool(store_url) and model_files in ways

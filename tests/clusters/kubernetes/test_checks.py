@@ -5,7 +5,8 @@ from itertools import count
 
 import pytest
 
-from clusters.backends.kubernetes.checks import DEFAULT_CLASS, WITHIN_SECONDS, checks
+from clusters.backends.kubernetes.checks import WITHIN_SECONDS, checks
+from clusters.backends.kubernetes.files.storage import DEFAULT_CLASS
 from clusters.backends.kubernetes.rights import RIGHTS, Feature, manifest
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.states import CheckResult

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from clusters.backends.base import CannotRun, DeploymentSpec, Fence, Misconfigured, ModelVersion
+from clusters.backends.kubernetes.files.node_cache import NodeCache
 from clusters.backends.kubernetes.manifests import fence_of, objects_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.placement import Placement, Resources, Spread, TaintEffect, Toleration
@@ -27,7 +28,9 @@ SPEC = DeploymentSpec(
 def objects(
     spec: DeploymentSpec = SPEC, settings: KubernetesSettings = SETTINGS
 ) -> dict[str, dict[str, Any]]:
-    return {one["kind"]: one for one in objects_of(spec, fence=Fence(3, 9), settings=settings)}
+    files = NodeCache(settings).mount(spec, namespace=settings.namespace)
+    found = objects_of(spec, fence=Fence(3, 9), settings=settings, files=files)
+    return {one["kind"]: one for one in found}
 
 
 def pod(spec: DeploymentSpec = SPEC, settings: KubernetesSettings = SETTINGS) -> dict[str, Any]:
@@ -118,7 +121,7 @@ def test_where_workers_stand_is_said_as_kubernetes_says_it() -> None:
     assert objects(replace(SPEC, placement=placement))["Service"]["metadata"]["namespace"] == "team-a"
 
 
-def test_the_version_is_fetched_into_the_machines_cache_or_lies_on_a_claim() -> None:
+def test_the_version_is_fetched_into_the_machines_cache() -> None:
     (fetch,) = pod()["initContainers"]
     assert f"--digest={'ab' * 32}" in fetch["command"]
     told = fetch_command_line().parse_args(fetch["command"][3:])
@@ -126,11 +129,6 @@ def test_the_version_is_fetched_into_the_machines_cache_or_lies_on_a_claim() -> 
     (mount,) = (one for one in pod()["containers"][0]["volumeMounts"] if one["name"] == "models")
     assert mount["subPath"] == f"versions/{told.digest}"
     assert str(told.cache) == fetch["volumeMounts"][0]["mountPath"]
-    claimed = pod(settings=KubernetesSettings.read({"model_files": "claim", "model_claim": "models"}))
-    assert "initContainers" not in claimed
-    assert {"claimName": "models", "readOnly": True} in [
-        volume.get("persistentVolumeClaim") for volume in claimed["volumes"]
-    ]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +136,6 @@ def test_the_version_is_fetched_into_the_machines_cache_or_lies_on_a_claim() -> 
     [
         (replace(SPEC, image=""), SETTINGS, "needs an image by digest"),
         (replace(SPEC, image="registry.example/worker:latest"), SETTINGS, "needs an image by digest"),
-        (SPEC, KubernetesSettings(), "set store_url"),
     ],
 )
 def test_what_could_not_run_is_refused_before_anything_is_applied(
@@ -154,7 +151,7 @@ def test_what_could_not_run_is_refused_before_anything_is_applied(
         ({"namspace": "x"}, "namspace: no such setting"),
         ({"namespace": "Not A Name"}, "namespace: 'Not A Name' cannot be"),
         ({"namespace": ""}, "namespace: name the one"),
-        ({"model_files": "magic"}, "model_files: one of claim, node_cache"),
+        ({"model_files": "magic"}, "model_files: one of auto, claim, node_cache"),
         ({"node_cache_gib": -1}, "node_cache_gib: a number of GiB"),
         ({"node_cache_gib": "much"}, "node_cache_gib: a number of GiB"),
         ({"node_cache": "relative"}, "node_cache: give the absolute path"),

@@ -1,0 +1,65 @@
+"""What every way of bringing a version's files to pods can do."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from clusters.backends.base import DeploymentSpec
+from clusters.backends.kubernetes.settings import KubernetesSettings
+
+Document = dict[str, Any]
+
+MODELS = "/models"
+"""Where containers find the volume."""
+CONFINED = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """What a pod needs so that its worker finds the files."""
+
+    volume: Document
+    """Without its name."""
+    sub_path: str = ""
+    """Of the version's directory on the volume; empty: the volume is it."""
+    containers: tuple[Document, ...] = ()
+    """Init containers that bring what is missing."""
+    is_per_machine: bool = False
+    """Whether each machine has its own copy, which can be brought to it before a worker comes."""
+
+
+class FilesWay(Protocol):
+    def mount(self, spec: DeploymentSpec, *, namespace: str) -> Mount:
+        """Makes in the cluster what has to be there before pods are, and says what they need.
+
+        Idempotent: all that is made has the version's digest in its name, so that whoever comes late makes
+        the same. Raises FilesOnTheWay until all machines can read them, CannotRun, KubeError.
+        """
+
+    def remove_unused(self, needed: Collection[str]) -> None:
+        """Take away what no version of these digests needs and nobody has asked for of late. KubeError."""
+
+
+def directory_of(spec: DeploymentSpec) -> str:
+    """Of the version's files, on whatever volume `serving.fetch` fills."""
+    return f"versions/{spec.version.digest or spec.version.id}"
+
+
+def fetch_command(
+    spec: DeploymentSpec, settings: KubernetesSettings, *, cache: str, most_gib: int = 0
+) -> list[str]:
+    return [
+        "python", "-m", "serving.fetch", f"--url={settings.store_url.rstrip('/')}",
+        f"--version-id={spec.version.id}", f"--digest={spec.version.digest}", f"--cache={cache}",
+        f"--most-gib={most_gib}",
+    ]  # fmt: skip
+
+
+def fetch_token(settings: KubernetesSettings) -> Document:
+    """As a variable of a container's environment."""
+    secret = {"name": settings.store_secret, "key": "token"}
+    return {"name": "SLIPWAY_STORE_TOKEN", "valueFrom": {"secretKeyRef": secret}}

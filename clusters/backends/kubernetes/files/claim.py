@@ -1,0 +1,19 @@
+"""A volume claim of the cluster's own, on which somebody keeps the files of the store."""
+
+from collections.abc import Collection
+
+from clusters.backends.base import DeploymentSpec
+from clusters.backends.kubernetes.files.base import Mount, directory_of
+from clusters.backends.kubernetes.settings import KubernetesSettings
+
+
+class Claim:
+    def __init__(self, settings: KubernetesSettings) -> None:
+        self._settings = settings
+
+    def mount(self, spec: DeploymentSpec, *, namespace: str) -> Mount:
+        claim = {"claimName": self._settings.model_claim, "readOnly": True}
+        return Mount(volume={"persistentVolumeClaim": claim}, sub_path=directory_of(spec))
+
+    def remove_unused(self, needed: Collection[str]) -> None:
+        """It is not ours."""

@@ -1,0 +1,44 @@
+"""A directory of each machine, filled and verified by our init container, shared by all pods there."""
+
+from collections.abc import Collection
+
+from clusters.backends.base import DeploymentSpec
+from clusters.backends.kubernetes.files.base import (
+    CONFINED,
+    MODELS,
+    Mount,
+    directory_of,
+    fetch_command,
+    fetch_token,
+)
+from clusters.backends.kubernetes.pods import FILES_CONTAINER
+from clusters.backends.kubernetes.settings import KubernetesSettings
+
+
+class NodeCache:
+    """What a machine holds, and what goes where it is full, `serving.fetch` decides there."""
+
+    def __init__(self, settings: KubernetesSettings) -> None:
+        self._settings = settings
+
+    def mount(self, spec: DeploymentSpec, *, namespace: str) -> Mount:
+        settings = self._settings
+        fetch = {
+            "name": FILES_CONTAINER,
+            "image": spec.image,
+            "command": fetch_command(spec, settings, cache=MODELS, most_gib=settings.node_cache_gib),
+            "env": [fetch_token(settings)],
+            # A directory of the machine belongs to its root.
+            "securityContext": CONFINED | {"runAsUser": 0, "runAsNonRoot": False},
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+            "volumeMounts": [{"name": "models", "mountPath": MODELS}],
+        }
+        return Mount(
+            volume={"hostPath": {"path": settings.node_cache, "type": "DirectoryOrCreate"}},
+            sub_path=directory_of(spec),
+            containers=(fetch,),
+            is_per_machine=True,
+        )
+
+    def remove_unused(self, needed: Collection[str]) -> None:
+        """Machines do it themselves."""

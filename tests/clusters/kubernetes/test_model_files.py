@@ -1,0 +1,459 @@
+"""How a version's files come to pods: each way on a fake API server, what they share, and which is chosen."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from clusters.backends.base import (
+    BackendError,
+    CannotRun,
+    ClusterUnreachable,
+    Fence,
+    FilesFetch,
+    FilesOnTheWay,
+    Misconfigured,
+)
+from clusters.backends.kubernetes.settings import KubernetesSettings
+from kube.fake.transport import OnlyAt, after_doing, failing, pausing
+from kube.fake.wire import ADMIN
+from kube.resources import DATA_LOADS, DATASETS, DEPLOYMENTS, JOBS, VOLUME_CLAIMS, Ref
+from serving.fetch.__main__ import command_line as fetch_command_line
+from tests.clusters.kubernetes.files_world import DIGEST, GB, KEPT, NAME, STORY, FilesWorld
+
+IMAGE = f"registry.example/parrot@sha256:{'1' * 64}"
+MOUNT = "pvc://slipway-models/versions/{digest}"
+
+
+def node_cache() -> FilesWorld:
+    return FilesWorld(model_files="node_cache")
+
+
+def image() -> FilesWorld:
+    return FilesWorld(model_files="image", model_images={"parrot:v2": IMAGE})
+
+
+def claim() -> FilesWorld:
+    world = FilesWorld(model_files="claim")
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": "slipway-models", "namespace": "slipway"}
+    world.client.create(
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+    )
+    return world
+
+
+def filled_claim() -> FilesWorld:
+    world = FilesWorld(model_files="filled_claim")
+    world.storage_class("shared", "efs.csi.aws.com")
+    return world
+
+
+def fluid() -> FilesWorld:
+    return FilesWorld(with_fluid=True, model_files="fluid", fluid_mount=MOUNT)
+
+
+def nothing_more(world: FilesWorld) -> None:
+    """Files come with the pods."""
+
+
+def fill(world: FilesWorld) -> None:
+    if world.items(JOBS):
+        world.end_job("Complete")
+
+
+def load(world: FilesWorld) -> None:
+    if world.items(DATA_LOADS):
+        world.say(DATA_LOADS, {"phase": "Complete"})
+    else:
+        world.say(DATASETS, {"phase": "Bound"})
+
+
+Way = tuple[Callable[[], FilesWorld], Callable[[FilesWorld], None]]
+WAYS: dict[str, Way] = {
+    "node_cache": (node_cache, nothing_more),
+    "image": (image, nothing_more),
+    "claim": (claim, nothing_more),
+    "filled_claim": (filled_claim, fill),
+    "fluid": (fluid, load),
+}
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> Way:
+    return WAYS[request.param]
+
+
+def brought(way: Way) -> FilesWorld:
+    """With the deployment's objects."""
+    make, bring = way
+    world = make()
+    for _ in range(4):
+        try:
+            world.apply()
+        except FilesOnTheWay:
+            bring(world)
+            continue
+        return world
+    raise AssertionError("The files never came.")
+
+
+def test_the_worker_reads_its_version_and_may_not_write_to_it(way: Way) -> None:
+    pod = brought(way).pod_spec()
+    (mount,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "models")
+    assert mount["readOnly"] is True
+    (volume,) = (one for one in pod["volumes"] if one["name"] == "models")
+    is_ours_alone = "image" in volume or volume.get("persistentVolumeClaim", {}).get("claimName") == NAME
+    assert is_ours_alone or mount["subPath"] == f"versions/{DIGEST}"
+
+
+def test_no_pod_is_wanted_before_its_files_can_be_read(way: Way) -> None:
+    make, _ = way
+    world = make()
+    try:
+        world.apply()
+    except FilesOnTheWay:
+        assert world.items(DEPLOYMENTS) == []
+    else:
+        assert len(world.items(DEPLOYMENTS)) == 1
+
+
+def test_asking_again_makes_nothing_twice(way: Way) -> None:
+    world = brought(way)
+    made = {str(one): len(world.items(one)) for one in (VOLUME_CLAIMS, JOBS, DEPLOYMENTS)}
+    world.apply(turn=2)
+    assert {str(one): len(world.items(one)) for one in (VOLUME_CLAIMS, JOBS, DEPLOYMENTS)} == made
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_wherever_an_answer_is_lost_the_files_come_once(way: Way, answered: bool) -> None:
+    """`answered`: the server says that it failed; otherwise it did it, and the answer is lost."""
+    make, bring = way
+    at = 0
+    while True:
+        at += 1
+        world = make()
+        fault = OnlyAt(
+            at,
+            failing(503, "etcdserver: leader changed", reason="ServiceUnavailable")
+            if answered
+            else after_doing(world.server, ADMIN),
+        )
+        world.transport.faults.append(fault)
+        for _ in range(6):
+            try:
+                world.apply()
+                break
+            except ClusterUnreachable:
+                continue
+            except FilesOnTheWay:
+                bring(world)
+        else:
+            raise AssertionError(f"The files never came with a fault at call {at}.")
+        assert len(world.items(DEPLOYMENTS)) == 1, at
+        assert len([one for one in world.items(VOLUME_CLAIMS) if one["metadata"]["name"] == NAME]) <= 1
+        if not fault.is_over:
+            return
+
+
+def test_why_it_is_this_way_is_said_of_the_deployment(way: Way) -> None:
+    world = brought(way)
+    assert world.cluster.files_reason(STORY).endswith(": the cluster's settings say so.")
+
+
+# Volume claims that a Job fills.
+
+
+def test_a_claim_has_room_for_its_version_and_the_job_writes_where_pods_will_look() -> None:
+    world = filled_claim()
+    with pytest.raises(FilesOnTheWay, match="brought to the volume claim slipway-files-"):
+        world.apply()
+    (made,) = world.items(VOLUME_CLAIMS)
+    assert made["spec"]["resources"]["requests"]["storage"] == "16Gi"
+    assert (made["spec"]["accessModes"], made["spec"]["storageClassName"]) == (["ReadWriteMany"], "shared")
+    (job,) = world.items(JOBS)
+    assert job["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+    pod = job["spec"]["template"]["spec"]
+    told = fetch_command_line().parse_args(pod["containers"][0]["command"][3:])
+    assert (told.digest, str(told.cache)) == (DIGEST, pod["containers"][0]["volumeMounts"][0]["mountPath"])
+    assert pod["containers"][0]["resources"] == {}  # and so no GPU
+    assert pod["securityContext"]["runAsNonRoot"] is True
+
+
+def test_how_far_a_claim_is_filled_is_told_with_its_rate() -> None:
+    world = filled_claim()
+    with pytest.raises(FilesOnTheWay):
+        world.apply()
+    world.fetched(world.job_pod(), 4 * GB, 250_000_000)
+    with pytest.raises(FilesOnTheWay) as told:
+        world.apply()
+    assert told.value.fetches == (
+        FilesFetch(
+            place=f"claim {NAME}", come_bytes=4 * GB, size_bytes=15 * GB, bytes_per_second=250_000_000
+        ),
+    )
+
+
+def test_a_claim_that_is_not_provided_says_what_its_provisioner_says() -> None:
+    world = filled_claim()
+    with pytest.raises(FilesOnTheWay):
+        world.apply()
+    (made,) = world.items(VOLUME_CLAIMS)
+    world.client.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": "no-room", "namespace": "slipway"},
+            "involvedObject": {
+                "kind": "PersistentVolumeClaim",
+                "name": NAME,
+                "namespace": "slipway",
+                "uid": made["metadata"]["uid"],
+            },
+            "type": "Warning",
+            "reason": "ProvisioningFailed",
+            "message": "the file system quota is used up",
+        }
+    )
+    with pytest.raises(FilesOnTheWay, match="It is not provided: the file system quota is used up"):
+        world.apply()
+
+
+def test_a_job_that_failed_says_why_and_is_tried_again_later() -> None:
+    world = filled_claim()
+    with pytest.raises(FilesOnTheWay):
+        world.apply()
+    world.job_pod(phase="Failed", exit_code=4, said="serving.fetch: The volume is full.")
+    just_now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    world.end_job("Failed", message="BackoffLimitExceeded", at=just_now)
+    with pytest.raises(CannotRun, match=r"could not be filled: .* exit status 4: .*The volume is full\."):
+        world.apply()
+    (failed,) = world.items(JOBS)
+    ref = Ref(JOBS, failed["metadata"]["name"], "slipway")
+    conditions = [
+        one | {"lastTransitionTime": "2026-11-22T08:00:00Z"} for one in failed["status"]["conditions"]
+    ]
+    world.client.patch(ref, {"status": {"conditions": conditions}}, subresource="status")
+    with pytest.raises(FilesOnTheWay, match="tried again"):
+        world.apply()
+    assert world.items(JOBS) == []
+
+
+def test_a_full_claim_needs_its_job_no_more() -> None:
+    world = brought(WAYS["filled_claim"])
+    assert world.items(JOBS) == []
+    world.apply(turn=2)
+    assert world.items(JOBS) == []
+
+
+def test_where_many_may_only_read_one_writes_before() -> None:
+    world = FilesWorld(model_files="filled_claim", storage_class="ml", claim_access_mode="ReadOnlyMany")
+    world.storage_class("ml", "pd.csi.storage.gke.io")
+    with pytest.raises(FilesOnTheWay):
+        world.apply()
+    (made,) = world.items(VOLUME_CLAIMS)
+    assert made["spec"]["accessModes"] == ["ReadWriteOnce", "ReadOnlyMany"]
+
+
+def test_somebody_elses_claim_of_the_name_is_never_touched() -> None:
+    world = filled_claim()
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": NAME, "namespace": "slipway"}
+    theirs = world.client.create(
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+    )
+    with pytest.raises(CannotRun, match="not Slipway's"):
+        world.apply()
+    assert world.items(VOLUME_CLAIMS) == [theirs]
+
+
+# What is kept for a version goes with it.
+
+
+def kept(name: str) -> FilesWorld:
+    return brought(WAYS[name])
+
+
+def age(world: FilesWorld, name: str) -> None:
+    """As if it had last been asked for long ago."""
+    ref = Ref(KEPT[name], NAME, "slipway")
+    long_ago = str(int(time.time()) - 2 * 86_400)
+    world.client.patch(ref, {"metadata": {"annotations": {"slipway.dev/asked-at": long_ago}}})
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_no_version_needs_goes_and_what_was_just_asked_for_stays(name: str) -> None:
+    world = kept(name)
+    world.cluster.remove_unused_files(set())
+    assert len(world.items(KEPT[name])) == 1
+    age(world, name)
+    world.cluster.remove_unused_files({DIGEST})
+    assert len(world.items(KEPT[name])) == 1
+    world.cluster.remove_unused_files(set())
+    assert all("deletionTimestamp" in one["metadata"] for one in world.items(KEPT[name]))
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_who_begins_to_need_it_while_it_is_taken_away_keeps_it(name: str) -> None:
+    """The remover pauses before each of its calls, and a deployment asks for the files meanwhile."""
+    at = 0
+    while True:
+        at += 1
+        world = kept(name)
+        age(world, name)
+        asked: list[bool] = []
+
+        def meanwhile(world: FilesWorld = world, asked: list[bool] = asked) -> None:
+            asked.append(True)
+            with suppress(FilesOnTheWay):  # where it is gone, it is made anew
+                world.apply(turn=5)
+
+        remover, transport = world.writer()
+        transport.faults.append(pausing(at, meanwhile))
+        remover.remove_unused_files(set())
+        if not asked:
+            return
+        assert any("deletionTimestamp" not in one["metadata"] for one in world.items(KEPT[name])), at
+
+
+def test_a_writer_that_wakes_up_after_a_removal_makes_no_claim() -> None:
+    at = 0
+    while True:
+        at += 1
+        world = filled_claim()
+        slept: list[bool] = []
+
+        def meanwhile(world: FilesWorld = world, slept: list[bool] = slept) -> None:
+            slept.append(True)
+            world.cluster.remove(STORY.name, fence=Fence(1, 7))
+
+        sleeper, transport = world.writer()
+        transport.faults.append(pausing(at, meanwhile))
+        with suppress(BackendError):
+            sleeper.apply(STORY, fence=Fence(1, 3))
+        if not slept:
+            return
+        for one in world.items(VOLUME_CLAIMS):
+            # Made after it was overtaken: nobody asks for it, and the next look takes it away.
+            ref = Ref(VOLUME_CLAIMS, one["metadata"]["name"], "slipway")
+            world.client.patch(ref, {"metadata": {"annotations": {"slipway.dev/asked-at": "0"}}})
+        world.cluster.remove_unused_files(set())
+        left = [one for one in world.items(VOLUME_CLAIMS) if "deletionTimestamp" not in one["metadata"]]
+        assert left == [], at
+
+
+# Fluid.
+
+
+def test_a_dataset_says_its_phase_and_how_much_of_it_is_cached() -> None:
+    world = fluid()
+    with pytest.raises(FilesOnTheWay, match=r"preparing the dataset .* \(Pending\)"):
+        world.apply()
+    (dataset,) = world.items(DATASETS)
+    assert dataset["spec"]["mounts"][0]["mountPoint"] == f"pvc://slipway-models/versions/{DIGEST}"
+    world.say(DATASETS, {"phase": "Bound", "cacheStates": {"cached": "7.00GiB"}})
+    with pytest.raises(FilesOnTheWay) as told:
+        world.apply()
+    (come,) = told.value.fetches
+    assert (come.place, come.come_bytes, come.size_bytes) == (f"dataset {NAME}", 7 * 1024**3, 15 * GB)
+
+
+def test_what_fluid_cannot_load_is_said_in_its_words() -> None:
+    world = fluid()
+    for status in ({"phase": "Bound"}, None):
+        with pytest.raises(FilesOnTheWay):
+            world.apply()
+        if status:
+            world.say(DATASETS, status)
+    world.say(DATA_LOADS, {"phase": "Failed", "conditions": [{"message": "no such mount point"}]})
+    with pytest.raises(CannotRun, match=r"could not load the dataset .*: no such mount point"):
+        world.apply()
+
+
+# Which way is chosen.
+
+
+def reason(world: FilesWorld) -> str:
+    return world.cluster.files_reason(STORY)
+
+
+def test_a_cache_of_each_machine_where_pods_reach_slipway() -> None:
+    assert reason(FilesWorld()).startswith("Each machine keeps a cache: pods reach Slipway at store_url")
+
+
+def test_where_no_directory_of_machines_may_be_used_a_claim_is_filled() -> None:
+    world = FilesWorld()
+    world.enforce("restricted")
+    world.storage_class("disks", "ebs.csi.aws.com", is_default=True)
+    world.storage_class("files", "rook-ceph.cephfs.csi.ceph.com")
+    assert reason(world) == (
+        "A volume claim per version, filled by a Job: storage class files (volumes of "
+        "rook-ceph.cephfs.csi.ceph.com can be shared). The namespace enforces the restricted pod security "
+        "standard, which allows no directory of machines."
+    )
+
+
+def test_an_image_that_is_named_for_a_version_goes_before_all() -> None:
+    world = FilesWorld(model_images={"parrot:v2": IMAGE})
+    assert reason(world) == "An image volume: the cluster's settings name one for parrot:v2."
+    world.apply()
+    assert world.models_volume()["image"]["reference"] == IMAGE
+
+
+def test_fluid_where_it_is_installed_and_told_where_the_files_lie() -> None:
+    assert reason(FilesWorld(with_fluid=True, fluid_mount=MOUNT)).startswith("A Fluid dataset per version:")
+    assert reason(FilesWorld(fluid_mount=MOUNT)).startswith("Each machine keeps a cache")
+
+
+def test_where_there_is_no_way_it_says_what_to_set() -> None:
+    world = FilesWorld(store_url="")
+    with pytest.raises(
+        CannotRun, match=r"no way for model files .* set store_url\..* no volume claim slipway-models"
+    ):
+        world.apply()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"model_files": "fluid", "fluid_mount": MOUNT}, "cannot be: Fluid is not installed"),
+        ({"model_files": "filled_claim"}, "no storage class"),
+        ({"model_files": "image", "model_images": {"other:v1": IMAGE}}, "names none for parrot:v2"),
+    ],
+)
+def test_a_way_that_is_set_and_cannot_be_is_refused_in_words(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(CannotRun, match=words):
+        FilesWorld(**settings).apply()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"model_images": {"a:v1": "registry/a:latest"}}, "needs a reference by digest"),
+        ({"model_images": "a"}, "model_images: texts by their names"),
+        ({"fluid_mount": "s3://{bucket}"}, "there are id, digest, model and version"),
+        ({"fluid_runtime": "magic"}, "fluid_runtime: one of"),
+        ({"fluid_secret_options": {"key": "nothing"}}, "needs SECRET/KEY"),
+        ({"claim_access_mode": "ReadWriteOncePod"}, "claim_access_mode: one of"),
+        ({"fluid_replicas": 0}, "fluid_replicas: a number from 1 on"),
+    ],
+)
+def test_settings_of_a_way_that_cannot_be_meant_are_named(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(Misconfigured, match=words):
+        KubernetesSettings.read(given)
+
+
+def test_a_command_lines_texts_are_read_as_what_they_stand_for() -> None:
+    read = KubernetesSettings.read({"model_images": f"a:v1={IMAGE}, b:v2={IMAGE}", "node_cache_gib": "200"})
+    assert (read.model_images, read.node_cache_gib) == ({"a:v1": IMAGE, "b:v2": IMAGE}, 200)
+
+
+def test_another_deployment_of_the_version_finds_the_claim_filled() -> None:
+    world = brought(WAYS["filled_claim"])
+    world.cluster.apply(replace(STORY, name="chat-v2-1"), fence=Fence(2, 1))
+    assert len(world.items(DEPLOYMENTS)) == 2
+    assert len(world.items(VOLUME_CLAIMS)) == 1
