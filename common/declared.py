@@ -11,6 +11,7 @@ from prometheus_client.metrics_core import Metric
 
 from common import resealing
 from common.alert_rules import AlertRule
+from common.health import Probe
 from common.languages import Text
 from common.live.topics import Topic
 from common.live.topics import register as register_topic
@@ -57,6 +58,8 @@ class Manifest:
     metrics: Sequence[Callable[[], Iterable[Metric]]] = ()
     """Read anew at each scrape. May query; not asked while the database is down."""
     alert_rules: Sequence[AlertRule] = ()
+    probes: Sequence[Probe] = ()
+    """What `/readyz` and Home ask of it."""
     pruning: Sequence[Rule] = ()
     sealed: Sequence[SealedColumn] = ()
     """Columns that `common.sealed` protects: all of them, or a change of the secret key loses some."""

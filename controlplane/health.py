@@ -3,23 +3,20 @@
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from threading import Lock
 
 import redis
 from django.conf import settings
 from django.db import connection
 from django.utils import timezone
-from django.utils.functional import Promise
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from common import disk
+from common.declared import manifests
 from common.disk import DiskState
+from common.health import LIMIT_SECONDS, PartHealth, Probe, Unhealthy, Words
 from common.pages import formats
 from common.reconcile import silent_hosts
 from common.reconcile.pulses import Takers, living_hosts, takers
@@ -27,71 +24,6 @@ from common.resealing import dead_secrets
 from controlplane.backup.last import last_backup, longest_age
 from controlplane.celery import app
 from controlplane.heartbeats import living_workers
-from gateway import selectors as gateway
-from model_store import blob_store
-from model_store.sharing import why_not_shared
-
-LIMIT_SECONDS = 1.0
-
-Words = str | Promise
-"""Lazy where people read them in their own language."""
-
-
-class Unhealthy(Exception):
-    """The part does not do its work; the message says what is seen, for people."""
-
-    def __init__(self, words: Words) -> None:
-        super().__init__(words)
-        self.words = words
-
-
-@dataclass(frozen=True, slots=True)
-class PartHealth:
-    ok: bool
-    vital: bool
-    detail: Words
-    took_ms: float
-
-
-class Probe:
-    """A question to one part. A question that hangs is asked once, however often it is waited for."""
-
-    def __init__(self, name: str, ask: Callable[[], Words], *, vital: bool) -> None:
-        """`ask` returns what it saw, or raises. Without a vital part this process cannot do its own work."""
-        self.name = name
-        self._ask = ask
-        self._vital = vital
-        self._lock = Lock()
-        self._asked: Future[PartHealth] | None = None
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"health-{name}")
-
-    def begin(self) -> Future[PartHealth]:
-        with self._lock:
-            if self._asked is None or self._asked.done():
-                self._asked = self._pool.submit(self._run)
-            return self._asked
-
-    def answer(self, asked: Future[PartHealth], *, deadline: float) -> PartHealth:
-        """The answer, or that there is none by `deadline` (of time.monotonic())."""
-        try:
-            return asked.result(timeout=max(0.0, deadline - time.monotonic()))
-        except TimeoutError:
-            return PartHealth(
-                False, self._vital, f"no answer within {LIMIT_SECONDS:g} s", LIMIT_SECONDS * 1000
-            )
-
-    def _run(self) -> PartHealth:
-        begun = time.monotonic()
-        detail: Words
-        try:
-            ok, detail = True, self._ask()
-        except Unhealthy as error:
-            ok, detail = False, error.words
-        except Exception as error:
-            ok, detail = False, str(error) or type(error).__name__
-        finally:
-            connection.close()
-        return PartHealth(ok, self._vital, detail, round((time.monotonic() - begun) * 1000, 1))
 
 
 def _database() -> str:
@@ -181,13 +113,6 @@ def _age(at: datetime) -> float:
     return (timezone.now() - at).total_seconds()
 
 
-def _gateway() -> str:
-    health = gateway.health()
-    if not health.ok:
-        raise Unhealthy(health.detail)
-    return health.detail
-
-
 def _hosts() -> Words:
     """Whether rows wait for a host of which nobody takes them."""
     found = silent_hosts.rows_by_host(silent_hosts.waiting())
@@ -256,28 +181,19 @@ class _Secrets:
         )
 
 
-def _store() -> str:
-    if why := why_not_shared():
-        raise Unhealthy(why)
-    found = blob_store.store().look()
-    return f"{found.kind} {found.where}"
-
-
 # Vital is what a web process cannot answer without. Without the others it says what is missing: a load
-# balancer that took it away for them would leave nobody to say it.
+# balancer that took it away for them would leave nobody to say it. Apps name theirs in their manifests.
 PROBES = (
-    Probe("database", _database, vital=True),
-    Probe("redis", _redis, vital=False),
-    Probe("broker", _broker, vital=False),
-    Probe("reconcilers", _reconcilers, vital=False),
-    Probe("hosts", _hosts, vital=False),
-    Probe("gateway", _gateway, vital=False),
-    Probe("store", _store, vital=False),
-    Probe("secrets", _Secrets(), vital=False),
-    Probe("backup", _backup, vital=False),
-    Probe("disk", _disk, vital=True),
-    Probe("worker", _worker, vital=False),
-    Probe("sweeper", _sweeper, vital=False),
+    Probe("database", _database, vital=True, title=_("Database")),
+    Probe("redis", _redis, vital=False, title=_("Live layer (Redis)")),
+    Probe("broker", _broker, vital=False, title=_("Message broker")),
+    Probe("reconcilers", _reconcilers, vital=False, title=_("Reconcile loops")),
+    Probe("hosts", _hosts, vital=False, title=_("Hosts")),
+    Probe("secrets", _Secrets(), vital=False, title=_("Stored secrets")),
+    Probe("backup", _backup, vital=False, title=_("Backup")),
+    Probe("disk", _disk, vital=True, title=_("Disk")),
+    Probe("worker", _worker, vital=False, title=_("Celery worker")),
+    Probe("sweeper", _sweeper, vital=False, title=_("Sweeper")),
 )
 
 
@@ -289,8 +205,10 @@ TAKERS_PROBES = (
 """Of a process that takes due rows: without the broker it goes on taking them."""
 
 
-def parts_health(probes: tuple[Probe, ...] = PROBES) -> dict[str, PartHealth]:
-    """What every part says, side by side, in at most LIMIT_SECONDS."""
+def parts_health(probes: tuple[Probe, ...] | None = None) -> dict[str, PartHealth]:
+    """What every part says, side by side, in at most LIMIT_SECONDS; by default all that there are."""
+    if probes is None:
+        probes = (*PROBES, *(probe for manifest in manifests() for probe in manifest.probes))
     deadline = time.monotonic() + LIMIT_SECONDS
     asked = [(probe, probe.begin()) for probe in probes]
     return {probe.name: probe.answer(future, deadline=deadline) for probe, future in asked}

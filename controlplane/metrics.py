@@ -24,9 +24,10 @@ from prometheus_client.registry import Collector
 from accounts.bearer import CHALLENGE, has_right
 from accounts.states import Right
 from common.declared import manifests
+from common.health import PartHealth
 from common.metrics import gauge
 from common.middleware import GetResponse, Told, around
-from controlplane.health import PartHealth, parts_health
+from controlplane.health import parts_health
 from controlplane.process_metrics import disks, process, queues
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,9 @@ from django.utils.decorators import sync_and_async_middleware
 
 from accounts.bearer import has_right
 from accounts.states import Right
+from common.health import PartHealth
 from common.middleware import Answer, GetResponse
-from controlplane.health import PartHealth, parts_health
+from controlplane.health import parts_health
 from controlplane.readiness_key import HEADER, readiness_key
 
 HEALTH, READINESS = "/healthz", "/readyz"

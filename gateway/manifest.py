@@ -7,12 +7,21 @@ from django.utils.translation import gettext_lazy as _
 from clusters.uses import register_cluster_uses
 from common.alert_rules import AlertRule
 from common.declared import Manifest
+from common.health import Probe, Unhealthy
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from gateway import metrics
 from gateway.models import KEY_PURPOSE, SECRETS_PURPOSE, Gateway, Route
 from gateway.reconcilers import GatewayReconciler
-from gateway.selectors import routes_through
+from gateway.selectors import health, routes_through
+
+
+def _health() -> str:
+    found = health()
+    if not found.ok:
+        raise Unhealthy(found.detail)
+    return found.detail
+
 
 MANIFEST = Manifest(
     sealed=(
@@ -26,6 +35,7 @@ MANIFEST = Manifest(
     ),
     hooks=(partial(register_cluster_uses, routes_through),),
     metrics=(metrics.traffic,),
+    probes=(Probe("gateway", _health, vital=False, title=_("Gateway")),),
     alert_rules=(
         AlertRule(
             name="SlipwayServiceErrors",

@@ -5,10 +5,11 @@ from django.utils.translation import ngettext
 
 from common.alert_rules import AlertRule
 from common.declared import Manifest
+from common.health import Probe, Unhealthy
 from common.pages.inbox import InboxSource
 from common.pages.search import Destination
 from common.pages.subjects import Subject
-from model_store import metrics
+from model_store import blob_store, metrics
 from model_store.badges import BADGES
 from model_store.inbox import disk_room, lost_files
 from model_store.pruning import RULES
@@ -16,6 +17,7 @@ from model_store.reconcilers.checks import CheckReconciler
 from model_store.reconcilers.collections import CollectionReconciler
 from model_store.reconcilers.corrupt_blobs import CorruptBlobReconciler
 from model_store.reconcilers.maintenance import StoreScheduleReconciler
+from model_store.sharing import why_not_shared
 from model_store.states import CorruptBlobState
 
 SUBJECTS = (
@@ -72,6 +74,15 @@ ALERT_RULES = (
         summary="{{ $value }} files of the model store are lost.",
     ),
 )
+
+
+def _health() -> str:
+    if why := why_not_shared():
+        raise Unhealthy(why)
+    found = blob_store.store().look()
+    return f"{found.kind} {found.where}"
+
+
 MANIFEST = Manifest(
     reconcilers=(
         StoreScheduleReconciler(),
@@ -91,5 +102,6 @@ MANIFEST = Manifest(
     },
     metrics=(metrics.store_findings,),
     alert_rules=ALERT_RULES,
+    probes=(Probe("store", _health, vital=False, title=_("Store")),),
     pruning=RULES,
 )

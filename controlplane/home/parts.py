@@ -7,11 +7,11 @@ from datetime import datetime
 from django.conf import settings
 from django.utils.functional import Promise
 from django.utils.text import format_lazy
-from django.utils.translation import gettext_lazy as _
 
 from common.actor import Actor
+from common.health import PartHealth
 from controlplane.embedded.parts import TITLES, PartsReport, PartStatus, parts_status
-from controlplane.health import PartHealth, parts_health
+from controlplane.health import parts_health
 from controlplane.home.background import Background
 
 PATIENCE_SECONDS = 0.05
@@ -25,21 +25,6 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
     "sweeper": ("sweeper",),
 }
 """Which questions of `controlplane.health` tell whether a supervised part does its work."""
-ALONE: Mapping[str, str | Promise] = {
-    "database": _("Database"),
-    "hosts": _("Hosts"),
-    "store": _("Store"),
-    "disk": _("Disk"),
-    "secrets": _("Stored secrets"),
-    "backup": _("Backup"),
-    "redis": _("Live layer (Redis)"),
-    "broker": _("Message broker"),
-    "gateway": _("Gateway"),
-    "worker": _("Celery worker"),
-    "sweeper": _("Sweeper"),
-    "reconcilers": _("Reconcile loops"),
-}
-"""Names of the questions, where nothing is supervised here."""
 STATES = {
     "starting": "starting",
     "running": "up",
@@ -123,14 +108,14 @@ def merged(
     """Pure. `report` is None where others run the parts: then they are known by their answers."""
     if report is None or report.problem:
         rows = [
-            PartRow(name, ALONE.get(name, name), "up" if told.ok else "down", told.detail)
+            PartRow(name, told.title or name, "up" if told.ok else "down", told.detail)
             for name, told in health.items()
         ]
         return Parts(rows, report.problem if report else "", age_seconds)
     rows = [_supervised(part, health) for part in report.parts]
     covered = {name for part in report.parts for name in ANSWERS.get(part.name, ())}
     rows += [
-        PartRow(name, ALONE.get(name, name), "up" if told.ok else "down", told.detail)
+        PartRow(name, told.title or name, "up" if told.ok else "down", told.detail)
         for name, told in health.items()
         if name not in covered
     ]

@@ -9,6 +9,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
+from common.health import Probe
 from common.models import AuditRecord
 from controlplane import health
 from controlplane.backup import restoring, taking
@@ -17,7 +18,7 @@ from controlplane.backup.last import last_backup
 from controlplane.backup.layout import BackupDirectory, sha256_of
 from controlplane.backup.restoring import restore_backup
 from controlplane.backup.taking import take_backup
-from controlplane.health import Probe, parts_health
+from controlplane.health import parts_health
 from model_store import references
 from tests.models_registry.conftest import Library
 

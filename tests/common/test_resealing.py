@@ -8,8 +8,9 @@ from accounts.services.webhooks import PURPOSE
 from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.models import Cluster
 from common import resealing
+from common.health import Unhealthy
 from common.sealed import key_ids, seal, unseal
-from controlplane.health import Unhealthy, _Secrets
+from controlplane.health import _Secrets
 
 pytestmark = pytest.mark.django_db
 NEXT = "the next key of the house, as long as it should be"

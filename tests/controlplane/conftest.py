@@ -2,8 +2,8 @@
 
 import pytest
 
+from common.health import Probe, Unhealthy
 from controlplane import health
-from controlplane.health import Probe, Unhealthy
 from tests.accounts.rights_matrix import Scene
 
 

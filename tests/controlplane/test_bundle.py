@@ -19,11 +19,11 @@ from accounts.models import WebhookEndpoint
 from accounts.services.webhooks import PURPOSE
 from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.models import Cluster
+from common.health import Probe
 from common.models import Intent
 from common.sealed import seal
 from controlplane import health
 from controlplane.environment import Environment
-from controlplane.health import Probe
 from controlplane.support import bundle, secrets
 from controlplane.support.bundle import CannotBundle, write_bundle
 from gateway.backends.envoy.configured import own_layout

@@ -5,8 +5,9 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
+from common.health import Probe, Unhealthy
 from controlplane import health
-from controlplane.health import Probe, Unhealthy, parts_health
+from controlplane.health import parts_health
 from controlplane.readiness_key import HEADER, readiness_key
 
 

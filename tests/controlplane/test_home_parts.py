@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
+from common.health import PartHealth, Probe, Unhealthy
 from common.live.board import PUBLIC
 from controlplane.embedded.parts import PartsReport, PartStatus
-from controlplane.health import PartHealth
+from controlplane.health import parts_health
 from controlplane.home import consumers
 from controlplane.home.background import FRESH_SECONDS, Background
 from controlplane.home.consumers import HomeTopic
@@ -33,8 +34,16 @@ def rows(parts: Parts) -> dict[str, PartRow]:
     return {row.name: row for row in parts.rows}
 
 
+def refused() -> str:
+    raise Unhealthy("connection refused")
+
+
 def test_where_nothing_is_supervised_each_question_is_a_part() -> None:
-    parts = merged({"database": UP, "worker": DOWN}, None)
+    probes = (
+        Probe("database", lambda: "answers", vital=True, title="Database"),
+        Probe("worker", refused, vital=False, title="Celery worker"),
+    )
+    parts = merged(parts_health(probes), None)
 
     assert [(row.title, row.state, row.detail) for row in parts.rows] == [
         ("Database", "up", "answers"),
