@@ -49,5 +49,9 @@ class GatewayUnreachable(GatewayError):
     """
 
 
+class NotYetTold(GatewayUnreachable):
+    """Another host was asked a moment ago what its gateway counts."""
+
+
 class GatewayBusy(GatewayError):
     """Another writer has held the gateway's files for too long. Repeating the call is safe."""

@@ -12,7 +12,7 @@ from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from gateway import metrics
 from gateway.models import KEY_PURPOSE, SECRETS_PURPOSE, Gateway, Route
-from gateway.reconcilers import GatewayReconciler
+from gateway.reconcilers import GatewayReconciler, WatchedRouteReconciler
 from gateway.selectors import health, routes_through
 
 
@@ -28,10 +28,11 @@ MANIFEST = Manifest(
         SealedColumn(Gateway, "sealed_secrets", SECRETS_PURPOSE),
         SealedColumn(Route, "sealed_release_key", KEY_PURPOSE),
     ),
-    reconcilers=(GatewayReconciler(),),
+    reconcilers=(GatewayReconciler(), WatchedRouteReconciler()),
     subjects=(
         Subject("gateway.gateway", _("Gateway"), "/fleet/"),
         Subject("gateway.route", _("Route")),
+        Subject("gateway.watchedroute", _("Watched traffic"), "/services/"),
     ),
     hooks=(partial(register_cluster_uses, routes_through),),
     metrics=(metrics.traffic,),

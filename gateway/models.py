@@ -148,6 +148,28 @@ class Route(models.Model):
         return opened_key(self.sealed_release_key)
 
 
+class WatchedRoute(Reconciled):
+    """A route whose traffic somebody watches at a web of another host than the gateway's: the row is the
+    question, and the latest answer."""
+
+    route = models.OneToOneField(Route, on_delete=models.CASCADE, related_name="+")
+    wanted_until = models.DateTimeField()
+    """Whoever watches says so again and again."""
+    counts = models.JSONField(null=True)
+    """As in `TrafficReading`."""
+    in_flight = models.JSONField(default=dict)
+    """By target."""
+    counted_at = models.DateTimeField(null=True)
+    problem = models.TextField(blank=True)
+    """Why there is no later answer, in words."""
+
+    class Meta(Reconciled.Meta):
+        pass
+
+    def __str__(self) -> str:
+        return f"traffic of {self.route}"
+
+
 class TrafficReading(models.Model):
     """What had been counted of one route in one minute; `gateway.history` reads it."""
 

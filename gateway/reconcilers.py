@@ -12,20 +12,22 @@ from time import monotonic
 from typing import Any
 
 from django.db.models import Q, QuerySet
+from django.utils import timezone
 
 from clusters.errors import DeploymentMissing
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, silent_hosts
-from gateway import history, selectors, services
+from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, silent_hosts, wait
+from gateway import history, selectors, services, watching
 from gateway.backends.base import Health
 from gateway.backends.configured import backends_of
 from gateway.errors import GatewayError, GatewayUnreachable, InvalidGateway, StaleFence
-from gateway.models import Gateway, Route, TrafficReading
+from gateway.models import Gateway, Route, TrafficReading, WatchedRoute
 from gateway.traffic import TargetCounts
 
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY = timedelta(seconds=15)
 RETRY_AFTER = timedelta(seconds=2)
+TELL_EVERY = timedelta(seconds=1)
 AT_MOST_SECONDS = 8.0
 """After this long the rest waits for the next look: a task has 20 s."""
 KEPT = timedelta(hours=24, minutes=5)
@@ -182,6 +184,40 @@ class GatewayReconciler(Reconciler[Gateway]):
         if row.cluster.removed_at is not None:
             return None
         return RecordTraffic() if row.recorded_minute < history.minute_of(now) else KeepRoutes()
+
+
+class TellTraffic(Step[WatchedRoute]):
+    """Read here what somebody watches elsewhere."""
+
+    name = "tell traffic"
+
+    def observe(self, row: WatchedRoute, operation: Operation) -> Mapping[str, Any]:
+        try:
+            return watching.answer(selectors.counts(row.route), timezone.now())
+        except GatewayError as error:
+            return {"problem": str(error)}
+
+    def settle(self, row: WatchedRoute, seen: Mapping[str, Any], now: datetime) -> Outcome:
+        return wait(TELL_EVERY, save=seen)
+
+
+class WatchedRouteReconciler(Reconciler[WatchedRoute]):
+    """Reads while somebody watches, at the host of the gateway."""
+
+    model = WatchedRoute
+    max_attempts = None
+
+    def rows(self) -> QuerySet[WatchedRoute]:
+        return WatchedRoute.objects.select_related("route__gateway__cluster")
+
+    def host_of(self, row: WatchedRoute) -> str:
+        return row.route.gateway.host
+
+    def lane_of(self, row: WatchedRoute) -> str:
+        return f"gateway:{row.route.gateway.cluster.name}"
+
+    def next_step(self, row: WatchedRoute, now: datetime) -> Step[WatchedRoute] | None:
+        return TellTraffic() if now < row.wanted_until else None
 
 
 def _routes_of(gateway: Gateway) -> QuerySet[Route]:

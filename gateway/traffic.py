@@ -44,6 +44,15 @@ class TargetCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """Counts by target, and who read them: asked now, or `age_seconds` ago by another `host`."""
+
+    counts: Mapping[str, TargetCounts]
+    age_seconds: float = 0.0
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Quantiles:
     """Milliseconds; None without a good answer in the stretch."""
 

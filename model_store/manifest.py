@@ -16,6 +16,7 @@ from model_store.pruning import RULES
 from model_store.reconcilers.checks import CheckReconciler
 from model_store.reconcilers.collections import CollectionReconciler
 from model_store.reconcilers.corrupt_blobs import CorruptBlobReconciler
+from model_store.reconcilers.host_caches import HostCacheReconciler
 from model_store.reconcilers.maintenance import StoreScheduleReconciler
 from model_store.sharing import why_not_shared
 from model_store.states import CorruptBlobState
@@ -47,6 +48,12 @@ SUBJECTS = (
         "/models/+store/",
         title=_("Damaged file %(sha256)s"),
         badges="finding",
+    ),
+    Subject(
+        "model_store.hostcache",
+        _("Versions on a host"),
+        "/models/+store/",
+        title=_("Versions on the host %(host)s"),
     ),
     # The store's page shows it: who offers the page names it.
     Subject(
@@ -89,6 +96,7 @@ MANIFEST = Manifest(
         CollectionReconciler(),
         CheckReconciler(),
         CorruptBlobReconciler(),
+        HostCacheReconciler(),
     ),
     subjects=SUBJECTS,
     badges=BADGES,

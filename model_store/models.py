@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
+from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled, Singleton
 from common.revisions import Revised
 from model_store.staged import Launched
@@ -189,3 +190,15 @@ class CorruptBlob(Launched, Reconciled):
 
     def __str__(self) -> str:
         return f"finding {self.pk}"
+
+
+class HostCache(Reconciled):
+    """A host that has versions of a bucket laid out on its own disk, where only its processes reach them."""
+
+    host = models.CharField(max_length=MOST_CHARACTERS, unique=True)
+
+    class Meta(Reconciled.Meta):
+        pass
+
+    def __str__(self) -> str:
+        return self.host

@@ -14,10 +14,12 @@ from accounts.states import Right
 from common import audit, texts
 from common.actor import Actor
 from common.errors import Invalid
+from common.hosts import this_host
 from common.jobs.rows import NEVER_LAUNCHED
 from common.reconcile import kernel
+from model_store import blob_store
 from model_store.errors import Busy, WrongState
-from model_store.models import Check, Collection, CorruptBlob, StorageQuota
+from model_store.models import Check, Collection, CorruptBlob, HostCache, StorageQuota
 from model_store.states import CorruptBlobState
 
 MOST_BYTES = 2**62
@@ -161,3 +163,16 @@ def look_again(corrupt_blob: CorruptBlob, to: CorruptBlobState = CorruptBlobStat
     lost = {"state": CorruptBlobState.LOST}
     anew = {"reason": "", "tried": [], **NEVER_LAUNCHED, **seen}
     return kernel.interrupt(corrupt_blob, to=to, where=lost, **anew)
+
+
+def note_directories_here() -> None:
+    """Versions of a bucket are laid out on this host from now on; beside a shared directory all see them."""
+    if settings.SLIPWAY_STORE:
+        HostCache.objects.get_or_create(host=this_host(), defaults={"lane_host": this_host()})
+
+
+def let_go_of_directory(digest: str) -> None:
+    """No version has these files any more: on this host at once, on others by their own processes."""
+    blob_store.store().dematerialise(digest)
+    for row in HostCache.objects.exclude(host=this_host()):
+        kernel.wake(row)

@@ -13,6 +13,7 @@ from model_store.errors import BlobMissing
 from model_store.file_manifest import Manifest, ManifestFile
 from model_store.models import CorruptBlob
 from model_store.processes import node_prefetch
+from model_store.services import note_directories_here
 from model_store.states import CorruptBlobState
 from model_store.upload_buffer import UploadBuffer, buffer_at, forget_buffers
 from models_registry import references
@@ -55,6 +56,7 @@ def materialise(version: Version) -> Path:
     refuse_damaged(version)
     place, manifest = blob_store.store(), manifest_of(version)
     if not place.is_at_hand(manifest):
+        note_directories_here()
         _let_go_of_unused(place, manifest)
         said = node_prefetch.start(local_runner(), place, manifest)
         if said:

@@ -11,17 +11,21 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from gateway import selectors as gateway
-from gateway.errors import GatewayError, UnknownRoute
+from gateway.errors import GatewayError, NotYetTold, UnknownRoute
+from gateway.traffic import Told
+from gateway.watching import watched
 from releases.traffic import STALE_SECONDS, Reading, SideTraffic, Window
 
 GAP_SECONDS = 0.8
 """Who looks again sooner gets the same look: several pages of one service cost one question."""
+SAME_SECONDS = 0.2
+"""What another host has read no later than this after the reading before is that one, once more."""
 KEEP_SECONDS = 15 * 60
 FORGET_AFTER_SECONDS = 10 * 60
 
 
-def _counts(service: str) -> Reading:
-    return gateway.counts(gateway.route(service))
+def _told(service: str) -> Told:
+    return watched(gateway.route(service))
 
 
 def _kept(service: str) -> tuple[float, Reading] | None:
@@ -41,6 +45,10 @@ class Look:
     """By deployment."""
     problem: str = ""
     """Why there is nothing to see, in words; empty when there is."""
+    told_by: str = ""
+    """The host that has read it, where that is another one."""
+    age_seconds: float = 0.0
+    """How long ago that was."""
 
 
 @dataclass(slots=True)
@@ -52,14 +60,14 @@ class _Watched:
 
 
 class Sampler:
-    """One per process. `read` gives a service's counts, or raises GatewayError; clocks are in seconds.
+    """One per process. `read` tells a service's counts, or raises GatewayError; clocks are in seconds.
 
     `kept` gives a reading of before anybody watched, and its age: so the first look tells figures already.
     """
 
     def __init__(
         self,
-        read: Callable[[str], Reading] = _counts,
+        read: Callable[[str], Told] = _told,
         *,
         kept: Callable[[str], tuple[float, Reading] | None] = _kept,
         clock: Callable[[], float] = time.monotonic,
@@ -95,17 +103,20 @@ class Sampler:
     def _look(self, service: str, window: Window) -> Look:
         at = self._wall_clock()
         try:
-            reading = self._read(service)
+            told = self._read(service)
         except UnknownRoute:
             return Look(at, {}, _("The gateway has no route to this service yet."))
+        except NotYetTold as error:
+            return Look(at, {}, str(error))
         except GatewayError as error:
             return Look(at, {}, _("The gateway does not answer: %(error)s") % {"error": error})
-        now = self._clock()
+        now = self._clock() - told.age_seconds
         if window.is_empty and (kept := self._kept(service)) is not None:
             age, before = kept
             window.add(now - age, before)
-        window.add(now, reading)
-        return Look(at, window.sides())
+        if now > window.latest_at + SAME_SECONDS or not told.host:
+            window.add(now, told.counts)
+        return Look(at, window.sides(), told_by=told.host, age_seconds=told.age_seconds)
 
     def _forget_unwatched(self) -> None:
         limit = self._clock() - FORGET_AFTER_SECONDS

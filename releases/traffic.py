@@ -46,6 +46,11 @@ class Window:
     def is_empty(self) -> bool:
         return not self._readings
 
+    @property
+    def latest_at(self) -> float:
+        """Of the newest reading."""
+        return self._readings[-1][0] if self._readings else float("-inf")
+
     def add(self, at: float, reading: Reading) -> None:
         """`at` in seconds, by a clock that only goes forward."""
         if self._readings and _is_reset(self._readings[-1][1], reading):

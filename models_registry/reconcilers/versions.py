@@ -21,6 +21,7 @@ from model_store.reconcilers.staging_jobs import (
     StartStagingJob,
     let_go,
 )
+from model_store.services import let_go_of_directory
 from models_registry import files, signature_verification
 from models_registry.exemptions import admits_runnable
 from models_registry.importing import facts_backfill
@@ -138,7 +139,7 @@ class CleanupVersion(CleanupStaging[Version]):
     def let_go_of_directories(self, row: Version) -> None:
         others = Version.objects.ready().filter(digest=row.digest)
         if row.state == VersionState.DELETED and row.digest and not others.exists():
-            blob_store.store().dematerialise(row.digest)
+            let_go_of_directory(row.digest)
 
     def settle(self, row: Version, seen: bool, now: datetime) -> Outcome:
         if seen or (row.state == VersionState.READY and row.signatures_checked_at is None):

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.selectors import DeploymentStatus
+from common.sentences import in_each_language
 from releases.models import Release, Service
 from releases.sampling import Look
 from releases.selectors import releases as release_selectors
@@ -74,12 +75,22 @@ def status_of(deployment: str) -> DeploymentStatus | None:
         return None
 
 
+def told_by(look: Look) -> str:
+    """Who has read the figures, and when."""
+    return _("Read on the host %(host)s, %(age)s s ago.") % {
+        "host": look.told_by,
+        "age": f"{look.age_seconds:.0f}",
+    }
+
+
 def traffic_values(look: Look, deployments: Mapping[str, str]) -> dict[str, Any]:
     """What the live topics show of the traffic. `deployments`: which one stands on which side."""
     values: dict[str, Any] = {
-        "traffic": "problem" if look.problem else "live",
+        "traffic": "problem" if look.problem else "told" if look.told_by else "live",
         "traffic.problem": look.problem,
     }
+    if look.told_by:
+        values |= in_each_language("traffic.told", lambda: told_by(look))
     for side, deployment in deployments.items():
         traffic = look.sides.get(deployment, NOTHING)
         values |= {

@@ -1,6 +1,8 @@
 """Two hosts of one installation: what they share goes through PostgreSQL, Redis and the store."""
 
 import hashlib
+import json
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from typing import Any
 import httpx2
 import psycopg
 import pytest
+from websockets.sync.client import connect
 
 from tests.e2e.conftest import write_version
 from tests.ports import PortBlock
@@ -148,6 +151,27 @@ def test_the_web_of_one_host_shows_what_lies_on_the_other(pair: Pair, service: A
     parts = pair.parts(pair.brno)
     assert parts["gateway"]["ok"], parts
     assert parts["store"]["ok"], parts
+
+
+def test_the_web_of_one_host_shows_the_live_traffic_of_the_other_s_gateway(
+    site: Site, pair: Pair, service: Any
+):
+    """Over its socket, as a page does."""
+
+    with psycopg.connect(site.postgres.url) as connection:
+        ((number,),) = connection.execute("SELECT id FROM releases_service").fetchall()
+    headers = {"Authorization": f"Bearer {pair.prague.token}"}
+    address = f"{pair.brno.url.replace('http', 'ws')}/ws/live/"
+    seen: dict[str, Any] = {}
+    with connect(address, additional_headers=headers) as socket:
+        socket.send(json.dumps({"type": "subscribe", "topics": [f"service:{number}"]}))
+        until = time.monotonic() + 60
+        while not seen.get("stable.rate"):
+            assert time.monotonic() < until, seen
+            httpx2.post(f"{service['url']}v1/completions", json=COMPLETION, timeout=60)
+            seen |= json.loads(socket.recv(timeout=60)).get("values", {})
+    assert seen["traffic"] == "told"
+    assert re.fullmatch(r"Read on the host prague, \d s ago\.", seen["traffic.told.en"])
 
 
 def test_while_one_web_is_down_no_worker_is_lost(pair: Pair, service: Any):

@@ -10,7 +10,7 @@ from common.actor import Actor
 from gateway import history
 from gateway.history import Stretch
 from gateway.models import Route, TrafficReading
-from gateway.traffic import rates
+from gateway.traffic import Told, rates
 from releases.models import Release, Service
 from releases.pages.release import ReleasePage
 from releases.pages.service import ServicePage
@@ -69,7 +69,7 @@ def test_a_long_time_is_shown_coarsely() -> None:
 def test_the_first_look_tells_figures_from_the_last_kept_reading() -> None:
     now = [1_000.0]
     sampler = Sampler(
-        lambda _: {"a": counts(300)}, kept=lambda _: (40.0, {"a": counts(100)}), clock=lambda: now[0]
+        lambda _: Told({"a": counts(300)}), kept=lambda _: (40.0, {"a": counts(100)}), clock=lambda: now[0]
     )
     first = sampler.look("chat").sides["a"]
 
