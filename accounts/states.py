@@ -20,6 +20,7 @@ class Right(TextChoices):
     RELEASES_BYPASS = "releases.bypass", _("release past the release policy, or lower it")
     FLEET_OPERATE = "fleet.operate", _("operate the fleet")
     FLEET_REPORT = "fleet.report", _("report heartbeats for workers")
+    FLEET_EVENTS = "fleet.events", _("report events of the machines' providers")
     FLEET_FETCH = "fleet.fetch", _("fetch model files for workers")
     PEOPLE_ADMIN = "people.admin", _("manage people and roles")
     PEOPLE_PROVISION = "people.provision", _("provision people and groups by SCIM")
@@ -85,7 +86,14 @@ RIGHTS: Mapping[Role, frozenset[Right]] = {
     Role.APPROVER: _DEVELOPER
     | {Right.RELEASES_APPROVE, Right.ALIASES_PROTECTED, Right.MODELS_EXPORT, Right.AUDIT_READ},
     Role.OPERATOR: frozenset(
-        {Right.READ, Right.RELEASES_OPERATE, Right.FLEET_OPERATE, Right.FLEET_REPORT, Right.AUDIT_READ}
+        {
+            Right.READ,
+            Right.RELEASES_OPERATE,
+            Right.FLEET_OPERATE,
+            Right.FLEET_REPORT,
+            Right.FLEET_EVENTS,
+            Right.AUDIT_READ,
+        }
     ),
     Role.ADMIN: frozenset(Right),
 }

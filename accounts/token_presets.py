@@ -33,6 +33,7 @@ PRESETS = {
             frozenset({Right.READ, Right.RELEASES_OPERATE, Right.FLEET_OPERATE}),
         ),
         Preset("scim", _("Identity provider: SCIM"), frozenset({Right.PEOPLE_PROVISION})),
+        Preset("provider-events", _("Cloud provider: report events"), frozenset({Right.FLEET_EVENTS})),
         Preset("heartbeats", _("Workers: report heartbeats"), frozenset({Right.FLEET_REPORT})),
     )
 }

@@ -98,6 +98,17 @@ def _networks(entries: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
+_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[\w-]+(\.fifo)?")
+
+
+def _topics(entries: tuple[str, ...]) -> tuple[str, ...]:
+    for entry in entries:
+        topic, equals, account = entry.partition("=")
+        if not (_TOPIC.fullmatch(topic) and equals and account):
+            raise ValueError(f"{entry} is not of the form arn:aws:sns:REGION:ACCOUNT:TOPIC=USERNAME")
+    return entries
+
+
 def _port_range(ports: str) -> str:
     first, dash, last = ports.partition("-")
     if not dash or not (first.isdecimal() and last.isdecimal()) or not 1 <= int(first) <= int(last) <= 65535:
@@ -142,6 +153,7 @@ HostsOrNetworks = Annotated[Commas, AfterValidator(_hosts_or_networks)]
 Networks = Annotated[Commas, AfterValidator(_networks)]
 IpAddress = Annotated[str, AfterValidator(lambda address: str(ipaddress.ip_address(address)))]
 PortRange = Annotated[str, AfterValidator(_port_range)]
+Topics = Annotated[Commas, AfterValidator(_topics)]
 File = Annotated[str, AfterValidator(_absolute)]
 Command = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
 Secret = Annotated[str, AfterValidator(_secret), Hides.ALL]

@@ -19,12 +19,16 @@ class TokenAuthentication(authentication.BaseAuthentication):
             return None
         address = request.META.get("REMOTE_ADDR", "")
         try:
-            token = bearer_token(text, address=address)
+            token = self.token_of(text, address=address)
         except BadToken as error:
             raise AuthenticationFailed(str(error)) from None
         request._request.actor = actors.of_token(token, address=address)  # type: ignore[attr-defined]
         context.note_actor(token.owner.username)
         return token.owner, token
+
+    def token_of(self, text: str, *, address: str) -> ApiToken:
+        """Raises BadToken."""
+        return bearer_token(text, address=address)
 
     def authenticate_header(self, request: Request) -> str:
         return CHALLENGE

@@ -10,6 +10,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from controlplane.environment.gpu_health import GpuHealth
 from controlplane.environment.kept import Kept
 from controlplane.environment.model_files import ModelFiles
 from controlplane.environment.sample_cluster import SampleCluster
@@ -37,7 +38,7 @@ LONGEST_SOCKET_PATH = 107
 LONGEST_SOCKET_NAME = "run/control.sock.1234567"
 
 
-class Environment(ModelFiles, SignOn, Kept, SampleCluster, BaseSettings):
+class Environment(ModelFiles, SignOn, GpuHealth, Kept, SampleCluster, BaseSettings):
     """`SLIPWAY_*` variables, or the same names in a `.env` file beside `manage.py`."""
 
     model_config = SettingsConfigDict(

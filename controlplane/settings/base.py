@@ -34,6 +34,7 @@ SLIPWAY_KEEP_SESSIONS_DAYS = env.keep_sessions_days
 SLIPWAY_KEEP_SIGN_INS_DAYS = env.keep_sign_ins_days
 SLIPWAY_KEEP_UPLOADS_DAYS = env.keep_uploads_days
 SLIPWAY_KEEP_SYNCS_DAYS = env.keep_syncs_days
+SLIPWAY_GPU_EVENT_TOPICS = env.gpu_event_topics
 SLIPWAY_KEEP_GPU_READINGS_DAYS = env.keep_gpu_readings_days
 SLIPWAY_KEEP_EXPORTS_DAYS = env.keep_exports_days
 SLIPWAY_KEEP_STORE_RUNS_DAYS = env.keep_store_runs_days

@@ -79,6 +79,23 @@ READINGS = {
     ]
 }
 STORED = {"stored": 1, "known": 0, "refused": [{"entry": 1, "reason": "source must be one of nvml, dcgm."}]}
+EVENT = {
+    "events": [
+        {
+            "id": "m-2026-1123",
+            "machine": "gpu-7",
+            "fault": "provider.maintenance",
+            "begins_at": "2026-11-24T02:00:00Z",
+            "state": "scheduled",
+            "says": "A switch of the rack is replaced.",
+        }
+    ]
+}
+EVENTS_STORED = {
+    "stored": 1,
+    "known": 0,
+    "refused": [{"event": "m-2026-1124", "reason": "No machine that you may report of is called gpu-9."}],
+}
 COMPARISON = {
     "fault": "xid.63",
     "title": "Xid 63: GPU memory remapping event",

@@ -1,10 +1,16 @@
+from django.urls import path
 from rest_framework.routers import SimpleRouter
 
 from gpu_health.api import views
+from gpu_health.api.events import ProviderEvents, SnsMessages
 
 router = SimpleRouter(use_regex_path=False)
 router.register("gpu-health/findings", views.Findings, basename="gpu-finding")
 router.register("gpu-health/rules", views.GpuRules, basename="gpu-rule")
 router.register("gpu-health/readings", views.Readings, basename="gpu-reading")
 
-urlpatterns = router.urls
+urlpatterns = [
+    *router.urls,
+    path("gpu-health/events/", ProviderEvents.as_view()),
+    path("gpu-health/events/sns/", SnsMessages.as_view()),
+]

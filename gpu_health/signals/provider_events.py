@@ -74,8 +74,9 @@ def events_of(document: Any) -> list[ProviderEvent]:
         if is_shape(document):
             return list(read(document))[:MAX_EVENTS]
     raise NotAnEvent(
-        "This is no event of a provider: a list of AWS, a document of Azure with Events, an audit entry of "
-        "Google Cloud with protoPayload, or an answer of Volcengine with SystemEvents."
+        "This is no event of a provider: a list of AWS or an event of AWS Health, a document of Azure with "
+        "Events, an audit entry of Google Cloud with protoPayload, an answer of Volcengine with "
+        "SystemEvents, or an object with events of our own form."
     )
 
 
@@ -86,6 +87,43 @@ def _aws(document: list[Any]) -> Iterator[ProviderEvent]:
             yield _event(
                 "aws", fault, entry["EventId"], "", entry.get("NotBefore"), entry.get("State"), entry
             )
+
+
+AWS_HEALTH: Mapping[str, str] = {
+    "AWS_EC2_INSTANCE_REBOOT_MAINTENANCE_SCHEDULED": MAINTENANCE,
+    "AWS_EC2_SYSTEM_REBOOT_MAINTENANCE_SCHEDULED": MAINTENANCE,
+    "AWS_EC2_SYSTEM_MAINTENANCE_EVENT": MAINTENANCE,
+    "AWS_EC2_INSTANCE_NETWORK_MAINTENANCE_SCHEDULED": MAINTENANCE,
+    "AWS_EC2_INSTANCE_POWER_MAINTENANCE_SCHEDULED": MAINTENANCE,
+    "AWS_EC2_INSTANCE_STOP_SCHEDULED": HOST_FAILURE,
+    "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED": HOST_FAILURE,
+    "AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED": HOST_FAILURE,
+    "AWS_EC2_INSTANCE_AUTO_RECOVERY_FAILURE": HOST_FAILURE,
+}
+"""Codes of AWS Health events, which EventBridge delivers."""
+
+
+def _aws_health(document: Mapping[str, Any]) -> Iterator[ProviderEvent]:
+    detail = document["detail"]
+    fault = AWS_HEALTH.get(str(detail.get("eventTypeCode", "")))
+    name = str(detail.get("eventArn", "")).rpartition("/")[2] or document.get("id")
+    entities = detail.get("affectedEntities")
+    if not fault or not name or not isinstance(entities, list):
+        return
+    for entity in _objects(entities):
+        machine, state = str(entity.get("entityValue", "")), detail.get("statusCode")
+        is_over = "completed" if state == "closed" or entity.get("status") == "RESOLVED" else ""
+        yield _event("aws", fault, name, machine, detail.get("startTime"), is_over, detail)
+
+
+def _own(document: Mapping[str, Any]) -> Iterator[ProviderEvent]:
+    """Of whoever translates another provider's: fields as ours are called."""
+    for entry in _objects(document["events"]):
+        fault, name = str(entry.get("fault", "")), entry.get("id")
+        if fault in (MAINTENANCE, HOST_FAILURE, REDEPLOY) and name:
+            provider = clean(str(entry.get("provider", "")), 30) or "own"
+            machine, when = str(entry.get("machine", "")), entry.get("begins_at")
+            yield _event(provider, fault, name, machine, when, entry.get("state"), entry)
 
 
 def _azure(document: Mapping[str, Any]) -> Iterator[ProviderEvent]:
@@ -177,4 +215,13 @@ _SHAPES: tuple[tuple[Callable[[Any], bool], Callable[[Any], Iterator[ProviderEve
         _gcp,
     ),
     (lambda document: bool(_volcengine_events(document)), _volcengine),
+    (
+        lambda document: (
+            isinstance(document, Mapping)
+            and document.get("source") == "aws.health"
+            and isinstance(document.get("detail"), Mapping)
+        ),
+        _aws_health,
+    ),
+    (lambda document: isinstance(document, Mapping) and isinstance(document.get("events"), list), _own),
 )

@@ -2,6 +2,7 @@ from pydantic.fields import FieldInfo
 
 from common.management.written import WrittenFromCode
 from controlplane.environment import Environment, variable
+from controlplane.environment.gpu_health import GpuHealth
 from controlplane.environment.kept import Kept
 from controlplane.environment.model_files import ModelFiles
 from controlplane.environment.sample_cluster import SampleCluster
@@ -19,6 +20,7 @@ SECTIONS = {
     SignOn: "Signing in",
     ModelFiles: "Files of models",
     Kept: "How long things are kept",
+    GpuHealth: "GPU health",
     SampleCluster: "The sample's Kubernetes cluster",
 }
 

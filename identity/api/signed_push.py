@@ -1,0 +1,25 @@
+"""Messages that their sender signs instead of holding a token of ours: Google Pub/Sub, for one."""
+
+from accounts.api.authentication import TokenAuthentication
+from accounts.bearer import bearer_token
+from accounts.errors import BadToken
+from accounts.models import ApiToken
+from identity.errors import ExchangeRefused
+from identity.services import federation
+
+PARTS = 3
+"""Of a signed token, by dots."""
+
+
+class SignedPushAuthentication(TokenAuthentication):
+    """`Authorization: Bearer` with one of our tokens, or with one that a service account's credential accepts
+    (docs/SIGN_IN.md): it is exchanged, and the message judged by what it is exchanged for."""
+
+    def token_of(self, text: str, *, address: str) -> ApiToken:
+        if text.startswith("slp_") or len(text.split(".")) != PARTS:
+            return super().token_of(text, address=address)
+        try:
+            issued = federation.exchange(text, address=address)
+        except ExchangeRefused as error:
+            raise BadToken(str(error)) from None
+        return bearer_token(issued.text, address=address)
