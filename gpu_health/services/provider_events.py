@@ -44,7 +44,7 @@ def accept_events(*, actor: Actor, document: object, machine: str = "", cluster:
     try:
         events = events_of(unwrapped(document))
     except NotAnEvent as error:
-        raise Invalid({"events": [str(error)]}) from None
+        raise Invalid(str(error)) from None
     stored, known, refused = 0, 0, []
     for event in events:
         named = event.machine or machine

@@ -1,5 +1,7 @@
 """Messages that their sender signs instead of holding a token of ours: Google Pub/Sub, for one."""
 
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+
 from accounts.api.authentication import TokenAuthentication
 from accounts.bearer import bearer_token
 from accounts.errors import BadToken
@@ -23,3 +25,15 @@ class SignedPushAuthentication(TokenAuthentication):
         except ExchangeRefused as error:
             raise BadToken(str(error)) from None
         return bearer_token(issued.text, address=address)
+
+
+class SignedPushScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = SignedPushAuthentication
+    name = "signed_push"
+
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "bearerFormat": "slp_<prefix>_<secret>, or a JWT that a credential of a service account accepts",
+        }

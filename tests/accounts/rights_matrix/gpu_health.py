@@ -60,6 +60,9 @@ ROUTES = [
         body=lambda scene: {"reason": "reseated"},
     ),
     Route("POST", "gpu-health/readings/", Right.FLEET_REPORT, body=_report, owned=False),
+    Route("POST", "gpu-health/events/", Right.FLEET_EVENTS, body=lambda scene: {"events": []}, owned=False),
+    # Judged by its signature alone: whoever has none is refused, with a token or without one.
+    Route("POST", "gpu-health/events/sns/", Access.ANYBODY, body=lambda scene: {}, status=403, owned=False),
     Route("GET", "gpu-health/rules/", Access.SIGNED_IN, owned=False),
     Route("GET", "gpu-health/rules/disagreements/", Access.SIGNED_IN, owned=False),
     Route("GET", RULE, Access.SIGNED_IN, fill=_rule, owned=False),
