@@ -1,19 +1,27 @@
 """What Slipway asks of a cluster's API, in our words.
 
 Objects are JSON as the API has them. Every method has a time limit of its own, waits for no controller,
-repeats
-nothing by itself, and raises errors of `kube.errors` only.
+repeats nothing by itself, and raises errors of `kube.errors` only.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from kube.resources import Ref, Resource
 
 Object = dict[str, Any]
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered(Generic[Kept]):
+    items: tuple[Kept, ...]
+    """What was kept of each."""
+    version: str
+    """A watch goes on from here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,20 @@ class Client(Protocol):
         """All that match the selectors, as of one moment; an empty namespace is all of them.
 
         A namespace that is not there has none, and that is no error. Raises NotServed.
+        """
+
+    def gather(
+        self,
+        resource: Resource,
+        *,
+        keep: Callable[[Object], Kept],
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+    ) -> Gathered[Kept]:
+        """As `list`, with what `keep` makes of each object: never more than a page of whole ones in memory.
+
+        `keep` may be called for pages that are thrown away, when the list has to begin anew.
         """
 
     def watch(

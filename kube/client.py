@@ -4,13 +4,24 @@ alike.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
 from kube.answers import error_of
-from kube.base import Change, ChangeType, JsonPatch, Listing, MergePatch, Object, Permission, Propagation
+from kube.base import (
+    Change,
+    ChangeType,
+    Gathered,
+    JsonPatch,
+    Kept,
+    Listing,
+    MergePatch,
+    Object,
+    Permission,
+    Propagation,
+)
 from kube.errors import HistoryLost, Invalid, KubeError, NotFound, NotServed, ServerFault
 from kube.resources import BY_KIND, Ref, Resource
 from kube.transport import Call, Reply, Transport
@@ -49,9 +60,21 @@ class KubeClient:
         return self._json("GET", _path(ref))
 
     def list(self, resource: Resource, *, namespace: str = "", labels: str = "", fields: str = "") -> Listing:
+        found = self.gather(resource, keep=_itself, namespace=namespace, labels=labels, fields=fields)
+        return Listing(found.items, found.version)
+
+    def gather(
+        self,
+        resource: Resource,
+        *,
+        keep: Callable[[Object], Kept],
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+    ) -> Gathered[Kept]:
         query = _selectors(labels, fields) | {"limit": str(self.page_items)}
         path = _collection(resource, namespace)
-        items: list[Object] = []
+        items: list[Kept] = []
         restarted = False
         while True:
             try:
@@ -66,10 +89,10 @@ class KubeClient:
                     query.pop("limit")
                 restarted = True
                 continue
-            items += (_whole(item, resource) for item in page.get("items") or ())
+            items += (keep(_whole(item, resource)) for item in page.get("items") or ())
             metadata = page.get("metadata") or {}
             if not metadata.get("continue"):
-                return Listing(tuple(items), str(metadata.get("resourceVersion", "")))
+                return Gathered(tuple(items), str(metadata.get("resourceVersion", "")))
             query["continue"] = metadata["continue"]
 
     @contextmanager
@@ -235,6 +258,10 @@ class KubeClient:
     ) -> Object:
         reply = self._send(self._call(method, path, query, body, content_type=content_type))
         return _object(reply.body)
+
+
+def _itself(item: Object) -> Object:
+    return item
 
 
 def _check(reply: Reply) -> None:

@@ -8,13 +8,11 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from threading import Event, Lock
-from typing import Generic, TypeVar
+from typing import Generic
 
-from kube.base import Change, ChangeType, Client, Object
+from kube.base import Change, ChangeType, Client, Kept, Object
 from kube.errors import HistoryLost, KubeError
 from kube.resources import Resource
-
-Kept = TypeVar("Kept")
 
 WATCH_SECONDS = 55.0
 """Then another one goes on from there. A connection that died without a word is noticed soon after."""
@@ -97,8 +95,13 @@ class Informer(Generic[Kept]):
         return 0.0
 
     def _list(self) -> None:
-        listing = self._client.list(self._resource, namespace=self._namespace, labels=self._labels)
-        kept = {item["metadata"]["uid"]: self._keep(item) for item in listing.items}
+        listing = self._client.gather(
+            self._resource,
+            keep=lambda item: (item["metadata"]["uid"], self._keep(item)),
+            namespace=self._namespace,
+            labels=self._labels,
+        )
+        kept = dict(listing.items)
         with self._lock:
             former, self._kept = self._kept, kept
         self._version = listing.version

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kube.base import Change, ChangeType, Listing, Object
+from kube.base import Change, ChangeType, Gathered, Object
 from kube.errors import HistoryLost, Unreachable
 from kube.informer import LONGEST_WAIT_SECONDS, Informer
 from kube.resources import PODS
@@ -43,11 +43,12 @@ class Cluster:
         self.history.clear()
         self.oldest = self.version
 
-    def list(self, resource: Any, **_: Any) -> Listing:
+    def gather(self, resource: Any, *, keep: Any, **_: Any) -> Gathered[Any]:
         if self._mishap() == "down":
             raise Unreachable("The cluster does not answer.")
         self.lists += 1
-        return Listing(tuple(copy.deepcopy(one) for one in self.objects.values()), str(self.version))
+        kept = tuple(keep(copy.deepcopy(one)) for one in self.objects.values())
+        return Gathered(kept, str(self.version))
 
     @contextmanager
     def watch(self, resource: Any, *, since: str, **_: Any) -> Iterator[Iterator[Change]]:

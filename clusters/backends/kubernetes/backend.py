@@ -147,8 +147,7 @@ class KubernetesCluster:
 
     def nodes(self) -> tuple[ObservedNode | UnreadNode, ...]:
         with told():
-            found = self._client.list(NODES).items
-        return tuple(node_of(node) for node in found)
+            return self._client.gather(NODES, keep=node_of).items
 
     def health(self) -> Health:
         try:
