@@ -167,6 +167,8 @@ class Node(Reconciled):
     """Why it, or a part of it, could not be read; empty when all was."""
     seen_at = models.DateTimeField()
     """To the minute: kept current while the machine is seen, without a write per look."""
+    seen_as = models.CharField(max_length=32, blank=True, editable=False)
+    """Of all that was read of it, a digest: while it is the same, nothing needs to be written."""
     agent_silent_since = models.DateTimeField(null=True, editable=False)
     """When its agent was last heard, or first missed; None: it is heard, or the machine has none."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)

@@ -4,7 +4,8 @@ Nothing is deleted: what the cluster does not have any more is gone since a mome
 when it is back. What could not be read is unknown, and nothing is concluded from it.
 """
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,12 +13,15 @@ from typing import Any
 from django.db.models import Q
 
 from clusters.agents import AgentHeard, is_silent, silent_since
-from clusters.backends.base import ObservedGpu, ObservedNode, UnreadNode
+from clusters.backends.base import Cordon, ObservedGpu, ObservedNode, UnreadNode
 from clusters.events import AgentSilent
 from clusters.models import Cluster, Gpu, Node
+from clusters.reconcilers.written import Written
 from clusters.states import GpuState, NodeState
 from common import events
 
+SEEN = (NodeState.READY, NodeState.NOT_READY)
+BATCH = 500
 SEEN_AT_WITHIN = timedelta(minutes=1)
 """How old `seen_at` may be of a machine that is there."""
 
@@ -31,23 +35,71 @@ class ObservedCluster:
 
 
 def record_machines(cluster: Cluster, seen: ObservedCluster, now: datetime) -> bool:
-    """Write what differs from what is known; True if anybody would want to know."""
+    """Write what differs from what is known; True if anybody would want to know.
+
+    A machine that is seen as it was written is neither read nor written: thousands of them cost a look.
+    """
     if seen.nodes is None:
         return _nothing_was_read(cluster, seen.problem, now)
-    known = _known_nodes(cluster, [one.uid for one in seen.nodes])
-    rows: dict[str, Node] = {}
-    is_news = False
-    for one in seen.nodes:
-        row = rows[one.uid] = known.get(one.uid) or Node(cluster=cluster, uid=one.uid, seen_at=now)
+    known = _known(cluster)
+    there = {one.uid: one for one in seen.nodes}
+    digests = {uid: digest_of(one) for uid, one in there.items()}
+    same = {uid for uid in there if uid in known and known[uid].is_still(there[uid], digests[uid])}
+    late = Node.objects.filter(cluster=cluster, state__in=SEEN, seen_at__lte=now - SEEN_AT_WITHIN)
+    for pks in _batches([known[uid].pk for uid in same if isinstance(there[uid], ObservedNode)]):
+        late.filter(pk__in=pks).update(seen_at=now)
+    other = [one for uid, one in there.items() if uid not in same]
+    gone = [uid for uid, row in known.items() if uid not in there and row.state != NodeState.GONE]
+    if not other and not gone:
+        return False
+    rows = _rows_of(cluster, [known[one.uid].pk for one in other if one.uid in known])
+    nodes = Written(Node, now)
+    for one in other:
+        row = rows.setdefault(one.uid, Node(cluster=cluster, uid=one.uid, seen_at=now))
         columns = _unread(one) if isinstance(one, UnreadNode) else node_columns(one)
-        is_news |= _write(row, columns, now)
-    still_there = [rows[one.uid].pk for one in seen.nodes if isinstance(one, ObservedNode)]
-    late = Node.objects.filter(pk__in=still_there, seen_at__lte=now - SEEN_AT_WITHIN)
-    late.update(seen_at=now)
-    for uid, row in known.items():
-        if uid not in rows:
-            is_news |= _write(row, {"state": NodeState.GONE, "problem": ""}, now)
-    return _record_gpus(cluster, seen.nodes, rows, now) or is_news
+        nodes.note(row, columns | {"seen_as": digests[one.uid]}, no_news=("seen_as",))
+    lost = _rows_of(cluster, [known[uid].pk for uid in gone])
+    for row in lost.values():
+        nodes.note(row, {"state": NodeState.GONE, "problem": ""})
+    nodes.flush()
+    return _record_gpus(cluster, other, rows, [row.pk for row in lost.values()], now) or nodes.is_news
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    pk: int
+    seen_as: str
+    state: str
+    cordon: Cordon | None
+
+    def is_still(self, seen: ObservedNode | UnreadNode, digest: str) -> bool:
+        """A cordon is written by those who set it, too: of that the digest says nothing."""
+        if self.seen_as != digest or self.state not in SEEN:
+            return False
+        return isinstance(seen, UnreadNode) or seen.cordon == self.cordon
+
+
+def _known(cluster: Cluster) -> dict[str, _Known]:
+    columns = ("is_cordoned", "cordoned_by", "cordon_reason", "cordoned_at")
+    found = Node.objects.filter(cluster=cluster).values_list("uid", "pk", "seen_as", "state", *columns)
+    return {
+        uid: _Known(pk, seen_as, state, Cordon(*cordon) if is_cordoned else None)
+        for uid, pk, seen_as, state, is_cordoned, *cordon in found.iterator()
+    }
+
+
+def digest_of(seen: ObservedNode | UnreadNode) -> str:
+    """The same for what is written as the same."""
+    return hashlib.blake2b(repr(seen).encode(), digest_size=16).hexdigest()
+
+
+def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
+
+
+def _rows_of(cluster: Cluster, pks: Sequence[int]) -> dict[str, Node]:
+    found = (row for batch in _batches(pks) for row in Node.objects.filter(cluster=cluster, pk__in=batch))
+    return {row.uid: row for row in found}
 
 
 def record_agents(
@@ -80,12 +132,6 @@ def _nothing_was_read(cluster: Cluster, problem: str, now: datetime) -> bool:
     return bool(is_news)
 
 
-def _known_nodes(cluster: Cluster, uids: Iterable[str]) -> dict[str, Node]:
-    """Those that should be there, and those that are back."""
-    rows = Node.objects.filter(~Q(state=NodeState.GONE) | Q(uid__in=list(uids)), cluster=cluster)
-    return {row.uid: row for row in rows}
-
-
 def _unread(seen: UnreadNode) -> dict[str, Any]:
     return {"name": seen.name, "state": NodeState.UNKNOWN, "problem": seen.problem}
 
@@ -112,8 +158,13 @@ def node_columns(seen: ObservedNode) -> dict[str, Any]:
 
 
 def _record_gpus(
-    cluster: Cluster, seen: Iterable[ObservedNode | UnreadNode], rows: Mapping[str, Node], now: datetime
+    cluster: Cluster,
+    seen: Iterable[ObservedNode | UnreadNode],
+    rows: Mapping[str, Node],
+    lost: Sequence[int],
+    now: datetime,
 ) -> bool:
+    """Of the machines that `seen` has, and of those that are `lost`; the others' are as they were."""
     there = {
         gpu.uuid: (rows[one.uid], gpu)
         for one in seen
@@ -121,18 +172,20 @@ def _record_gpus(
         for gpu in one.gpus or ()
     }
     unread = {rows[one.uid].pk for one in seen if isinstance(one, UnreadNode) or one.gpus is None}
-    known = {
-        row.uuid: row
-        for row in Gpu.objects.filter(~Q(state=GpuState.GONE) | Q(uuid__in=list(there)), cluster=cluster)
-    }
-    is_news = False
+    known: dict[str, Gpu] = {}
+    for pks in _batches([*(rows[one.uid].pk for one in seen), *lost]):
+        held = Gpu.objects.filter(cluster=cluster, node__in=pks).exclude(state=GpuState.GONE)
+        known |= {row.uuid: row for row in held}
+    for uuids in _batches([uuid for uuid in there if uuid not in known]):
+        known |= {row.uuid: row for row in Gpu.objects.filter(cluster=cluster, uuid__in=uuids)}
+    gpus = Written(Gpu, now)
     for uuid, (node, gpu) in there.items():
-        row = known.pop(uuid, None) or Gpu(cluster=cluster, uuid=uuid)
-        is_news |= _write(row, _gpu_columns(node, gpu), now)
+        row = known.pop(uuid) if uuid in known else Gpu(cluster=cluster, uuid=uuid)
+        gpus.note(row, _gpu_columns(node, gpu))
     for row in known.values():
-        state = GpuState.UNKNOWN if row.node_id in unread else GpuState.GONE
-        is_news |= _write(row, {"state": state}, now)
-    return is_news
+        gpus.note(row, {"state": GpuState.UNKNOWN if row.node_id in unread else GpuState.GONE})
+    gpus.flush()
+    return gpus.is_news
 
 
 def _gpu_columns(node: Node, seen: ObservedGpu) -> dict[str, Any]:
@@ -147,19 +200,3 @@ def _gpu_columns(node: Node, seen: ObservedGpu) -> dict[str, Any]:
         "sharing": str(seen.sharing),
         "state": GpuState.PRESENT,
     }
-
-
-def _write(row: Node | Gpu, columns: Mapping[str, Any], now: datetime) -> bool:
-    """Save what differs; True if anything did."""
-    is_new = row.pk is None
-    changes = {name: value for name, value in columns.items() if is_new or getattr(row, name) != value}
-    if not changes:
-        return False
-    if "state" in changes:
-        changes["state_since"] = now
-    if isinstance(row, Node) and columns["state"] in (NodeState.READY, NodeState.NOT_READY):
-        changes["seen_at"] = now
-    for name, value in changes.items():
-        setattr(row, name, value)
-    row.save() if is_new else row.save(update_fields=list(changes))
-    return True

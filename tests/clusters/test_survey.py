@@ -11,6 +11,7 @@ from clusters.backends.fake import NODE
 from clusters.backends.placement import Taint, TaintEffect
 from clusters.events import AgentSilent, WorkerLost
 from clusters.models import Cluster, Gpu, Node, Worker
+from clusters.reconcilers.inventory import ObservedCluster, record_machines
 from clusters.states import GpuState, NodeState
 from common import events
 from tests.clusters.world import Scene
@@ -45,6 +46,33 @@ def test_machines_and_gpus_are_written_once_and_then_only_when_something_changed
     assert Node.objects.get().seen_at == node.seen_at
     scene.pass_(60)
     assert Node.objects.get().seen_at > node.seen_at
+
+
+def test_a_look_at_machines_that_are_as_they_were_reads_no_row_of_them(
+    scene, django_assert_max_num_queries
+) -> None:
+    machines = [
+        replace(NODE, uid=f"n{number}", gpus=(replace(NODE.gpus[0], uuid=f"GPU-{number}"),))
+        for number in range(30)
+    ]
+    seen = ObservedCluster("", tuple(machines))
+    with django_assert_max_num_queries(8):
+        assert record_machines(scene.cluster, seen, scene.clock())
+    with django_assert_max_num_queries(2):
+        assert not record_machines(scene.cluster, seen, scene.clock())
+    assert Gpu.objects.count() == 30
+    assert record_machines(scene.cluster, ObservedCluster("away", None), scene.clock())
+    with django_assert_max_num_queries(8):
+        assert record_machines(scene.cluster, seen, scene.clock())
+    assert set(Node.objects.values_list("state", flat=True)) == {NodeState.READY}
+    assert set(Gpu.objects.values_list("state", flat=True)) == {GpuState.PRESENT}
+
+
+def test_a_cordon_that_others_wrote_into_the_row_gives_way_to_what_is_seen(scene) -> None:
+    scene.pass_(1)
+    Node.objects.update(is_cordoned=True, cordoned_by="somebody")
+    scene.pass_(11)
+    assert not Node.objects.get().is_cordoned
 
 
 def test_another_gpu_is_noticed(scene) -> None:
