@@ -24,7 +24,7 @@ from controlplane.embedded.lock import HomeLock
 from controlplane.embedded.planes import Spawner, Supervisord, tail
 from controlplane.embedded.prepared import is_prepared, note_prepared
 from controlplane.embedded.processes import HAND_OVER, Family, PartFailed, Signals, say
-from controlplane.embedded.programs import AGENT_NAME, Programs, programs
+from controlplane.embedded.programs import AGENT_NAME, GATEWAY_NAME, Programs, gateway_layout, programs
 from controlplane.env import misspelt_settings
 from controlplane.environment import PROJECT, Environment
 from controlplane.readiness_key import HEADER, readiness_key
@@ -155,11 +155,12 @@ class Launcher:
             running.kill(running.supervisords(self._home.data.conf))
             running.end(agent, within_seconds=AGENT_STOPS_WITHIN_SECONDS)
         self._keeps_data = bool(self._there)
-        for name, layout in self._programs.gateways.items():
-            if name in self._there and not renew_bootstrap(layout):
-                say("The gateway is to listen elsewhere: it starts anew.")
-                running.kill(running.supervisords(self._home.data.conf))
-                running.end(self._there.pop(name), within_seconds=GATEWAY_STOPS_WITHIN_SECONDS)
+        gateway = self._there.get(GATEWAY_NAME)
+        if gateway and not renew_bootstrap(gateway_layout(self._env, self._home)):
+            say("The gateway is to listen elsewhere: it starts anew.")
+            running.kill(running.supervisords(self._home.data.conf))
+            running.end(gateway, within_seconds=GATEWAY_STOPS_WITHIN_SECONDS)
+            del self._there[GATEWAY_NAME]
         check_ports(
             self._env,
             held={port for name in self._there for port in PORTS_OF.get(name, ())},
@@ -179,9 +180,8 @@ class Launcher:
 
     def _prepare(self) -> None:
         try:
-            for name, layout in self._programs.gateways.items():
-                if name not in self._there:
-                    write_bootstrap(layout)
+            if GATEWAY_NAME not in self._there:
+                write_bootstrap(gateway_layout(self._env, self._home))
         except GatewayError as error:
             raise PartFailed(str(error)) from None
         if self._prepare_arguments == PREPARE and is_prepared(self._env, self._home):

@@ -1,8 +1,7 @@
 """What runs on one machine: the programs of both planes, their commands, the order in which they stop."""
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,8 +31,6 @@ class Programs:
 
     control: list[Program]
     data: list[Program]
-    gateways: Mapping[str, Layout] = field(default_factory=dict)
-    """Of those of the data plane that are Envoys."""
 
 
 def programs(env: Environment, home: Home) -> Programs:
@@ -47,8 +44,7 @@ def programs(env: Environment, home: Home) -> Programs:
         return part(role, *command, priority=PART, healthy_after_seconds=5, **options)
 
     valkey = part("valkey", _valkey(), *_valkey_options(home), priority=BROKER, stop_within_seconds=5)
-    gateways = gateway_layouts(env, home)
-    envoy = envoy_command(gateways[GATEWAY_NAME])
+    envoy = envoy_command(gateway_layout(env, home))
     gateway = part(GATEWAY_NAME, *envoy, priority=GATEWAY, stop_within_seconds=5)
     parts = [
         *([] if env.redis_url else [valkey]),
@@ -58,8 +54,8 @@ def programs(env: Environment, home: Home) -> Programs:
     ]
     data = [gateway, agent_program(env, home)]
     if sample_cluster.is_wanted(home):
-        data += sample_cluster.programs(env, home, gateways[sample_cluster.GATEWAY_NAME])
-    return Programs(control=parts, data=data, gateways=gateways)
+        data += sample_cluster.programs(env, home)
+    return Programs(control=parts, data=data)
 
 
 def agent_program(env: Environment, home: Home) -> Program:
@@ -95,21 +91,6 @@ def gateway_layout(env: Environment, home: Home) -> Layout:
         idle_seconds=env.client_idle_seconds,
         otlp=otlp_traces(),
     )
-
-
-def gateway_layouts(env: Environment, home: Home) -> dict[str, Layout]:
-    """Of every gateway that runs here, by program."""
-    own = gateway_layout(env, home)
-    if not sample_cluster.is_wanted(home):
-        return {GATEWAY_NAME: own}
-    sample = replace(
-        own,
-        run_dir=home.run / "gateways" / sample_cluster.CLUSTER,
-        log_dir=home.logs / "gateways" / sample_cluster.CLUSTER,
-        port=env.sample_gateway_port,
-        admin_port=env.sample_gateway_admin_port,
-    )
-    return {GATEWAY_NAME: own, sample_cluster.GATEWAY_NAME: sample}
 
 
 def supervisord_conf(programs: list[Program], plane: Plane, *, include: str = "") -> str:

@@ -13,8 +13,6 @@ from pathlib import Path
 from clusters.backends.supervisor_rpc import Program
 from controlplane.embedded.home import Home
 from controlplane.environment import PROJECT, Environment
-from gateway.backends.envoy.bootstrap import command as envoy_command
-from gateway.backends.envoy.layout import Layout
 
 CLUSTER = "sample"
 """Its name in the fleet."""
@@ -44,29 +42,31 @@ def want(home: Home) -> None:
     directory(home).mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
-def programs(env: Environment, home: Home, layout: Layout) -> list[Program]:
-    """The cluster, and an Envoy with this layout. Raises GatewayError."""
-    part = partial(Program, directory=PROJECT)
-    fake = (sys.executable, "-m", "kube.fake", str(directory(home)))
+def programs(env: Environment, home: Home) -> list[Program]:
+    """The API server with its machines, and the Envoy of its Gateway."""
+    part = partial(Program, directory=PROJECT, priority=PRIORITY)
+    place, python = str(directory(home)), sys.executable
+    clients, admin = str(env.sample_gateway_port), str(env.sample_gateway_admin_port)
     size = ("--machines", MACHINES, "--cpus", CPUS, "--gib", GIB, "--gpus", GPUS)
     return [
         part(
             name=CLUSTER_NAME,
             command=(
-                *fake,
-                *("--port", str(env.sample_cluster_port), "--namespace", NAMESPACE),
+                *(python, "-m", "kube.fake", place, "--port", str(env.sample_cluster_port)),
+                *("--namespace", NAMESPACE, "--gateway", clients, admin),
                 *map(str, size),
             ),
             log=home.logs / f"{CLUSTER_NAME}.log",
-            priority=PRIORITY,
             healthy_after_seconds=2,
             stop_within_seconds=12,
         ),
         part(
             name=GATEWAY_NAME,
-            command=tuple(envoy_command(layout)),
+            command=(
+                *(python, "-m", "kube.fake.gateway", place, "--bind", env.bind),
+                *("--port", clients, "--admin-port", admin),
+            ),
             log=home.logs / f"{GATEWAY_NAME}.log",
-            priority=PRIORITY,
             stop_within_seconds=5,
         ),
     ]

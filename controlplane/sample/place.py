@@ -10,6 +10,8 @@ from controlplane.embedded.sample_cluster import CLUSTER, NAMESPACE
 from controlplane.sample.failure import SampleFailed
 from kube.base import Client as KubeClient
 from kube.errors import BadConfig, KubeError, NotFound
+from kube.fake.gateway.controller import GATEWAY
+from kube.fake.gateway.controller import NAMESPACE as GATEWAYS_NAMESPACE
 from kube.kubeconfig import access_of
 from kube.real.transport import connect
 from kube.resources import GATEWAYS, NAMESPACES, Ref
@@ -54,9 +56,9 @@ def on_this_machine(gateway_url: str) -> Place:
 
 
 def on_the_samples_cluster(
-    client: Client, kubeconfig: Path, *, console: str, ports: dict[str, int], say: Callable[[str], None]
+    client: Client, kubeconfig: Path, *, console: str, gateway_url: str, say: Callable[[str], None]
 ) -> Place:
-    """`ports`: of its gateway, which runs here. Raises SampleFailed."""
+    """`gateway_url`: where its gateway answers, which runs here. Raises SampleFailed."""
     _ensure_cluster(
         client,
         CLUSTER,
@@ -68,17 +70,15 @@ def on_the_samples_cluster(
         },
         say,
     )
-    gateway = at("clusters", CLUSTER, "gateway")
-    seen = _found(client, gateway)
-    if seen is None or seen["settings"] != ports:
-        seen = client.put(gateway, {"kind": "envoy", "settings": ports, "metrics": "gateway"})
+    gateway = Ref(GATEWAYS, GATEWAY, GATEWAYS_NAMESPACE)
+    _ensure_gateway(client, CLUSTER, gateway, NAMESPACE, gateway_url)
     words = "Stands for one: containers of the sample's cluster are processes of this machine."
     # Its GPUs only count; a worker there looks for one, finds none and takes the processor.
     _ensure_image(client, STAND_IN, words, cuda_version="12.8")
     say(f"The sample's cluster: {client.url}/fleet/clusters/{CLUSTER}/")
     return Place(
         service=f"docs-{CLUSTER}",
-        gateway_url=seen["public_url"],
+        gateway_url=gateway_url,
         body={"cluster": CLUSTER, "device": "auto", "resources": {"gpus": 1, "cpus": 1}},
     )
 
@@ -105,16 +105,7 @@ def on_your_cluster(client: Client, wish: Wish, *, say: Callable[[str], None]) -
         },
         say,
     )
-    address = at("clusters", name, "gateway")
-    seen = _found(client, address)
-    if seen is None:
-        # One that somebody has set otherwise, such as with Prometheus, stays.
-        settings = {
-            "gateway": gateway.name,
-            "gateway_namespace": gateway.namespace,
-            "namespace": wish.namespace,
-        }
-        seen = client.put(address, {"kind": "gateway_api", "metrics": "workers", "settings": settings})
+    seen = _ensure_gateway(client, name, gateway, wish.namespace, "")
     _ensure_image(client, wish.image, "A worker, for the sample.")
     say(f"Your cluster: {client.url}/fleet/clusters/{name}/")
     return Place(
@@ -189,6 +180,18 @@ def _checked(client: Client, name: str) -> Document:
         if time.monotonic() > deadline:
             break
         time.sleep(POLL_SECONDS)
+    return seen
+
+
+def _ensure_gateway(client: Client, name: str, gateway: Ref, namespace: str, public_url: str) -> Document:
+    """One that somebody has set otherwise, such as with Prometheus, stays. `public_url`: where clients reach
+    it; empty: its hostnames say it."""
+    address = at("clusters", name, "gateway")
+    seen = _found(client, address)
+    if seen is None or (public_url and seen["public_url"] != public_url):
+        settings = {"gateway": gateway.name, "gateway_namespace": gateway.namespace, "namespace": namespace}
+        body = {"kind": "gateway_api", "metrics": "workers", "settings": settings}
+        seen = client.put(address, body | ({"public_url": public_url} if public_url else {}))
     return seen
 
 

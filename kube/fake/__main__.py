@@ -14,6 +14,7 @@ import secrets
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,9 @@ from kube.client import KubeClient
 from kube.fake.cluster import FakeCluster
 from kube.fake.controllers.machines import is_silent
 from kube.fake.extensions import EXTENSIONS
+from kube.fake.gateway.__main__ import FILES
+from kube.fake.gateway.controller import GatewayController
+from kube.fake.gateway_api import gateway_api
 from kube.fake.http_server import FakeHttpServer
 from kube.fake.kinds import BUILT_IN, Kind
 from kube.fake.kubelet import Kubelet
@@ -112,12 +116,15 @@ def run(
     *,
     port: int,
     nodes: list[dict[str, Any]],
-    namespaces: Sequence[str],
-    kinds: Sequence[Kind],
     stop: Event,
+    kinds: Sequence[Kind] = BUILT_IN,
+    namespaces: Sequence[str] = (),
+    gateway: tuple[int, int] | None = None,
 ) -> None:
+    """`gateway`: ports of the Envoy that `python -m kube.fake.gateway` runs; None: there is no Gateway."""
     block = 64 + os.getpid() % 128
     addresses = (f"127.{block}.{number // 250}.{number % 250 + 1}" for number in itertools.count())
+    kinds = (*kinds, *(gateway_api() if gateway else ()))
     cluster = FakeCluster(nodes=nodes, kinds=kinds, start=datetime.now(UTC))
     client = KubeClient(FakeTransport(cluster))
     kubelets = [_kubelet(cluster, client, one["metadata"]["name"], directory, addresses) for one in nodes]
@@ -125,6 +132,13 @@ def run(
     cluster.logs = Logs(kubelets)  # type: ignore[assignment]
     for name in namespaces:
         client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    controller = None
+    if gateway:
+        port_of_clients, admin_port = gateway
+        controller = GatewayController(
+            client, directory.absolute() / FILES, port=port_of_clients, admin_port=admin_port
+        )
+        controller.furnish()
     token = token_of(directory / "kubeconfig")
     server = FakeHttpServer(cluster, tokens={token: ADMIN}, port=port)
     file = directory / "kubeconfig"
@@ -133,14 +147,18 @@ def run(
     words = f"A fake cluster with {len(nodes)} machines answers at {server.url}; kubeconfig: {file}"
     sys.stdout.write(f"{words}\n")
     sys.stdout.flush()
-    machines = Thread(target=_run_machines, args=(kubelets, stop), daemon=True)
-    machines.start()
+    threads = [Thread(target=_run_machines, args=(kubelets, stop), daemon=True)]
+    if controller:
+        threads.append(Thread(target=_run_gateway, args=(controller, stop), daemon=True))
+    for thread in threads:
+        thread.start()
     before = time.monotonic()
     while not stop.wait(TICK_SECONDS):
         now = time.monotonic()
         cluster.advance(now - before)
         before = now
-    machines.join(10)
+    for thread in threads:
+        thread.join(10)
     for kubelet in kubelets:
         kubelet.stop()
     server.close()
@@ -170,6 +188,15 @@ def _run_machines(kubelets: list[Kubelet], stop: Event) -> None:
             kubelet.tick()
 
 
+def _run_gateway(controller: GatewayController, stop: Event) -> None:
+    while not stop.wait(TICK_SECONDS):
+        try:
+            controller.tick()
+        except Exception:
+            # One bad look must not be the last one.
+            traceback.print_exc()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m kube.fake", description=__doc__)
     parser.add_argument(
@@ -182,6 +209,13 @@ def main() -> int:
     parser.add_argument("--gpus", type=int, default=0, help="of each machine; they only count")
     parser.add_argument("--extensions", action="store_true", help="with LeaderWorkerSet and Fluid")
     parser.add_argument("--namespace", action="append", default=[], help="to begin with; repeatable")
+    parser.add_argument(
+        "--gateway",
+        type=int,
+        nargs=2,
+        metavar=("PORT", "ADMIN_PORT"),
+        help="have a Gateway; `python -m kube.fake.gateway` with the same ports is its data plane",
+    )
     given = parser.parse_args()
     given.directory.mkdir(parents=True, exist_ok=True)
     stop = Event()
@@ -195,9 +229,10 @@ def main() -> int:
         given.directory,
         port=given.port,
         nodes=nodes,
-        namespaces=given.namespace,
-        kinds=(*BUILT_IN, *EXTENSIONS) if given.extensions else BUILT_IN,
         stop=stop,
+        kinds=(*BUILT_IN, *EXTENSIONS) if given.extensions else BUILT_IN,
+        namespaces=given.namespace,
+        gateway=tuple(given.gateway) if given.gateway else None,
     )
     return 0
 

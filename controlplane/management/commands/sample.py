@@ -64,9 +64,9 @@ class Command(BaseCommand):
         if not options["kubernetes"]:
             return on_this_machine(settings.SLIPWAY_GATEWAY_URL)
         if (file := kubeconfig()) is None:
-            ports = {"port": env.sample_gateway_port, "admin_port": env.sample_gateway_admin_port}
+            url = env.local_url(env.sample_gateway_port)
             own = samples_kubeconfig(home)
-            return on_the_samples_cluster(client, own, console=console, ports=ports, say=self._say)
+            return on_the_samples_cluster(client, own, console=console, gateway_url=url, say=self._say)
         wish = Wish(
             kubeconfig=file,
             namespace=options["namespace"],
