@@ -79,7 +79,7 @@ def on_the_samples_cluster(
     return Place(
         service=f"docs-{CLUSTER}",
         gateway_url=gateway_url,
-        body={"cluster": CLUSTER, "device": "auto", "resources": {"gpus": 1, "cpus": 1}},
+        body={"cluster": CLUSTER, "device": "auto", "resources": {"gpus_per_worker": 1}},
     )
 
 
@@ -111,7 +111,7 @@ def on_your_cluster(client: Client, wish: Wish, *, say: Callable[[str], None]) -
     return Place(
         service=f"docs-{name}",
         gateway_url=seen["public_url"],
-        body={"cluster": name, "device": "cpu", "resources": {"gpus": 0, "cpus": 1}},
+        body={"cluster": name, "device": "cpu", "resources": {"gpus_per_worker": 0}},
     )
 
 

@@ -232,7 +232,7 @@ def add_service(client: Client, imports: Path) -> None:
         "engine": "echo",
         "replicas": 2,
     }
-    needs = {"plan": "longer", "device": "cpu", "resources": {"gpus": 0, "cpus": 0.5}}
+    needs = {"plan": "longer", "device": "cpu", "resources": {"gpus_per_worker": 0}}
     release = client.create(at("services"), service | needs)["release_in_motion"]
     reaches(client, release, "promoted")
 
