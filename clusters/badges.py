@@ -13,6 +13,23 @@ BADGES: Mapping[str, Badges] = {
         "unknown": Badge(_("Unknown"), "bad", "help-circle"),
         "gone": Badge(_("Gone"), "warn", "circle-off"),
     },
+    "drain": {
+        "cordoning": Badge(_("Cordoning"), "busy", "progress"),
+        "turning_away": Badge(_("Turning requests away"), "busy", "progress"),
+        "evicting": Badge(_("Evicting"), "busy", "droplet-half"),
+        "drained": Badge(_("Drained"), "good", "circle-check"),
+        "failed": Badge(_("Failed"), "bad", "circle-x"),
+        "cancelling": Badge(_("Cancelling"), "warn", "progress"),
+        "cancelled": Badge(_("Cancelled"), "idle", "player-stop"),
+    },
+    "fate": {
+        "evicted": Badge(_("To be evicted"), "busy", "droplet-half"),
+        "waited_for": Badge(_("May finish"), "warn", "progress"),
+        "leaving": Badge(_("Leaving"), "busy", "progress"),
+        "left": Badge(_("Stays"), "idle", "player-stop"),
+        "stops": Badge(_("Stops the drain"), "bad", "circle-x"),
+        "gone": Badge(_("Gone"), "good", "circle-check"),
+    },
     "cluster": {
         "checking": Badge(_("Checking"), "busy", "progress"),
         "ready": Badge(_("Ready"), "good", "circle-check"),

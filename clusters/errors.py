@@ -57,6 +57,14 @@ class CannotOperate(Conflict):
     """The machine is not in a state for this operation."""
 
 
+class CannotLook(Conflict):
+    """The cluster does not answer, or does not let us see what was asked for; the message says why."""
+
+
+class DrainEnded(Conflict):
+    """It has ended already."""
+
+
 class VersionNotThere(Missing):
     """No deployment on the cluster needs this version, or this file."""
 

@@ -71,6 +71,36 @@ class NodeUncordoned:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeDraining:
+    """Its pods are about to leave: the machine is cordoned, nothing was evicted yet."""
+
+    node_id: int
+    drain_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDrained:
+    """No pod is left on it that was to go; it stays cordoned."""
+
+    node_id: int
+    drain_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDrainFailed:
+    """Its row says why; the machine stays cordoned."""
+
+    node_id: int
+    drain_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDrainCancelled:
+    node_id: int
+    drain_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class AgentSilent:
     """The agent of a machine has not reported for 15 s. It is no word on the machine's workers."""
 

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.actors import of_request
 from clusters.models import Cluster
-from clusters.states import ClusterKind, DeploymentState, Group, NodeState
+from clusters.states import ClusterKind, DeploymentState, DrainState, Group, NodeState
 from common import filters
 from common.filters import ListFilter
 
@@ -37,6 +37,11 @@ class MachineFilter(NodeFilter):
     """Of a page that lists machines of all clusters."""
 
     cluster = cluster("cluster")
+
+
+class DrainFilter(ListFilter):
+    node = filters.text(_("Machine"), "Name of the machine.", "node__name")
+    state = filters.choice(_("State"), "State.", DrainState.choices, "state")
 
 
 class DeploymentFilter(ListFilter):

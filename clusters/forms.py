@@ -18,7 +18,8 @@ from common.pages.forms import PLAIN
 
 MOST_FILE_BYTES = 256 * 1024
 FEATURES = (
-    (Feature.NODE_OPERATIONS.value, _("Cordon and drain machines")),
+    (Feature.NODE_OPERATIONS.value, _("Cordon and taint machines")),
+    (Feature.DRAIN.value, _("Drain machines: see and evict pods of all namespaces")),
     (Feature.GATEWAY.value, _("Split traffic by the cluster's gateway (HTTPRoutes)")),
     (Feature.FLUID.value, _("Cache model files by Fluid")),
     (Feature.JOBS.value, _("Run jobs: fill model volumes, check GPUs")),

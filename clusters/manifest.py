@@ -12,12 +12,19 @@ from clusters.consumers import FleetTopic
 from clusters.models import Cluster, Deployment
 from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.reconcilers.deployments import DeploymentReconciler
+from clusters.reconcilers.drains import DrainReconciler
 from clusters.reconcilers.logs import WorkerLogReconciler
 from clusters.reconcilers.nodes import NodeReconciler
 from clusters.report_tokens import REPORT_TOKEN_PURPOSE
 from clusters.search import find_deployments, find_workers
 from clusters.selectors import VERSIONS_IN_USE, deployments_running
-from clusters.webhook_events import cluster_payload, deployment_payload, node_payload, worker_payload
+from clusters.webhook_events import (
+    cluster_payload,
+    deployment_payload,
+    drain_payload,
+    node_payload,
+    worker_payload,
+)
 from common.alert_rules import AlertRule
 from common.declared import Manifest
 from common.pages.cards import Card
@@ -32,6 +39,7 @@ from models_registry.references import register_uses
 SUBJECTS = (
     Subject("clusters.cluster", _("Cluster"), "/fleet/clusters/{name}/"),
     Subject("clusters.node", _("Machine"), "/fleet/nodes/{pk}/", badges="node"),
+    Subject("clusters.drain", _("Drain"), "/fleet/drains/{pk}/", badges="drain"),
     Subject("clusters.workerlogrequest", _("Log of a worker"), "/fleet/workers/"),
     Subject("clusters.deployment", _("Deployment"), "/fleet/deployments/{name}/", badges="deployment"),
 )
@@ -83,6 +91,25 @@ WEBHOOK_EVENTS = (
         events.NodeUncordoned,
     ),
     WebhookEvent(
+        "node.draining",
+        _("The pods of a machine are about to be evicted."),
+        drain_payload,
+        events.NodeDraining,
+    ),
+    WebhookEvent(
+        "node.drained",
+        _("A machine is drained: nothing is left that was to go."),
+        drain_payload,
+        events.NodeDrained,
+    ),
+    WebhookEvent("node.drain_failed", _("A machine was not drained."), drain_payload, events.NodeDrainFailed),
+    WebhookEvent(
+        "node.drain_cancelled",
+        _("The drain of a machine was cancelled."),
+        drain_payload,
+        events.NodeDrainCancelled,
+    ),
+    WebhookEvent(
         "node.agent_silent",
         _("The agent of a machine stopped reporting; its workers may serve."),
         node_payload,
@@ -117,7 +144,13 @@ MANIFEST = Manifest(
         SealedColumn(Cluster, "sealed_secrets", SECRETS_PURPOSE),
         SealedColumn(Deployment, "sealed_report_token", REPORT_TOKEN_PURPOSE),
     ),
-    reconcilers=(DeploymentReconciler(), ClusterReconciler(), NodeReconciler(), WorkerLogReconciler()),
+    reconcilers=(
+        DeploymentReconciler(),
+        ClusterReconciler(),
+        NodeReconciler(),
+        DrainReconciler(),
+        WorkerLogReconciler(),
+    ),
     subjects=SUBJECTS,
     badges=BADGES,
     cards=(

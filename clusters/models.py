@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy
 
 from accounts.querysets import TeamOrShared, TeamOwned
 from accounts.states import Right
+from clusters.drain_models import Drain as Drain
 from clusters.states import (
     Alert,
     CheckResult,
@@ -160,6 +161,8 @@ class Node(Reconciled):
     """When it was ordered, or the last one was."""
     operation_problem = models.TextField(blank=True, editable=False)
     """Why the last one was not done; empty when it was."""
+    orders = models.PositiveBigIntegerField(default=0, editable=False)
+    """How many orders it was given: the place of each in their line (`services.node_orders`)."""
     group = models.CharField(max_length=10, choices=Group.choices, default=Group.ONLINE)
     state = models.CharField(max_length=20, choices=NodeState.choices, default=NodeState.READY)
     state_since = models.DateTimeField(default=timezone.now)
@@ -311,6 +314,8 @@ class Deployment(Reconciled):
     """The wish that the backend was last told; 0 when it has to be told again."""
     observed_at = models.DateTimeField(null=True, editable=False)
     """When the backend was last seen; its workers' rows are of that moment."""
+    redirected_at = models.DateTimeField(null=True, editable=False)
+    """When requests were last turned away from some of its workers, or given back to them."""
     lost_restarts = models.PositiveIntegerField(default=0, editable=False)
     """Restarts of workers that are no longer there, so that the sum never falls."""
 
@@ -364,6 +369,9 @@ class Worker(models.Model):
     name = models.CharField(max_length=128, unique=True)
     """To show, and in addresses of pages."""
     node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, related_name="workers")
+    leaves_with = models.ForeignKey("clusters.Drain", on_delete=models.SET_NULL, null=True, related_name="+")
+    """The drain of its machine for which it gets no more requests, as long as another worker can; None: it
+    gets them."""
     address = models.CharField(max_length=253, blank=True)
     port = models.PositiveIntegerField(null=True)
     pid = models.PositiveIntegerField(null=True)

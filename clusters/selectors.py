@@ -174,17 +174,19 @@ def deployment_state(name: str) -> tuple[str, str]:
 def endpoints(name: str) -> Endpoints:
     """The ready workers that may be sent requests; none as soon as the removal was asked for.
 
-    Raises DeploymentMissing.
+    Those that leave their machine are left out while there are others. Raises DeploymentMissing.
     """
     row = deployment(name)
-    observed_at = max(
-        moment for moment in (row.observed_at, row.removal_asked_at, row.created_at) if moment is not None
-    )
+    moments = (row.observed_at, row.redirected_at, row.removal_asked_at, row.created_at)
+    observed_at = max(moment for moment in moments if moment is not None)
     if row.state in GONE:
         return Endpoints(row.cluster_id, (), observed_at)
     ready = Worker.objects.filter(deployment=row, state=WorkerState.READY, port__isnull=False)
-    found = ready.order_by("name").values_list("address", "port")
-    return Endpoints(row.cluster_id, tuple((address, port) for address, port in found if port), observed_at)
+    found = list(ready.order_by("name").values_list("address", "port", "leaves_with"))
+    stays = [one for one in found if one[2] is None] or found
+    return Endpoints(
+        row.cluster_id, tuple((address, port) for address, port, leaving in stays if port), observed_at
+    )
 
 
 def listening_workers(service: str) -> dict[str, list[tuple[str, int]]]:

@@ -69,6 +69,24 @@ class NodeOperation(TextChoices):
     UNCORDON = "uncordon", _("Uncordon")
 
 
+class DrainState(TextChoices):
+    """Of the way of a machine's pods to other machines."""
+
+    CORDONING = "cordoning", _("Cordoning")
+    """So that nothing new comes."""
+    TURNING_AWAY = "turning_away", _("Turning requests away")
+    """The gateways stop sending to our workers there."""
+    EVICTING = "evicting", _("Evicting")
+    """One after the other, as their budgets allow."""
+    DRAINED = "drained", _("Drained")
+    """Nothing is left that was to go; the machine stays cordoned."""
+    FAILED = "failed", _("Failed")
+    """`problem` says why; the machine stays cordoned."""
+    CANCELLING = "cancelling", _("Cancelling")
+    """A cordon of its own is taken back."""
+    CANCELLED = "cancelled", _("Cancelled")
+
+
 class GpuState(TextChoices):
     PRESENT = "present", _("Present")
     UNKNOWN = "unknown", _("Unknown")
@@ -133,3 +151,20 @@ MOVES = Machine(
 
 GONE = (S.REMOVING, S.REMOVED)
 del S
+
+D = DrainState
+DRAIN_MOVES = Machine(
+    {
+        D.CORDONING: {D.TURNING_AWAY, D.FAILED, D.CANCELLING},
+        D.TURNING_AWAY: {D.EVICTING, D.FAILED, D.CANCELLING},
+        D.EVICTING: {D.DRAINED, D.FAILED, D.CANCELLING},
+        D.CANCELLING: {D.CANCELLED, D.FAILED},
+        D.DRAINED: set(),
+        D.FAILED: set(),
+        D.CANCELLED: set(),
+    }
+)
+DRAINS = (D.CORDONING, D.TURNING_AWAY, D.EVICTING)
+"""Pods leave, or are about to."""
+UNDER_WAY = (*DRAINS, D.CANCELLING)
+del D

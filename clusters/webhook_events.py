@@ -1,7 +1,8 @@
 """What webhooks tell of deployments and workers, with REST's documents."""
 
+from clusters.api.drains import DrainSerializer
 from clusters.api.serializers import ClusterSerializer, DeploymentSerializer, NodeSerializer
-from clusters.models import Cluster, Deployment, Node, Worker
+from clusters.models import Cluster, Deployment, Drain, Node, Worker
 from common.webhooks.catalogue import EventPayload, Ids
 
 
@@ -26,6 +27,13 @@ def node_payload(ids: Ids) -> EventPayload | None:
         return None
     data = {**ids, "cluster": node.cluster.name, "node": NodeSerializer(node).data}
     return EventPayload(node.cluster.team_id, data)
+
+
+def drain_payload(ids: Ids) -> EventPayload | None:
+    row = Drain.objects.select_related("node__cluster").filter(pk=ids["drain_id"]).first()
+    if row is None:
+        return None
+    return EventPayload(row.node.cluster.team_id, {**ids, "drain": DrainSerializer(row).data})
 
 
 def worker_payload(ids: Ids) -> EventPayload | None:

@@ -192,3 +192,82 @@ MODEL_FILES = {
         }
     ],
 }
+DRAIN_PREVIEW = {
+    "problem": "",
+    "counts": {"evicted": 1, "left": 1},
+    "pods": [
+        {
+            "namespace": "slipway",
+            "name": "chat-r12-7c9f4-x2x4p",
+            "owner": "ReplicaSet chat-r12-7c9f4",
+            "deployment": "chat-r12",
+            "gpus": 1,
+            "fate": "evicted",
+            "why": "",
+            "blocked_by": "The budget slipway/chat-r12 allows none now: 1 of 1 are ready.",
+        },
+        {
+            "namespace": "monitoring",
+            "name": "node-exporter-8qk2v",
+            "owner": "DaemonSet node-exporter",
+            "deployment": "",
+            "gpus": 0,
+            "fate": "left",
+            "why": "It belongs to every machine: it would come back at once.",
+            "blocked_by": "",
+        },
+    ],
+    "deployments": [
+        {
+            "name": "chat-r12",
+            "service": "chat",
+            "version": "chat:v2",
+            "leaving": 1,
+            "ready_elsewhere": 1,
+            "note": "",
+        }
+    ],
+}
+DRAIN = {
+    "id": 12,
+    "node": "box-1",
+    "node_id": 7,
+    "cluster": "prod",
+    "state": "evicting",
+    "state_since": "2026-11-20T08:30:03Z",
+    "by": "ada",
+    "reason": "GPU 0 is to be replaced.",
+    "options": {
+        "grace_seconds": None,
+        "within_seconds": 3600,
+        "daemons_are_left": True,
+        "local_data_may_go": False,
+        "unowned_may_go": False,
+        "past_budgets": False,
+        "gpu_pods_only": False,
+        "namespaces": {"batch": {"policy": "finish", "within_seconds": 1800}},
+    },
+    "has_cordoned": True,
+    "problem": "",
+    "stuck": "",
+    "pods": [
+        {
+            "namespace": "slipway",
+            "name": "chat-r12-7c9f4-x2x4p",
+            "owner": "ReplicaSet chat-r12-7c9f4",
+            "deployment": "chat-r12",
+            "gpus": 1,
+            "fate": "leaving",
+            "why": "It was asked to end.",
+            "blocked_by": "",
+            "refusals": 0,
+            "asked_at": "2026-11-20T08:30:05Z",
+            "left_at": None,
+        }
+    ],
+    "seen_at": "2026-11-20T08:30:06Z",
+    "cancelled_by": "",
+    "cancel_reason": "",
+    "asked_at": "2026-11-20T08:30:00Z",
+    "ended_at": None,
+}

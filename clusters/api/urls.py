@@ -2,6 +2,7 @@ from django.urls import path
 from rest_framework.routers import SimpleRouter
 
 from clusters.api import views
+from clusters.api.drains import Drains
 from clusters.api.heartbeats import Heartbeats
 from clusters.api.model_files import ModelFile, ModelFiles
 from clusters.api.node_reports import NodeReports
@@ -9,6 +10,7 @@ from clusters.api.node_reports import NodeReports
 router = SimpleRouter(use_regex_path=False)
 router.register("clusters", views.Clusters, basename="cluster")
 router.register("clusters/<str:cluster>/nodes", views.Nodes, basename="node")
+router.register("clusters/<str:cluster>/drains", Drains, basename="drain")
 router.register("deployments", views.Deployments, basename="deployment")
 
 urlpatterns = [

@@ -18,12 +18,13 @@ from rest_framework.response import Response
 
 from accounts.selectors import team_named
 from clusters import selectors
-from clusters.api import serializers
+from clusters.api import drains, serializers
 from clusters.backends.kubernetes.rights import Feature
 from clusters.filters import ClusterFilter, DeploymentFilter, NodeFilter
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.services.cluster_removal import remove_cluster
 from clusters.services.clusters import change_cluster, check_cluster, move_cluster, register_cluster
+from clusters.services.drains import drain_node, preview_drain
 from clusters.services.grants import granted
 from clusters.services.logs import MAX_LINES, worker_log
 from clusters.services.node_agents import issue_node_token, remove_node_agent
@@ -142,10 +143,16 @@ class Nodes(Listed, Read):
     inputs = {
         "cordon": ReasonSerializer,
         "uncordon": ReasonSerializer,
+        "drain": drains.NewDrainSerializer,
+        "preview_drain": drains.DrainOptionsSerializer,
         "agent_token": serializers.NewAgentTokenSerializer,
         "remove_agent": ReasonSerializer,
     }
-    outputs = {"agent_token": serializers.AgentTokenSerializer}
+    outputs = {
+        "drain": drains.DrainSerializer,
+        "preview_drain": drains.DrainPreviewSerializer,
+        "agent_token": serializers.AgentTokenSerializer,
+    }
     secret_answers = frozenset({"agent_token"})
 
     @cached_property
@@ -169,6 +176,26 @@ class Nodes(Listed, Read):
     def uncordon(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Uncordon: new workers may be placed on the machine again."""
         return self._ordered(uncordon_node)
+
+    @extend_schema(responses={202: drains.DrainSerializer})
+    @action(detail=True, methods=["post"])
+    def drain(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Drain: cordon it and evict its pods, as their disruption budgets allow.
+
+        Pods that would be lost stop it unless the options allow that. The machine stays cordoned.
+        """
+        given = self.given()
+        reason, options = given.get("reason", ""), drains.options_of(given)
+        row = drain_node(actor=self.actor, node=self.get_object(), reason=reason, options=options)
+        return self.answer(row, status=202)
+
+    @extend_schema(responses=drains.DrainPreviewSerializer)
+    @action(detail=True, methods=["post"], url_path="drain-preview")
+    def preview_drain(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """What a drain with these options would evict, what stops or blocks it; nothing is changed."""
+        options = drains.options_of(self.given())
+        found = preview_drain(actor=self.actor, node=self.get_object(), options=options)
+        return Response(self.get_serializer(found).data)
 
     @extend_schema(responses={201: serializers.AgentTokenSerializer})
     @action(detail=True, methods=["post"], url_path="agent-token")

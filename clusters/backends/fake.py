@@ -25,6 +25,7 @@ from clusters.backends.base import (
 from clusters.backends.checks import Check
 from clusters.backends.node_operations import Eviction, Order, SomebodyElses, UnknownNode
 from clusters.backends.placement import Taint
+from clusters.backends.standing import Budget, StandingPod
 from clusters.states import CheckResult
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.fake import FakeRunner
@@ -183,6 +184,11 @@ class FakeNodeOperations:
         self.cordoned: dict[str, Cordon] = {}
         self.taints: set[Taint] = set()
         self.budgets: dict[str, str] = {}
+        self.others: list[StandingPod] = []
+        """Pods of the machine that are none of ours."""
+        self.evictions: list[tuple[str, int | None]] = []
+        """What was asked to leave, with its grace time."""
+        self.drains_at_once = True
         self.reboots = 0
         self.job_runner = FakeRunner()
         self._rebooted_by: set[str] = set()
@@ -211,12 +217,52 @@ class FakeNodeOperations:
         self._guard(node, order)
         self.taints = {one for one in self.taints if (one.key, one.effect) != (taint.key, taint.effect)}
 
-    def evict(self, worker: str, order: Order) -> Eviction:
-        self._guard(NODE.uid, order)
-        if blocked_by := self.budgets.get(worker.rpartition("-")[0]):
-            return Eviction(False, blocked_by, timedelta(seconds=10))
-        self._cluster._workers.pop(worker, None)
+    def look(self, node: str) -> ObservedNode:
+        self._known(node)
+        (found,) = FakeCluster.nodes(self._cluster)
+        assert isinstance(found, ObservedNode)  # noqa: S101 - there is the one
+        return found
+
+    def pods(self, node: str) -> tuple[StandingPod, ...]:
+        self._known(node)
+        ours = (
+            StandingPod(
+                uid=worker.id,
+                name=worker.name,
+                node=worker.node,
+                owner=f"Deployment {worker.name.rpartition('-')[0]}",
+                deployment=worker.name.rpartition("-")[0],
+                gpus={"gpu": 1},
+                is_leaving=worker.state == ObservedState.DRAINING,
+                budgets=self._budgets_of(worker.name),
+            )
+            for worker in self._cluster._workers.values()
+        )
+        return (*ours, *self.others)
+
+    def evict(
+        self,
+        node: str,
+        pod: StandingPod,
+        order: Order,
+        *,
+        grace_seconds: int | None = None,
+        past_budgets: bool = False,
+    ) -> Eviction:
+        self._guard(node, order)
+        self.evictions.append((pod.name, grace_seconds))
+        if self._budgets_of(pod.name) and not past_budgets:
+            return Eviction(False, self.budgets[pod.name.rpartition("-")[0]], timedelta(seconds=10))
+        if self.drains_at_once:
+            self._cluster._workers.pop(pod.uid, None)
+            self.others = [one for one in self.others if one.uid != pod.uid]
+        elif pod.uid in self._cluster._workers:
+            self._cluster.turn(pod.uid, ObservedState.DRAINING)
         return Eviction(True)
+
+    def _budgets_of(self, name: str) -> tuple[Budget, ...]:
+        why = self.budgets.get(name.rpartition("-")[0])
+        return (Budget(why, allowed=0),) if why else ()
 
     def run_job(self, node: str, job: JobSpec, order: Order) -> None:
         self._guard(node, order)

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from clusters.backends.base import BackendError, Fence
+from clusters.backends.base import BackendError, Fence, ObservedNode
 from clusters.backends.placement import Taint
+from clusters.backends.standing import StandingPod
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobSpec
 
@@ -37,7 +38,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """What came of the wish that a worker leaves its machine.
+    """What came of the wish that a pod leaves its machine.
 
     `is_accepted`: it drains, or is gone already. Otherwise a budget of what it serves forbids it at the
     moment (429 in Kubernetes): ask again after `retry_after`; nothing else may end it meanwhile.
@@ -69,8 +70,29 @@ class NodeOperations(Protocol):
     def untaint(self, node: str, taint: Taint, order: Order) -> None:
         """Gone already is no error."""
 
-    def evict(self, worker: str, order: Order) -> Eviction:
-        """Let the worker of this id drain and leave; no cordoned machine takes it back."""
+    def look(self, node: str) -> ObservedNode:
+        """The machine as it is now: a cordon, a taint or another `boot_id` shows that an order was
+        done. Its GPUs need not be read.
+        """
+
+    def pods(self, node: str) -> tuple[StandingPod, ...]:
+        """All that stands on it, of others too, with the budgets that an eviction has to respect."""
+
+    def evict(
+        self,
+        node: str,
+        pod: StandingPod,
+        order: Order,
+        *,
+        grace_seconds: int | None = None,
+        past_budgets: bool = False,
+    ) -> Eviction:
+        """Let this pod of the machine drain and leave; no cordoned machine takes it back. Another one that
+        has its name by now is left alone.
+
+        `grace_seconds`: None: as long as it asks for itself. `past_budgets`: it is deleted, whatever its
+        budgets say; never without its time to end.
+        """
 
     def run_job(self, node: str, job: JobSpec, order: Order) -> None:
         """See to it that the job was started on this machine: at most once under its `op_key`, also after it

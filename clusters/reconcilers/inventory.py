@@ -136,8 +136,16 @@ def _unread(seen: UnreadNode) -> dict[str, Any]:
     return {"name": seen.name, "state": NodeState.UNKNOWN, "problem": seen.problem}
 
 
+def cordon_columns(cordon: Cordon | None) -> dict[str, Any]:
+    return {
+        "is_cordoned": cordon is not None,
+        "cordoned_by": cordon.by if cordon else "",
+        "cordon_reason": cordon.reason if cordon else "",
+        "cordoned_at": cordon.since if cordon else None,
+    }
+
+
 def node_columns(seen: ObservedNode) -> dict[str, Any]:
-    cordon = seen.cordon
     return {
         "name": seen.name,
         "address": seen.address,
@@ -148,10 +156,7 @@ def node_columns(seen: ObservedNode) -> dict[str, Any]:
         "labels": dict(sorted(seen.labels.items())),
         "taints": [asdict(one) | {"effect": str(one.effect)} for one in sorted(seen.taints)],
         "conditions": [asdict(one) for one in sorted(seen.conditions, key=lambda one: one.type)],
-        "is_cordoned": cordon is not None,
-        "cordoned_by": cordon.by if cordon else "",
-        "cordon_reason": cordon.reason if cordon else "",
-        "cordoned_at": cordon.since if cordon else None,
+        **cordon_columns(seen.cordon),
         "state": NodeState.READY if seen.is_ready else NodeState.NOT_READY,
         "problem": seen.problem,
     }

@@ -10,17 +10,16 @@ from clusters.backends.base import (
     BackendError,
     ClusterBackend,
     ClusterUnreachable,
-    Fence,
     Misconfigured,
     ObservedNode,
     StaleFence,
-    UnreadNode,
 )
 from clusters.backends.configured import backend_of
-from clusters.backends.node_operations import NodeOperations, Order
+from clusters.backends.node_operations import NodeOperations, Order, UnknownNode
 from clusters.events import NodeCordoned, NodeUncordoned
 from clusters.models import Cluster, Node
-from clusters.reconcilers.inventory import node_columns
+from clusters.reconcilers.inventory import cordon_columns
+from clusters.services.node_orders import order_for
 from clusters.states import NodeOperation
 from common import audit, events
 from common.actor import Actor
@@ -64,7 +63,7 @@ class Operate(Step[Node]):
     def act(self, row: Node, operation: Operation) -> None:
         # Whoever uncordons takes back the cordon that they saw, whosever it is.
         by = row.cordoned_by if row.operation == NodeOperation.UNCORDON else row.operation_by
-        order = Order(operation.op_key, Fence(row.pk, operation.fence), by, row.operation_reason)
+        order = order_for(row, operation, node=row, by=by, reason=row.operation_reason)
         try:
             ORDERS[row.operation](self.backend_of(row.cluster).node_operations, row.uid, order)
         except StaleFence:
@@ -74,30 +73,30 @@ class Operate(Step[Node]):
         except BackendError as error:
             self._refusal = str(error)
 
-    def observe(self, row: Node, operation: Operation) -> ObservedNode | UnreadNode | None:
+    def observe(self, row: Node, operation: Operation) -> ObservedNode | None:
         try:
-            nodes = self.backend_of(row.cluster).nodes()
+            return self.backend_of(row.cluster).node_operations.look(row.uid)
+        except UnknownNode:
+            return None
         except (ClusterUnreachable, Misconfigured) as error:
             raise _away(row, error) from None
-        return next((one for one in nodes if one.uid == row.uid), None)
 
-    def settle(self, row: Node, seen: ObservedNode | UnreadNode | None, now: datetime) -> Outcome:
-        columns = node_columns(seen) if isinstance(seen, ObservedNode) else {}
+    def settle(self, row: Node, seen: ObservedNode | None, now: datetime) -> Outcome:
+        cordon = cordon_columns(seen.cordon) if seen else {}
         if self._refusal:
-            return self._refused(row, self._refusal, columns)
+            return self._refused(row, self._refusal, cordon)
         if seen is None:
             return self._refused(row, "The cluster has no such machine any more.", {})
-        if not isinstance(seen, ObservedNode) or not IS_DONE[row.operation](seen):
+        if not IS_DONE[row.operation](seen):
             return wait(LOOK_EVERY)
 
         def write() -> None:
             events.publish(EVENTS[row.operation](row.pk))
             touch("fleet")
 
-        cordon = {name: columns[name] for name in CORDON_COLUMNS}
         return rest(save={**NO_OPERATION, **cordon, "operation_problem": ""}, write=write)
 
-    def _refused(self, row: Node, why: str, columns: Mapping[str, Any]) -> Outcome:
+    def _refused(self, row: Node, why: str, cordon: Mapping[str, Any]) -> Outcome:
         def write() -> None:
             audit.record(
                 ACTOR,
@@ -108,11 +107,7 @@ class Operate(Step[Node]):
             )
             touch("fleet")
 
-        cordon = {name: columns[name] for name in CORDON_COLUMNS if name in columns}
         return rest(save={**NO_OPERATION, **cordon, "operation_problem": why}, write=write)
-
-
-CORDON_COLUMNS = ("is_cordoned", "cordoned_by", "cordon_reason", "cordoned_at")
 
 
 def _away(row: Node, error: Exception) -> Unavailable:

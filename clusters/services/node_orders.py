@@ -1,25 +1,36 @@
-"""Licences to operate a machine past its row's own operations: for what another part does over many steps."""
+"""What steps of the kernel order of a machine: all orders of one machine stand in one line.
+
+The machine remembers the highest fence that came, so that whoever slept past their lease is refused there.
+Orders come from rows of several kinds: the machine's own, drains, healing. So the place in the line is not
+the fence of a row, but a number that the machine's row gives out, and only to those who hold their row.
+"""
 
 from django.db import transaction
 from django.db.models import F
-from django.utils.translation import gettext as _
 
 from clusters.backends.base import Fence
-from clusters.backends.node_operations import Order
-from clusters.errors import NodeBusy
+from clusters.backends.configured import backend_of
+from clusters.backends.node_operations import NodeOperations, Order
 from clusters.models import Node
-from clusters.states import NodeOperation
+from common.reconcile import LeaseLost, Operation, Reconciled
 
 
-def order_for(node: Node, *, op_key: str, by: str, reason: str) -> Order:
-    """An order that is later than every one before it: whoever holds an earlier one is refused by the machine
-    once this one has come to it.
-
-    Raises NodeBusy while an operation is under way that somebody ordered of the machine's row.
+def order_for(
+    row: Reconciled, operation: Operation, *, node: Node, by: str, reason: str, op_key: str = ""
+) -> Order:
+    """The next order of the machine, on behalf of a step of `row`; for `act`, which may begin it anew with
+    another each time. `op_key`: default: the step's. Raises LeaseLost when the row was claimed anew since.
     """
     with transaction.atomic():
-        at_rest = Node.objects.filter(pk=node.pk, operation=NodeOperation.NONE)
-        if not at_rest.update(fence=F("fence") + 1):
-            raise NodeBusy(_("Another operation is under way on %(node)s.") % {"node": node.name})
-        turn = Node.objects.values_list("fence", flat=True).get(pk=node.pk)
-    return Order(op_key=op_key, fence=Fence(node.pk, turn), by=by, reason=reason)
+        # Writes nothing, and holds the row: nobody takes it over until the number is given out.
+        held = type(row)._default_manager.filter(pk=row.pk, fence=operation.fence)
+        if not held.update(fence=operation.fence):
+            raise LeaseLost
+        Node.objects.filter(pk=node.pk).update(orders=F("orders") + 1)
+        turn = Node.objects.filter(pk=node.pk).values_list("orders", flat=True).get()
+    return Order(op_key or operation.op_key, Fence(node.pk, turn), by, reason)
+
+
+def operations_of(node: Node) -> NodeOperations:
+    """What may be done to the machine. Raises Misconfigured, ClusterUnreachable."""
+    return backend_of(node.cluster).node_operations

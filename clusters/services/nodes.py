@@ -8,6 +8,7 @@ from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters.errors import CannotOperate, NodeBusy
 from clusters.models import Node
+from clusters.services.drains import refuse_while_drained
 from clusters.states import NodeOperation, NodeState
 from common import audit
 from common.actor import Actor
@@ -52,6 +53,7 @@ def _order(actor: Actor, node: Node, operation: NodeOperation, reason: str) -> N
             _("The cluster has no machine %(node)s any more: there is nothing to operate.")
             % {"node": node.name}
         )
+    refuse_while_drained(node)
     with transaction.atomic():
         is_ours = kernel.wake(
             node,

@@ -42,9 +42,13 @@ class Drain(IncidentStep):
             note_drain(row, operation.at)
         order = self.order(row, operation, "evict")
         operations = self.operations(row)
+        with asking(row):
+            pods = {one.name: one for one in operations.pods(row.node.uid)}
         for worker in pods_on(row):
+            if worker.name not in pods:
+                continue
             with asking(row):
-                came = operations.evict(worker.uid, order)
+                came = operations.evict(row.node.uid, pods[worker.name], order)
             if not came.is_accepted:
                 self._words = came.blocked_by
 

@@ -15,7 +15,6 @@ from clusters.backends.base import (
 )
 from clusters.backends.node_operations import NodeOperations, NotPossible, Order, SomebodyElses
 from clusters.backends.placement import Taint, TaintEffect
-from clusters.errors import NodeBusy
 from clusters.models import Cluster, Worker
 from clusters.services.node_orders import order_for
 from clusters.states import NodeState
@@ -95,17 +94,14 @@ class IncidentStep(Step[Incident]):
         return self.backend(row).node_operations
 
     def order(self, row: Incident, operation: Operation, what: str) -> Order:
-        if not Incident.objects.filter(pk=row.pk, fence=operation.fence).exists():
-            raise LeaseLost
-        try:
-            return order_for(
-                row.node,
-                op_key=f"{operation.op_key}:{what}",
-                by=BY,
-                reason=f"{row.title} (incident {row.pk})",
-            )
-        except NodeBusy as error:
-            raise Unavailable(str(error)) from None
+        return order_for(
+            row,
+            operation,
+            node=row.node,
+            op_key=f"{operation.op_key}:{what}",
+            by=BY,
+            reason=f"{row.title} (incident {row.pk})",
+        )
 
 
 def plain_machine(row: Incident) -> MachineFacts:

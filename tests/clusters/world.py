@@ -24,6 +24,7 @@ from clusters.backends.fake import FakeCluster
 from clusters.models import Cluster, Deployment, Gpu, Node
 from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.reconcilers.deployments import DeploymentReconciler, Tools
+from clusters.reconcilers.drains import DrainReconciler
 from clusters.reconcilers.nodes import NodeReconciler
 from common.reconcile import Kernel, Reconciler
 from models_registry.models import Model, Version
@@ -128,6 +129,7 @@ class Scene:
             DeploymentReconciler(tools),
             ClusterReconciler(lambda _cluster: self.world, lambda _cluster: self.agents),
             NodeReconciler(lambda _cluster: self.world),
+            DrainReconciler(lambda _cluster: self.world),
         ]
 
     def worker(self, checkpoints: Checkpoints | None = None) -> Kernel:

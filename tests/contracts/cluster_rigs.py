@@ -6,25 +6,41 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
-from clusters.backends.base import ClusterBackend, DeploymentSpec, ModelVersion, ObservedState, ObservedWorker
+from clusters.backends.base import (
+    ClusterBackend,
+    DeploymentSpec,
+    Fence,
+    ModelVersion,
+    ObservedState,
+    ObservedWorker,
+)
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.fake import FakeCluster
+from clusters.backends.kubernetes.backend import KubernetesCluster
+from clusters.backends.kubernetes.settings import KubernetesSettings
 from common.hosts import this_host
 from common.jobs.runners.subprocess import SubprocessRunner
 from controlplane.embedded import running
 from controlplane.embedded.home import Home
 from controlplane.embedded.programs import supervisord_conf
 from controlplane.environment import PROJECT
+from kube.client import KubeClient
+from kube.fake.cluster import FakeCluster as FakeApiCluster
+from kube.fake.cluster import node
+from kube.fake.transport import FakeTransport
+from kube.fake.wire import ADMIN
 from serving.protocol import WorkerCommand
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.ports import PortBlock
 
 PORTS = PortBlock()
 numbers = count(1)
+IMAGE = f"registry.example/worker@sha256:{'0' * 64}"
 
 
 def stub_argv(command: WorkerCommand) -> list[str]:
@@ -62,6 +78,36 @@ class FakeRig:
     @contextmanager
     def another(self) -> Iterator[ClusterBackend]:
         yield FakeCluster()
+
+
+class TickingCluster(KubernetesCluster):
+    """Time passes in its world whenever somebody looks."""
+
+    def __init__(self, server: FakeApiCluster) -> None:
+        settings = KubernetesSettings(store_url="https://slipway.example")
+        super().__init__(KubeClient(FakeTransport(server, user=ADMIN)), settings)
+        self.server = server
+
+    def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
+        super().apply(replace(spec, image=IMAGE), fence=fence)
+
+    def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
+        self.server.advance(1)
+        return super().observe(deployment)
+
+
+class KubernetesRig:
+    """On a fake API server with its controllers and kubelets, all of them in this process."""
+
+    name = "kubernetes"
+
+    def __init__(self, *, machines: int = 1) -> None:
+        self.server = FakeApiCluster(
+            nodes=[node(f"gpu-{number}", **{"nvidia.com/gpu": "8"}) for number in range(machines)]
+        )
+        self.server.make("namespaces", {"metadata": {"name": "slipway"}})
+        self.server.advance(1)
+        self.cluster = TickingCluster(self.server)
 
 
 class EmbeddedRig:

@@ -7,11 +7,18 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import CannotRun, Fence, ObservedNode, StaleFence
+from clusters.backends.base import (
+    CannotRun,
+    DeploymentSpec,
+    Fence,
+    ObservedNode,
+    StaleFence,
+)
 from clusters.backends.node_operations import NodeOperations, NotPossible, Order, SomebodyElses, UnknownNode
 from clusters.backends.placement import Taint, TaintEffect
+from clusters.backends.standing import StandingPod
 from common.jobs.spec import JobSpec, JobState, owner_of
-from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, ready, wish
+from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, KubernetesRig, ready, wish
 from tests.patience import eventually
 
 pytestmark = [pytest.mark.stack]
@@ -26,9 +33,13 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRig]:
         rig.stop()
 
 
-@pytest.fixture(params=["fake", "embedded"])
+MADE = {"fake": FakeRig, "kubernetes": KubernetesRig}
+
+
+@pytest.fixture(params=["fake", "embedded", "kubernetes"])
 def rig(request: pytest.FixtureRequest) -> Iterator[Any]:
-    rig = FakeRig() if request.param == "fake" else request.getfixturevalue("embedded")
+    made = MADE.get(request.param)
+    rig = made() if made else request.getfixturevalue("embedded")
     yield rig
     marks = node_of(rig).cordon
     if marks:
@@ -48,6 +59,24 @@ def node_of(rig: Any) -> ObservedNode:
     return node
 
 
+def why_not_placed(rig: Any, spec: DeploymentSpec) -> str:
+    """What is said of new workers for which there is no machine."""
+    if rig.name != "kubernetes":
+        with pytest.raises(CannotRun) as refusal:
+            rig.cluster.apply(spec, fence=Fence(1, 1))
+        assert rig.cluster.observe(spec.name) == ()
+        return str(refusal.value)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    eventually(lambda: any(one.reason for one in rig.cluster.observe(spec.name)))
+    assert {one.node for one in rig.cluster.observe(spec.name)} == {""}
+    return " ".join(one.reason for one in rig.cluster.observe(spec.name))
+
+
+def pod_of(rig: Any, worker: str) -> StandingPod:
+    found = rig.cluster.node_operations.pods(node_of(rig).uid)
+    return next(pod for pod in found if pod.name == worker)
+
+
 def test_a_cordoned_machine_keeps_its_workers_and_gets_no_new_ones(rig: Any) -> None:
     operations: NodeOperations = rig.cluster.node_operations
     spec, late = wish(replicas=1), wish(replicas=1)
@@ -61,9 +90,7 @@ def test_a_cordoned_machine_keeps_its_workers_and_gets_no_new_ones(rig: Any) -> 
     assert (cordon.by, cordon.reason) == ("ada", "GPU 0 is to be replaced.")
     rig.cluster.apply(spec, fence=Fence(1, 2))
     assert ready(rig.cluster, spec) == before
-    with pytest.raises(CannotRun, match="cordoned"):
-        rig.cluster.apply(late, fence=Fence(1, 1))
-    assert rig.cluster.observe(late.name) == ()
+    assert "cordoned" in why_not_placed(rig, late)
 
     operations.uncordon(node_of(rig).uid, order())
     operations.uncordon(node_of(rig).uid, order())
@@ -101,31 +128,70 @@ def test_a_taint_is_set_replaced_and_taken_back(rig: Any) -> None:
     assert node_of(rig).taints == ()
 
 
+def test_what_stands_on_a_machine_is_told_with_whom_it_works_for(rig: Any) -> None:
+    spec = wish(replicas=2)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    workers = {worker.name for worker in ready(rig.cluster, spec)}
+    pods = [one for one in rig.cluster.node_operations.pods(node_of(rig).uid) if one.deployment == spec.name]
+    assert {one.name for one in pods} == workers
+    assert all(one.owner and not one.is_leaving and not one.is_daemon for one in pods)
+    assert {one.node for one in pods} == {node_of(rig).name}
+    rig.cluster.remove(spec.name, fence=Fence(1, 2))
+
+
 def test_an_evicted_worker_leaves_and_a_cordoned_machine_does_not_take_it_back(rig: Any) -> None:
     operations: NodeOperations = rig.cluster.node_operations
-    spec = wish(replicas=1)
+    spec, uid = wish(replicas=1), node_of(rig).uid
     rig.cluster.apply(spec, fence=Fence(1, 1))
     (worker,) = ready(rig.cluster, spec)
-    operations.cordon(node_of(rig).uid, order())
+    operations.cordon(uid, order())
+    pod = pod_of(rig, worker.name)
 
     def left() -> bool:
-        assert operations.evict(worker.id, order()).is_accepted
-        return rig.cluster.observe(spec.name) == ()
+        assert operations.evict(uid, pod, order()).is_accepted
+        return worker.id not in {one.id for one in rig.cluster.observe(spec.name)}
 
     eventually(left)
-    with pytest.raises(CannotRun, match="cordoned"):
-        rig.cluster.apply(spec, fence=Fence(1, 2))
+    assert worker.name not in {one.name for one in operations.pods(uid)}
+    if rig.name == "kubernetes":
+        assert "cordoned" in why_not_placed(rig, spec)
+    else:
+        with pytest.raises(CannotRun, match="cordoned"):
+            rig.cluster.apply(spec, fence=Fence(1, 2))
 
 
-def test_a_budget_forbids_an_eviction_and_says_when_to_ask_again() -> None:
-    rig = FakeRig()
-    spec = wish(replicas=1)
+def test_a_late_eviction_is_refused_and_the_pod_stays(rig: Any) -> None:
+    operations: NodeOperations = rig.cluster.node_operations
+    spec, uid, turn = wish(replicas=1), node_of(rig).uid, next(turns)
     rig.cluster.apply(spec, fence=Fence(1, 1))
-    rig.cluster.node_operations.budgets[spec.name] = "chat needs 1 worker"
-    answer = rig.cluster.node_operations.evict(f"{spec.name}-0", order())
-    assert (answer.is_accepted, answer.blocked_by) == (False, "chat needs 1 worker")
+    (worker,) = ready(rig.cluster, spec)
+    operations.untaint(uid, Taint("gpu", TaintEffect.NO_EXECUTE), order(turn=turn))
+    with pytest.raises(StaleFence):
+        operations.evict(uid, pod_of(rig, worker.name), order(turn=turn - 1))
+    assert ready(rig.cluster, spec) == (worker,)
+
+
+@pytest.mark.parametrize("made", [FakeRig, KubernetesRig])
+def test_a_budget_forbids_an_eviction_and_a_deletion_passes_over_it(made: Any) -> None:
+    rig = made()
+    operations: NodeOperations = rig.cluster.node_operations
+    spec, uid = wish(replicas=2), node_of(rig).uid
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    first, second = ready(rig.cluster, spec)
+    if rig.name == "fake":
+        rig.cluster.node_operations.budgets[spec.name] = "chat needs 1 worker"
+    else:
+        assert operations.evict(uid, pod_of(rig, first.name), order()).is_accepted
+    pod = pod_of(rig, second.name)
+    assert [budget.allowed for budget in pod.budgets] == [0]
+    answer = operations.evict(uid, pod, order())
+    assert not answer.is_accepted
+    assert spec.service in answer.blocked_by
     assert answer.retry_after is not None
-    assert len(rig.cluster.observe(spec.name)) == 1
+    assert not pod_of(rig, second.name).is_leaving
+
+    assert operations.evict(uid, pod, order(), past_budgets=True).is_accepted
+    eventually(lambda: second.id not in {one.id for one in rig.cluster.observe(spec.name)})
 
 
 def test_a_reboot_is_begun_once_for_an_operation_and_this_machine_refuses_it(
@@ -141,6 +207,8 @@ def test_a_reboot_is_begun_once_for_an_operation_and_this_machine_refuses_it(
 
 
 def test_a_job_runs_once_on_the_machine_and_a_late_order_starts_none(rig: Any) -> None:
+    if rig.name == "kubernetes":
+        pytest.skip("not yet")
     operations: NodeOperations = rig.cluster.node_operations
     node = node_of(rig).uid
     job = JobSpec(op_key="reset-1", owner=owner_of("test.node", 1), argv=(sys.executable, "-c", "pass"))

@@ -183,8 +183,7 @@ class EmbeddedCluster:
         return "\n".join(text.splitlines()[-lines:])
 
     def nodes(self) -> tuple[ObservedNode, ...]:
-        marks = self._marks.read()
-        return (replace(this_machine(), cordon=marks.cordon, taints=marks.taints),)
+        return (self._marks.read().on(this_machine()),)
 
     def health(self) -> Health:
         try:

@@ -8,12 +8,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clusters.backends.base import ClusterUnreachable, Cordon, DeploymentSpec, Fence, StaleFence
-from clusters.backends.embedded.desired import DesiredStore
-from clusters.backends.embedded.machine import machine_id
+from clusters.backends.base import (
+    ClusterUnreachable,
+    Cordon,
+    DeploymentSpec,
+    Fence,
+    ObservedNode,
+    StaleFence,
+)
+from clusters.backends.embedded.desired import DesiredStore, WorkerSlot
+from clusters.backends.embedded.machine import bare_machine, machine_id, machine_name
 from clusters.backends.node_operations import Eviction, NotPossible, Order, SomebodyElses, UnknownNode
 from clusters.backends.placement import Taint, TaintEffect
-from clusters.backends.supervisor_rpc import Supervisor, SupervisorFault, SupervisorUnreachable
+from clusters.backends.standing import Phase, StandingPod
+from clusters.backends.supervisor_rpc import (
+    ObservedProcess,
+    ProcessState,
+    Supervisor,
+    SupervisorFault,
+    SupervisorUnreachable,
+)
 from common import files
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobSpec
@@ -29,6 +43,9 @@ class Marks:
     fence: Fence = NOBODY
     cordon: Cordon | None = None
     taints: tuple[Taint, ...] = ()
+
+    def on(self, machine: ObservedNode) -> ObservedNode:
+        return replace(machine, cordon=self.cordon, taints=self.taints)
 
     def why_closed_to(self, spec: DeploymentSpec) -> str:
         """Why no new worker of the deployment is placed here; empty when it may be."""
@@ -107,16 +124,39 @@ class EmbeddedNodeOperations:
     def untaint(self, node: str, taint: Taint, order: Order) -> None:
         self._change(node, order, lambda marks: replace(marks, taints=_without(marks, taint)))
 
-    def evict(self, worker: str, order: Order) -> Eviction:
-        self._change(machine_id(), order, lambda marks: marks)
-        deployment = worker.rpartition("-")[0]
+    def look(self, node: str) -> ObservedNode:
+        _known(node)
+        return self._marks.read().on(bare_machine())
+
+    def pods(self, node: str) -> tuple[StandingPod, ...]:
+        """The workers: what else runs on this machine is no business of ours."""
+        _known(node)
+        with _asking():
+            processes = self._supervisor.processes()
+        found = []
+        for desired in self._desired.load_all():
+            for ordinal, slot in desired.slots.items():
+                process = processes.get(f"{desired.spec.name}-{ordinal}")
+                if process is not None and process.state != ProcessState.STOPPED:
+                    found.append(_standing(desired.spec, process, slot))
+        return tuple(found)
+
+    def evict(
+        self,
+        node: str,
+        pod: StandingPod,
+        order: Order,
+        *,
+        grace_seconds: int | None = None,
+        past_budgets: bool = False,
+    ) -> Eviction:
+        self._change(node, order, lambda marks: marks)
+        deployment = pod.name.rpartition("-")[0]
         with self._desired.lock():
             # A program that is no worker, the gateway say, is no business of ours.
             if deployment and self._desired.load(deployment):
-                try:
-                    self._supervisor.remove(worker)
-                except (SupervisorFault, SupervisorUnreachable) as error:
-                    raise ClusterUnreachable(str(error)) from None
+                with _asking():
+                    self._supervisor.remove(pod.name)
         return Eviction(is_accepted=True)
 
     def run_job(self, node: str, job: JobSpec, order: Order) -> None:
@@ -149,6 +189,27 @@ class EmbeddedNodeOperations:
             marks = replace(marks, fence=order.fence)
             self._marks.write(marks)
             yield marks
+
+
+def _standing(spec: DeploymentSpec, process: ObservedProcess, slot: WorkerSlot) -> StandingPod:
+    return StandingPod(
+        uid=process.name,
+        name=process.name,
+        node=machine_name(),
+        phase=Phase.RUNNING if process.pid else Phase.PENDING,
+        owner=f"Deployment {spec.name}",
+        deployment=spec.name,
+        gpus={"gpu": len(slot.gpus)} if slot.gpus else {},
+        is_leaving=process.state == ProcessState.STOPPING,
+    )
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    try:
+        yield
+    except (SupervisorFault, SupervisorUnreachable) as error:
+        raise ClusterUnreachable(str(error)) from None
 
 
 def _without(marks: Marks, taint: Taint) -> tuple[Taint, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from clusters.backends.base import CannotRun, ClusterUnreachable
+from clusters.backends.node_operations import NotPossible
 from kube import errors
 
 
@@ -14,6 +15,18 @@ def told() -> Iterator[None]:
         yield
     except errors.KubeError as error:
         raise ClusterUnreachable(str(error)) from None
+
+
+@contextmanager
+def granted(feature: str) -> Iterator[None]:
+    """What the cluster does not let us do: its administrator may grant it. Within `told`."""
+    try:
+        yield
+    except errors.NotAllowed as error:
+        raise NotPossible(
+            f"The cluster does not let Slipway do this: {error} Its administrator grants it with what "
+            f"`slipway cluster manifest --features {feature}` prints."
+        ) from None
 
 
 @contextmanager

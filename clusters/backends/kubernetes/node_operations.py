@@ -5,22 +5,27 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clusters.backends.base import ClusterUnreachable, StaleFence
-from clusters.backends.kubernetes.errors import told
-from clusters.backends.kubernetes.manifests import DEPLOYMENT, FENCE, fence_of, fence_text
-from clusters.backends.kubernetes.nodes import CORDON, cordon_of
+from clusters.backends.base import ClusterUnreachable, ObservedNode, StaleFence, UnreadNode
+from clusters.backends.kubernetes.errors import granted, told
+from clusters.backends.kubernetes.manifests import FENCE, fence_of, fence_text
+from clusters.backends.kubernetes.nodes import CORDON, cordon_of, node_of
+from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.node_operations import Eviction, NotPossible, Order, SomebodyElses, UnknownNode
 from clusters.backends.placement import Taint
+from clusters.backends.standing import StandingPod
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobSpec
 from kube.base import Client, Object
-from kube.errors import Changed, EvictionRefused, NotFound
-from kube.resources import NODES, PODS, Ref
+from kube.errors import Changed, EvictionRefused, NotFound, ServerFault
+from kube.resources import DISRUPTION_BUDGETS, NODES, PODS, Ref
 
 ATTEMPTS = 5
 ASK_AGAIN = timedelta(seconds=5)
 """A blocked eviction is answered without a time to ask again: budgets are counted anew within moments."""
+TWO_BUDGETS = "more than one PodDisruptionBudget"
+"""What the API server says of a pod that it never evicts."""
 
 Change = dict[str, Any]
 
@@ -66,27 +71,60 @@ class KubernetesNodeOperations:
     def untaint(self, node: str, taint: Taint, order: Order) -> None:
         self._change(node, order, lambda found: {"spec": {"taints": _without(found, taint) or None}})
 
-    def evict(self, worker: str, order: Order) -> Eviction:
-        """By the Eviction API, so that disruption budgets hold; only pods of ours."""
+    def look(self, node: str) -> ObservedNode:
         with told():
-            for namespace in self._settings.all_namespaces:
-                ref = Ref(PODS, worker, namespace)
-                try:
-                    pod = self._client.get(ref)
-                    if DEPLOYMENT not in (pod["metadata"].get("labels") or {}):
-                        continue
-                    self._mark_machine_of(pod, order)
-                    self._client.evict(ref, uid=pod["metadata"]["uid"])
-                except (NotFound, Changed):
-                    continue  # gone already, or another pod by now
-                except EvictionRefused as refusal:
-                    wait = refusal.retry_after_seconds
-                    return Eviction(
-                        is_accepted=False,
-                        blocked_by=str(refusal),
-                        retry_after=timedelta(seconds=wait) if wait else ASK_AGAIN,
-                    )
+            found = node_of(self._node(node))
+        if isinstance(found, UnreadNode):
+            raise ClusterUnreachable(found.problem)
+        return found
+
+    def pods(self, node: str) -> tuple[StandingPod, ...]:
+        with told(), granted(Feature.DRAIN):
+            name = self._node(node)["metadata"]["name"]
+            pods = self._client.list(PODS, fields=f"spec.nodeName={name}").items
+            budgets = self._client.list(DISRUPTION_BUDGETS).items
+        return tuple(pod_of(pod, budgets) for pod in pods)
+
+    def evict(
+        self,
+        node: str,
+        pod: StandingPod,
+        order: Order,
+        *,
+        grace_seconds: int | None = None,
+        past_budgets: bool = False,
+    ) -> Eviction:
+        """By the Eviction API, so that disruption budgets hold; `past_budgets`: by deletion.
+
+        A writer who sleeps between the mark of the machine and this call ends one pod too many, if it is
+        still there.
+        """
+        ref = Ref(PODS, pod.name, pod.namespace)
+        with told(), granted(Feature.DRAIN):
+            self._mark(node, order)
+            try:
+                if past_budgets:
+                    self._client.delete(ref, uid=pod.uid, grace_seconds=grace_seconds)
+                elif self._is(ref, pod):
+                    self._client.evict(ref, uid=pod.uid, grace_seconds=grace_seconds)
+            except (NotFound, Changed):
+                pass  # gone already, or another pod by now
+            except EvictionRefused as refusal:
+                wait = refusal.retry_after_seconds
+                return Eviction(
+                    is_accepted=False,
+                    blocked_by=str(refusal),
+                    retry_after=timedelta(seconds=wait) if wait else ASK_AGAIN,
+                )
+            except ServerFault as fault:
+                if TWO_BUDGETS not in str(fault):
+                    raise
+                return Eviction(is_accepted=False, blocked_by=str(fault), retry_after=ASK_AGAIN)
         return Eviction(is_accepted=True)
+
+    def _is(self, ref: Ref, pod: StandingPod) -> bool:
+        """An eviction of the wrong pod is refused, too, and has spent its budget all the same."""
+        return bool(self._client.get(ref)["metadata"]["uid"] == pod.uid)
 
     def run_job(self, node: str, job: JobSpec, order: Order) -> None:
         raise NotPossible("Slipway runs no jobs on machines of Kubernetes clusters yet.")
@@ -116,11 +154,9 @@ class KubernetesNodeOperations:
                 return
         raise ClusterUnreachable(f"The machine {node} is changed by others faster than it can be written.")
 
-    def _mark_machine_of(self, pod: Object, order: Order) -> None:
-        name = (pod.get("spec") or {}).get("nodeName")
-        if name:
-            node = self._client.get(Ref(NODES, name))
-            self._change(node["metadata"]["uid"], order, lambda _: {})
+    def _mark(self, node: str, order: Order) -> None:
+        if fence_of(self._node(node)) != order.fence:
+            self._change(node, order, lambda _: {})
 
     def _check(self, node: Object, order: Order) -> None:
         before = fence_of(node)

@@ -41,7 +41,9 @@ class Feature(StrEnum):
     SERVING = "serving"
     """Deployments of model workers."""
     NODE_OPERATIONS = "node-operations"
-    """Cordon, taint and drain of machines."""
+    """Cordon and taint of machines."""
+    DRAIN = "drain"
+    """Drain of machines: pods of all namespaces are read and evicted."""
     GATEWAY = "gateway"
     """Traffic by HTTPRoutes of a Gateway of the cluster."""
     FLUID = "fluid"
@@ -63,6 +65,8 @@ class Right:
     without: str
     """What does not work then, in words."""
     subresource: str = ""
+    is_everywhere: bool = False
+    """In all namespaces, and not in those of the workers alone."""
 
     @property
     def kind(self) -> str:
@@ -72,13 +76,15 @@ class Right:
     @property
     def name(self) -> str:
         """`read nodes`, `patch nodes`: no two of the table are called the same."""
-        return f"{_ALL_AT_ONCE.get(self.verbs) or ', '.join(self.verbs)} {self.kind}"
+        where = " of all namespaces" if self.is_everywhere else ""
+        return f"{_ALL_AT_ONCE.get(self.verbs) or ', '.join(self.verbs)} {self.kind}{where}"
 
     @property
     def is_cluster_wide(self) -> bool:
-        return not self.resource.is_namespaced
+        return self.is_everywhere or not self.resource.is_namespaced
 
 
+NO_DRAIN = "Machines cannot be drained from here."
 READ = ("get", "list", "watch")
 WITHOUT_LISTS = ("get", "create", "update", "patch", "delete")
 WRITE = ("get", "list", "watch", "create", "update", "patch", "delete")
@@ -97,7 +103,16 @@ RIGHTS: Sequence[Right] = (
     Right(Feature.SERVING, DISRUPTION_BUDGETS, WRITE, "Drains of machines may take all workers at once."),
     Right(Feature.SERVING, SECRETS, WITHOUT_LISTS, "Workers get no token to report with."),
     Right(Feature.NODE_OPERATIONS, NODES, ("patch",), "Machines cannot be cordoned or tainted from here."),
-    Right(Feature.NODE_OPERATIONS, PODS, ("create",), "Machines cannot be drained from here.", "eviction"),
+    Right(Feature.DRAIN, PODS, ("list",), NO_DRAIN, is_everywhere=True),
+    Right(Feature.DRAIN, DISRUPTION_BUDGETS, ("list",), NO_DRAIN, is_everywhere=True),
+    Right(Feature.DRAIN, PODS, ("create",), NO_DRAIN, "eviction", is_everywhere=True),
+    Right(
+        Feature.DRAIN,
+        PODS,
+        ("delete",),
+        "Drains that pass over disruption budgets are refused.",
+        is_everywhere=True,
+    ),
     Right(Feature.GATEWAY, HTTP_ROUTES, WRITE, "Traffic cannot be split by the cluster's own gateway."),
     Right(Feature.GATEWAY, GATEWAYS, READ, "Whether a gateway takes our routes is not known."),
     Right(

@@ -1,6 +1,7 @@
 """What is done to a machine of a Kubernetes cluster, and what is left to others."""
 
 import json
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from clusters.backends.base import Fence, ObservedNode, StaleFence
 from clusters.backends.node_operations import NotPossible, Order, SomebodyElses, UnknownNode
 from clusters.backends.placement import Taint, TaintEffect
+from clusters.backends.standing import StandingPod
+from kube.fake.transport import failing
 from kube.resources import NODES, PODS, Ref
 from tests.clusters.kubernetes.test_backend import World
 from tests.clusters.kubernetes.test_nodes import recorded
@@ -97,17 +100,49 @@ def test_somebody_who_changes_the_machine_meanwhile_is_not_overwritten(world: Wo
     assert TAINT in machine(world).taints
 
 
-def test_only_pods_of_ours_are_evicted(world: World) -> None:
+def their_pod(world: World, **spec: Any) -> StandingPod:
     world.client.create(
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": "theirs", "namespace": "slipway"},
-            "spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]},
+            "metadata": {"name": "theirs", "namespace": "team-a"},
+            "spec": {
+                "nodeName": machine(world).name,
+                "containers": [{"name": "app", "image": "registry.example/app:1"}],
+            }
+            | spec,
         }
     )
-    assert world.cluster.node_operations.evict("theirs", order()).is_accepted
-    assert world.client.get(Ref(PODS, "theirs", "slipway"))["metadata"]["name"] == "theirs"
+    (pod,) = world.cluster.node_operations.pods(machine(world).uid)
+    return pod
+
+
+def test_pods_of_others_are_told_with_what_is_lost_with_them(world: World) -> None:
+    gpus = {"limits": {"nvidia.com/gpu": "2", "memory": "1Gi"}}
+    containers = [{"name": "app", "image": "a:1", "resources": gpus}]
+    pod = their_pod(world, containers=containers, volumes=[{"name": "cache", "emptyDir": {}}])
+    assert (pod.namespace, pod.owner, pod.deployment) == ("team-a", "", "")
+    assert (pod.gpus, pod.local_data) == ({"nvidia.com/gpu": 2}, ("cache",))
+
+
+def test_another_pod_of_the_name_is_not_evicted_in_its_place(world: World) -> None:
+    pod, uid = their_pod(world), machine(world).uid
+    stale = replace(pod, uid="of-one-that-is-gone")
+    for past_budgets in (False, True):
+        answer = world.cluster.node_operations.evict(uid, stale, order(), past_budgets=past_budgets)
+        assert answer.is_accepted
+    (still,) = world.cluster.node_operations.pods(uid)
+    assert (still.uid, still.is_leaving) == (pod.uid, False)
+    assert world.cluster.node_operations.evict(uid, pod, order(), grace_seconds=7).is_accepted
+    theirs = world.client.get(Ref(PODS, "theirs", "team-a"))["metadata"]
+    assert theirs["deletionGracePeriodSeconds"] == 7
+
+
+def test_who_may_not_see_all_pods_is_told_what_to_grant(world: World) -> None:
+    cluster, transport = world.writer()
+    transport.faults.append(failing(403, "pods is forbidden", reason="Forbidden"))
+    with pytest.raises(NotPossible, match="manifest --features drain"):
+        cluster.node_operations.pods("07ad79ab-22cf-4958-b900-18ff82a3a52a")
 
 
 def test_a_machine_that_is_not_there_and_what_the_api_cannot_do_are_told(world: World) -> None:

@@ -1,0 +1,100 @@
+"""What a Pod and a PodDisruptionBudget of the API say of what stands on a machine."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from clusters.backends.kubernetes.manifests import DEPLOYMENT, GPU
+from clusters.backends.kubernetes.nodes import GPU_RESOURCES
+from clusters.backends.kubernetes.quantities import whole
+from clusters.backends.standing import Budget, Phase, StandingPod
+
+Document = Mapping[str, Any]
+
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation of what a kubelet runs by itself."""
+MIG = f"{GPU.partition('/')[0]}/mig-"
+"""Prefix of the names under which slices of GPUs are counted."""
+
+
+def pod_of(pod: Document, budgets: Iterable[Document] = ()) -> StandingPod:
+    """`budgets`: those of its namespace, and of others, which do not count."""
+    metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    labels = metadata.get("labels") or {}
+    controller = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), None)
+    phase = str(status.get("phase", Phase.UNKNOWN))
+    return StandingPod(
+        uid=metadata["uid"],
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        node=spec.get("nodeName", ""),
+        phase=Phase(phase) if phase in set(Phase) else Phase.UNKNOWN,
+        owner=f"{controller['kind']} {controller['name']}" if controller else "",
+        deployment=labels.get(DEPLOYMENT, ""),
+        gpus=gpus_of(spec),
+        is_daemon=controller is not None and controller["kind"] == "DaemonSet",
+        is_mirror=MIRROR in (metadata.get("annotations") or {}),
+        is_leaving="deletionTimestamp" in metadata,
+        local_data=()
+        if DEPLOYMENT in labels
+        else tuple(one["name"] for one in spec.get("volumes") or () if "emptyDir" in one),
+        budgets=tuple(
+            budget_of(one)
+            for one in budgets
+            if one["metadata"]["namespace"] == metadata["namespace"]
+            and selects((one.get("spec") or {}).get("selector"), labels)
+        ),
+    )
+
+
+def budget_of(budget: Document) -> Budget:
+    metadata, status = budget["metadata"], budget.get("status") or {}
+    return Budget(
+        f"{metadata['namespace']}/{metadata['name']}",
+        allowed=status.get("disruptionsAllowed", 0),
+        healthy=status.get("currentHealthy", 0),
+        desired=status.get("desiredHealthy", 0),
+    )
+
+
+def gpus_of(spec: Document) -> dict[str, int]:
+    """What the scheduler sets aside: for its containers together, or for one before them if that is more."""
+    found: dict[str, int] = {}
+    for container in spec.get("containers") or ():
+        for name, count in _asked(container):
+            found[name] = found.get(name, 0) + count
+    for container in spec.get("initContainers") or ():
+        for name, count in _asked(container):
+            found[name] = max(found.get(name, 0), count)
+    return {name: count for name, count in found.items() if count}
+
+
+def is_gpu(resource: str) -> bool:
+    return resource in GPU_RESOURCES or resource.startswith(MIG)
+
+
+def _asked(container: Document) -> Iterable[tuple[str, int]]:
+    resources = container.get("resources") or {}
+    asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    return ((name, whole(count)) for name, count in asked.items() if is_gpu(name))
+
+
+def selects(selector: Document | None, labels: Mapping[str, str]) -> bool:
+    """As a label selector of the API does it: none selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_matches(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def _matches(expression: Document, labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(expression["key"]), expression.get("values") or ()
+    match expression["operator"]:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None

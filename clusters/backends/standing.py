@@ -1,0 +1,68 @@
+"""What stands on a machine, ours and everybody else's, in our words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """As in Kubernetes."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How many pods of a kind may be missing (a PodDisruptionBudget in Kubernetes)."""
+
+    name: str
+    """`namespace/name` where there are namespaces."""
+    allowed: int
+    """How many evictions it allows at the moment."""
+    healthy: int = 0
+    desired: int = 0
+    """Of its pods: ready ones, and those that must be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingPod:
+    """A pod, or on one machine a process, as it was read just now."""
+
+    uid: str
+    """Another one for whatever takes its place, also under the same name."""
+    name: str
+    namespace: str = ""
+    node: str = ""
+    """Name of its machine; empty: it has none yet."""
+    phase: Phase = Phase.RUNNING
+    owner: str = ""
+    """What makes it anew elsewhere: `ReplicaSet chat-v2`; empty: nothing does."""
+    deployment: str = ""
+    """Of ours, by its name; empty: somebody else's."""
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """What it holds of GPUs, by the name under which the cluster counts them: `nvidia.com/gpu`."""
+    is_daemon: bool = False
+    """It belongs to every machine (a DaemonSet's) and comes back at once, cordon or not."""
+    is_mirror: bool = False
+    """Its machine runs it by itself (static): the API cannot end it."""
+    is_leaving: bool = False
+    """It was asked to end."""
+    local_data: tuple[str, ...] = ()
+    """Volumes whose content ends with it (emptyDir); not those of ours, which hold nothing to keep."""
+    budgets: tuple[Budget, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def gpu_count(self) -> int:
+        return sum(self.gpus.values())
+
+    @property
+    def has_ended(self) -> bool:
+        return self.phase in (Phase.SUCCEEDED, Phase.FAILED)

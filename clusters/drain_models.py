@@ -1,0 +1,68 @@
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.querysets import TeamOrShared
+from clusters.draining import DrainOptions
+from clusters.states import UNDER_WAY, DrainState
+from common.reconcile import Reconciled
+
+
+class DrainRows(TeamOrShared["Drain"]):
+    team_path = "node__cluster__team"
+
+
+class Drain(Reconciled):
+    """The pods of a machine are sent to others: what was ordered, and how far it is."""
+
+    node = models.ForeignKey("clusters.Node", on_delete=models.CASCADE, related_name="drains")
+    state = models.CharField(max_length=20, choices=DrainState.choices, default=DrainState.CORDONING)
+    state_since = models.DateTimeField(default=timezone.now)
+    by = models.CharField(max_length=200)
+    reason = models.TextField()
+    options = models.JSONField(default=dict)
+    """As `DrainOptions.document` writes them."""
+    op_key = models.CharField(max_length=200, blank=True, default="")
+    """The operation that ordered it: the same one is answered with it. Empty: a person did."""
+    has_cordoned = models.BooleanField(default=False)
+    """The cordon is its own: it takes it back when it is cancelled, and nobody else's."""
+    pods = models.JSONField(default=list, blank=True)
+    """`{uid, namespace, name, owner, deployment, gpus, fate, why, blocked_by, asked_at, ask_again_at,
+    refusals, left_at}` each: those that go, and those that stay, as they were seen last."""
+    seen_at = models.DateTimeField(null=True)
+    """When its pods were seen last; None: not yet."""
+    problem = models.TextField(blank=True)
+    """Why it failed, or what it waits for."""
+    cancelled_by = models.CharField(max_length=200, blank=True)
+    cancel_reason = models.TextField(blank=True)
+    asked_at = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(null=True)
+
+    objects = DrainRows.as_manager()
+
+    class Meta(Reconciled.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["node"], condition=Q(state__in=[str(one) for one in UNDER_WAY]), name="drain_once"
+            ),
+            models.UniqueConstraint(fields=["op_key"], condition=~Q(op_key=""), name="drain_of_operation"),
+        ]
+        ordering: ClassVar = ["-pk"]
+
+    def __str__(self) -> str:
+        return f"drain of {self.node}"
+
+    @property
+    def cordon_name(self) -> str:
+        """As whom it cordons: no other drain, and no person, has this name."""
+        return f"{self.by}/drain-{self.pk}"
+
+    @property
+    def wanted(self) -> DrainOptions:
+        return DrainOptions.read(self.options)
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.state in UNDER_WAY

@@ -1,0 +1,194 @@
+"""Which pods of a machine a drain sends away, leaves, waits for or stops at, and why. Pure.
+
+After kubectl's drain (`--force`, `--delete-emptydir-data`, `--ignore-daemonsets`), with a policy for each
+namespace and a drain of the pods that have GPUs alone.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Self
+
+from django.utils.translation import gettext as _
+
+from clusters.backends.standing import StandingPod
+
+MOST_SECONDS = 7 * 24 * 3600
+USUAL_SECONDS = 3600
+EVERY_NAMESPACE = "*"
+
+
+class Policy(StrEnum):
+    """What becomes of the pods of a namespace."""
+
+    EVICT = "evict"
+    """They are sent away at once."""
+    FINISH = "finish"
+    """They may finish by themselves, for as long as is said; then they are sent away."""
+    LEAVE = "leave"
+    """They stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespacePolicy:
+    policy: Policy = Policy.EVICT
+    within_seconds: int = USUAL_SECONDS
+    """With `finish`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainOptions:
+    grace_seconds: int | None = None
+    """How long a pod that is asked to end may go on; None: as long as it asks for itself."""
+    within_seconds: int = USUAL_SECONDS
+    """The whole drain; what is still there then is named, and it has failed."""
+    daemons_are_left: bool = True
+    """Otherwise a pod of a DaemonSet, which comes back at once, stops the drain."""
+    local_data_may_go: bool = False
+    """Pods whose volumes end with them (emptyDir) are sent away; otherwise they stop the drain."""
+    unowned_may_go: bool = False
+    """Pods that nothing makes anew elsewhere are sent away; otherwise they stop the drain."""
+    past_budgets: bool = False
+    """Pods are deleted instead of evicted: disruption budgets do not hold."""
+    gpu_pods_only: bool = False
+    """Pods without GPUs stay."""
+    namespaces: Mapping[str, NamespacePolicy] = field(default_factory=dict)
+    """By name; `*`: all others."""
+
+    def policy_of(self, namespace: str) -> NamespacePolicy:
+        return self.namespaces.get(namespace) or self.namespaces.get(EVERY_NAMESPACE) or NamespacePolicy()
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        found = asdict(self)
+        found["namespaces"] = {
+            name: {"policy": str(one.policy), "within_seconds": one.within_seconds}
+            for name, one in self.namespaces.items()
+        }
+        return found
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Of `document`; without what this release does not know."""
+        known = {one.name for one in fields(cls)}
+        given = {name: value for name, value in document.items() if name in known}
+        given["namespaces"] = {
+            name: NamespacePolicy(Policy(one["policy"]), int(one["within_seconds"]))
+            for name, one in given.get("namespaces", {}).items()
+        }
+        return cls(**given)
+
+    def faults(self) -> dict[str, str]:
+        """What cannot be meant, by field, in words."""
+        found = {}
+        spans = {"within_seconds": self.within_seconds}
+        if self.grace_seconds is not None:
+            spans["grace_seconds"] = self.grace_seconds
+        for name, seconds in spans.items():
+            if not (0 if name == "grace_seconds" else 1) <= seconds <= MOST_SECONDS:
+                found[name] = _("Give seconds, at most seven days.")
+        if self.grace_seconds == 0:
+            found["grace_seconds"] = _(
+                "A pod needs a moment to end: without one its machine may still run it while another takes "
+                "its place."
+            )
+        if any(not 0 <= one.within_seconds <= MOST_SECONDS for one in self.namespaces.values()):
+            found["namespaces"] = _("Give seconds, at most seven days.")
+        return found
+
+
+class Fate(StrEnum):
+    """Of one pod."""
+
+    EVICTED = "evicted"
+    """It is, or will be, asked to leave."""
+    WAITED_FOR = "waited_for"
+    """It may finish by itself first."""
+    LEAVING = "leaving"
+    """It was asked to, and ends."""
+    LEFT = "left"
+    """It stays."""
+    STOPS = "stops"
+    """The drain cannot be done as it was ordered."""
+
+
+GOES = frozenset({Fate.EVICTED, Fate.WAITED_FOR, Fate.LEAVING})
+"""The machine is drained once none of these is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPod:
+    pod: StandingPod
+    fate: Fate
+    why: str = ""
+    blocked_by: str = ""
+    """The budget that forbids it at the moment, in words; empty: none does."""
+
+
+def plan(pods: Iterable[StandingPod], options: DrainOptions, *, elapsed: timedelta) -> list[PlannedPod]:
+    """Those that stop it first, then those that go, then those that stay; each in the order of their names.
+
+    `elapsed`: since the drain was ordered.
+    """
+    found = [_planned(pod, options, elapsed) for pod in pods]
+    order = [Fate.STOPS, Fate.EVICTED, Fate.WAITED_FOR, Fate.LEAVING, Fate.LEFT]
+    return sorted(found, key=lambda one: (order.index(one.fate), one.pod.namespace, one.pod.name))
+
+
+def _planned(pod: StandingPod, options: DrainOptions, elapsed: timedelta) -> PlannedPod:
+    policy = options.policy_of(pod.namespace)
+    if pod.is_mirror:
+        return PlannedPod(pod, Fate.LEFT, _("Its machine runs it by itself: nobody else can end it."))
+    if pod.is_daemon and options.daemons_are_left:
+        return PlannedPod(pod, Fate.LEFT, _("It belongs to every machine: it would come back at once."))
+    if policy.policy is Policy.LEAVE:
+        return PlannedPod(pod, Fate.LEFT, _("Pods of %(namespace)s are left.") % {"namespace": pod.namespace})
+    if options.gpu_pods_only and not pod.gpus:
+        return PlannedPod(pod, Fate.LEFT, _("It has no GPU."))
+    if pod.is_leaving:
+        return PlannedPod(pod, Fate.LEAVING, _("It was asked to end."))
+    if pod.has_ended:
+        return PlannedPod(pod, Fate.EVICTED, _("It has ended."))
+    if stops := _why_it_stops(pod, options):
+        return PlannedPod(pod, Fate.STOPS, stops)
+    left = policy.within_seconds - elapsed.total_seconds()
+    if policy.policy is Policy.FINISH and left > 0:
+        words = _("It may finish by itself for %(minutes)d more minutes.") % {"minutes": -(-left // 60)}
+        return PlannedPod(pod, Fate.WAITED_FOR, words)
+    return PlannedPod(pod, Fate.EVICTED, blocked_by="" if options.past_budgets else _what_forbids(pod))
+
+
+def _why_it_stops(pod: StandingPod, options: DrainOptions) -> str:
+    if pod.is_daemon:
+        return _("It belongs to a DaemonSet, which would make it anew at once: leave such pods.")
+    if not pod.owner and not options.unowned_may_go:
+        return _("Nothing makes it anew elsewhere: it would be gone. Allow that, or end it yourself.")
+    if pod.local_data and not options.local_data_may_go:
+        return _("Its volumes %(volumes)s end with it: allow that, or save what is in them.") % {
+            "volumes": ", ".join(pod.local_data)
+        }
+    if len(pod.budgets) > 1 and not options.past_budgets:
+        return _("It has several disruption budgets (%(names)s), and is never evicted then.") % {
+            "names": ", ".join(one.name for one in pod.budgets)
+        }
+    return ""
+
+
+def _what_forbids(pod: StandingPod) -> str:
+    for one in pod.budgets:
+        if one.allowed <= 0:
+            return _("The budget %(name)s allows none now: %(healthy)d of %(desired)d are ready.") % {
+                "name": one.name,
+                "healthy": one.healthy,
+                "desired": one.desired,
+            }
+    return ""
+
+
+def why_it_cannot_be(planned: Sequence[PlannedPod]) -> str:
+    """The pods that stop it, in words; empty: none does."""
+    stops = [one for one in planned if one.fate is Fate.STOPS]
+    named = "; ".join(f"{one.pod.title}: {one.why}" for one in stops[:5])
+    more = _(" And %(count)d more.") % {"count": len(stops) - 5} if len(stops) > 5 else ""
+    return named + more

@@ -1,0 +1,374 @@
+"""A machine's pods leave for others: cordon, the gateways first, then eviction as budgets allow."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+
+from clusters.backends.base import (
+    BackendError,
+    ClusterBackend,
+    ClusterUnreachable,
+    Misconfigured,
+    ObservedNode,
+    StaleFence,
+)
+from clusters.backends.configured import backend_of
+from clusters.backends.node_operations import Eviction, NodeOperations, SomebodyElses
+from clusters.backends.standing import StandingPod
+from clusters.drain_progress import due, entries_of, still_there
+from clusters.draining import Fate, PlannedPod, plan, why_it_cannot_be
+from clusters.events import (
+    NodeCordoned,
+    NodeDrainCancelled,
+    NodeDrained,
+    NodeDrainFailed,
+    NodeDraining,
+    NodeUncordoned,
+    WorkersChanged,
+)
+from clusters.models import Cluster, Deployment, Drain, Node, Worker
+from clusters.reconcilers.inventory import cordon_columns
+from clusters.services.node_orders import order_for
+from clusters.states import DRAIN_MOVES, DrainState
+from common import audit, events
+from common.actor import Actor
+from common.errors import Unavailable
+from common.live.touch import touch
+from common.reconcile import (
+    Effect,
+    LeaseLost,
+    NotKnownHere,
+    Operation,
+    Outcome,
+    Reconciler,
+    Step,
+    move,
+    wait,
+)
+
+ACTOR = Actor.system("clusters")
+LOOK_EVERY = timedelta(seconds=1)
+GATEWAY_LETS_GO = timedelta(seconds=1.5)
+"""Between the word that requests go elsewhere and the first eviction."""
+AT_ONCE = 10
+"""So many pods are asked to leave in one step, which has 20 s."""
+
+BackendOf = Callable[[Cluster], ClusterBackend]
+
+
+class DrainStep(Step[Drain]):
+    effect = Effect.ABSOLUTE
+
+    def __init__(self, backend_of: BackendOf) -> None:
+        self.backend_of = backend_of
+        self.refusal = ""
+
+    def operations(self, row: Drain) -> NodeOperations:
+        return self.backend_of(row.node.cluster).node_operations
+
+    @contextmanager
+    def asking(self, row: Drain) -> Iterator[None]:
+        """Of its cluster: what it will never do is kept as `refusal`."""
+        try:
+            yield
+        except StaleFence:
+            raise LeaseLost from None
+        except (ClusterUnreachable, Misconfigured) as error:
+            raise Unavailable(
+                f"The cluster {row.node.cluster.name} does not answer: {error}"  # untranslated
+            ) from None
+        except SomebodyElses:
+            raise
+        except BackendError as error:
+            self.refusal = str(error)
+
+
+class Cordon(DrainStep):
+    """No new pod comes. Whose cordon it is tells whether it is taken back when the drain is cancelled."""
+
+    name = "cordon"
+
+    def act(self, row: Drain, operation: Operation) -> None:
+        order = order_for(row, operation, node=row.node, by=row.cordon_name, reason=row.reason)
+        try:
+            with self.asking(row):
+                self.operations(row).cordon(row.node.uid, order)
+        except SomebodyElses:
+            pass  # it is cordoned, and stays theirs
+
+    def observe(self, row: Drain, operation: Operation) -> ObservedNode | None:
+        with self.asking(row):
+            return self.operations(row).look(row.node.uid)
+        return None
+
+    def settle(self, row: Drain, seen: ObservedNode | None, now: datetime) -> Outcome:
+        if self.refusal or seen is None:
+            return failed(row, self.refusal, now)
+        cordon = seen.cordon
+        if cordon is None:
+            return wait(LOOK_EVERY)
+        is_ours = cordon.by == row.cordon_name
+
+        def write() -> None:
+            Node.objects.filter(pk=row.node_id).update(**cordon_columns(cordon))
+            if is_ours:
+                events.publish(NodeCordoned(row.node_id))
+
+        return move(DrainState.TURNING_AWAY, save={"has_cordoned": is_ours, "state_since": now}, write=write)
+
+
+class TurnAway(DrainStep):
+    """Requests go to other workers before the first of ours there ends."""
+
+    name = "turn away"
+    effect = Effect.NONE
+
+    def observe(self, row: Drain, operation: Operation) -> Sequence[StandingPod]:
+        with self.asking(row):
+            return self.operations(row).pods(row.node.uid)
+        return ()
+
+    def settle(self, row: Drain, seen: Sequence[StandingPod], now: datetime) -> Outcome:
+        planned = plan(seen, row.wanted, elapsed=now - row.asked_at)
+        save = {"pods": entries_of(planned, row.pods, {}, now), "seen_at": now, "state_since": now}
+        if why := self.refusal or why_it_cannot_be(planned):
+            return failed(row, why, now, save=save)
+        leaving = [one.pod.name for one in planned if one.pod.deployment and one.fate is Fate.EVICTED]
+
+        def write() -> None:
+            workers = Worker.objects.filter(name__in=leaving, deployment__cluster=row.node.cluster_id)
+            ids = list(workers.values_list("deployment_id", flat=True).distinct())
+            workers.update(leaves_with=row.pk)
+            _redirect(ids, now)
+
+        after = GATEWAY_LETS_GO if leaving else timedelta(0)
+        return move(DrainState.EVICTING, save=save, write=write, after=after)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    pods: Sequence[StandingPod] = ()
+    is_cordoned: bool = True
+
+
+class Evict(DrainStep):
+    """Each pod that is to go is asked to; whom a budget holds back is asked again later."""
+
+    name = "evict"
+
+    def __init__(self, backend_of: BackendOf) -> None:
+        super().__init__(backend_of)
+        self.answers: dict[str, Eviction] = {}
+
+    def act(self, row: Drain, operation: Operation) -> None:
+        wanted, operations = row.wanted, None
+        with self.asking(row):
+            operations = self.operations(row)
+            pods = operations.pods(row.node.uid)
+        if operations is None:
+            return
+        planned = plan(pods, wanted, elapsed=operation.at - row.asked_at)
+        if _why_it_ends(row, planned, operation.at, {}):
+            return
+        asked = due(planned, row.pods, operation.at)[:AT_ONCE]
+        if not asked:
+            return
+        order = order_for(row, operation, node=row.node, by=row.cordon_name, reason=row.reason)
+        for one in asked:
+            with self.asking(row):
+                self.answers[one.pod.uid] = operations.evict(
+                    row.node.uid,
+                    one.pod,
+                    order,
+                    grace_seconds=wanted.grace_seconds,
+                    past_budgets=wanted.past_budgets,
+                )
+            if self.refusal:
+                return
+
+    def observe(self, row: Drain, operation: Operation) -> Seen:
+        with self.asking(row):
+            operations = self.operations(row)
+            return Seen(operations.pods(row.node.uid), operations.look(row.node.uid).cordon is not None)
+        return Seen()
+
+    def settle(self, row: Drain, seen: Seen, now: datetime) -> Outcome:
+        if self.refusal:
+            return failed(row, self.refusal, now)
+        planned = plan(seen.pods, row.wanted, elapsed=now - row.asked_at)
+        entries = entries_of(planned, row.pods, self.answers, now)
+        save: dict[str, Any] = {"pods": entries, "seen_at": now}
+        if not seen.is_cordoned:
+            return failed(row, "Somebody uncordoned the machine: new pods would come.", now, save=save)
+        if not still_there(planned):
+            return move(
+                DrainState.DRAINED,
+                save={**save, **_ended(now), "problem": ""},
+                write=_given_back(row, now),
+                after=None,
+            )
+        blocked = {one["uid"]: one["blocked_by"] for one in entries}
+        if why := _why_it_ends(row, planned, now, blocked):
+            return failed(row, why, now, save=save)
+        is_news = _shown(entries) != _shown(row.pods)
+        problem = next((one["blocked_by"] for one in entries if one["blocked_by"]), "")
+        return wait(
+            LOOK_EVERY,
+            save={**save, "problem": problem},
+            write=(lambda: touch("fleet")) if is_news else None,
+        )
+
+
+def _why_it_ends(row: Drain, planned: Sequence[PlannedPod], now: datetime, words: Mapping[str, str]) -> str:
+    """Empty: it goes on. `words`: what holds pods back, by uid."""
+    if why := why_it_cannot_be(planned):
+        return why
+    within = row.wanted.within_seconds
+    left = still_there(planned)
+    if not left or now - row.asked_at < timedelta(seconds=within):
+        return ""
+    named = "; ".join(
+        f"{one.pod.title} ({words.get(one.pod.uid) or one.why or 'it goes on'})" for one in left[:5]
+    )
+    more = f"; and {len(left) - 5} more" if len(left) > 5 else ""
+    return f"After {within} s there are still {len(left)} pods: {named}{more}."
+
+
+class TakeBack(DrainStep):
+    """A cordon of its own; one that a person or another part set stays."""
+
+    name = "take back"
+
+    def act(self, row: Drain, operation: Operation) -> None:
+        order = order_for(row, operation, node=row.node, by=row.cordon_name, reason=row.cancel_reason)
+        try:
+            with self.asking(row):
+                self.operations(row).uncordon(row.node.uid, order)
+        except SomebodyElses:
+            pass
+
+    def observe(self, row: Drain, operation: Operation) -> ObservedNode | None:
+        with self.asking(row):
+            return self.operations(row).look(row.node.uid)
+        return None
+
+    def settle(self, row: Drain, seen: ObservedNode | None, now: datetime) -> Outcome:
+        if self.refusal or seen is None:
+            return failed(row, self.refusal, now)
+        cordon = seen.cordon
+        if cordon is not None and cordon.by == row.cordon_name:
+            return wait(LOOK_EVERY)
+        given_back = _given_back(row, now)
+
+        def write() -> None:
+            given_back()
+            Node.objects.filter(pk=row.node_id).update(**cordon_columns(cordon))
+            if cordon is None and row.has_cordoned:
+                events.publish(NodeUncordoned(row.node_id))
+
+        return move(
+            DrainState.CANCELLED,
+            note=row.cancel_reason,
+            save={**_ended(now), "problem": ""},
+            write=write,
+            after=None,
+        )
+
+
+class Abandon(DrainStep):
+    """Nobody can be asked any more."""
+
+    name = "abandon"
+    effect = Effect.NONE
+
+    def settle(self, row: Drain, seen: Any, now: datetime) -> Outcome:
+        return failed(row, f"The cluster {row.node.cluster.name} was removed.", now)
+
+
+class DrainReconciler(Reconciler[Drain]):
+    model = Drain
+    moves = DRAIN_MOVES
+
+    def __init__(self, backend_of: BackendOf = backend_of) -> None:
+        self.backend_of = backend_of
+
+    def rows(self) -> QuerySet[Drain]:
+        return Drain.objects.select_related("node__cluster")
+
+    def lane_of(self, row: Drain) -> str:
+        return row.node.cluster.own_lane
+
+    def host_of(self, row: Drain) -> str:
+        return row.node.cluster.host
+
+    def next_step(self, row: Drain, now: datetime) -> Step[Drain] | None:
+        if not row.is_under_way:
+            return None
+        if row.node.cluster.removed_at is not None:
+            return Abandon(self.backend_of)
+        match row.state:
+            case DrainState.CORDONING:
+                return Cordon(self.backend_of)
+            case DrainState.TURNING_AWAY:
+                return TurnAway(self.backend_of)
+            case DrainState.EVICTING:
+                return Evict(self.backend_of)
+            case DrainState.CANCELLING:
+                return TakeBack(self.backend_of)
+            case _:
+                raise NotKnownHere.state(row.state)
+
+    def on_move(self, row: Drain, to: str, note: Any) -> None:
+        team = row.node.cluster.team_id
+        audit.record(ACTOR, f"node.drain.{to}", subject=row.node, reason=str(note), team_id=team)
+        if told := _MOVES.get(to):
+            events.publish(told(row.node_id, row.pk))
+        touch("fleet")
+
+    def on_stuck(self, row: Drain, reason: str) -> Mapping[str, Any]:
+        touch("fleet")
+        return {"problem": reason}
+
+
+_MOVES: Mapping[str, Callable[[int, int], object]] = {
+    DrainState.TURNING_AWAY: NodeDraining,
+    DrainState.DRAINED: NodeDrained,
+    DrainState.FAILED: NodeDrainFailed,
+    DrainState.CANCELLED: NodeDrainCancelled,
+}
+
+
+def failed(row: Drain, why: str, now: datetime, *, save: Mapping[str, Any] | None = None) -> Outcome:
+    """The machine stays cordoned; the workers that are still there get requests again."""
+    columns = {**(save or {}), **_ended(now), "problem": why}
+    return move(DrainState.FAILED, note=why, save=columns, write=_given_back(row, now), after=None)
+
+
+def _ended(now: datetime) -> Mapping[str, Any]:
+    return {"ended_at": now, "state_since": now}
+
+
+def _given_back(row: Drain, now: datetime) -> Callable[[], None]:
+    """Who has not left is sent requests again."""
+
+    def write() -> None:
+        workers = Worker.objects.filter(leaves_with=row.pk)
+        ids = list(workers.values_list("deployment_id", flat=True).distinct())
+        workers.update(leaves_with=None)
+        _redirect(ids, now)
+
+    return write
+
+
+def _redirect(deployments: Sequence[int], now: datetime) -> None:
+    Deployment.objects.filter(pk__in=deployments).update(redirected_at=now)
+    for pk in deployments:
+        events.publish(WorkersChanged(pk))
+
+
+def _shown(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+    return [(one["uid"], one["fate"], one["blocked_by"]) for one in entries]
