@@ -1,101 +1,14 @@
-"""Which pods of a machine a drain sends away, leaves, waits for or stops at, and why. Pure.
+"""Which pods of a machine a drain sends away, leaves, waits for or stops at, and why. Pure."""
 
-After kubectl's drain (`--force`, `--delete-emptydir-data`, `--ignore-daemonsets`), with a policy for each
-namespace and a drain of the pods that have GPUs alone.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Self
 
 from django.utils.translation import gettext as _
 
 from clusters.backends.standing import StandingPod
-
-MOST_SECONDS = 7 * 24 * 3600
-USUAL_SECONDS = 3600
-EVERY_NAMESPACE = "*"
-
-
-class Policy(StrEnum):
-    """What becomes of the pods of a namespace."""
-
-    EVICT = "evict"
-    """They are sent away at once."""
-    FINISH = "finish"
-    """They may finish by themselves, for as long as is said; then they are sent away."""
-    LEAVE = "leave"
-    """They stay."""
-
-
-@dataclass(frozen=True, slots=True)
-class NamespacePolicy:
-    policy: Policy = Policy.EVICT
-    within_seconds: int = USUAL_SECONDS
-    """With `finish`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainOptions:
-    grace_seconds: int | None = None
-    """How long a pod that is asked to end may go on; None: as long as it asks for itself."""
-    within_seconds: int = USUAL_SECONDS
-    """The whole drain; what is still there then is named, and it has failed."""
-    daemons_are_left: bool = True
-    """Otherwise a pod of a DaemonSet, which comes back at once, stops the drain."""
-    local_data_may_go: bool = False
-    """Pods whose volumes end with them (emptyDir) are sent away; otherwise they stop the drain."""
-    unowned_may_go: bool = False
-    """Pods that nothing makes anew elsewhere are sent away; otherwise they stop the drain."""
-    past_budgets: bool = False
-    """Pods are deleted instead of evicted: disruption budgets do not hold."""
-    gpu_pods_only: bool = False
-    """Pods without GPUs stay."""
-    namespaces: Mapping[str, NamespacePolicy] = field(default_factory=dict)
-    """By name; `*`: all others."""
-
-    def policy_of(self, namespace: str) -> NamespacePolicy:
-        return self.namespaces.get(namespace) or self.namespaces.get(EVERY_NAMESPACE) or NamespacePolicy()
-
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
-        found = asdict(self)
-        found["namespaces"] = {
-            name: {"policy": str(one.policy), "within_seconds": one.within_seconds}
-            for name, one in self.namespaces.items()
-        }
-        return found
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """Of `document`; without what this release does not know."""
-        known = {one.name for one in fields(cls)}
-        given = {name: value for name, value in document.items() if name in known}
-        given["namespaces"] = {
-            name: NamespacePolicy(Policy(one["policy"]), int(one["within_seconds"]))
-            for name, one in given.get("namespaces", {}).items()
-        }
-        return cls(**given)
-
-    def faults(self) -> dict[str, str]:
-        """What cannot be meant, by field, in words."""
-        found = {}
-        spans = {"within_seconds": self.within_seconds}
-        if self.grace_seconds is not None:
-            spans["grace_seconds"] = self.grace_seconds
-        for name, seconds in spans.items():
-            if not (0 if name == "grace_seconds" else 1) <= seconds <= MOST_SECONDS:
-                found[name] = _("Give seconds, at most seven days.")
-        if self.grace_seconds == 0:
-            found["grace_seconds"] = _(
-                "A pod needs a moment to end: without one its machine may still run it while another takes "
-                "its place."
-            )
-        if any(not 0 <= one.within_seconds <= MOST_SECONDS for one in self.namespaces.values()):
-            found["namespaces"] = _("Give seconds, at most seven days.")
-        return found
+from clusters.drain_options import DrainOptions, Policy
 
 
 class Fate(StrEnum):

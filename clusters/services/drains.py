@@ -13,7 +13,8 @@ from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters.backends.base import BackendError
 from clusters.backends.configured import backend_of
-from clusters.draining import GOES, DrainOptions, Fate, PlannedPod, plan, why_it_cannot_be
+from clusters.drain_options import DrainOptions
+from clusters.draining import GOES, Fate, PlannedPod, plan, why_it_cannot_be
 from clusters.errors import CannotLook, CannotOperate, DrainEnded, NodeBusy
 from clusters.models import Deployment, Drain, Node
 from clusters.notes import deployment_notes
