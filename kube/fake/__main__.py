@@ -120,6 +120,7 @@ def run(
     kinds: Sequence[Kind] = BUILT_IN,
     namespaces: Sequence[str] = (),
     gateway: tuple[int, int] | None = None,
+    entrypoints: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """`gateway`: ports of the Envoy that `python -m kube.fake.gateway` runs; None: there is no Gateway."""
     block = 64 + os.getpid() % 128
@@ -127,7 +128,9 @@ def run(
     kinds = (*kinds, *(gateway_api() if gateway else ()))
     cluster = FakeCluster(nodes=nodes, kinds=kinds, start=datetime.now(UTC))
     client = KubeClient(FakeTransport(cluster))
-    kubelets = [_kubelet(cluster, client, one["metadata"]["name"], directory, addresses) for one in nodes]
+    kubelets = [
+        _kubelet(cluster, client, one["metadata"]["name"], directory, addresses, entrypoints) for one in nodes
+    ]
     cluster.kubelets = NoKubelets()  # type: ignore[assignment]
     cluster.logs = Logs(kubelets)  # type: ignore[assignment]
     for name in namespaces:
@@ -165,7 +168,12 @@ def run(
 
 
 def _kubelet(
-    cluster: FakeCluster, client: KubeClient, name: str, directory: Path, addresses: Iterator[str]
+    cluster: FakeCluster,
+    client: KubeClient,
+    name: str,
+    directory: Path,
+    addresses: Iterator[str],
+    entrypoints: Mapping[str, Sequence[str]] | None,
 ) -> Kubelet:
     def is_cut_off() -> bool:
         found = cluster.storage.peek(Key("nodes", "", name))
@@ -179,6 +187,7 @@ def _kubelet(
         PROJECT,
         events=cluster.events,
         is_cut_off=is_cut_off,
+        entrypoints=entrypoints,
     )
 
 
@@ -210,6 +219,14 @@ def main() -> int:
     parser.add_argument("--extensions", action="store_true", help="with LeaderWorkerSet and Fluid")
     parser.add_argument("--namespace", action="append", default=[], help="to begin with; repeatable")
     parser.add_argument(
+        "--entrypoint",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("IMAGE", "MODULE"),
+        help="what an image runs by itself, by the beginning of its name; repeatable",
+    )
+    parser.add_argument(
         "--gateway",
         type=int,
         nargs=2,
@@ -233,6 +250,7 @@ def main() -> int:
         kinds=(*BUILT_IN, *EXTENSIONS) if given.extensions else BUILT_IN,
         namespaces=given.namespace,
         gateway=tuple(given.gateway) if given.gateway else None,
+        entrypoints={image: ("python", "-m", module) for image, module in given.entrypoint},
     )
     return 0
 

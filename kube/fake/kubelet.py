@@ -4,14 +4,13 @@ Each pod has an address of its own in 127.0.0.0/8 (Linux), so that each may list
 of `registry.invalid` cannot be pulled.
 """
 
-import base64
 import http.client
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,8 @@ from kube.base import Client, Object
 from kube.errors import Changed, NotFound
 from kube.fake.commands import expanded, mapped
 from kube.fake.events import Recorder
-from kube.resources import PODS, SECRETS, Ref
+from kube.fake.surroundings import EVERYWHERE, Missing, Surroundings
+from kube.resources import PODS, Ref
 
 PROBE_SECONDS = 0.5
 PROBE_WITHIN_SECONDS = 2.0
@@ -31,7 +31,6 @@ BACK_OFF_TOLD_SECONDS = 15.0
 STABLE_SECONDS = 60.0
 """A container that ran so long begins its back-off anew."""
 LOG_TAIL_BYTES = 1_000_000
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - what a container listens on is its pod's address here
 MESSAGE_BYTES = 2_048
 SECRETS_EVERY_SECONDS = 5.0
 """A real one takes a minute or two to bring a changed Secret into running pods."""
@@ -53,6 +52,8 @@ class _Container:
     ended: Object | None = None
     """The state of its last process, as the API shows it."""
     is_done: bool = False
+    lacks: str = ""
+    """Why it could not be made."""
     is_ready: bool = False
     probed_at: float = 0.0
 
@@ -86,8 +87,10 @@ class Kubelet:
         *,
         events: Recorder,
         is_cut_off: Callable[[], bool],
+        entrypoints: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """`root`: what the machine's disk is. `project`: where its processes run; cut off, they go on."""
+        """`root`: what the machine's disk is. `project`: where its processes run; cut off, they go on.
+        `entrypoints`: by the beginning of an image's name, what a container without a command runs."""
         self._client = client
         self._node = node
         self._root = root
@@ -96,6 +99,7 @@ class Kubelet:
         self._pods: dict[str, _Pod] = {}
         self._events = events
         self._is_cut_off = is_cut_off
+        self._entrypoints = entrypoints or {}
         self._said_at: dict[tuple[str, ...], float] = {}
 
     def tick(self) -> None:
@@ -143,7 +147,7 @@ class Kubelet:
             return
         if (now := time.monotonic()) - pod.secrets_at >= SECRETS_EVERY_SECONDS:
             pod.secrets_at = now
-            self._write_secrets(pod, item)
+            Surroundings(self._client, pod.ref.namespace, self._root).write_secrets(item, pod.directory)
         for container in pod.containers:
             if container.is_done:
                 continue
@@ -167,8 +171,7 @@ class Kubelet:
                 said = f"Back-off restarting failed container {container.spec['name']} in pod {which}"
                 self._say(pod, container, "BackOff", said, warning=True)
             else:
-                container.process = self._started(pod, container, item)
-                container.started_at = now
+                self._start(pod, container, item)
             return
         code = process.poll()
         if code is None:
@@ -179,7 +182,9 @@ class Kubelet:
             return
         container.process, container.is_ready = None, False
         container.ended = _ended(code, container)
-        if container.is_init and code == 0:
+        policy = item["spec"].get("restartPolicy", "Always")
+        is_over = policy == "Never" or (policy == "OnFailure" and code == 0)
+        if is_over or (container.is_init and code == 0):
             container.is_done = True
             return
         container.in_a_row = 1 if now - container.started_at > STABLE_SECONDS else container.in_a_row + 1
@@ -187,12 +192,39 @@ class Kubelet:
         container.start_at = now + wait
         container.restarts += 1
 
+    def _start(self, pod: _Pod, container: _Container, item: Object) -> None:
+        try:
+            container.process = self._started(pod, container, item)
+        except Missing as missing:
+            container.lacks = str(missing)
+            self._say(pod, container, "Failed", f"Error: {missing}", warning=True)
+            return
+        container.lacks, container.started_at = "", time.monotonic()
+
+    def _entrypoint(self, image: str) -> Sequence[str]:
+        """Of an image whose container names no command."""
+        repository = image.partition("@")[0]
+        return next((words for name, words in self._entrypoints.items() if repository.startswith(name)), ())
+
     def _started(self, pod: _Pod, container: _Container, item: Object) -> subprocess.Popen[bytes]:
-        environment = os.environ | self._environment(pod, container, item)
-        mounts = self._mounts(pod, container, item)
+        around = Surroundings(self._client, pod.ref.namespace, self._root)
+        mounts = around.mounts(container.spec, item, pod.directory)
+        told = {
+            "metadata.name": pod.ref.name,
+            "metadata.namespace": pod.ref.namespace,
+            "metadata.uid": pod.uid,
+            "spec.nodeName": self._node,
+            "status.podIP": pod.address,
+        }
+        environment = os.environ | around.environment(
+            container.spec, told=told, mounts=mounts, address=pod.address
+        )
+        words = [
+            *(container.spec.get("command") or self._entrypoint(container.spec["image"])),
+            *(container.spec.get("args") or ()),
+        ]
         command = [
-            mapped(expanded(part, environment), mounts).replace(EVERYWHERE, pod.address)
-            for part in container.spec.get("command") or ()
+            mapped(expanded(part, environment), mounts).replace(EVERYWHERE, pod.address) for part in words
         ]
         if command and command[0] in ("python", "python3"):
             command[0] = sys.executable
@@ -205,63 +237,6 @@ class Kubelet:
                 command, cwd=self._project, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True,
             )  # fmt: skip
-
-    def _environment(self, pod: _Pod, container: _Container, item: Object) -> dict[str, str]:
-        told = {
-            "metadata.name": pod.ref.name,
-            "metadata.namespace": pod.ref.namespace,
-            "metadata.uid": pod.uid,
-            "spec.nodeName": self._node,
-            "status.podIP": pod.address,
-        }
-        found = {}
-        for one in container.spec.get("env") or ():
-            source = one.get("valueFrom") or {}
-            if "fieldRef" in source:
-                found[one["name"]] = told[source["fieldRef"]["fieldPath"]]
-            elif "secretKeyRef" in source:
-                found[one["name"]] = self._secret(pod, source["secretKeyRef"])
-            else:
-                found[one["name"]] = mapped(one.get("value", ""), self._mounts(pod, container, item))
-        return found
-
-    def _secret(self, pod: _Pod, reference: Object) -> str:
-        try:
-            secret = self._client.get(Ref(SECRETS, reference["name"], pod.ref.namespace))
-        except NotFound:
-            return ""
-        return base64.b64decode((secret.get("data") or {}).get(reference["key"], "")).decode()
-
-    def _write_secrets(self, pod: _Pod, item: Object) -> None:
-        """The volumes that are Secrets, one file a key. One that is missing leaves what was there."""
-        for volume in item["spec"].get("volumes") or ():
-            if "secret" not in volume:
-                continue
-            directory = pod.directory / "volumes" / volume["name"]
-            directory.mkdir(parents=True, exist_ok=True)
-            with suppress(NotFound):
-                secret = self._client.get(Ref(SECRETS, volume["secret"]["secretName"], pod.ref.namespace))
-                for key, content in (secret.get("data") or {}).items():
-                    fresh = directory / f".{key}"
-                    fresh.write_bytes(base64.b64decode(content))
-                    fresh.replace(directory / key)
-
-    def _mounts(self, pod: _Pod, container: _Container, item: Object) -> dict[str, str]:
-        """Where on this computer lies what the container finds at a path."""
-        volumes = {one["name"]: one for one in item["spec"].get("volumes") or ()}
-        found = {}
-        for mount in container.spec.get("volumeMounts") or ():
-            volume = volumes[mount["name"]]
-            if "hostPath" in volume:
-                place = self._root / "disk" / volume["hostPath"]["path"].lstrip("/")
-            elif "persistentVolumeClaim" in volume:
-                place = self._root.parent / "claims" / volume["persistentVolumeClaim"]["claimName"]
-            else:
-                place = pod.directory / "volumes" / mount["name"]
-            place = place / mount.get("subPath", "")
-            place.mkdir(parents=True, exist_ok=True)
-            found[mount["mountPath"]] = str(place)
-        return found
 
     def _end(self, pod: _Pod, item: Object) -> None:
         """As asked for: a term, the grace time, a kill; then it is gone."""
@@ -330,10 +305,10 @@ def _status(pod: _Pod) -> Object:
     main = [one for one in pod.containers if not one.is_init]
     is_initialized = all(one.is_done for one in pod.containers if one.is_init)
     is_ready = is_initialized and all(one.is_ready for one in main)
-    has_begun = any(one.process or one.restarts for one in main)
+    has_begun = any(one.process or one.restarts or one.is_done for one in main)
     not_ready = {"reason": "ContainersNotReady", "message": "containers with unready status: []"}
     return {
-        "phase": "Running" if has_begun else "Pending",
+        "phase": _phase(main) if has_begun else "Pending",
         "podIP": pod.address,
         "podIPs": [{"ip": pod.address}],
         "hostIP": "127.0.0.1",
@@ -348,6 +323,12 @@ def _status(pod: _Pod) -> Object:
     }
 
 
+def _phase(main: Sequence[_Container]) -> str:
+    if not all(one.is_done for one in main):
+        return "Running"
+    return "Failed" if any(one.ended and one.ended["exitCode"] for one in main) else "Succeeded"
+
+
 def _container_status(container: _Container, *, waits: bool = False) -> Object:
     state: Object
     if container.process:
@@ -357,6 +338,8 @@ def _container_status(container: _Container, *, waits: bool = False) -> Object:
     elif container.spec["image"].startswith(_NO_REGISTRY):
         words = f'Back-off pulling image "{container.spec["image"]}": ErrImagePull: not found'
         state = {"waiting": {"reason": "ImagePullBackOff", "message": words}}
+    elif container.lacks:
+        state = {"waiting": {"reason": "CreateContainerConfigError", "message": container.lacks}}
     elif container.restarts:
         state = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}}
     else:

@@ -190,3 +190,61 @@ def test_a_machine_that_is_cut_off_says_nothing_while_its_pods_go_on(node: Node)
     assert "deletionTimestamp" in node.client.get(pod)["metadata"]
     node.is_cut_off = False
     eventually(lambda: (node.kubelet.tick(), not node.client.list(PODS, namespace="default").items)[1])
+
+
+def test_a_container_that_need_not_run_for_ever_ends_its_pod(node: Node) -> None:
+    good = node.run("good", sys.executable, "-c", "", restartPolicy="OnFailure")
+    bad = node.run("bad", sys.executable, "-c", "raise SystemExit(3)", restartPolicy="Never")
+    eventually(lambda: node.status(good).get("phase") == "Succeeded")
+    eventually(lambda: node.status(bad).get("phase") == "Failed")
+    assert node.state(bad)["state"]["terminated"]["exitCode"] == 3
+    assert node.state(bad)["restartCount"] == 0
+
+
+def test_the_environment_comes_from_maps_and_secrets_and_waits_for_those_that_are_missing(node: Node) -> None:
+    prints = "import os, sys; sys.stdout.write(' '.join(os.environ[x] for x in ('A', 'B', 'HERE', 'BIND')))"
+    sources = [{"configMapRef": {"name": "settings"}}, {"secretRef": {"name": "keys"}}]
+    pod = node.run(
+        "told",
+        sys.executable,
+        "-c",
+        prints,
+        restartPolicy="Never",
+        container={"envFrom": sources, "volumeMounts": [{"name": "home", "mountPath": "/home/it"}]},
+        volumes=[{"name": "home", "emptyDir": {}}],
+    )
+    data = {"A": "map", "HERE": "/home/it", "BIND": "0.0.0.0"}
+    metadata = {"name": "settings", "namespace": "default"}
+    node.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    eventually(
+        lambda: node.state(pod).get("state", {}).get("waiting", {}).get("reason") != "ContainerCreating"
+    )
+    assert node.state(pod)["state"]["waiting"] == {
+        "reason": "CreateContainerConfigError",
+        "message": 'secret "keys" not found',
+    }
+    secret = {"B": base64.b64encode(b"secret").decode()}
+    metadata = {"name": "keys", "namespace": "default"}
+    node.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": secret})
+    eventually(lambda: node.status(pod).get("phase") == "Succeeded")
+    told = (node.kubelet.log("default", "told") or "").split()
+    assert told[:2] == ["map", "secret"]
+    assert Path(told[2]).is_dir()
+    assert told[3] == node.status(pod)["podIP"]
+
+
+def test_an_image_without_a_command_runs_what_it_is_known_to_run(node: Node) -> None:
+    node.kubelet = Kubelet(
+        node.client,
+        "box",
+        node.kubelet._root,
+        addresses,
+        PROJECT,
+        events=node.server.events,
+        is_cut_off=lambda: False,
+        entrypoints={"registry.example/tool": ("python", "-m", "json.tool")},
+    )
+    container = {"image": "registry.example/tool:1", "args": ["--help"], "command": []}
+    pod = node.run("tool", restartPolicy="Never", container=container)
+    eventually(lambda: node.status(pod).get("phase") == "Succeeded")
+    assert "usage" in (node.kubelet.log("default", "tool") or "")
