@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from common.jobs.spec import BY_CIRCUMSTANCE, JobObservation, JobSpec, JobState, Limits
+from common.jobs.spec import BY_CIRCUMSTANCE, Container, JobObservation, JobSpec, JobState, Limits
 from gpu_health.actions.base import Target, job_owner, python_on
 from gpu_health.healing.facts import Progress, Work
 from gpu_health.states import RuleVerification
@@ -19,7 +19,13 @@ WALL_SECONDS = 1_200.0
 def check_spec(target: Target, op_key: str) -> JobSpec:
     level = LEVELS[target.incident.verification]
     argv = (*python_on(target.node), "-m", "serving.checks", "gpu", "--level", str(level), "--json")
-    return JobSpec(op_key, job_owner(target.incident), argv, limits=Limits(wall_seconds=WALL_SECONDS))
+    return JobSpec(
+        op_key,
+        job_owner(target.incident),
+        argv,
+        limits=Limits(wall_seconds=WALL_SECONDS),
+        container=Container(is_privileged=True),
+    )
 
 
 def judged(seen: JobObservation) -> Work:

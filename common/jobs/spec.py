@@ -24,6 +24,18 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Container:
+    """What a job runs in where it is a container; one that is a process is told nothing of it."""
+
+    image: str = ""
+    """By digest, `repository@sha256:...`; empty: the one that its cluster has for jobs."""
+    is_privileged: bool = False
+    """It reaches the machine's own processes and devices."""
+    gpus: int = 0
+    """Set aside for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobSpec:
     """A program to be run once."""
 
@@ -39,6 +51,7 @@ class JobSpec:
     stdin: bytes = field(default=b"", repr=False)
     """What it reads: the place for secrets, which never come to lie on a disk."""
     limits: Limits = Limits()
+    container: Container = Container()
 
     @property
     def name(self) -> str:

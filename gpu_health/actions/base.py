@@ -10,7 +10,7 @@ from clusters.backends.base import ObservedNode
 from clusters.backends.node_operations import NodeOperations, Order
 from clusters.models import Node
 from clusters.states import ClusterKind
-from common.jobs.spec import BY_CIRCUMSTANCE, JobObservation, JobSpec, JobState, Limits, owner_of
+from common.jobs.spec import BY_CIRCUMSTANCE, Container, JobObservation, JobSpec, JobState, Limits, owner_of
 from gpu_health.healing.facts import Progress, Work
 from gpu_health.models import Incident
 
@@ -84,7 +84,13 @@ class JobAction:
         commands = json.dumps([one.to_dict() for one in self.commands_for(target)])
         wall = 60.0 + sum(one.seconds for one in self.commands_for(target))
         argv = (*python_on(target.node), "-m", "serving.repairs", commands)
-        return JobSpec(op_key, job_owner(target.incident), argv, limits=Limits(wall_seconds=wall))
+        return JobSpec(
+            op_key,
+            job_owner(target.incident),
+            argv,
+            limits=Limits(wall_seconds=wall),
+            container=Container(is_privileged=True),
+        )
 
 
 def python_on(node: Node) -> tuple[str, ...]:

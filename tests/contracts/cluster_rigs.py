@@ -32,8 +32,10 @@ from controlplane.environment import PROJECT
 from kube.client import KubeClient
 from kube.fake.cluster import FakeCluster as FakeApiCluster
 from kube.fake.cluster import node
+from kube.fake.controllers.machines import BEHAVIOUR
 from kube.fake.transport import FakeTransport
 from kube.fake.wire import ADMIN
+from kube.resources import PODS, Ref
 from serving.protocol import WorkerCommand
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.ports import PortBlock
@@ -84,7 +86,7 @@ class TickingCluster(KubernetesCluster):
     """Time passes in its world whenever somebody looks."""
 
     def __init__(self, server: FakeApiCluster) -> None:
-        settings = KubernetesSettings(store_url="https://slipway.example")
+        settings = KubernetesSettings(store_url="https://slipway.example", jobs_image=IMAGE)
         super().__init__(KubeClient(FakeTransport(server, user=ADMIN)), settings)
         self.server = server
 
@@ -102,12 +104,24 @@ class KubernetesRig:
     name = "kubernetes"
 
     def __init__(self, *, machines: int = 1) -> None:
+        self.jobs_said: dict[tuple[str, str], str] = {}
         self.server = FakeApiCluster(
             nodes=[node(f"gpu-{number}", **{"nvidia.com/gpu": "8"}) for number in range(machines)]
         )
         self.server.make("namespaces", {"metadata": {"name": "slipway"}})
         self.server.advance(1)
         self.cluster = TickingCluster(self.server)
+        self.server.logs = self.jobs_said
+
+    def end_job(self, name: str, *, behaviour: str = "succeed", said: str = "") -> None:
+        """Its pod's program does so."""
+        self.server.advance(2)
+        client = self.cluster.client
+        (pod,) = client.list(PODS, labels=f"batch.kubernetes.io/job-name={name}").items
+        ref = Ref(PODS, pod["metadata"]["name"], "slipway")
+        self.jobs_said["slipway", ref.name] = said
+        client.patch(ref, {"metadata": {"annotations": {BEHAVIOUR: behaviour}}})
+        self.server.advance(10)
 
 
 class EmbeddedRig:

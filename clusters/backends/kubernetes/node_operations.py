@@ -7,6 +7,7 @@ from typing import Any
 
 from clusters.backends.base import ClusterUnreachable, ObservedNode, StaleFence, UnreadNode
 from clusters.backends.kubernetes.errors import granted, told
+from clusters.backends.kubernetes.jobs import KubernetesJobs
 from clusters.backends.kubernetes.manifests import FENCE, fence_of, fence_text
 from clusters.backends.kubernetes.nodes import CORDON, cordon_of, node_of
 from clusters.backends.kubernetes.rights import Feature
@@ -16,7 +17,7 @@ from clusters.backends.node_operations import Eviction, NotPossible, Order, Some
 from clusters.backends.placement import Taint
 from clusters.backends.standing import StandingPod
 from common.jobs.runners.base import JobRunner
-from common.jobs.spec import JobSpec
+from common.jobs.spec import Container, JobSpec
 from kube.base import Client, Object
 from kube.errors import Changed, EvictionRefused, NotFound, ServerFault
 from kube.resources import DISRUPTION_BUDGETS, NODES, PODS, Ref
@@ -26,6 +27,11 @@ ASK_AGAIN = timedelta(seconds=5)
 """A blocked eviction is answered without a time to ask again: budgets are counted anew within moments."""
 TWO_BUDGETS = "more than one PodDisruptionBudget"
 """What the API server says of a pod that it never evicts."""
+REBOOTS = "slipway-reboot"
+REBOOT = (
+    "nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--pid", "--", "systemctl", "reboot",
+)  # fmt: skip
+"""Of the machine itself, whose process 1 the pod sees."""
 
 Change = dict[str, Any]
 
@@ -127,15 +133,27 @@ class KubernetesNodeOperations:
         return bool(self._client.get(ref)["metadata"]["uid"] == pod.uid)
 
     def run_job(self, node: str, job: JobSpec, order: Order) -> None:
-        raise NotPossible("Slipway runs no jobs on machines of Kubernetes clusters yet.")
+        with told():
+            self._mark(node, order)
+        self._runner(node).start(job)
 
     def jobs(self, node: str) -> JobRunner:
-        raise NotPossible("Slipway runs no jobs on machines of Kubernetes clusters yet.")
+        return self._runner(node)
 
     def reboot(self, node: str, order: Order) -> None:
-        raise NotPossible(
-            "The Kubernetes API restarts no machines. Drain it and restart it with its provider's tools."
-        )
+        """By a privileged job on the machine: the API itself restarts none."""
+        if not self._settings.jobs_image:
+            raise NotPossible(
+                "The Kubernetes API restarts no machines. Set jobs_image in the settings of the cluster, so "
+                "that a privileged job does it, or drain it and restart it with its provider's tools."
+            )
+        container = Container(is_privileged=True)
+        self.run_job(node, JobSpec(order.op_key, REBOOTS, REBOOT, container=container), order)
+
+    def _runner(self, node: str) -> KubernetesJobs:
+        with told():
+            name = self._node(node)["metadata"]["name"]
+        return KubernetesJobs(self._client, self._settings, node=name, uid=node)
 
     def _change(self, node: str, order: Order, change: Callable[[Object], Change]) -> None:
         """Under the resourceVersion that was looked at: whoever was overtaken meanwhile looks again."""

@@ -49,7 +49,7 @@ class Feature(StrEnum):
     FLUID = "fluid"
     """Datasets of Fluid for model files."""
     JOBS = "jobs"
-    """Model files filled by a Job, checks of GPUs."""
+    """Model files filled by a Job; checks and repairs of machines."""
     CHECKS = "checks"
     """Reading of namespaces, volume claims, storage and gateway classes, to say what is missing."""
 

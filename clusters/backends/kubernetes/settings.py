@@ -79,6 +79,11 @@ class KubernetesSettings:
     """Of the mount, as the runtime names them."""
     fluid_secret_options: Mapping[str, str] = field(default_factory=dict)
     """Those with secrets: `SECRET/KEY` for each."""
+    jobs_image: str = ""
+    """By digest: what jobs on machines run in, the worker's image say. Without one there are none."""
+    jobs_namespace: str = ""
+    """Of those jobs: one that lets privileged pods run, where machines are to be repaired. Empty: that of the
+    workers."""
     priority_class: str = ""
     runtime_class: str = ""
     service_account: str = ""
@@ -90,12 +95,13 @@ class KubernetesSettings:
             "model_claim",
             "store_secret",
             "storage_class",
+            "jobs_namespace",
             "priority_class",
             "runtime_class",
             "service_account",
         ):
             value = getattr(self, key)
-            pattern = NAME if key == "namespace" else SECRET_NAME
+            pattern = NAME if key.endswith("namespace") else SECRET_NAME
             if value and not pattern.fullmatch(value):
                 raise Misconfigured(f"{key}: {value!r} cannot be a name in Kubernetes.")
         for name in self.namespaces:

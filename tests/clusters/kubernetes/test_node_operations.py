@@ -148,7 +148,7 @@ def test_who_may_not_see_all_pods_is_told_what_to_grant(world: World) -> None:
 def test_a_machine_that_is_not_there_and_what_the_api_cannot_do_are_told(world: World) -> None:
     with pytest.raises(UnknownNode, match="no machine of the uid nowhere"):
         world.cluster.node_operations.cordon("nowhere", order())
-    with pytest.raises(NotPossible, match="Drain it and restart it"):
+    with pytest.raises(NotPossible, match="drain it and restart it"):
         world.cluster.node_operations.reboot(machine(world).uid, order())
 
 

@@ -1,0 +1,305 @@
+"""Jobs on one machine of a Kubernetes cluster: each a Job of the API with one pod, pinned there.
+
+Its name comes from its op_key, and it makes no second pod (backoffLimit 0, restartPolicy Never): what it does
+is begun at most once, whoever orders it and however often. A machine that is cordoned or tainted runs it too.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from clusters.backends.kubernetes.errors import granted, told
+from clusters.backends.kubernetes.manifests import GPU, MANAGED_BY
+from clusters.backends.kubernetes.rights import Feature
+from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.node_operations import NotPossible
+from common.errors import Unavailable
+from common.jobs.spec import Ending, JobObservation, JobSpec, JobState
+from kube.base import Client, Object
+from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
+from kube.resources import JOBS, PODS, Ref
+
+OWNER = "slipway.dev/job-owner"
+MACHINE = "slipway.dev/job-machine"
+OP_KEY = "slipway.dev/op-key"
+"""Annotation: two op_keys never share a Job, whatever becomes of the names that are made of them."""
+STOPPED = "slipway.dev/stopped"
+CONTAINER = "job"
+LIVES_SECONDS = 7 * 24 * 3600
+"""After it has ended: until then a second order under its op_key starts nothing."""
+LOG_LINES = 2_000
+TAIL_CHARACTERS = 16 * 1024
+_BY_DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
+_SIGNALLED = 128
+
+
+class KubernetesJobs:
+    """A JobRunner for one machine. `node` is its name, `uid` the cluster's own identity of it."""
+
+    host = ""
+    lane = ""
+
+    def __init__(self, client: Client, settings: KubernetesSettings, *, node: str, uid: str) -> None:
+        self._client = client
+        self._settings = settings
+        self._node = node
+        self._uid = uid
+
+    def start(self, spec: JobSpec) -> None:
+        """Raises NotPossible, ClusterUnreachable."""
+        document = self._document(spec)
+        with told(), granted(Feature.JOBS):
+            try:
+                self._client.create(document)
+            except AlreadyExists:
+                found = self._client.get(self._ref(spec.name))
+                if (found["metadata"].get("annotations") or {}).get(OP_KEY) != spec.op_key:
+                    raise NotPossible(f"There is a Job {spec.name} that is somebody else's.") from None
+            except Invalid as error:
+                raise NotPossible(f"The cluster does not take the Job: {error}") from None
+
+    def observe(self, name: str) -> JobObservation:
+        with answering():
+            try:
+                job = self._client.get(self._ref(name))
+            except NotFound:
+                return JobObservation(JobState.GONE, why="There is no such job.")
+            pod = self._pod_of(name)
+            return self._observed(job, pod)
+
+    def stop(self, name: str) -> None:
+        """Suspended: its pod is deleted with its grace time, and it makes no other one."""
+        with answering():
+            try:
+                job = self._client.get(self._ref(name))
+                if _condition(job, "Complete") or _condition(job, "Failed"):
+                    return
+                stopped = {"metadata": {"annotations": {STOPPED: "true"}}, "spec": {"suspend": True}}
+                self._client.patch(self._ref(name), stopped)
+            except NotFound:
+                return
+
+    def remove(self, name: str) -> None:
+        with answering():
+            try:
+                if not self.observe(name).is_live:
+                    self._client.delete(self._ref(name))
+            except NotFound:
+                return
+
+    def names(self, owner: str) -> list[str]:
+        with answering():
+            found = self._client.list(JOBS, namespace=self._namespace, labels=f"{OWNER}={owner}").items
+        return sorted(one["metadata"]["name"] for one in found)
+
+    @property
+    def _namespace(self) -> str:
+        return self._settings.jobs_namespace or self._settings.namespace
+
+    def _ref(self, name: str) -> Ref:
+        return Ref(JOBS, name, self._namespace)
+
+    def _pod_of(self, name: str) -> Object | None:
+        labels = f"batch.kubernetes.io/job-name={name}"
+        found = self._client.list(PODS, namespace=self._namespace, labels=labels).items
+        return max(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), default=None)
+
+    def _observed(self, job: Object, pod: Object | None) -> JobObservation:
+        host = self._node
+        if _condition(job, "Complete"):
+            log = self._log(pod)
+            ended = _moment((job.get("status") or {}).get("completionTime"))
+            tail = log[-TAIL_CHARACTERS:]
+            return JobObservation(
+                JobState.SUCCEEDED, Ending.COMPLETED, 0,
+                result=result_of(log), log_tail=tail, host=host, ended_at=ended,
+            )  # fmt: skip
+        failure = _condition(job, "Failed")
+        is_stopped = STOPPED in (job["metadata"].get("annotations") or {})
+        if failure is None and is_stopped and (pod is None or "deletionTimestamp" not in pod["metadata"]):
+            return JobObservation(
+                JobState.FAILED, Ending.STOPPED, why="It was stopped.", log_tail="", host=host
+            )
+        if failure is None:
+            is_running = pod is not None and (pod.get("status") or {}).get("phase") == "Running"
+            state = JobState.RUNNING if is_running else JobState.WAITING
+            return JobObservation(state, why="" if is_running else _why_waiting(pod), host=host)
+        log = self._log(pod)
+        terminated = _terminated(pod)
+        ending, why = ending_of(failure, terminated)
+        code = terminated.get("exitCode")
+        return JobObservation(
+            JobState.FAILED, ending, code,
+            signal=code - _SIGNALLED if code is not None and code > _SIGNALLED else None,
+            why=why, result=result_of(log), log_tail=log[-TAIL_CHARACTERS:], host=host,
+            ended_at=_moment(terminated.get("finishedAt") or failure.get("lastTransitionTime")),
+        )  # fmt: skip
+
+    def _log(self, pod: Object | None) -> str:
+        if pod is None:
+            return ""
+        ref = Ref(PODS, pod["metadata"]["name"], self._namespace)
+        try:
+            return self._client.logs(ref, container=CONTAINER, lines=LOG_LINES)
+        except KubeError:
+            # Its machine may be restarting: the message that it left with the kubelet is in the API.
+            return str(_terminated(pod).get("message", ""))
+
+    def _document(self, spec: JobSpec) -> Object:
+        """Raises NotPossible for what a Job cannot be."""
+        image = spec.container.image or self._settings.jobs_image
+        if not _BY_DIGEST.fullmatch(image):
+            raise NotPossible(
+                "Jobs on machines need an image by digest, repository@sha256:...: set jobs_image in the "
+                "settings of the cluster."
+            )
+        if spec.stdin:
+            raise NotPossible("Jobs on machines of Kubernetes clusters have no standard input.")
+        labels = {MANAGED_BY: "slipway", OWNER: spec.owner, MACHINE: self._uid}
+        wanted: Object = {
+            "backoffLimit": 0,
+            "ttlSecondsAfterFinished": LIVES_SECONDS,
+            "template": {"metadata": {"labels": labels}, "spec": self._pod(spec, image)},
+        }
+        if spec.limits.wall_seconds:
+            wanted["activeDeadlineSeconds"] = math.ceil(spec.limits.wall_seconds)
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": spec.name,
+                "namespace": self._namespace,
+                "labels": labels,
+                "annotations": {OP_KEY: spec.op_key},
+            },
+            "spec": wanted,
+        }
+
+    def _pod(self, spec: JobSpec, image: str) -> Object:
+        container = spec.container
+        pinned = {"key": "metadata.name", "operator": "In", "values": [self._node]}
+        terms = {"nodeSelectorTerms": [{"matchFields": [pinned]}]}
+        pod: Object = {
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [
+                {
+                    "name": CONTAINER,
+                    "image": image,
+                    "command": [part.replace("$(", "$$(") for part in spec.argv],
+                    "env": [
+                        {"name": "SLIPWAY_JOB_DIR", "value": "/job"},
+                        {"name": "NODE_NAME", "value": self._node},
+                    ],
+                    "resources": _resources(spec),
+                    "terminationMessagePolicy": "FallbackToLogsOnError",
+                    "securityContext": {"privileged": True, "runAsUser": 0}
+                    if container.is_privileged
+                    else {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                    "volumeMounts": [
+                        {"name": "job", "mountPath": "/job"},
+                        {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108 - of the pod
+                    ],
+                }
+            ],
+            "volumes": [
+                {"name": "job", "emptyDir": {}},
+                {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
+            ],
+        }
+        if container.is_privileged:
+            # All of the machine's processes and devices: what repairs it must reach them.
+            pod |= {"hostPID": True}
+            pod["containers"][0]["env"].append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"})
+        if self._settings.runtime_class:
+            pod["runtimeClassName"] = self._settings.runtime_class
+        if self._settings.image_pull_secrets:
+            pod["imagePullSecrets"] = [{"name": name} for name in self._settings.image_pull_secrets]
+        return pod
+
+
+class answering:
+    """What keeps a runner from answering is `Unavailable`, as for every runner."""
+
+    def __enter__(self) -> None:
+        """Nothing to begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, KubeError) and not isinstance(error, NotFound):
+            raise Unavailable(str(error)) from None
+
+
+def result_of(log: str) -> Mapping[str, Any] | None:
+    """What it said last, if that is a JSON object."""
+    lines = log.strip().splitlines()
+    for text in (lines[-1] if lines else "", log[log.find("{") :] if "{" in log else ""):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            return found
+    return None
+
+
+def _resources(spec: JobSpec) -> Object:
+    limits: Object = {}
+    if spec.limits.memory_bytes:
+        limits["memory"] = str(spec.limits.memory_bytes)
+    if spec.limits.cpus:
+        limits["cpu"] = str(spec.limits.cpus)
+    if spec.container.gpus:
+        limits[GPU] = str(spec.container.gpus)
+    return {"limits": limits} if limits else {}
+
+
+def _condition(job: Object, kind: str) -> Mapping[str, Any] | None:
+    for one in (job.get("status") or {}).get("conditions") or ():
+        if one["type"] == kind and one["status"] == "True":
+            return dict(one)
+    return None
+
+
+def _terminated(pod: Object | None) -> Mapping[str, Any]:
+    for one in ((pod or {}).get("status") or {}).get("containerStatuses") or ():
+        if one["name"] == CONTAINER:
+            found: Mapping[str, Any] = (one.get("state") or {}).get("terminated") or {}
+            return found
+    return {}
+
+
+def ending_of(failure: Mapping[str, Any], terminated: Mapping[str, Any]) -> tuple[Ending, str]:
+    """Of a Job that failed and of its container: why, and a sentence."""
+    if failure.get("reason") == "DeadlineExceeded":
+        return Ending.TIME_LIMIT, "It took longer than it may."
+    if terminated.get("reason") == "OOMKilled":
+        return Ending.OUT_OF_MEMORY, "It needed more memory than it may take."
+    code = terminated.get("exitCode")
+    if code is None:
+        return Ending.KILLED, "Its pod was lost: its machine restarted, or somebody deleted it."
+    if code > _SIGNALLED:
+        return Ending.KILLED, f"It was ended by signal {code - _SIGNALLED}."
+    return Ending.ERROR, f"It ended with status {code}."
+
+
+def _why_waiting(pod: Object | None) -> str:
+    if pod is None:
+        return "Its pod is not made yet."
+    status = pod.get("status") or {}
+    for one in status.get("containerStatuses") or ():
+        waiting = (one.get("state") or {}).get("waiting") or {}
+        if waiting.get("message") or waiting.get("reason"):
+            return f"It waits: {waiting.get('message') or waiting['reason']}."
+    for one in status.get("conditions") or ():
+        if one["type"] == "PodScheduled" and one["status"] == "False":
+            return f"It waits for its machine: {one.get('message', '')}"
+    return "It waits for its machine."
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
