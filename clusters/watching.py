@@ -7,6 +7,7 @@ Nothing depends on it: rows are looked at all the same, only later.
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event, Lock, Thread, Timer
@@ -17,6 +18,7 @@ from clusters.backends.base import BackendError
 from clusters.backends.configured import backend_of
 from clusters.backends.extras import Watchable
 from clusters.models import Cluster, Deployment
+from clusters.shared_machines import Publisher, claim_key
 from clusters.states import ClusterKind
 from common.live.redis import NotShared, ask
 from common.reconcile import kernel
@@ -40,6 +42,7 @@ return redis.call('set', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2]) and 1 or 0
 class _Watch:
     revision: int
     stop: Event
+    share: Callable[[], None]
 
 
 class ClusterWatcher:
@@ -66,11 +69,13 @@ class ClusterWatcher:
             if pk not in clusters or clusters[pk].revision != watch.revision:
                 self._end(pk)
         for pk, cluster in clusters.items():
-            if pk not in self._watches:
+            if pk in self._watches:
+                self._watches[pk].share()
+            else:
                 self._begin(cluster)
 
     def _is_ours(self, cluster: Cluster) -> bool:
-        key = f"slipway:watching:{cluster.pk}"
+        key = claim_key(cluster.pk)
         try:
             return bool(ask(lambda client: client.eval(_CLAIM, 1, key, self._owner, CLAIM_SECONDS)))
         except NotShared:
@@ -86,11 +91,22 @@ class ClusterWatcher:
         stop = Event()
         pk = cluster.pk
         wake_workers = Gathered(lambda names: _wake_deployments(pk, names))
-        wake_cluster = Gathered(lambda _: _wake_cluster(pk))
-        backend.watch(
-            stop, deployment_changed=wake_workers.add, machines_changed=lambda: wake_cluster.add("machines")
+        publisher = Publisher(cluster, self._owner)
+
+        def share() -> None:
+            age = heard.age_seconds
+            if age is not None:
+                publisher.share(heard.machines(), heard_at=time.time() - age)
+
+        def tell(_: frozenset[str]) -> None:
+            share()
+            _wake_cluster(pk)
+
+        tell_machines = Gathered(tell)
+        heard = backend.watch(
+            stop, deployment_changed=wake_workers.add, machines_changed=lambda: tell_machines.add("machines")
         )
-        self._watches[pk] = _Watch(cluster.revision, stop)
+        self._watches[pk] = _Watch(cluster.revision, stop, share)
 
     def _end(self, *clusters: int) -> None:
         for pk in clusters:

@@ -1,6 +1,6 @@
 """What some backends can do beyond what all must: ask with `isinstance`."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from threading import Event
 from typing import Protocol, runtime_checkable
 
@@ -15,9 +15,20 @@ class Watchable(Protocol):
         *,
         deployment_changed: Callable[[str], None],
         machines_changed: Callable[[], None],
-    ) -> None:
+    ) -> "HeardMachines":
         """Call, from threads of its own and until `stop`, with the name of each deployment whose workers
         changed, and when a machine did. Returns at once, and never raises for what the cluster does."""
+
+
+class HeardMachines(Protocol):
+    """What a watch has of the machines of its cluster."""
+
+    def machines(self) -> Mapping[str, bytes]:
+        """By uid, as `sightings.packed`; another mapping each time."""
+
+    @property
+    def age_seconds(self) -> float | None:
+        """How long nothing was heard of them; None: never anything."""
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ from clusters.models import Cluster
 from clusters.reconcilers.cluster_removal import Removal
 from clusters.reconcilers.files_tokens import RenewFilesToken, is_due
 from clusters.reconcilers.inventory import ObservedCluster, record_agents, record_machines
+from clusters.shared_machines import shared_machines
 from clusters.states import CheckResult
 from common import events
 from common.live.touch import touch
@@ -38,9 +39,11 @@ class Survey(Step[Cluster]):
         try:
             backend = self.backend_of(row)
             health = backend.health()
-            return ObservedCluster(
-                "" if health.ok else health.detail or "It takes no orders.", backend.nodes()
-            )
+            problem = "" if health.ok else health.detail or "It takes no orders."
+            heard = shared_machines(row) if health.ok else None
+            if heard is not None:
+                return ObservedCluster(problem, heard.sightings, heard.heard_at)
+            return ObservedCluster.of(backend.nodes(), problem=problem)
         except BackendError as error:
             return ObservedCluster(str(error), None)
 

@@ -4,7 +4,6 @@ Nothing is deleted: what the cluster does not have any more is gone since a mome
 when it is back. What could not be read is unknown, and nothing is concluded from it.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ from django.db.models import Q
 
 from clusters.agents import AgentHeard, is_silent, silent_since
 from clusters.backends.base import Cordon, ObservedGpu, ObservedNode, UnreadNode
+from clusters.backends.sightings import Sighting, cordon_digest, sightings_of
 from clusters.events import AgentSilent
 from clusters.models import Cluster, Gpu, Node
 from clusters.reconcilers.written import Written
@@ -30,8 +30,14 @@ SEEN_AT_WITHIN = timedelta(minutes=1)
 class ObservedCluster:
     problem: str
     """Why it takes no orders; empty when it does."""
-    nodes: tuple[ObservedNode | UnreadNode, ...] | None
+    machines: tuple[Sighting, ...] | None
     """None: it did not answer."""
+    heard_at: datetime | None = None
+    """When this was so; None: just now."""
+
+    @classmethod
+    def of(cls, nodes: Iterable[ObservedNode | UnreadNode], *, problem: str = "") -> "ObservedCluster":
+        return cls(problem, sightings_of(nodes))
 
 
 def record_machines(cluster: Cluster, seen: ObservedCluster, now: datetime) -> bool:
@@ -39,16 +45,16 @@ def record_machines(cluster: Cluster, seen: ObservedCluster, now: datetime) -> b
 
     A machine that is seen as it was written is neither read nor written: thousands of them cost a look.
     """
-    if seen.nodes is None:
+    if seen.machines is None:
         return _nothing_was_read(cluster, seen.problem, now)
     known = _known(cluster)
-    there = {one.uid: one for one in seen.nodes}
-    digests = {uid: digest_of(one) for uid, one in there.items()}
-    same = {uid for uid in there if uid in known and known[uid].is_still(there[uid], digests[uid])}
+    now = seen.heard_at or now
+    there = {one.uid: one for one in seen.machines}
+    same = {uid for uid, one in there.items() if uid in known and known[uid].is_still(one)}
     late = Node.objects.filter(cluster=cluster, state__in=SEEN, seen_at__lte=now - SEEN_AT_WITHIN)
-    for pks in _batches([known[uid].pk for uid in same if isinstance(there[uid], ObservedNode)]):
+    for pks in _batches([known[uid].pk for uid in same]):
         late.filter(pk__in=pks).update(seen_at=now)
-    other = [one for uid, one in there.items() if uid not in same]
+    other = [one.read() for uid, one in there.items() if uid not in same]
     gone = [uid for uid, row in known.items() if uid not in there and row.state != NodeState.GONE]
     if not other and not gone:
         return False
@@ -57,7 +63,7 @@ def record_machines(cluster: Cluster, seen: ObservedCluster, now: datetime) -> b
     for one in other:
         row = rows.setdefault(one.uid, Node(cluster=cluster, uid=one.uid, seen_at=now))
         columns = _unread(one) if isinstance(one, UnreadNode) else node_columns(one)
-        nodes.note(row, columns | {"seen_as": digests[one.uid]}, no_news=("seen_as",))
+        nodes.note(row, columns | {"seen_as": there[one.uid].digest}, no_news=("seen_as",))
     lost = _rows_of(cluster, [known[uid].pk for uid in gone])
     for row in lost.values():
         nodes.note(row, {"state": NodeState.GONE, "problem": ""})
@@ -72,11 +78,11 @@ class _Known:
     state: str
     cordon: Cordon | None
 
-    def is_still(self, seen: ObservedNode | UnreadNode, digest: str) -> bool:
-        """A cordon is written by those who set it, too: of that the digest says nothing."""
-        if self.seen_as != digest or self.state not in SEEN:
+    def is_still(self, seen: Sighting) -> bool:
+        """A cordon is written by those who set it, too: of that what the row was seen as says nothing."""
+        if self.seen_as != seen.digest or self.state not in SEEN:
             return False
-        return isinstance(seen, UnreadNode) or seen.cordon == self.cordon
+        return seen.cordon_digest == cordon_digest(self.cordon)
 
 
 def _known(cluster: Cluster) -> dict[str, _Known]:
@@ -86,11 +92,6 @@ def _known(cluster: Cluster) -> dict[str, _Known]:
         uid: _Known(pk, seen_as, state, Cordon(*cordon) if is_cordoned else None)
         for uid, pk, seen_as, state, is_cordoned, *cordon in found.iterator()
     }
-
-
-def digest_of(seen: ObservedNode | UnreadNode) -> str:
-    """The same for what is written as the same."""
-    return hashlib.blake2b(repr(seen).encode(), digest_size=16).hexdigest()
 
 
 def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:

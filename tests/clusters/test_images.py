@@ -133,7 +133,7 @@ def test_a_survey_notes_the_drivers(scene: Scene) -> None:
         memory_bytes=1,
         gpus=(ObservedGpu(uuid="GPU-1", index=0, name="H100", memory_bytes=1, driver="550.54.15"),),
     )
-    record_machines(scene.cluster, ObservedCluster("", (seen,)), scene.clock())
+    record_machines(scene.cluster, ObservedCluster.of([seen]), scene.clock())
     assert Gpu.objects.get().driver == "550.54.15"
 
 

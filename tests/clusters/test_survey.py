@@ -55,7 +55,7 @@ def test_a_look_at_machines_that_are_as_they_were_reads_no_row_of_them(
         replace(NODE, uid=f"n{number}", gpus=(replace(NODE.gpus[0], uuid=f"GPU-{number}"),))
         for number in range(30)
     ]
-    seen = ObservedCluster("", tuple(machines))
+    seen = ObservedCluster.of(machines)
     with django_assert_max_num_queries(8):
         assert record_machines(scene.cluster, seen, scene.clock())
     with django_assert_max_num_queries(2):

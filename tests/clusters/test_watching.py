@@ -29,10 +29,17 @@ class Telling:
         self.deployment_changed: Callable[[str], None] = lambda name: None
         self.machines_changed: Callable[[], None] = lambda: None
 
-    def watch(self, stop: Event, **tell: Any) -> None:
+        self.seen: dict[str, bytes] = {}
+        self.age_seconds: float | None = None
+
+    def watch(self, stop: Event, **tell: Any) -> "Telling":
         self.stops.append(stop)
         self.deployment_changed = tell["deployment_changed"]
         self.machines_changed = tell["machines_changed"]
+        return self
+
+    def machines(self) -> dict[str, bytes]:
+        return dict(self.seen)
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from clusters.backends.kubernetes.nodes import node_of
 from clusters.backends.kubernetes.pods import CONTAINER, FILES_CONTAINER, fetches_files, worker_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.store_token import hand_out
-from clusters.backends.kubernetes.watching import watch
+from clusters.backends.kubernetes.watching import Machines, watch
 from kube import errors
 from kube.base import Client, Object
 from kube.client import FIELD_MANAGER
@@ -172,8 +172,8 @@ class KubernetesCluster:
         *,
         deployment_changed: Callable[[str], None],
         machines_changed: Callable[[], None],
-    ) -> None:
-        watch(
+    ) -> Machines:
+        return watch(
             self._client,
             self._settings,
             stop,

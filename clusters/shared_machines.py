@@ -1,0 +1,122 @@
+"""Machines of a cluster as the process that watches it has them, for all others: in Redis, while they hold.
+
+Each watcher writes under a run of its own, and says which run is the one as long as the claim is its own: one
+that was overtaken while it slept writes where nobody reads.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any
+
+from clusters.backends.sightings import Sighting, sighting_of
+from clusters.models import Cluster
+from common.live.redis import NotShared, ask
+
+FRESH_SECONDS = 75.0
+"""A cluster in which nothing changes is heard about once a minute. What is older is nobody's word."""
+KEPT_SECONDS = 300
+TOGETHER = 500
+_SAY = """
+if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('set', KEYS[2], ARGV[2], 'EX', ARGV[3])
+return 1
+"""
+
+
+def claim_key(cluster: int) -> str:
+    """Whoever holds it watches the cluster."""
+    return f"slipway:watching:{cluster}"
+
+
+def _about_key(cluster: int) -> str:
+    return f"slipway:machines:{cluster}"
+
+
+def _run_key(cluster: int, run: str) -> str:
+    return f"slipway:machines:{cluster}:{run}"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMachines:
+    sightings: tuple[Sighting, ...]
+    heard_at: datetime
+    """When the cluster was last heard: they are as of then."""
+
+
+class Publisher:
+    """Of the process that watches. `share` writes what differs from what it wrote last."""
+
+    def __init__(self, cluster: Cluster, owner: str) -> None:
+        self._cluster = cluster.pk
+        self._revision = cluster.revision
+        self._owner = owner
+        self._lock = Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._run = secrets.token_hex(8)
+        self._shared: Mapping[str, bytes] = {}
+
+    def share(self, machines: Mapping[str, bytes], *, heard_at: float) -> None:
+        """By uid, as `sightings.packed`. `heard_at`: seconds since 1970. Never raises for Redis' sake."""
+        with self._lock:
+            self._share(machines, heard_at)
+
+    def _share(self, machines: Mapping[str, bytes], heard_at: float) -> None:
+        before = self._shared
+        changed = {uid: one for uid, one in machines.items() if before.get(uid) != one}
+        gone = before.keys() - machines.keys()
+        about = {"run": self._run, "revision": self._revision, "heard_at": heard_at, "count": len(machines)}
+        key = _run_key(self._cluster, self._run)
+
+        def write(client: Any) -> None:
+            pipeline = client.pipeline(transaction=True)
+            for some in _batches(list(changed)):
+                pipeline.hset(key, mapping={uid: changed[uid] for uid in some})
+            for some in _batches(list(gone)):
+                pipeline.hdel(key, *some)
+            pipeline.expire(key, KEPT_SECONDS)
+            keys = (claim_key(self._cluster), _about_key(self._cluster))
+            pipeline.eval(_SAY, 2, *keys, self._owner, json.dumps(about), KEPT_SECONDS)
+            pipeline.execute()
+
+        try:
+            ask(write)
+        except NotShared:
+            self._begin()  # what of it was written is not known
+        else:
+            self._shared = machines
+
+
+def shared_machines(cluster: Cluster) -> SharedMachines | None:
+    """None: nobody watches it, or what was heard is too old, or of other settings."""
+    try:
+        found = ask(lambda client: _read(client, cluster))
+    except NotShared:
+        return None
+    if found is None:
+        return None
+    values, heard_at = found
+    sightings = tuple(sighting_of(uid.decode(), value) for uid, value in values.items())
+    return SharedMachines(sightings, datetime.fromtimestamp(heard_at, UTC))
+
+
+def _read(client: Any, cluster: Cluster) -> tuple[dict[bytes, bytes], float] | None:
+    said = client.get(_about_key(cluster.pk))
+    if said is None:
+        return None
+    about = json.loads(said)
+    if about["revision"] != cluster.revision or time.time() - about["heard_at"] > FRESH_SECONDS:
+        return None
+    values: dict[bytes, bytes] = client.hgetall(_run_key(cluster.pk, about["run"]))
+    # One that came or went between the two reads: the next look has it.
+    return (values, about["heard_at"]) if len(values) == about["count"] else None
+
+
+def _batches(items: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (items[start : start + TOGETHER] for start in range(0, len(items), TOGETHER))
