@@ -42,6 +42,8 @@ class Server(ThreadingHTTPServer):
     answer: Answer = staticmethod(say)
     asked: list[tuple[str, str, str | None]]
     connections = 0
+    over: threading.Event
+    """Set when the test has ended: until then a silent answer stays silent."""
 
     def handle_error(self, *_: object) -> None:
         """Whoever asked has gone: that is what some of these tests are about."""
@@ -70,9 +72,10 @@ class Door(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[Server]:
     server = Server(("127.0.0.1", 0), Door)
-    server.asked = []
+    server.asked, server.over = [], threading.Event()
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     yield server
+    server.over.set()
     server.shutdown()
     server.server_close()
 
@@ -127,32 +130,27 @@ def test_nothing_is_followed_elsewhere(server: Server) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda door: time.sleep(2),
-        lambda door: say(door, b"{", length=1000) or time.sleep(2),
+        lambda door: door.server.over.wait(),
+        lambda door: say(door, b"{", length=1000) or door.server.over.wait(),
         lambda door: door.connection.close(),
     ],
     ids=["silence", "half an answer", "a cut"],
 )
 def test_what_does_not_answer_is_unreachable_in_time(server: Server, answer: Answer) -> None:
     server.answer = answer
-    began = time.monotonic()
     with pytest.raises(Unreachable):
         client(server, limit_seconds=0.3).get(PLACE)
-    assert time.monotonic() - began < 1.9
 
 
 def test_an_answer_that_drips_ends_in_time(server: Server) -> None:
     def drip(door: BaseHTTPRequestHandler) -> None:
-        say(door, b"", length=100)
-        for _ in range(40):
+        say(door, b"", length=1_000_000)
+        while not door.server.over.wait(0.05):
             door.wfile.write(b" ")
-            time.sleep(0.05)
 
     server.answer = drip
-    began = time.monotonic()
     with pytest.raises(Unreachable):
         client(server, limit_seconds=0.4).get(PLACE)
-    assert time.monotonic() - began < 1.9
 
 
 def test_nobody_there_is_unreachable(server: Server) -> None:
@@ -200,15 +198,13 @@ def test_a_watch_left_early_costs_no_other_request(server: Server) -> None:
         line = event("a", "5") + b"\n"
         door.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
         door.wfile.flush()
-        return time.sleep(0.5)
+        return door.server.over.wait()
 
     server.answer = answer
-    asking = client(server)
+    asking = client(server, limit_seconds=30)
     with asking.watch(PODS, since="4") as changes:
         assert next(changes).item["metadata"]["name"] == "a"
-    began = time.monotonic()
     asking.get(PLACE)
-    assert time.monotonic() - began < 0.4
 
 
 def test_more_than_the_rate_waits_its_turn_or_is_refused() -> None:
