@@ -24,6 +24,18 @@ def serving(stack: EnvoyStack) -> Iterator[EnvoyStack]:
     return stack
 
 
+async def until_in_flight(serving: EnvoyStack) -> TargetCounts:
+    """The counts as of a moment at which one request is at a worker."""
+    seen = []
+
+    def one_is() -> bool:
+        seen.append(counts(serving))
+        return seen[-1].in_flight == 1
+
+    await asyncio.to_thread(eventually, one_is)
+    return seen[-1]
+
+
 def is_problem(answer: Answer, status: int, title: str) -> None:
     assert answer.status == status
     assert answer.headers["content-type"] == "application/problem+json"
@@ -93,8 +105,8 @@ def test_a_worker_that_refuses_is_a_problem_document(serving: EnvoyStack) -> Non
 def test_a_worker_that_dies_before_it_answers_is_a_problem_document(serving: EnvoyStack) -> None:
     async def ask() -> Answer:
         client = Client(serving.layout.port)
-        asked = asyncio.create_task(client.get("/chat/v1/slow?ms=5000"))
-        await asyncio.sleep(0.3)
+        asked = asyncio.create_task(client.get("/chat/v1/slow?ms=60000"))
+        await until_in_flight(serving)
         serving.workers[STABLE.name][0].kill()
         answer = await asked
         client.close()
@@ -119,8 +131,12 @@ def test_an_answer_that_breaks_off_is_an_error_and_no_latency(serving: EnvoyStac
 def test_a_client_that_leaves_before_the_answer_is_counted_as_such(serving: EnvoyStack) -> None:
     async def leave() -> None:
         client = Client(serving.layout.port)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(client.get("/chat/v1/slow?ms=1000"), 0.2)
+        asked = asyncio.create_task(client.get("/chat/v1/slow?ms=60000"))
+        await until_in_flight(serving)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        client.close()
 
     asyncio.run(leave())
     eventually(lambda: counts(serving).abandoned == 1)
@@ -132,9 +148,8 @@ def test_a_client_that_leaves_before_the_answer_is_counted_as_such(serving: Envo
 def test_a_stream_counts_as_routed_and_in_flight_from_its_first_moment(serving: EnvoyStack) -> None:
     async def watch() -> tuple[TargetCounts, TargetCounts]:
         client = Client(serving.layout.port)
-        stream = asyncio.create_task(client.get("/chat/v1/stream?chunks=10&every_ms=100"))
-        await asyncio.sleep(0.4)
-        during = await asyncio.to_thread(counts, serving)
+        stream = asyncio.create_task(client.get("/chat/v1/stream?chunks=20&every_ms=100"))
+        during = await until_in_flight(serving)
         await stream
         client.close()
         return during, await asyncio.to_thread(counts, serving)
