@@ -62,8 +62,8 @@ MANIFEST = Manifest(
     nouns={
         "incidents": lambda count: ngettext("incident", "incidents", count),
         "findings": lambda count: ngettext("finding", "findings", count),
-        "gpu rules": lambda count: ngettext("rule", "rules", count),
-        "gpu faults": lambda count: ngettext("fault", "faults", count),
+        "gpu-rules": lambda count: ngettext("rule", "rules", count),
+        "faults": lambda count: ngettext("fault", "faults", count),
     },
     webhook_events=(
         WebhookEvent(

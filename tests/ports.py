@@ -10,6 +10,15 @@ import socket
 FIRST, LAST, SIZE = 20_000, 31_999, 100
 
 
+def _look(first: int) -> None:
+    """Raises OSError when somebody who is no test listens at one of the block."""
+    for port in range(first, first + SIZE):
+        with socket.socket() as probe:
+            # What merely was closed a moment ago is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+
+
 class PortBlock:
     """`block[0]` to `block[99]`, and `block.workers` for those that a stack gives out itself."""
 
@@ -18,6 +27,7 @@ class PortBlock:
             claim = socket.socket(socket.AF_UNIX)
             try:
                 claim.bind(f"\0slipway-test-ports-{first}")
+                _look(first)
             except OSError:
                 claim.close()
                 continue

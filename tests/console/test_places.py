@@ -19,6 +19,7 @@ KINDS = {
     "clusters.CheckResult": "check",
     "clusters.ClusterState": "cluster",
     "clusters.DeploymentState": "deployment",
+    "clusters.DrainState": "drain",
     "clusters.NodeState": "node",
     "clusters.WorkerState": "worker",
     "accounts.DeliveryState": "delivery",

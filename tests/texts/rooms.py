@@ -42,6 +42,7 @@ ENGLISH = (
     "gpu_health/policy/",
     "gpu_health/reconcilers/",
     "gpu_health/services/admission.py",
+    "gpu_health/services/sns.py",
     "gpu_health/signals/",
     "gpu_health/verification.py",
     "trust/formats/",
@@ -82,7 +83,10 @@ UNSHOWN = (
     "common/templatetags/",
     "common/watchdog.py",
     "controlplane/bodies.py",
+    "common/health.py",
     "controlplane/health.py",
+    "gpu_health/services/healing.py",
+    "gpu_health/services/incidents.py",
     # Raised in processes without Django as well.
     "hubs/errors.py",
     "model_store/errors.py",
