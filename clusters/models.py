@@ -276,6 +276,8 @@ class Deployment(Reconciled):
     """`model:version`, as answers carry it."""
     engine = models.CharField(max_length=30)
     replicas = models.PositiveSmallIntegerField(validators=[MaxValueValidator(MAX_REPLICAS)])
+    prefetch_machines = models.PositiveSmallIntegerField(null=True, editable=False)
+    """Before it wants workers, its files come to so many machines, 0: to all; null: with the workers."""
     slots = models.PositiveSmallIntegerField(validators=[MinValueValidator(1), MaxValueValidator(MAX_SLOTS)])
     """Requests that one worker works on at the same time."""
     device = models.CharField(max_length=20, default="auto")

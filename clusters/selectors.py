@@ -70,6 +70,8 @@ class DeploymentStatus:
     """None: never yet."""
     is_stuck: bool
     """The kernel has given up on it: a person has to look."""
+    is_applied: bool
+    """The cluster has been told all of the wish, and has what it needs for it."""
     fetches: Sequence[Mapping[str, Any]]
     """How far its files have come; see `clusters.file_fetches`."""
     image_reference: str
@@ -155,6 +157,7 @@ def deployment_status(name: str) -> DeploymentStatus:
         log_tail=row.log_tail,
         observed_at=row.observed_at,
         is_stuck=row.stuck_at is not None,
+        is_applied=row.applied_generation == row.generation,
         fetches=row.fetches,
         image_reference=row.image_reference,
         image_reason=row.image_reason,

@@ -60,9 +60,6 @@ PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", is_namespaced=False
 )
 LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
-DATASETS = Resource("data.fluid.io", "v1alpha1", "Dataset", "datasets")
-DATA_LOADS = Resource("data.fluid.io", "v1alpha1", "DataLoad", "dataloads")
-JUICEFS_RUNTIMES = Resource("data.fluid.io", "v1alpha1", "JuiceFSRuntime", "juicefsruntimes")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", is_namespaced=False)
 VOLUME_CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 GATEWAY_CLASSES = Resource(

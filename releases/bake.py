@@ -14,7 +14,7 @@ from releases.models import Release, ReleaseStep
 from releases.plans.builtin import WARM_ROLLBACK
 from releases.states import ReleaseState, StepState
 
-STARTS = ("scan", "deploy", "smoke_test")
+STARTS = ("scan", "prefetch", "deploy", "smoke_test")
 
 
 @dataclass(frozen=True, slots=True)

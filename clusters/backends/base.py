@@ -135,6 +135,9 @@ class DeploymentSpec:
     version: ModelVersion
     engine: str
     replicas: int
+    prefetch_machines: int | None = None
+    """While it wants no workers: its files come to so many machines that could run them, 0: to all. None:
+    they come with the workers."""
     slots: int = 4
     """Requests that one worker works on at the same time."""
     device: str = "auto"

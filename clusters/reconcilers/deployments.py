@@ -192,6 +192,9 @@ class Apply(DeploymentStep):
             return self._unseen(row, seen)
         noted = self.noted(row, seen, now)
         found = judged(row, noted, now)
+        if (self._refusal or self._coming) and not row.replicas and found.state == DeploymentState.READY:
+            # It wants no workers yet, and so lacks none: what it waits for are its files.
+            found = Verdict(DeploymentState.STARTING, "")
         if self._refusal:
             found = held_back(found, self._refusal)
         if self._coming:
@@ -287,6 +290,7 @@ def spec_of(row: Deployment) -> DeploymentSpec:
         version=version_of(row),
         engine=row.engine,
         replicas=row.replicas,
+        prefetch_machines=row.prefetch_machines,
         slots=row.slots,
         device=row.device,
         settings=row.settings,

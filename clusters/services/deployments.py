@@ -43,6 +43,7 @@ def ensure_deployment(
     resources: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     image: RuntimeImage | None = None,
+    prefetch_machines: int | None = None,
 ) -> Deployment:
     """Create the deployment under its deterministic name; its workers follow.
 
@@ -51,6 +52,8 @@ def ensure_deployment(
     NotAllowed, Missing when the cluster is another team's, ClusterGoes when it is being removed,
     CodeNotAllowed, SignatureNotTrusted, NoImageFits.
 
+    With no `replicas` and `prefetch_machines`, its files come to so many machines, 0: to all that could run
+    it.
     Its workers run `image`, or the one of the catalogue that fits best; the row keeps which and why.
     """
     require(actor, Right.FLEET_OPERATE, team)
@@ -70,6 +73,7 @@ def ensure_deployment(
         version_label=str(version),
         engine=engine,
         replicas=replicas,
+        prefetch_machines=prefetch_machines,
         slots=slots,
         device=device,
         resources=dict(resources or {}),

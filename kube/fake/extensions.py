@@ -176,6 +176,8 @@ def _leader_worker_sets() -> Kind:
 EXTENSIONS: tuple[Kind, ...] = (
     _leader_worker_sets(),
     _kind(FLUID, "v1alpha1", "Dataset", "datasets", DATASET),
+    _kind(FLUID, "v1alpha1", "AlluxioRuntime", "alluxioruntimes", RUNTIME, scaled=True),
+    _kind(FLUID, "v1alpha1", "JindoRuntime", "jindoruntimes", RUNTIME, scaled=True),
     _kind(FLUID, "v1alpha1", "JuiceFSRuntime", "juicefsruntimes", RUNTIME, scaled=True),
     _kind(FLUID, "v1alpha1", "DataLoad", "dataloads", DATA_LOAD),
 )

@@ -164,6 +164,13 @@ class ReleasePage:
         usual = bake.start_seconds(self.release.service_id, self.release.version_id, kinds=("deploy",))
         return Starting(row.started_at, status, usual) if status else None
 
+    @property
+    def brings_files(self) -> bool:
+        """Whether a step at hand brings model files before there are workers."""
+        at_hand = next((one for one in self.step_rows if one.index == self.release.step_index), None)
+        is_at_it = at_hand is not None and at_hand.kind == "prefetch" and at_hand.state == StepState.RUNNING
+        return self.release.in_motion and is_at_it
+
     @cached_property
     def changes(self) -> Comparison | None:
         """What is different in the new version; None when there is nothing to compare it with."""

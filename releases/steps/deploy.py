@@ -16,6 +16,7 @@ from clusters.services import deployments
 from clusters.states import DeploymentState
 from common.reconcile import Effect, Operation, Outcome
 from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
+from releases.candidates import ensure_candidate
 from releases.messages import Format, Kind, Message, count, text
 from releases.models import Release
 from releases.plans.step import DAY, Fault, Place, StepSpec, whole
@@ -141,24 +142,8 @@ class DeployExecutor(Executor[Deploy]):
     def act(self, row: Release, operation: Operation) -> None:
         if row.is_warm:
             return  # as many as served before; to have more of them would take as long as a cold start
-        service = row.service
         try:
-            deployments.ensure_deployment(
-                name=row.candidate_deployment,
-                cluster=service.cluster,
-                team=service.team,
-                service=service.name,
-                version=row.version,
-                replicas=self._replicas(row),
-                slots=service.slots,
-                engine=service.engine,
-                device=service.device,
-                resources=service.resources,
-                settings=service.settings,
-                image=row.image or service.image,
-                op_key=f"release:{row.pk}",
-                actor=ACTOR,
-            )
+            ensure_candidate(row, replicas=self._replicas(row))
         except (ClusterGoes, CodeNotAllowed, SignatureNotTrusted, NoImageFits) as error:
             self._refusal = str(error)
             return

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 S = ReleaseState
 PLAN = {
     "steps": [
+        {"kind": "prefetch"},
         {"kind": "deploy", "share_percent": 100, "ready_within_seconds": 900},
         {"kind": "smoke_test", "requests": 1, "timeout_seconds": 30},
         {"kind": "weight", "percent": 30},
@@ -100,7 +101,7 @@ def aborted(scene: Scene, kernel: Kernel) -> None:
     sweep(
         scene,
         kernel,
-        until=lambda: scene.state() not in (S.PENDING, S.RUNNING) or scene.release.step_index >= 3,
+        until=lambda: scene.state() not in (S.PENDING, S.RUNNING) or scene.release.step_index >= 4,
     )
     if not scene.release.halt:
         abort(scene.release, actor=scene.requester, reason="no")
@@ -152,7 +153,7 @@ def check_promoted(scene: Scene) -> None:
     assert set(scene.split(50)) == {scene.candidate}
     assert scene.running(scene.candidate) == 2
     assert scene.moves() == ["pending", "running", "waiting_approval", "running", "promoted"]
-    assert [step.state for step in scene.release.steps.all()] == ["done"] * 6
+    assert [step.state for step in scene.release.steps.all()] == ["done"] * 7
     check_record(scene)
 
 

@@ -26,6 +26,7 @@ from clusters.backends.kubernetes.files.base import FilesWay
 from clusters.backends.kubernetes.files.choice import Choice, Found, choose, look, way_of
 from clusters.backends.kubernetes.files.filled_claim import FilledClaim
 from clusters.backends.kubernetes.files.fluid import FluidDataset
+from clusters.backends.kubernetes.files.prefetch import Prefetch
 from clusters.backends.kubernetes.manifests import DEPLOYMENT, objects_of
 from clusters.backends.kubernetes.node_operations import KubernetesNodeOperations
 from clusters.backends.kubernetes.nodes import node_of
@@ -78,6 +79,12 @@ class KubernetesCluster:
                 "blockOwnerDeletion": True,
             }
             files = self._way(spec, namespace).mount(spec, namespace=namespace)
+            if spec.prefetch_machines is not None:
+                prefetch = Prefetch(self._client, self._settings, namespace)
+                if spec.replicas:
+                    prefetch.forget(spec)
+                elif files.is_per_machine:
+                    prefetch.bring(spec, files, owner=owner)
             documents = objects_of(spec, fence=fence, settings=self._settings, files=files, owner=owner)
             for document in documents:
                 found = self._put(document, fence)

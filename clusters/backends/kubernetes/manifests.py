@@ -161,7 +161,7 @@ def _pod(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount) -> Do
         add_report_token(pod, spec)
     wished: Document = {
         "nodeSelector": dict(placement.node_selector),
-        "tolerations": [_toleration(one) for one in placement.tolerations],
+        "tolerations": [toleration(one) for one in placement.tolerations],
         "topologySpreadConstraints": [_spread(one, spec.name) for one in placement.spread],
         "imagePullSecrets": [{"name": name} for name in pull_secrets],
         "priorityClassName": settings.priority_class,
@@ -266,7 +266,7 @@ def _shared_memory(spec: DeploymentSpec) -> Document:
     return {"medium": "Memory", "sizeLimit": str(size)} if size else {"medium": "Memory"}
 
 
-def _toleration(one: Toleration) -> Document:
+def toleration(one: Toleration) -> Document:
     found: Document = {
         "key": one.key,
         "effect": one.effect.value if one.effect else "",

@@ -3,7 +3,7 @@
 from kube.fake.controllers.hands import Hands, Object
 
 DATASETS, LOADS = "datasets.data.fluid.io", "dataloads.data.fluid.io"
-RUNTIMES = ("juicefsruntimes.data.fluid.io",)
+RUNTIMES = tuple(f"{one}runtimes.data.fluid.io" for one in ("alluxio", "jindo", "juicefs"))
 BIND_SECONDS = 2.0
 LOAD_SECONDS = 3.0
 

@@ -8,7 +8,7 @@ from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.files.storage import DEFAULT_CLASS
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from kube.client import KubeClient
-from kube.fake.fluid import fluid
+from kube.fake.extensions import EXTENSIONS
 from kube.fake.kinds import BUILT_IN
 from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport
@@ -32,7 +32,7 @@ STORY = replace(
 class FilesWorld:
     def __init__(self, *, with_fluid: bool = False, **settings: Any) -> None:
         self.settings = KubernetesSettings.read({"store_url": STORE_URL} | settings)
-        self.server = FakeApiServer(kinds=(*BUILT_IN, *(fluid() if with_fluid else ())))
+        self.server = FakeApiServer(kinds=(*BUILT_IN, *(EXTENSIONS if with_fluid else ())))
         self.server.make("namespaces", {"metadata": {"name": "slipway"}})
         self.client = KubeClient(FakeTransport(self.server, user=ADMIN))
         self.cluster, self.transport = self.writer()
@@ -113,7 +113,9 @@ class FilesWorld:
         """What Fluid's controllers say of the one object of the kind."""
         (item,) = self.items(resource)
         ref = Ref(resource, item["metadata"]["name"], "slipway")
-        self.client.patch(ref, {"status": status}, subresource="status")
+        self.client.patch(
+            ref, {"status": {"conditions": [], "duration": "1s"} | status}, subresource="status"
+        )
 
 
 _NAMESPACES = Resource("", "v1", "Namespace", "namespaces", is_namespaced=False)

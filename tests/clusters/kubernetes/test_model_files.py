@@ -26,6 +26,7 @@ from serving.fetch.__main__ import command_line as fetch_command_line
 from tests.clusters.kubernetes.files_world import DIGEST, GB, KEPT, NAME, STORY, FilesWorld
 
 IMAGE = f"registry.example/parrot@sha256:{'1' * 64}"
+WHY = {"type": "Failed", "status": "True", "message": "no such mount point"}
 MOUNT = "pvc://slipway-models/versions/{digest}"
 
 
@@ -369,7 +370,7 @@ def test_what_fluid_cannot_load_is_said_in_its_words() -> None:
             world.apply()
         if status:
             world.say(DATASETS, status)
-    world.say(DATA_LOADS, {"phase": "Failed", "conditions": [{"message": "no such mount point"}]})
+    world.say(DATA_LOADS, {"phase": "Failed", "conditions": [WHY]})
     with pytest.raises(CannotRun, match=r"could not load the dataset .*: no such mount point"):
         world.apply()
 

@@ -1,0 +1,186 @@
+"""Files come to machines before workers do: by a Job a machine, with what pods have for them, and no GPU.
+
+They belong to the deployment's anchor, and go with it or when its workers begin.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from clusters.backends.base import (
+    CannotRun,
+    DeploymentSpec,
+    FilesFetch,
+    FilesOnTheWay,
+    ObservedNode,
+)
+from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Document, Mount
+from clusters.backends.kubernetes.files.kept import size_of
+from clusters.backends.kubernetes.manifests import MANAGED_BY, toleration
+from clusters.backends.kubernetes.nodes import GPU_RESOURCES, node_of
+from clusters.backends.kubernetes.pods import FILES_CONTAINER, why_not_done
+from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.placement import TaintEffect, Toleration
+from kube.base import Client, Object
+from kube.errors import AlreadyExists, Changed, KubeError, NotFound
+from kube.resources import JOBS, NODES, PODS, Ref
+from model_store.fetch_progress import FetchProgress
+
+PREFETCH = "slipway.dev/prefetch"
+NODE = "slipway.dev/node"
+HOSTNAME = "kubernetes.io/hostname"
+TRIES = 2
+LOGS_READ = 16
+LOG_LINES = 20
+MACHINES_NAMED = 3
+
+
+class Prefetch:
+    def __init__(self, client: Client, settings: KubernetesSettings, namespace: str) -> None:
+        self._client = client
+        self._settings = settings
+        self._namespace = namespace
+
+    def bring(self, spec: DeploymentSpec, mount: Mount, *, owner: Document) -> None:
+        """Returns when as many machines as are asked for have the files. Raises FilesOnTheWay, CannotRun."""
+        jobs = {job["metadata"]["annotations"][NODE]: job for job in self._jobs(spec)}
+        machines = self._machines(spec, first=list(jobs))
+        if not machines:
+            raise CannotRun(f"No machine that is ready could run workers of {spec.name}.")
+        for machine in machines:
+            if machine.name not in jobs:
+                try:
+                    job = self._client.create(self._job(spec, mount, machine, owner))
+                except AlreadyExists:
+                    continue  # of this deployment's former self, or another is at it: the next look tells
+                jobs[machine.name] = job
+        pods = self._pods(spec)
+        fetches, faults = [], []
+        is_whole = True
+        for number, machine in enumerate(machines):
+            ended = _ended(jobs.get(machine.name))
+            if ended == "Failed":
+                faults.append(f"{machine.name}: {_why(pods.get(machine.name))}")
+                continue
+            is_whole = is_whole and ended == "Complete"
+            pod = pods.get(machine.name) if number < LOGS_READ else None
+            fetches.append(self._come(spec, machine.name, pod, is_whole=ended == "Complete"))
+        if not is_whole:
+            raise FilesOnTheWay(
+                "Its files are being brought to machines before workers start.", tuple(fetches)
+            )
+        if faults:
+            more = f" and {len(faults) - MACHINES_NAMED} more" if len(faults) > MACHINES_NAMED else ""
+            raise CannotRun(f"Its files do not come to {'; '.join(faults[:MACHINES_NAMED])}{more}")
+
+    def forget(self, spec: DeploymentSpec) -> None:
+        """Its workers begin, or it is over."""
+        for job in self._jobs(spec):
+            ref = Ref(JOBS, job["metadata"]["name"], self._namespace)
+            try:
+                self._client.delete(ref, uid=job["metadata"]["uid"])
+            except (NotFound, Changed):
+                continue
+
+    def _jobs(self, spec: DeploymentSpec) -> Sequence[Object]:
+        return self._client.list(JOBS, namespace=self._namespace, labels=f"{PREFETCH}={spec.name}").items
+
+    def _pods(self, spec: DeploymentSpec) -> Mapping[str, Object]:
+        """The newest of each machine."""
+        found = self._client.list(PODS, namespace=self._namespace, labels=f"{PREFETCH}={spec.name}").items
+        ordered = sorted(found, key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
+        return {pod["metadata"]["annotations"][NODE]: pod for pod in ordered}
+
+    def _machines(self, spec: DeploymentSpec, *, first: Sequence[str]) -> list[ObservedNode]:
+        """Those that could run its workers; those that were begun with come first."""
+        found = (node_of(node) for node in self._client.list(NODES).items)
+        able = [one for one in found if isinstance(one, ObservedNode) and could_run(spec, one)]
+        able.sort(key=lambda one: (one.name not in first, one.name))
+        return able[: spec.prefetch_machines or None]
+
+    def _job(self, spec: DeploymentSpec, mount: Mount, machine: ObservedNode, owner: Document) -> Document:
+        name = f"{spec.name[:45]}-files-{hashlib.sha256(machine.name.encode()).hexdigest()[:8]}"
+        labels = {MANAGED_BY: "slipway", PREFETCH: spec.name}
+        annotations = {NODE: machine.name}
+        secrets = dict.fromkeys((*spec.placement.image_pull_secrets, *self._settings.image_pull_secrets))
+        touch: Document = {
+            "name": FILES_CONTAINER,
+            "image": spec.image,
+            "command": ["python", "-c", "pass"],
+            "securityContext": CONFINED,
+            "volumeMounts": [{"name": "models", "mountPath": MODELS, "readOnly": True}],
+        }
+        # It asks for no GPU, and so nobody lets it onto machines that are kept for those that do.
+        for_gpus = [{"key": resource, "operator": "Exists"} for resource in GPU_RESOURCES]
+        pod: Document = {
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "nodeSelector": {HOSTNAME: machine.labels[HOSTNAME]},
+            "tolerations": [*(toleration(one) for one in spec.placement.tolerations), *for_gpus],
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 10_001,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": list(mount.containers) or [touch],
+            "volumes": [{"name": "models", **mount.volume}],
+        }
+        if secrets:
+            pod["imagePullSecrets"] = [{"name": one} for one in secrets]
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": name,
+                "namespace": self._namespace,
+                "labels": labels,
+                "annotations": annotations,
+                "ownerReferences": [owner],
+            },
+            "spec": {
+                "backoffLimit": TRIES,
+                "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod},
+            },
+        }
+
+    def _come(self, spec: DeploymentSpec, machine: str, pod: Object | None, *, is_whole: bool) -> FilesFetch:
+        size = size_of(spec)
+        if is_whole or pod is None:
+            return FilesFetch(place=machine, come_bytes=size if is_whole else 0, size_bytes=size)
+        try:
+            ref = Ref(PODS, pod["metadata"]["name"], self._namespace)
+            said = FetchProgress.of_log(self._client.logs(ref, container=FILES_CONTAINER, lines=LOG_LINES))
+        except KubeError:
+            said = None  # it has not begun, or its machine does not tell
+        return FilesFetch(
+            place=machine,
+            come_bytes=said.come_bytes if said else 0,
+            size_bytes=size,
+            bytes_per_second=said.bytes_per_second if said else None,
+        )
+
+
+def could_run(spec: DeploymentSpec, node: ObservedNode) -> bool:
+    """Whether the scheduler may put one of its workers there, as far as the machine itself says."""
+    placement = spec.placement
+    tolerations = (*placement.tolerations, *(Toleration(key=resource) for resource in GPU_RESOURCES))
+    hard = [taint for taint in node.taints if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE]
+    needs_gpus = spec.resources.gpus if spec.device != "cpu" else 0
+    return (
+        node.is_ready
+        and node.cordon is None
+        and HOSTNAME in node.labels
+        and placement.node_selector.items() <= node.labels.items()
+        and all(any(one.covers(taint) for one in tolerations) for taint in hard)
+        and len(node.gpus or ()) >= needs_gpus
+    )
+
+
+def _ended(job: Object | None) -> str:
+    """`Complete`, `Failed`, or empty."""
+    conditions = ((job or {}).get("status") or {}).get("conditions") or ()
+    ends = ("Complete", "Failed")
+    return next((one["type"] for one in conditions if one["type"] in ends and one["status"] == "True"), "")
+
+
+def _why(pod: Object | None) -> str:
+    return (why_not_done(pod) if pod else "") or "its Job failed."

@@ -1,0 +1,27 @@
+"""The candidate's deployment, as the steps that bring it up ask for it."""
+
+from clusters.services import deployments
+from releases.models import Release
+from releases.reconcilers.base import ACTOR
+
+
+def ensure_candidate(row: Release, *, replicas: int, prefetch_machines: int | None = None) -> None:
+    """Raises ClusterGoes, CodeNotAllowed, SignatureNotTrusted, NoImageFits."""
+    service = row.service
+    deployments.ensure_deployment(
+        name=row.candidate_deployment,
+        cluster=service.cluster,
+        team=service.team,
+        service=service.name,
+        version=row.version,
+        replicas=replicas,
+        prefetch_machines=prefetch_machines,
+        slots=service.slots,
+        engine=service.engine,
+        device=service.device,
+        resources=service.resources,
+        settings=service.settings,
+        image=row.image or service.image,
+        op_key=f"release:{row.pk}",
+        actor=ACTOR,
+    )

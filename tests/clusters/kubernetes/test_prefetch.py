@@ -1,0 +1,124 @@
+"""Model files come to machines of a cluster before workers do, by Jobs that ask for no GPU."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from clusters.backends.base import CannotRun, Fence, FilesOnTheWay, StaleFence
+from kube.fake.cluster import node
+from kube.resources import DEPLOYMENTS, JOBS, Ref
+from serving.fetch.__main__ import command_line as fetch_command_line
+from tests.clusters.kubernetes.files_world import DIGEST, STORY, FilesWorld
+
+EARLY = replace(STORY, replicas=0, prefetch_machines=0)
+GPUS = {"nvidia.com/gpu": "4"}
+
+
+@pytest.fixture
+def world() -> FilesWorld:
+    """Two machines with GPUs, one of them kept for those who ask for them, and one without."""
+    world = FilesWorld()
+    labels = {"nvidia.com/gpu.product": "H100"}
+    kept = [{"key": "nvidia.com/gpu", "effect": "NoSchedule", "value": "present"}]
+    for name, more, taints in (("gpu-1", GPUS, []), ("gpu-2", GPUS, kept), ("cpu-1", {}, [])):
+        made = node(name, labels=labels if more else {}, **more)
+        world.server.plant("nodes", made | {"spec": {"taints": taints}})
+    return world
+
+
+def end(world: FilesWorld, machine: str, kind: str = "Complete") -> None:
+    (job,) = (
+        one for one in world.items(JOBS) if one["metadata"]["annotations"]["slipway.dev/node"] == machine
+    )
+    at = "2026-11-22T08:00:00Z"
+    first = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}[kind]
+    conditions = [
+        {"type": one, "status": "True", "lastProbeTime": at, "lastTransitionTime": at}
+        for one in (first, kind)
+    ]
+    done: dict[str, Any] = {"completionTime": at, "succeeded": 1} if kind == "Complete" else {"failed": 3}
+    status = {"startTime": at, "conditions": conditions} | done
+    world.client.patch(
+        Ref(JOBS, job["metadata"]["name"], "slipway"), {"status": status}, subresource="status"
+    )
+
+
+def machines(world: FilesWorld) -> list[str]:
+    return sorted(one["metadata"]["annotations"]["slipway.dev/node"] for one in world.items(JOBS))
+
+
+def test_every_machine_that_could_run_the_workers_fetches_and_no_other(world: FilesWorld) -> None:
+    with pytest.raises(FilesOnTheWay) as told:
+        world.apply(spec=EARLY)
+    assert machines(world) == ["gpu-1", "gpu-2"]
+    assert [one.place for one in told.value.fetches] == ["gpu-1", "gpu-2"]
+    for job in world.items(JOBS):
+        pod = job["spec"]["template"]["spec"]
+        assert pod["containers"][0]["resources"] == {}
+        assert {"key": "nvidia.com/gpu", "operator": "Exists"} in pod["tolerations"]
+        assert f"--digest={DIGEST}" in pod["containers"][0]["command"]
+        assert fetch_command_line().parse_args(pod["containers"][0]["command"][3:])
+
+
+def test_when_all_have_them_the_wish_is_fulfilled_and_no_pod_is_wanted(world: FilesWorld) -> None:
+    for machine in ("gpu-1", "gpu-2"):
+        with pytest.raises(FilesOnTheWay):
+            world.apply(spec=EARLY)
+        end(world, machine)
+    world.apply(spec=EARLY)
+    (made,) = world.items(DEPLOYMENTS)
+    assert made["spec"]["replicas"] == 0
+
+
+def test_as_many_machines_as_are_asked_for_and_always_the_same(world: FilesWorld) -> None:
+    for _ in range(3):
+        with pytest.raises(FilesOnTheWay):
+            world.apply(spec=replace(EARLY, prefetch_machines=1))
+    assert machines(world) == ["gpu-1"]
+
+
+def test_the_jobs_go_when_workers_begin_and_with_the_deployment(world: FilesWorld) -> None:
+    with pytest.raises(FilesOnTheWay):
+        world.apply(spec=EARLY)
+    (owner,) = {one["metadata"]["ownerReferences"][0]["name"] for one in world.items(JOBS)}
+    assert owner == STORY.name
+    world.apply(spec=replace(EARLY, replicas=2), turn=2)
+    assert all("deletionTimestamp" in one["metadata"] for one in world.items(JOBS))
+
+
+def test_a_machine_to_which_they_do_not_come_is_named(world: FilesWorld) -> None:
+    with pytest.raises(FilesOnTheWay):
+        world.apply(spec=EARLY)
+    end(world, "gpu-1")
+    end(world, "gpu-2", "Failed")
+    with pytest.raises(CannotRun, match="Its files do not come to gpu-2: its Job failed"):
+        world.apply(spec=EARLY)
+
+
+def test_where_no_machine_could_run_them_it_is_said() -> None:
+    world = FilesWorld()
+    world.server.plant("nodes", node("cpu-1"))
+    with pytest.raises(CannotRun, match="No machine that is ready could run workers of chat-v2-0"):
+        world.apply(spec=EARLY)
+
+
+def test_where_all_machines_read_one_copy_it_is_there_when_that_is_full() -> None:
+    world = FilesWorld(model_files="filled_claim")
+    world.storage_class("shared", "efs.csi.aws.com")
+    with pytest.raises(FilesOnTheWay, match="brought to the volume claim"):
+        world.apply(spec=EARLY)
+    world.end_job("Complete")
+    world.apply(spec=EARLY)
+    assert world.items(JOBS) == []
+
+
+def test_a_late_prefetch_of_a_deployment_that_is_gone_makes_nothing(world: FilesWorld) -> None:
+    with pytest.raises(FilesOnTheWay):
+        world.apply(spec=EARLY)
+    for job in world.items(JOBS):
+        world.client.delete(Ref(JOBS, job["metadata"]["name"], "slipway"))
+    world.cluster.remove(STORY.name, fence=Fence(1, 9))
+    with pytest.raises(StaleFence):
+        world.apply(spec=EARLY, turn=2)
+    assert world.items(JOBS) == []
