@@ -42,6 +42,10 @@ def create(
     engine: Annotated[str, typer.Option("--engine", help="transformers or vllm.")] = "transformers",
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Number of workers.")] = 1,
     slots: Annotated[int, typer.Option("--slots", min=1, help="Concurrent requests per worker.")] = 4,
+    gpus: Annotated[int | None, typer.Option("--gpus", min=0, help="GPUs of each worker; default: 1.")] = None,
+    device: Annotated[
+        str, typer.Option("--device", help="auto, cuda or cpu; cpu: workers get no GPUs.")
+    ] = "",
     plan: Annotated[str, typer.Option("--plan", help="Default release plan.")] = "canary",
     image: Annotated[
         str, typer.Option("--image", help="Runtime image; default: the best match of the catalogue.")
@@ -76,7 +80,10 @@ def create(
         "plan": plan,
         "description": description,
     }
-    body |= {key: value for key, value in {"alias": alias, "team": team, "image": image}.items() if value}
+    named = {"alias": alias, "team": team, "image": image, "device": device}
+    body |= {key: value for key, value in named.items() if value}
+    if gpus is not None:
+        body["resources"] = {"gpus_per_worker": gpus}
     if settings is not None:
         body["settings"] = _read_json(settings)
     document = context.client.create(at("services"), body)

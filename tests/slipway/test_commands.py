@@ -99,6 +99,20 @@ def test_a_service_is_created_with_its_first_release(terminal: Terminal, develop
     assert said.out == f"chat is created; release {Release.objects.get().pk} deploys tiny:v1\n"
 
 
+def test_a_service_says_what_its_workers_run_on(terminal: Terminal, developer: str) -> None:
+    version_of(team("vision"), "tiny:v1")
+    Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})
+    words = ("service", "create", "chat", "tiny:v1", "--engine", "echo")
+
+    refused = terminal(*words, "--device", "abacus")
+    assert refused.status == 2
+    assert "abacus" in refused.err
+    assert terminal(*words, "--device", "cuda", "--gpus", 2).status == 0
+
+    service = Service.objects.get(name="chat")
+    assert (service.device, service.resources) == ("cuda", {"gpus_per_worker": 2})
+
+
 def test_a_service_tells_its_release_key_once(terminal: Terminal, scene: Scene) -> None:
     said = terminal("service", "release-header", scene.name, "secret")
     assert said.status == 0
