@@ -13,6 +13,7 @@ import yaml
 
 Document = dict[str, Any]
 KNOWN = {"apiVersion", "kind", "namespace", "labels", "resources", "images", "replicas", "patches"}
+PLURALS = {"NetworkPolicy": "networkpolicies", "Ingress": "ingresses"}
 WITHOUT_NAMESPACE = {"Namespace"}
 POD_TEMPLATES = {"Deployment", "DaemonSet", "Job"}
 
@@ -46,6 +47,15 @@ def pod_spec(document: Document) -> Document | None:
         return None
     spec: Document = document["spec"]["template"]["spec"]
     return spec
+
+
+def path_of(document: Document) -> str:
+    """Of its kind at an API server, in its namespace."""
+    version, kind = document["apiVersion"], document["kind"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    namespace = document["metadata"].get("namespace")
+    place = f"/namespaces/{namespace}" if namespace else ""
+    return f"{root}{place}/{PLURALS.get(kind, f'{kind.lower()}s')}"
 
 
 def containers(spec: Document) -> list[Document]:

@@ -17,17 +17,7 @@ from kube.fake.transport import FakeTransport
 from kube.kubeconfig import Trust, access_of
 from kube.real.transport import RealTransport
 from kube.transport import Call, Transport
-from tests.deploy.kustomize import Document, containers, pod_spec, render
-
-PLURALS = {"NetworkPolicy": "networkpolicies", "Ingress": "ingresses"}
-
-
-def path_of(document: Document) -> str:
-    version, kind = document["apiVersion"], document["kind"]
-    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    namespace = document["metadata"].get("namespace")
-    place = f"/namespaces/{namespace}" if namespace else ""
-    return f"{root}{place}/{PLURALS.get(kind, f'{kind.lower()}s')}"
+from tests.deploy.kustomize import Document, containers, path_of, pod_spec, render
 
 
 def made(transport: Transport, document: Document, **query: str) -> Document:
