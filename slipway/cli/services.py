@@ -42,7 +42,9 @@ def create(
     engine: Annotated[str, typer.Option("--engine", help="transformers or vllm.")] = "transformers",
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Number of workers.")] = 1,
     slots: Annotated[int, typer.Option("--slots", min=1, help="Concurrent requests per worker.")] = 4,
-    gpus: Annotated[int | None, typer.Option("--gpus", min=0, help="GPUs of each worker; default: 1.")] = None,
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", min=0, help="GPUs of each worker; default: 1.")
+    ] = None,
     device: Annotated[
         str, typer.Option("--device", help="auto, cuda or cpu; cpu: workers get no GPUs.")
     ] = "",
