@@ -16,7 +16,7 @@ Attributes = Mapping[str, str | int | float | bool]
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """Either says where to."""
-FLUSH_WITHIN_MS = 2_000
+FLUSH_WITHIN_SECONDS = 2.0
 
 _resource: Attributes | None = None
 _lock = threading.Lock()
@@ -132,10 +132,17 @@ def headers() -> dict[str, str]:
 
 
 def flush() -> None:
-    """Send what has not been sent; for a process that is about to end."""
+    """Send what has not been sent; for a process that is about to end, whatever the collector does."""
     if _sink is not None:
-        with suppress(Exception):
-            _sink.force_flush(FLUSH_WITHIN_MS)
+        # OpenTelemetry heeds no time limit here: each of up to five batches may take the exporter's 10 s.
+        sending = threading.Thread(target=_send_all, name="last spans", daemon=True)
+        sending.start()
+        sending.join(FLUSH_WITHIN_SECONDS)
+
+
+def _send_all() -> None:
+    with suppress(Exception):
+        _sink.force_flush()
 
 
 def _send(ended: list[Any]) -> None:

@@ -20,11 +20,13 @@ from common.audit import record
 from common.characters import without_hidden
 from identity import saml
 from identity.group_rules import groups_in
+from identity.saml_logout import ProvidersSession
 from identity.services.provisioning import linked_person
 from identity.services.sign_on import SignOn, note_session, note_sign_on
 
 logger = logging.getLogger(__name__)
 ID_TOKEN = "identity_id_token"  # noqa: S105 (a key of the session)
+SAML_SESSION = "identity_saml_session"
 _SIGN_ON = "_identity_sign_on"
 
 
@@ -93,6 +95,7 @@ def _claims(social: Any) -> dict[str, Any]:
 
 def _sign_on(social: Any) -> SignOn:
     told = social.account.extra_data
+    session: ProvidersSession | None = getattr(social, "saml_session", None)
     if social.account.provider == saml.PROVIDER:
         groups = None if saml.groups_left_out(told) else groups_in(told, settings.SLIPWAY_GROUPS_CLAIM)
     else:
@@ -102,9 +105,10 @@ def _sign_on(social: Any) -> SignOn:
         subject=social.account.uid,
         groups=groups,
         refresh_token=(social.token.token_secret if social.token else "") or "",
-        sid=str((told.get("id_token") or {}).get("sid", ""))[:255],
+        sid=session.session_index if session else str((told.get("id_token") or {}).get("sid", ""))[:255],
         id_token=getattr(social, "id_token", ""),
         until=getattr(social, "session_until", None),
+        saml_session=session,
     )
 
 
@@ -115,6 +119,8 @@ def note_login(*, request: HttpRequest, user: User, **_: Any) -> None:
         return
     if sign_on.id_token:
         request.session[ID_TOKEN] = sign_on.id_token
+    if sign_on.saml_session:
+        request.session[SAML_SESSION] = sign_on.saml_session.as_json()
     if sign_on.until is not None:
         seconds = int(sign_on.until - time.time())
         request.session.set_expiry(max(60, min(seconds, request.session.get_expiry_age())))

@@ -12,6 +12,8 @@ from common.reconcile import Singleton
 from common.revisions import Revised
 from identity.patterns import MAX_PATTERN
 
+MAX_NAME_ID = 255
+
 
 class GroupRule(Revised):
     """Members of a provider's group have a role in a team, or administer the installation."""
@@ -77,6 +79,8 @@ class ProviderSession(models.Model):
     """As `django_session` holds it: hashed."""
     sid = models.CharField(max_length=255, blank=True, db_index=True)
     """The provider's name for it; empty when it gives none."""
+    name_id = models.CharField(max_length=MAX_NAME_ID, blank=True, db_index=True)
+    """By which a SAML provider names the person when it ends the session."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     def __str__(self) -> str:

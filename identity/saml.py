@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from cryptography import x509
 from django.conf import settings
 from django.urls import reverse
 
@@ -21,6 +22,7 @@ from identity.published import REMEMBERED_SECONDS, Remembered, body_of
 PROVIDER = "saml"
 TRANSIENT = "urn:oasis:names:tc:SAML:2.0:nameid-format:transient"
 UNSPECIFIED = "urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified"
+REDIRECT = "urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect"
 MAX_ANSWER = 512 * 1024
 ATTRIBUTES: Mapping[str, Sequence[str]] = {
     "uid": (
@@ -71,6 +73,10 @@ class Answer:
     """The request that it answers; empty: nobody has asked."""
     session_until: int | None
     """Epoch seconds at which the provider ends its own session."""
+    session_index: str = ""
+    """The provider's name for that."""
+    name_qualifiers: tuple[str, str] = ("", "")
+    """NameQualifier and SPNameQualifier of the NameID."""
 
     def get_attributes(self) -> dict[str, list[str]]:
         return self.attributes
@@ -86,7 +92,8 @@ class Answer:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Self:
-        return cls(**kept)
+        nq, spnq = kept.get("name_qualifiers", ("", ""))
+        return cls(**{**kept, "name_qualifiers": (nq, spnq)})
 
 
 def forget() -> None:
@@ -100,10 +107,12 @@ def entity_id() -> str:
 
 
 def own_metadata() -> bytes:
-    """XML for the provider. Needs nothing of the provider."""
+    """XML for the provider. Needs nothing of the provider. Raises ProviderUnavailable."""
     from onelogin.saml2.settings import OneLogin_Saml2_Settings
 
-    told = OneLogin_Saml2_Settings(_configured({}), sp_validation_only=True).get_sp_metadata()
+    # Only then does it show the certificate for encryption, too.
+    own = configured({}, wantAssertionsEncrypted=has_key())
+    told = OneLogin_Saml2_Settings(own, sp_validation_only=True).get_sp_metadata()
     return told if isinstance(told, bytes) else str(told).encode()
 
 
@@ -111,7 +120,7 @@ def request_to_sign_in() -> tuple[str, str]:
     """Where to send the browser, and the id of the request. Raises ProviderUnavailable."""
     from onelogin.saml2.auth import OneLogin_Saml2_Auth
 
-    auth = OneLogin_Saml2_Auth(_at(reverse("saml-login")), _configured(_provider()))
+    auth = OneLogin_Saml2_Auth(at(reverse("saml-login")), configured(provider()))
     return auth.login(return_to=""), auth.get_last_request_id()
 
 
@@ -122,10 +131,10 @@ def verified(response: str) -> Answer:
 
     if not response or len(response) > MAX_ANSWER:
         raise BadAssertion("There is no SAMLResponse, or one that is too long.")
-    known = _provider()
+    known = provider()
     try:
-        told = OneLogin_Saml2_Response(OneLogin_Saml2_Settings(_configured(known)), response)
-        told.is_valid(_at(reverse("saml-acs")), raise_exceptions=True)
+        told = OneLogin_Saml2_Response(OneLogin_Saml2_Settings(configured(known)), response)
+        told.is_valid(at(reverse("saml-acs")), raise_exceptions=True)
         audiences = told.get_audiences()
         answer = Answer(
             name_id=told.get_nameid() or "",
@@ -133,6 +142,8 @@ def verified(response: str) -> Answer:
             attributes=told.get_attributes(),
             request_id=told.get_in_response_to() or "",
             session_until=told.get_session_not_on_or_after(),
+            session_index=(told.get_session_index() or "")[:255],
+            name_qualifiers=(told.get_nameid_nq() or "", told.get_nameid_spnq() or ""),
         )
         assertion, until = told.get_assertion_id(), told.get_assertion_not_on_or_after()
     except Exception as error:  # whatever the parser makes of hostile XML
@@ -152,7 +163,7 @@ def groups_left_out(attributes: Mapping[str, Any]) -> bool:
     return any(name.endswith("/claims/groups.link") for name in attributes)
 
 
-def _provider() -> Mapping[str, Any]:
+def provider() -> Mapping[str, Any]:
     """Of its metadata: entityId, singleSignOnService, certificates. Raises ProviderUnavailable."""
     source = settings.SLIPWAY_SAML_METADATA
     known: Mapping[str, Any] = _published.get(source, lambda: _read(source), seconds=REMEMBERED_SECONDS)
@@ -184,7 +195,31 @@ def _read(source: str) -> Mapping[str, Any]:
     return dict(found)
 
 
-def _configured(provider: Mapping[str, Any]) -> dict[str, Any]:
+def has_key() -> bool:
+    return bool(settings.SLIPWAY_SAML_KEY)
+
+
+def own_certificate() -> x509.Certificate | None:
+    """With which the provider encrypts for Slipway, and knows its signature. Raises ProviderUnavailable."""
+    if not has_key():
+        return None
+    try:
+        return x509.load_pem_x509_certificate(_own(settings.SLIPWAY_SAML_CERTIFICATE).encode())
+    except ValueError as error:
+        raise ProviderUnavailable(f"SLIPWAY_SAML_CERTIFICATE is no certificate: {error}") from None
+
+
+def _own(path: str) -> str:
+    try:
+        return Path(path).read_text() if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProviderUnavailable(f"Slipway's own key for SAML cannot be read: {error}") from error
+
+
+def configured(provider: Mapping[str, Any], **security: bool) -> dict[str, Any]:
+    """As python3-saml wants it. Raises ProviderUnavailable when our own key cannot be read."""
+    signs = has_key()
+    sign_out = {"url": settings.SLIPWAY_PUBLIC_URL + reverse("saml-sign-out"), "binding": REDIRECT}
     return {
         "strict": True,
         "idp": dict(provider),
@@ -195,6 +230,9 @@ def _configured(provider: Mapping[str, Any]) -> dict[str, Any]:
                 "binding": "urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST",
             },
             "NameIDFormat": UNSPECIFIED,
+            **({"singleLogoutService": sign_out} if signs else {}),
+            "x509cert": _own(settings.SLIPWAY_SAML_CERTIFICATE),
+            "privateKey": _own(settings.SLIPWAY_SAML_KEY),
         },
         "security": {
             "requestedAuthnContext": False,
@@ -203,11 +241,16 @@ def _configured(provider: Mapping[str, Any]) -> dict[str, Any]:
             "wantNameId": False,
             "allowRepeatAttributeName": True,
             "allowSingleLabelDomains": True,
+            "authnRequestsSigned": signs,
+            "logoutRequestSigned": signs,
+            "logoutResponseSigned": signs,
+            "wantAssertionsEncrypted": settings.SLIPWAY_SAML_REQUIRE_ENCRYPTION,
+            **security,
         },
     }
 
 
-def _at(path: str) -> dict[str, Any]:
+def at(path: str) -> dict[str, Any]:
     """A request to this path, by the public address: what a proxy made of it plays no part."""
     parts = urlsplit(settings.SLIPWAY_PUBLIC_URL)
     return {

@@ -17,6 +17,7 @@ urlpatterns = [
     path("saml/login/", saml.start, name="saml-login"),
     path("saml/acs/", saml.answer, name="saml-acs"),
     path("saml/finish/", saml.finish, name="saml-finish"),
+    path("saml/sign-out/", saml.sign_out, name="saml-sign-out"),
     path("saml/metadata/", saml.metadata, name="saml-metadata"),
     # allauth asks for the address of its page.
     path("oidc/", RedirectView.as_view(url="/"), name="socialaccount_connections"),

@@ -7,6 +7,7 @@ span is made when the request has ended, out of what the desk knows of it: reque
 import logging
 import os
 import re
+import threading
 import time
 from contextlib import suppress
 from typing import Any
@@ -17,7 +18,7 @@ from serving.protocol import WorkerCommand
 log = logging.getLogger(__name__)
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-FLUSH_WITHIN_MS = 2_000
+FLUSH_WITHIN_SECONDS = 2.0
 _SAMPLED = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f][13579bdf]")
 
 
@@ -56,7 +57,8 @@ class Spans:
             "slipway.version": command.version_label,
         }
         self._sink = BatchSpanProcessor(OTLPSpanExporter())
-        provider = TracerProvider(resource=Resource.create(whose))
+        # At the exit it would wait for the collector, 30 s long: `flush` is what is called before.
+        provider = TracerProvider(resource=Resource.create(whose), shutdown_on_exit=False)
         provider.add_span_processor(self._sink)
         self._tracer = provider.get_tracer("slipway.serving")
 
@@ -102,7 +104,13 @@ class Spans:
         span.end(end_time=ended_at)
 
     def flush(self) -> None:
-        """Send what has not been sent; for a process that is about to end."""
+        """Send what has not been sent; for a process that is about to end, whatever the collector does."""
         if self._sink is not None:
-            with suppress(Exception):
-                self._sink.force_flush(FLUSH_WITHIN_MS)
+            # OpenTelemetry heeds no time limit here: each of up to five batches may take the exporter's 10 s.
+            sending = threading.Thread(target=self._send_all, name="last spans", daemon=True)
+            sending.start()
+            sending.join(FLUSH_WITHIN_SECONDS)
+
+    def _send_all(self) -> None:
+        with suppress(Exception):
+            self._sink.force_flush()

@@ -3,7 +3,7 @@
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings
 
-from controlplane.setting_types import ClientSecret, Commas, MetadataSource, WebAddress, WebAddresses
+from controlplane.setting_types import ClientSecret, Commas, File, MetadataSource, WebAddress, WebAddresses
 
 
 class SignOn(BaseSettings):
@@ -32,6 +32,17 @@ class SignOn(BaseSettings):
     )
     saml_name: str = Field("", description="Label of the single sign-on button, with SAML.")
     saml_groups_attribute: str = Field("groups", description="SAML attribute that lists a person's groups.")
+    saml_key: File = Field(
+        "",
+        description="Absolute path of a file with Slipway's own private key for SAML, RSA as PEM. With it "
+        "requests are signed, encrypted assertions are read, and signing out ends the provider's session.",
+    )
+    saml_certificate: File = Field(
+        "", description="Absolute path of the certificate of SLIPWAY_SAML_KEY, as PEM; our metadata shows it."
+    )
+    saml_require_encryption: bool = Field(
+        False, description="Whether an assertion that is not encrypted is refused. Needs SLIPWAY_SAML_KEY."
+    )
     oidc_check_minutes: int = Field(
         15,
         ge=1,
@@ -78,6 +89,20 @@ class SignOn(BaseSettings):
         if source and info.data.get("oidc_server_url"):
             raise ValueError("must be empty while SLIPWAY_OIDC_SERVER_URL is set: there is one provider")
         return source
+
+    @field_validator("saml_certificate")
+    @classmethod
+    def _with_its_key(cls, path: str, info: ValidationInfo) -> str:
+        if bool(path) != bool(info.data.get("saml_key")):
+            raise ValueError("must be set if and only if SLIPWAY_SAML_KEY is")
+        return path
+
+    @field_validator("saml_require_encryption")
+    @classmethod
+    def _with_a_key(cls, is_on: bool, info: ValidationInfo) -> bool:
+        if is_on and not info.data.get("saml_key"):
+            raise ValueError("needs SLIPWAY_SAML_KEY and SLIPWAY_SAML_CERTIFICATE")
+        return is_on
 
     @field_validator("scim_link")
     @classmethod

@@ -5,6 +5,9 @@ from controlplane.env import env, require
 SLIPWAY_OIDC_SERVER_URL = env.oidc_server_url
 SLIPWAY_SAML_METADATA = env.saml_metadata
 SLIPWAY_SAML_ENTITY_ID = env.saml_entity_id
+SLIPWAY_SAML_KEY = env.saml_key
+SLIPWAY_SAML_CERTIFICATE = env.saml_certificate
+SLIPWAY_SAML_REQUIRE_ENCRYPTION = env.saml_require_encryption
 SLIPWAY_GROUPS_CLAIM = env.saml_groups_attribute if env.saml_metadata else env.oidc_groups_claim
 SLIPWAY_OIDC_CHECK_MINUTES = env.oidc_check_minutes
 SLIPWAY_SCIM_LINK = env.scim_link

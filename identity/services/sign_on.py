@@ -21,7 +21,8 @@ from common.sessions import stored_key
 from identity import assertions, openid, saml
 from identity.errors import BadAssertion
 from identity.group_rules import given_by
-from identity.models import Identity, ProviderSession, ProvisionedGroup
+from identity.models import MAX_NAME_ID, Identity, ProviderSession, ProvisionedGroup
+from identity.saml_logout import ProvidersSession
 from identity.selectors import rules_in_force
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ class SignOn(NamedTuple):
     id_token: str = ""
     until: int | None = None
     """Epoch seconds at which the provider ends its session; None: it does not say."""
+    saml_session: ProvidersSession | None = None
+    """By which it is ended at a SAML provider."""
 
 
 def note_sign_on(*, user: User, sign_on: SignOn, address: str) -> Identity:
@@ -87,8 +90,22 @@ def note_session(*, user: User, sign_on: SignOn, session_key: str) -> None:
     living = Session.objects.filter(expire_date__gt=timezone.now()).values("session_key")
     identity.sessions.exclude(session_key__in=living).delete()
     ProviderSession.objects.update_or_create(
-        session_key=stored_key(session_key), defaults={"identity": identity, "sid": sign_on.sid}
+        session_key=stored_key(session_key),
+        defaults={"identity": identity, "sid": sign_on.sid, "name_id": _name_id_of(sign_on)},
     )
+
+
+def _name_id_of(sign_on: SignOn) -> str:
+    return sign_on.saml_session.name_id[:MAX_NAME_ID] if sign_on.saml_session else ""
+
+
+def log_out_by_saml(*, name_id: str, session_indexes: Sequence[str]) -> None:
+    """End the sessions that began at these of the provider, or all of this person's that began there."""
+    began = ProviderSession.objects.filter(identity__provider=saml.PROVIDER, name_id=name_id[:MAX_NAME_ID])
+    if session_indexes:
+        began = began.filter(sid__in=session_indexes)
+    for one in began.select_related("identity__user"):
+        _end(one)
 
 
 def log_out_from_provider(logout_token: str) -> None:

@@ -9,6 +9,7 @@ from allauth.socialaccount.helpers import complete_social_login
 from allauth.socialaccount.models import SocialApp
 from allauth.socialaccount.providers.base.utils import respond_to_login_on_get
 from allauth.socialaccount.sessions import LoginSession
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
@@ -18,8 +19,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST, require_safe
 
-from identity import saml
+from identity import saml, saml_logout
 from identity.errors import BadAssertion, ProviderUnavailable
+from identity.services import sign_on
 
 logger = logging.getLogger(__name__)
 KEPT = "saml_answer"
@@ -82,6 +84,9 @@ def finish(request: HttpRequest) -> HttpResponseBase:
         logger.warning("The SAML provider's answer is to a request that this browser has not sent.")
         return _failed(request, 403)
     login.session_until = told.session_until
+    login.saml_session = saml_logout.ProvidersSession(
+        told.name_id, told.name_id_format, told.name_qualifiers, told.session_index
+    )
     response: HttpResponseBase = complete_social_login(request, login)
     return response
 
@@ -90,7 +95,40 @@ def finish(request: HttpRequest) -> HttpResponseBase:
 def metadata(request: HttpRequest) -> HttpResponse:
     """What the identity provider asks for when Slipway is registered there."""
     _provider(request)
-    return HttpResponse(saml.own_metadata(), content_type="application/samlmetadata+xml")
+    try:
+        told = saml.own_metadata()
+    except ProviderUnavailable as error:
+        logger.warning("Our own SAML metadata cannot be told: %s", error)
+        return _failed(request, 502)
+    return HttpResponse(told, content_type="application/samlmetadata+xml")
+
+
+@require_safe
+def sign_out(request: HttpRequest) -> HttpResponseBase:
+    """The provider asks to end sessions, or answers that it has ended its own."""
+    _provider(request)
+    told, query = request.GET.dict(), request.META.get("QUERY_STRING", "")
+    if not saml_logout.is_offered() or not ({"SAMLRequest", "SAMLResponse"} & told.keys()):
+        raise Http404(_("There is nothing to sign out of."))
+    try:
+        if "SAMLRequest" in told:
+            asked = saml_logout.asked_to_sign_out(told, query)
+            sign_on.log_out_by_saml(name_id=asked.name_id, session_indexes=asked.session_indexes)
+            return HttpResponseRedirect(asked.answer_url)
+        saml_logout.check_answer(told, query)
+    except BadAssertion as error:
+        logger.warning("A message of the SAML provider about signing out is refused: %s", error)
+        if "SAMLRequest" in told:
+            return _failed(request, 403)
+        said = _(
+            "You are signed out here, but your identity provider did not end its session. Sign out there, "
+            "too."
+        )
+        messages.add_message(request, messages.WARNING, said, extra_tags="warn")
+    except ProviderUnavailable as error:
+        logger.warning("A message of the SAML provider cannot be verified: %s", error)
+        return _failed(request, 502)
+    return HttpResponseRedirect(reverse("signed-out"))
 
 
 def _provider(request: HttpRequest) -> Any:

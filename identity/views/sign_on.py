@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cryptography.hazmat.primitives import hashes
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
@@ -17,7 +18,8 @@ from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
-from identity import selectors
+from identity import saml, saml_logout, selectors
+from identity.errors import ProviderUnavailable
 from identity.forms import GroupsForm, RuleForm
 from identity.group_rules import Rule
 from identity.models import GroupRule, Identity, ProviderCheck
@@ -56,6 +58,8 @@ def overview(request: HttpRequest) -> HttpResponse:
         "saml_source": settings.SLIPWAY_SAML_METADATA,
         "saml_metadata_url": _absolute("saml-metadata"),
         "saml_acs_url": _absolute("saml-acs"),
+        "saml_sign_out_url": _absolute("saml-sign-out") if saml_logout.is_offered() else "",
+        "saml_certificate": _saml_certificate(),
         "claim": settings.SLIPWAY_GROUPS_CLAIM,
         "minutes": settings.SLIPWAY_OIDC_CHECK_MINUTES,
         "passwords": settings.SLIPWAY_PASSWORD_LOGIN,
@@ -120,6 +124,18 @@ def delete_rule(request: HttpRequest, pk: int) -> HttpResponse:
     actor = actors.of_request(request)
     rules.delete_rule(actor=actor, rule=_rule(request, pk), reason=reason_of(request, is_demanded=False))
     return done(request, _("The rule is deleted."), to=PAGE)
+
+
+def _saml_certificate() -> dict[str, Any]:
+    """Our own, in `fingerprint` and `expires_at`, or `problem`; empty: there is none."""
+    try:
+        found = saml.own_certificate() if settings.SLIPWAY_SAML_METADATA else None
+    except ProviderUnavailable as error:
+        return {"problem": str(error)}
+    if found is None:
+        return {}
+    fingerprint = found.fingerprint(hashes.SHA256()).hex(":").upper()
+    return {"fingerprint": fingerprint, "expires_at": found.not_valid_after_utc}
 
 
 def _absolute(name: str, **parts: str) -> str:

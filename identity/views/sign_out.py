@@ -14,7 +14,8 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST, require_safe
 
 from identity.errors import BadAssertion, ProviderUnavailable
-from identity.login import ID_TOKEN
+from identity.login import ID_TOKEN, SAML_SESSION
+from identity.saml_logout import request_to_sign_out
 from identity.services import sign_on
 
 logger = logging.getLogger(__name__)
@@ -22,13 +23,17 @@ logger = logging.getLogger(__name__)
 
 def log_out(request: HttpRequest) -> HttpResponseBase:
     """Ends the session here; one that began at the provider leads there, to be ended, too."""
-    is_from_provider = request.method == "POST" and ID_TOKEN in request.session
-    id_token = str(request.session.get(ID_TOKEN, "")) if is_from_provider else ""
+    kept = request.session if request.method == "POST" else {}
+    id_token, saml_session = str(kept.get(ID_TOKEN, "")), kept.get(SAML_SESSION)
     response: HttpResponseBase = views.logout(request)
-    if not (is_from_provider and settings.SLIPWAY_OIDC_SERVER_URL):
-        return response
     try:
-        url = sign_on.end_session_url(id_token, back_to=settings.SLIPWAY_PUBLIC_URL + reverse("signed-out"))
+        if id_token and settings.SLIPWAY_OIDC_SERVER_URL:
+            back_to = settings.SLIPWAY_PUBLIC_URL + reverse("signed-out")
+            url = sign_on.end_session_url(id_token, back_to=back_to) or reverse("signed-out")
+        elif saml_session and settings.SLIPWAY_SAML_METADATA:
+            url = request_to_sign_out(saml_session)
+        else:
+            url = ""
     except ProviderUnavailable as error:
         logger.warning("The session at the identity provider was not ended: %s", error)
         said = _(
@@ -36,7 +41,7 @@ def log_out(request: HttpRequest) -> HttpResponseBase:
         )
         messages.add_message(request, messages.WARNING, said, extra_tags="warn")
         return HttpResponseRedirect(reverse("signed-out"))
-    return HttpResponseRedirect(url or reverse("signed-out"))
+    return HttpResponseRedirect(url) if url else response
 
 
 @require_safe

@@ -1,7 +1,10 @@
 """A request, the step that it asked for, and the call of the step: one trace; and none where nobody asked."""
 
+import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -129,3 +132,33 @@ def test_who_does_not_trace_loads_nothing_of_it() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_collector_that_never_answers_keeps_no_process_from_ending() -> None:
+    """With as many spans as fit, so that several batches wait, and one on its way already."""
+    silent = socket.create_server(("127.0.0.1", 0), backlog=64)
+    program = """
+import sys, time
+from common import tracing
+tracing.trace({"service.name": "test"})
+for number in range(2_000):
+    with tracing.span("a step"):
+        pass
+time.sleep(1)
+began = time.monotonic()
+tracing.flush()
+print(time.monotonic() - began)
+"""
+    address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+    with silent:
+        began = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": address},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+    assert 1 < float(done.stdout) < 8
+    assert time.monotonic() - began < 30

@@ -1,9 +1,11 @@
-// node real_saml_provider.mjs PORT SLIPWAY_URL KEY CERTIFICATE: a SAML 2.0 identity provider, of samlify.
+// node real_saml_provider.mjs PORT SLIPWAY_URL KEY CERTIFICATE [sealed]: a SAML 2.0 identity provider, of samlify.
+// "sealed": it wants signed requests, encrypts what it says, and ends its session when asked by a signed request.
 import { readFileSync } from "node:fs";
 import http from "node:http";
 import samlify from "samlify";
 
-const [port, slipway, key, certificate] = process.argv.slice(2);
+const [port, slipway, key, certificate, sealed] = process.argv.slice(2);
+const redirect = "urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect";
 const here = `http://127.0.0.1:${port}`;
 samlify.setSchemaValidator({ validate: async () => "not checked here" });
 const attributes = ["username", "groups"];
@@ -12,18 +14,32 @@ const statement = '<saml:AuthnStatement AuthnInstant="{IssueInstant}"><saml:Auth
 const idp = samlify.IdentityProvider({
   entityID: `${here}/metadata`,
   privateKey: readFileSync(key), signingCert: readFileSync(certificate),
-  isAssertionEncrypted: false,
+  isAssertionEncrypted: Boolean(sealed), wantAuthnRequestsSigned: Boolean(sealed), wantLogoutRequestSigned: Boolean(sealed),
+  messageSigningOrder: "sign-then-encrypt", requestSignatureAlgorithm: "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256",
+  dataEncryptionAlgorithm: "http://www.w3.org/2001/04/xmlenc#aes256-cbc", keyEncryptionAlgorithm: "http://www.w3.org/2001/04/xmlenc#rsa-oaep-mgf1p",
   nameIDFormat: ["urn:oasis:names:tc:SAML:2.0:nameid-format:persistent"],
-  singleSignOnService: [{ Binding: "urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect", Location: `${here}/sign-on` }],
+  singleSignOnService: [{ Binding: redirect, Location: `${here}/sign-on` }],
+  singleLogoutService: sealed ? [{ Binding: redirect, Location: `${here}/sign-out` }] : [],
   loginResponseTemplate: {
     context: samlify.SamlLib.defaultLoginResponseTemplate.context.replace("{AuthnStatement}", statement),
     attributes: attributes.map((name) => ({ name, valueTag: name, nameFormat: "urn:oasis:names:tc:SAML:2.0:attrname-format:basic", valueXsiType: "xs:string" })),
   },
 });
 
+const ended = [];
+const partner = async () => samlify.ServiceProvider({ metadata: await (await fetch(`${slipway}/accounts/saml/metadata/`)).text() });
+// What samlify checks a signature of: the query as it came, without the signature.
+function redirected(query) {
+  const sent = new URLSearchParams(query);
+  const order = ["SAMLRequest", "RelayState", "SigAlg"];
+  const parts = query.split("&");
+  const octetString = order.flatMap((name) => parts.filter((part) => part.startsWith(`${name}=`))).join("&");
+  return { query: Object.fromEntries(sent), octetString };
+}
+
 async function answer(asked, who) {
-  const sp = samlify.ServiceProvider({ metadata: await (await fetch(`${slipway}/accounts/saml/metadata/`)).text() });
-  const request = await idp.parseLoginRequest(sp, "redirect", { query: { SAMLRequest: asked } });
+  const sp = await partner();
+  const request = await idp.parseLoginRequest(sp, "redirect", redirected(asked));
   const fill = (template) => {
     const now = new Date(), soon = new Date(now.getTime() + 300_000);
     const id = `_${crypto.randomUUID()}`, acs = sp.entityMeta.getAssertionConsumerService("post");
@@ -46,7 +62,15 @@ http.createServer(async (request, response) => {
     response.end(idp.getMetadata());
   } else if (url.pathname === "/sign-on") {
     response.setHeader("Content-Type", "text/html");
-    response.end(`<form action="/login"><input name="who"><input type="hidden" name="asked" value="${url.searchParams.get("SAMLRequest")}"><button>Log in</button></form>`);
+    response.end(`<form action="/login"><input name="who"><input type="hidden" name="asked" value="${url.search.slice(1).replaceAll("&", "&amp;")}"><button>Log in</button></form>`);
+  } else if (url.pathname === "/sign-out") {
+    const sp = await partner();
+    const asked = await idp.parseLogoutRequest(sp, "redirect", redirected(url.search.slice(1)));
+    ended.push(asked.extract.nameID);
+    const answered = idp.createLogoutResponse(sp, asked, "redirect", "");
+    response.writeHead(302, { Location: answered.context }).end();
+  } else if (url.pathname === "/test-ended") {
+    response.end(JSON.stringify(ended));
   } else if (url.pathname !== "/login") {
     response.writeHead(404).end();
   } else {

@@ -46,7 +46,7 @@ print(json.dumps([one.user.works for one in Identity.objects.select_related("use
 class Place:
     """Slipway and the provider, each a process of its own."""
 
-    def __init__(self, home: Path, *, saml: bool = False) -> None:
+    def __init__(self, home: Path, *, saml: bool = False, sealed: bool = False) -> None:
         self.ports = PortBlock()
         port, provider_port = self.ports[0], self.ports[1]
         self.url, self.provider = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{provider_port}"
@@ -64,7 +64,15 @@ class Place:
             published = f"{self.provider}/metadata"
             self.environment |= {"SLIPWAY_SAML_NAME": "Acme", "SLIPWAY_SAML_METADATA": published}
             command[1] += "/real_saml_provider.mjs"
-            command += [str(path) for path in key_and_certificate(home)]
+            command += [str(path) for path in key_and_certificate(home, "provider")]
+            if sealed:
+                command.append("sealed")
+                key, certificate = key_and_certificate(home, "own")
+                self.environment |= {
+                    "SLIPWAY_SAML_KEY": str(key),
+                    "SLIPWAY_SAML_CERTIFICATE": str(certificate),
+                    "SLIPWAY_SAML_REQUIRE_ENCRYPTION": "true",
+                }
         else:
             published = f"{self.provider}/.well-known/openid-configuration"
             self.environment |= {
@@ -105,18 +113,18 @@ class Place:
 
 
 @contextmanager
-def standing(*, saml: bool = False) -> Iterator[Place]:
+def standing(*, saml: bool = False, sealed: bool = False) -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix="slipway-sso-") as home:
-        found = Place(Path(home), saml=saml)
+        found = Place(Path(home), saml=saml, sealed=sealed)
         try:
             yield found
         finally:
             found.stop()
 
 
-def key_and_certificate(home: Path) -> tuple[Path, Path]:
+def key_and_certificate(home: Path, whose: str) -> tuple[Path, Path]:
     provider = SamlProvider()
-    key, certificate = home / "provider.key", home / "provider.crt"
+    key, certificate = home / f"{whose}.key", home / f"{whose}.crt"
     key.write_text(provider.private_key)
     certificate.write_text(provider.certificate)
     return key, certificate
@@ -167,5 +175,23 @@ def test_saml_signing_in_and_out() -> None:
 
         page.evaluate("document.querySelector('form[action=\"/accounts/logout/\"]').requestSubmit()")
         page.wait_for_url(f"{place.url}/accounts/login/**", timeout=LONGEST_MS)
+        page.goto(f"{place.url}/settings/account/")
+        expect(page).to_have_url(re.compile("/accounts/login/"))
+
+
+def test_saml_with_signed_requests_encrypted_assertions_and_single_logout() -> None:
+    with standing(saml=True, sealed=True) as place, chromium() as browser:
+        page = browser.new_context().new_page()
+        page.goto(f"{place.url}/settings/teams/vision/")
+        page.get_by_role("button", name="Sign in with Acme").click()
+        page.locator("input[name=who]").fill("ada")
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url(f"{place.url}/settings/teams/vision/", timeout=LONGEST_MS)
+        expect(page.locator("#listing")).to_contain_text("Developer")
+
+        page.evaluate("document.querySelector('form[action=\"/accounts/logout/\"]').requestSubmit()")
+        page.wait_for_url(f"{place.url}/accounts/signed-out/**", timeout=LONGEST_MS)
+        expect(page.locator("body")).not_to_contain_text("did not end")
+        assert httpx2.get(f"{place.provider}/test-ended").json() == ["id-of-ada"]
         page.goto(f"{place.url}/settings/account/")
         expect(page).to_have_url(re.compile("/accounts/login/"))
