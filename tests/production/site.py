@@ -20,7 +20,7 @@ from tests.postgres import PostgresServer
 from tests.prepared import prepare_static
 from tests.valkey import ValkeyServer
 
-WITHIN_SECONDS = 60.0
+WITHIN_SECONDS = 180.0
 
 
 def eventually(holds: Callable[[], Any], *, seconds: float = WITHIN_SECONDS) -> Any:
