@@ -44,6 +44,9 @@ class Manifest:
     cards: Sequence[Card] = ()
     """Sections of Home."""
     nav: Sequence[NavItem] = ()
+    notices: Sequence[str] = ()
+    """Addresses of fragments that stand above every page's content while there is something to say; empty
+    ones show nothing. Asked for when the page is there, so that no page waits for them."""
     tabs: Sequence[Tab] = ()
     """Over pages of another app's nav item."""
     search: Sequence[Search] = ()
@@ -82,6 +85,8 @@ def declare(manifest: Manifest) -> None:
         shell.offer(item)
     for tab in manifest.tabs:
         shell.offer_tab(tab)
+    for address in manifest.notices:
+        shell.offer_notice(address)
     for one in manifest.search:
         search.offer(one)
     for destination in manifest.destinations:

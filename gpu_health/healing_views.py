@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
@@ -65,6 +66,16 @@ def incident_page(request: HttpRequest, pk: int) -> HttpResponse:
         "may_approve": may_act and (incident.waits_for_approval or incident.hold == "verification"),
     }
     return page(request, "gpu_health/incident.html", context, parts=("now",))
+
+
+@require_safe
+@signed_in
+def notice(request: HttpRequest) -> HttpResponse:
+    """Above every page while the kill switch is on."""
+    held = policy()
+    if not held.is_stopped:
+        return HttpResponse()
+    return render(request, "gpu_health/_notice.html", {"policy": held})
 
 
 @require_POST

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.db.models import Max, Q
 
-from clusters.models import Node
-from clusters.states import NodeState
+from clusters.models import Drain, Node
+from clusters.states import UNDER_WAY, NodeState
 from common.actor import Actor
 from gpu_health.healing.facts import FindingFacts, IncidentFacts, Refusal, Stage
 from gpu_health.healing.guards import BOTH, DomainFacts, GuardFacts, PoolFacts, refusal, windows_of
@@ -18,7 +18,8 @@ from gpu_health.models import (
     HealingSlot,
     Incident,
 )
-from gpu_health.policy.rule import Action, Drain, Severity, Verification
+from gpu_health.policy.rule import Action, Severity, Verification
+from gpu_health.policy.rule import Drain as Scope
 from gpu_health.signals.reading import Reading, Source
 from gpu_health.states import ENDED_INCIDENTS, FindingOutcome, FindingState, IncidentState
 
@@ -78,7 +79,7 @@ def finding_facts(row: Finding) -> FindingFacts:
         acts=row.outcome in ACTIONABLE,
         by_itself=row.outcome == FindingOutcome.ACT,
         ladder=tuple(map(Action, row.ladder)),
-        drain=Drain(row.drain),
+        drain=Scope(row.drain),
         verification=Verification(row.verification),
         first_at=row.first_at,
         last_at=row.last_at,
@@ -101,7 +102,7 @@ def incident_facts(row: Incident) -> IncidentFacts:
         lead=finding_facts(lead) if lead else None,
         ladder=tuple(map(Action, row.ladder)),
         rung=row.rung,
-        rule_drain=Drain(row.drain),
+        rule_drain=Scope(row.drain),
         verification=Verification(row.verification),
         session=row.session,
         acted_at=row.acted_at,
@@ -182,6 +183,9 @@ def guard_facts(row: Incident, pool: HealingPool, held: HealingPolicy, now: date
         since = max(since, pool.breaker_reset_at)
     last_drain = others.aggregate(at=Max("drained_at"))["at"]
     busy = f"{node.operation_by} has ordered {node.operation} for the machine." if node.operation else ""
+    drain = Drain.objects.filter(node=node, state__in=UNDER_WAY).exclude(by=BY).first()
+    if drain is not None:
+        busy = f"{drain.by} drains the machine: {drain.reason}"
     return GuardFacts(
         now=now,
         action=Action(row.action),

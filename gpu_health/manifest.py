@@ -9,16 +9,22 @@ from common.pages.inbox import InboxSource
 from common.pages.search import Destination
 from common.pages.shell import NavItem
 from common.pages.subjects import Subject
-from common.webhooks.catalogue import WebhookEvent
+from common.webhooks.catalogue import WebhookEvent, installation
 from gpu_health import events, inbox, metrics, pruning
 from gpu_health.badges import BADGES
 from gpu_health.reconcilers.incidents import IncidentReconciler
 from gpu_health.states import IncidentState
-from gpu_health.webhook_events import finding_payload
+from gpu_health.webhook_events import finding_payload, incident_payload
 
 DESTINATIONS = (
     Destination(
         title=_("GPU health"), url="/gpu-health/", icon="heartbeat", words="xid ecc nvlink faults findings"
+    ),
+    Destination(
+        title=_("GPU incidents"),
+        url="/gpu-health/incidents/",
+        icon="heartbeat",
+        words="healing quarantine breaker kill switch",
     ),
     Destination(
         title=_("GPU health rules"), url="/gpu-health/rules/", icon="heartbeat", words="xid policy ladder"
@@ -58,6 +64,7 @@ MANIFEST = Manifest(
             follows_changes=True,
         ),
     ),
+    notices=("/gpu-health/+notice/",),
     destinations=DESTINATIONS,
     nouns={
         "incidents": lambda count: ngettext("incident", "incidents", count),
@@ -78,9 +85,45 @@ MANIFEST = Manifest(
             finding_payload,
             events.FindingEnded,
         ),
+        WebhookEvent(
+            "gpu_incident.opened",
+            _("A fault has opened an incident of a machine."),
+            incident_payload,
+            events.IncidentOpened,
+        ),
+        WebhookEvent(
+            "gpu_incident.moved",
+            _("An incident of a machine went on to its next state."),
+            incident_payload,
+            events.IncidentMoved,
+        ),
+        WebhookEvent(
+            "gpu_incident.waiting_approval",
+            _("An incident goes no further until a person has approved."),
+            incident_payload,
+            events.IncidentApprovalAsked,
+        ),
+        WebhookEvent(
+            "gpu_healing.breaker_opened",
+            _("So many machines of a pool were cordoned that healing has stopped there. Not sent to teams."),
+            installation,
+            events.HealingBreakerOpened,
+        ),
+        WebhookEvent(
+            "gpu_healing.stopped",
+            _("Somebody has thrown the kill switch of healing. Not sent to teams."),
+            installation,
+            events.HealingStopped,
+        ),
+        WebhookEvent(
+            "gpu_healing.resumed",
+            _("The kill switch of healing is off again. Not sent to teams."),
+            installation,
+            events.HealingResumed,
+        ),
     ),
     webhook_heading=_("GPU health"),
-    metrics=(metrics.findings,),
+    metrics=(metrics.findings, metrics.incidents, metrics.healing),
     alert_rules=(
         AlertRule(
             name="SlipwayGpuFindingFatal",
@@ -88,6 +131,18 @@ MANIFEST = Manifest(
             lasts="1m",
             severity="warning",
             summary="{{ $value }} fatal findings of GPU health are open.",
+        ),
+        AlertRule(
+            name="SlipwayGpuIncidentNeedsPerson",
+            expr='max without (instance, pod) (slipway_gpu_incidents{state="needs_person"}) > 0',
+            severity="warning",
+            summary="{{ $value }} machines are out of service and wait for a person.",
+        ),
+        AlertRule(
+            name="SlipwayGpuHealingStopped",
+            expr="max(slipway_gpu_healing_stopped) > 0 or max(slipway_gpu_breakers_open) > 0",
+            severity="critical",
+            summary="Healing is stopped by its kill switch, or the breaker of a pool is open.",
         ),
     ),
     pruning=pruning.RULES,

@@ -286,7 +286,7 @@ class IncidentEntry(models.Model):
     words = models.TextField()
 
     class Meta:
-        ordering: ClassVar = ["at", "pk"]
+        ordering: ClassVar = ["pk"]
 
     def __str__(self) -> str:
         return f"{self.at:%H:%M:%S} {self.words}"
@@ -337,6 +337,8 @@ class HealingPolicy(Revised):
     """Names of clusters in which nothing is done, whatever the mode."""
     windows = models.JSONField(default=list, blank=True)
     """`{start, end, days, time_zone}` each, see `gpu_health.healing.guards`; none: at any time."""
+    drain = models.JSONField(default=dict, blank=True)
+    """Of `DrainOptions`, what differs for drains by healing: `namespaces`, `grace_seconds` and the like."""
     limits = models.JSONField(default=dict, blank=True)
     """What differs from the defaults of `gpu_health.healing.limits`."""
     kill_switch_at = models.DateTimeField(null=True, editable=False)

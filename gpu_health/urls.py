@@ -14,6 +14,7 @@ urlpatterns = [
     path("gpu-health/incidents/<int:pk>/+resume/", healing.resume, name="resume-gpu-incident"),
     path("gpu-health/incidents/<int:pk>/+cancel/<str:how>/", healing.cancel, name="cancel-gpu-incident"),
     path("gpu-health/incidents/<int:pk>/+verify/", healing.verify, name="verify-gpu-incident"),
+    path("gpu-health/+notice/", healing.notice, name="gpu-healing-notice"),
     path("gpu-health/+stop/", healing.stop, name="stop-gpu-healing"),
     path("gpu-health/+restart/", healing.restart, name="restart-gpu-healing"),
     path("gpu-health/+mode/<str:mode>/", healing.set_mode, name="set-gpu-healing-mode"),

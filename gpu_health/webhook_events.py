@@ -1,8 +1,9 @@
 """What webhooks tell of GPU health, with REST's documents."""
 
 from common.webhooks.catalogue import EventPayload, Ids
+from gpu_health.api.healing_serializers import GpuIncidentSerializer
 from gpu_health.api.serializers import GpuFindingSerializer
-from gpu_health.models import Finding
+from gpu_health.models import Finding, Incident
 
 
 def finding_payload(ids: Ids) -> EventPayload | None:
@@ -10,3 +11,12 @@ def finding_payload(ids: Ids) -> EventPayload | None:
     if finding is None:
         return None
     return EventPayload(finding.node.cluster.team_id, {**ids, "finding": GpuFindingSerializer(finding).data})
+
+
+def incident_payload(ids: Ids) -> EventPayload | None:
+    incident = Incident.objects.select_related("node__cluster").filter(pk=ids["incident_id"]).first()
+    if incident is None:
+        return None
+    return EventPayload(
+        incident.node.cluster.team_id, {**ids, "incident": GpuIncidentSerializer(incident).data}
+    )

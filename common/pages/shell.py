@@ -49,10 +49,16 @@ class Tab:
 
 _nav: list[NavItem] = []
 _tabs: list[Tab] = []
+_notices: list[str] = []
 
 
 def offer(item: NavItem) -> None:
     insort(_nav, item, key=lambda one: one.rank)
+
+
+def offer_notice(address: str) -> None:
+    """Of a fragment that stands above every page's content."""
+    _notices.append(address)
 
 
 def offer_tab(tab: Tab) -> None:
@@ -89,6 +95,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "tabs": tabs_under(here.path) if here else [],
         "live_topic": f"changes:{here.area}" if here and here.follows_changes and name else "",
         "disk": notice() if name else None,
+        "notices": _notices if name else [],
         "person": name,
         "person_initials": initials(name) if name else "",
         "slipway_version": settings.SLIPWAY_VERSION,

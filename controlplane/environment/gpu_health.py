@@ -3,7 +3,7 @@
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
-from controlplane.setting_types import Topics
+from controlplane.setting_types import ClientSecret, Command, Topics, WebAddress
 
 
 class GpuHealth(BaseSettings):
@@ -14,4 +14,19 @@ class GpuHealth(BaseSettings):
         description="Topics of Amazon SNS that events of machines come from, each with the account that they "
         "are taken from: `arn:aws:sns:eu-central-1:123456789012:health=cloud-events`. The account needs the "
         "right `fleet.events`.",
+    )
+    machine_provider_url: WebAddress = Field(
+        "",
+        description="Where healing orders a machine to be rebooted, power-cycled or replaced: a signed POST "
+        "with `action`, `op_key` and `machine`, answered with `state` (`never`, `running`, `done`, `failed`, "
+        "`unknown`) and `words`. One `op_key` must be one deed, however often it is ordered. Empty: nobody "
+        "is asked.",
+    )
+    machine_provider_secret: ClientSecret = Field(
+        "", description="`whsec_` and base64: signs these requests, as those of webhooks are."
+    )
+    machine_provider_command: Command = Field(
+        (),
+        description="In its place a program: `PROGRAM ACTION OP_KEY`, the machine as JSON on its standard "
+        "input, the same answer on its standard output, within 15 s.",
     )

@@ -47,6 +47,8 @@ SPECTACULAR_SETTINGS = {
         "OutcomeEnum": "images.states.Outcome",
         "GpuFindingOutcome": "gpu_health.states.FindingOutcome",
         "GpuSeverity": "gpu_health.states.FindingSeverity",
+        "GpuIncidentState": "gpu_health.states.IncidentState",
+        "GpuHealingMode": "gpu_health.states.HealingMode",
         "GpuRuleMode": "gpu_health.states.RuleMode",
         "GpuDrain": "gpu_health.states.DrainScope",
         "GpuVerification": "gpu_health.states.RuleVerification",

@@ -113,3 +113,15 @@ def work_of(seen: JobObservation, what: str) -> Work:
         return Work(Progress.FAILED, f"{what} was stopped. {seen.why}".strip())
     told = (seen.result or {}).get("words") or seen.last_words or seen.why
     return Work(Progress.FAILED, f"{what} failed. {told}".strip())
+
+
+def restarted(target: Target) -> Work:
+    """Whether the machine runs anew since the incident's session."""
+    before, seen = target.incident.session, target.seen
+    if seen is None or not seen.boot_id or not before:
+        return Work(Progress.RUNNING, "The machine is restarting.")
+    if seen.boot_id == before:
+        return Work(Progress.RUNNING, "The machine has not restarted yet.")
+    if not seen.is_ready:
+        return Work(Progress.RUNNING, "The machine has restarted and is not ready yet.")
+    return Work(Progress.SUCCEEDED, "The machine was restarted and is ready.")

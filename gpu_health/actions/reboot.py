@@ -1,31 +1,33 @@
 """Restart the machine. Another boot id, and that it is ready again, show that it was."""
 
-from clusters.backends.node_operations import Order
-from gpu_health.actions.base import Target
+from clusters.backends.node_operations import NotPossible, Order
+from gpu_health.actions.base import Target, restarted
+from gpu_health.actions.provided import ProviderAction
 from gpu_health.healing.facts import Progress, Work
+from gpu_health.providers.base import Deed
+from gpu_health.providers.configured import machine_provider
+
+BY_PROVIDER = ProviderAction(Deed.REBOOT)
 
 
 class Reboot:
     name = "reboot"
 
     def begin(self, target: Target, order: Order) -> None:
-        target.operations.reboot(target.node.uid, order)
+        try:
+            target.operations.reboot(target.node.uid, order)
+        except NotPossible:
+            if machine_provider() is None:
+                raise
+            BY_PROVIDER.begin(target, order)
 
     def look(self, target: Target, op_key: str) -> Work:
         return restarted(target)
 
     def happened(self, target: Target, order: Order) -> bool | None:
+        if restarted(target).progress is Progress.SUCCEEDED:
+            return True
+        if machine_provider() is not None:
+            return BY_PROVIDER.happened(target, order)
         # The machine remembers op_keys: a second order under the same one is none.
-        return restarted(target).progress is Progress.SUCCEEDED
-
-
-def restarted(target: Target) -> Work:
-    """Whether the machine runs anew since the incident's session."""
-    before, seen = target.incident.session, target.seen
-    if seen is None or not seen.boot_id or not before:
-        return Work(Progress.RUNNING, "The machine is restarting.")
-    if seen.boot_id == before:
-        return Work(Progress.RUNNING, "The machine has not restarted yet.")
-    if not seen.is_ready:
-        return Work(Progress.RUNNING, "The machine has restarted and is not ready yet.")
-    return Work(Progress.SUCCEEDED, "The machine was restarted and is ready.")
+        return False

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from clusters.backends.node_operations import NotPossible, Order
 from gpu_health.actions.base import ActionKind, Target
+from gpu_health.actions.provided import ProviderAction
 from gpu_health.actions.reboot import Reboot
 from gpu_health.actions.reset_bus import ResetBus
 from gpu_health.actions.reset_gpu import ResetGpu
@@ -18,6 +19,7 @@ from gpu_health.actions.restart_services import (
 )
 from gpu_health.healing.facts import Progress, Work
 from gpu_health.policy.rule import Action
+from gpu_health.providers.base import Deed
 
 
 class Unavailable:
@@ -47,6 +49,8 @@ KINDS: Mapping[Action, ActionKind] = {
     Action.RESET_BUS: ResetBus("reset_bus"),
     Action.RESTART_DRIVER: RESTART_DRIVER,
     Action.REBOOT: Reboot(),
+    Action.POWER_CYCLE: ProviderAction(Deed.POWER_CYCLE),
+    Action.REPLACE: ProviderAction(Deed.REPLACE),
 }
 
 

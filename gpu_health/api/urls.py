@@ -3,11 +3,15 @@ from rest_framework.routers import SimpleRouter
 
 from gpu_health.api import views
 from gpu_health.api.events import ProviderEvents, SnsMessages
+from gpu_health.api.healing import Healing, HealingPools, Incidents
 
 router = SimpleRouter(use_regex_path=False)
 router.register("gpu-health/findings", views.Findings, basename="gpu-finding")
 router.register("gpu-health/rules", views.GpuRules, basename="gpu-rule")
 router.register("gpu-health/readings", views.Readings, basename="gpu-reading")
+router.register("gpu-health/incidents", Incidents, basename="gpu-incident")
+router.register("gpu-health/healing", Healing, basename="gpu-healing")
+router.register("gpu-health/pools", HealingPools, basename="gpu-pool")
 
 urlpatterns = [
     *router.urls,

@@ -145,16 +145,15 @@ def _was_taken_back(incident: IncidentFacts, machine: MachineFacts) -> bool:
 def _worse(
     incident: IncidentFacts, findings: Sequence[FindingFacts], machine: MachineFacts
 ) -> FindingFacts | None:
+    """Whose ladder begins above all that was reached on the present one, so that no two take turns."""
     if incident.stage in (Stage.NEEDS_PERSON, Stage.RETURNING):
         return None
+    reached = max(rank(action) for action in incident.ladder[: incident.rung + 1])
     lead = incident.lead
     for one in fresh(incident, findings, machine):
-        if lead is not None and one.pk == lead.pk:
-            # Its own ladder may have become another: a second time is worse than a first.
-            if one.ladder != incident.ladder and rank(one.ladder[0]) > rank(incident.action):
-                return one
-            continue
-        if rank(one.ladder[0]) > rank(incident.action):
+        # The ladder of what leads may itself have become another: a second time is worse than a first.
+        is_same = lead is not None and one.pk == lead.pk and one.ladder == incident.ladder
+        if not is_same and rank(one.ladder[0]) > reached:
             return one
     return None
 
@@ -241,23 +240,20 @@ def _nothing_left(
 def _draining(case: Case) -> Decision:
     if is_over(case.incident, case.machine):
         return _nothing_left(case.incident, case.findings, case.machine, case.now)
-    if case.machine.pods_left == 0:
-        return Decision(Stage.COLLECTING, "The pods have left.")
+    drain = case.machine.drain
+    if drain.progress is Progress.SUCCEEDED:
+        return Decision(Stage.COLLECTING, drain.words)
+    if drain.has_ended:
+        return Decision(Stage.NEEDS_PERSON, drain.words)
     if case.now - case.incident.stage_since > timedelta(seconds=case.limits.drain_seconds):
-        why = f" {case.machine.drain_words}" if case.machine.drain_words else ""
-        return Decision(
-            Stage.NEEDS_PERSON,
-            f"The drain took over {span(case.limits.drain_seconds)}, and {case.machine.pods_left} pods are "
-            f"left.{why}",
-        )
-    return Decision(words=case.machine.drain_words or f"{case.machine.pods_left} pods are left.")
+        why = f"The drain took over {span(case.limits.drain_seconds)}. {drain.words}"
+        return Decision(Stage.NEEDS_PERSON, why.strip())
+    return Decision(words=drain.words)
 
 
 def _collecting(case: Case) -> Decision:
     if is_over(case.incident, case.machine):
         return _nothing_left(case.incident, case.findings, case.machine, case.now)
-    if case.incident.drain.rank and case.machine.pods_left:
-        return Decision(Stage.DRAINING, f"{case.machine.pods_left} pods have come back.")
     if case.machine.evidence.has_ended:
         return Decision(Stage.ACTING, case.machine.evidence.words)
     return Decision()

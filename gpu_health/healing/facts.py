@@ -108,8 +108,8 @@ class MachineFacts:
     cordon: Whose = Whose.NOBODY
     has_taint: bool = False
     pods_left: int = 0
-    drain_words: str = ""
-    """What the drain waits for."""
+    """Of ours; told where the ladder asks for a person."""
+    drain: Work = Work()
     evidence: Work = Work()
     act: Work = Work()
     check: Work = Work()

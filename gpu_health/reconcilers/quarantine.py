@@ -10,9 +10,9 @@ from gpu_health.healing.facts import (
     MachineFacts,
 )
 from gpu_health.models import Incident
-from gpu_health.reconcilers.seeing import TAINT, IncidentStep, asking, pods_on
+from gpu_health.reconcilers.seeing import TAINT, IncidentStep, asking
 from gpu_health.reconcilers.settling import Sight
-from gpu_health.services.admission import note_drain
+from gpu_health.services.draining import begin_drain, drain_work
 
 
 class Quarantine(IncidentStep):
@@ -31,29 +31,17 @@ class Quarantine(IncidentStep):
 
 
 class Drain(IncidentStep):
+    """By the cluster's own drain: gateways first, then by budgets. It says what it waits for."""
+
     name = "drain"
-    effect = Effect.ABSOLUTE
-    _words = ""
+    effect = Effect.CREATE
 
     def act(self, row: Incident, operation: Operation) -> None:
-        if not self.stays(row, operation):
-            return
-        if row.drained_at is None or row.drained_at < row.state_since:
-            note_drain(row, operation.at)
-        order = self.order(row, operation, "evict")
-        operations = self.operations(row)
-        with asking(row):
-            pods = {one.name: one for one in operations.pods(row.node.uid)}
-        for worker in pods_on(row):
-            if worker.name not in pods:
-                continue
-            with asking(row):
-                came = operations.evict(row.node.uid, pods[worker.name], order)
-            if not came.is_accepted:
-                self._words = came.blocked_by
+        if self.stays(row, operation):
+            begin_drain(row, operation)
 
     def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
-        return Sight(replace(machine, pods_left=len(pods_on(row)), drain_words=self._words))
+        return Sight(replace(machine, drain=drain_work(row, operation)))
 
 
 class Return(IncidentStep):

@@ -99,10 +99,12 @@ class Act(IncidentStep):
     def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
         if self._impossible or (why := self._noted(operation)):
             return Sight(replace(machine, act=Work(Progress.IMPOSSIBLE, self._impossible or why)))
-        with asking(row):
-            return Sight(
-                replace(machine, act=kind_of(Action(row.action)).look(target, f"{operation.op_key}:act"))
-            )
+        try:
+            with asking(row):
+                work = kind_of(Action(row.action)).look(target, f"{operation.op_key}:act")
+        except NotPossible as error:
+            work = Work(Progress.IMPOSSIBLE, str(error))
+        return Sight(replace(machine, act=work))
 
     @staticmethod
     def _noted(operation: Operation) -> str:

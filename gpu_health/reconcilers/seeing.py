@@ -13,7 +13,7 @@ from clusters.backends.base import (
     ObservedNode,
     StaleFence,
 )
-from clusters.backends.node_operations import NodeOperations, NotPossible, Order, SomebodyElses
+from clusters.backends.node_operations import NodeOperations, NotPossible, Order, SomebodyElses, UnknownNode
 from clusters.backends.placement import Taint, TaintEffect
 from clusters.models import Cluster, Worker
 from clusters.services.node_orders import order_for
@@ -81,9 +81,10 @@ class IncidentStep(Step[Incident]):
     def target(self, row: Incident) -> Target:
         backend = self.backend(row)
         with asking(row):
-            seen = next((one for one in backend.nodes() if one.uid == row.node.uid), None)
-        if seen is not None and not isinstance(seen, ObservedNode):
-            raise Unavailable(f"{row.node.name} cannot be read: {seen.problem}")
+            try:
+                seen: ObservedNode | None = backend.node_operations.look(row.node.uid)
+            except UnknownNode:
+                seen = None
         return Target(row, row.node, backend.node_operations, seen)
 
     def backend(self, row: Incident) -> ClusterBackend:

@@ -24,6 +24,7 @@ from gpu_health.incident_facts import (
 )
 from gpu_health.models import Finding, Incident
 from gpu_health.services.admission import release
+from gpu_health.services.draining import stop_drain
 from gpu_health.services.findings import settle_findings
 from gpu_health.services.incidents import note
 from gpu_health.states import ENDED_INCIDENTS, IncidentState
@@ -83,22 +84,24 @@ def outcome_of(row: Incident, decision: Decision, seen: Sight, now: datetime, ev
     if seen.former_cordon and row.state == IncidentState.QUARANTINING:
         save["former_cordon"] = dict(seen.former_cordon)
     if to == IncidentState.ACTING:
-        save["acts"] = row.acts + 1
+        save |= {"acts": row.acts + 1, "session": row.session or seen.machine.boot_id}
     if to == IncidentState.WATCHING:
         save |= {"returned_at": now, "is_quarantined": False}
     if to in ENDED_INCIDENTS:
         save |= {"ended_at": now, "is_quarantined": row.is_quarantined and row.cancel == "leave"}
 
     def write() -> None:
-        written(row, to)
+        written(row, to, decision.words)
 
     return move(
         to, note=decision.words, save=save, write=write, after=None if to in ENDED_INCIDENTS else timedelta(0)
     )
 
 
-def written(row: Incident, to: IncidentState) -> None:
+def written(row: Incident, to: IncidentState, why: str) -> None:
     """What else belongs to a move, in its transaction."""
+    if row.state == IncidentState.DRAINING and to != IncidentState.COLLECTING:
+        stop_drain(row, why or "The incident goes another way.")
     if to in (*ENDED_INCIDENTS, IncidentState.WATCHING, IncidentState.NEEDS_PERSON):
         release(row)
     if to == IncidentState.QUARANTINED:

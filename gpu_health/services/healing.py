@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from accounts.services.rights import require, require_everywhere
 from accounts.states import Right
+from clusters.drain_options import DrainOptions
 from common import audit, events
 from common.actor import Actor
 from common.errors import Stale
@@ -21,7 +22,7 @@ from gpu_health.models import HealingPolicy, HealingPool, Incident
 from gpu_health.services.incidents import note
 from gpu_health.states import ENDED_INCIDENTS, HealingMode, IncidentState
 
-CHANGEABLE = ("mode", "dry_clusters", "windows", "limits")
+CHANGEABLE = ("mode", "dry_clusters", "windows", "drain", "limits")
 
 
 def change_policy(
@@ -108,6 +109,12 @@ def _check(values: Mapping[str, Any]) -> None:
         windows_of(values.get("windows", []))
     except ValueError as error:
         raise InvalidPolicy(fields={"windows": [str(error)]}) from None
+    try:
+        faults = DrainOptions.read(values.get("drain", {})).faults()
+    except (ValueError, TypeError, KeyError, AttributeError):
+        faults = {"": _("Give options of a drain, as the preview of a drain takes them.")}
+    if faults:
+        raise InvalidPolicy(fields={f"drain.{name}".strip("."): [words] for name, words in faults.items()})
     limits = values.get("limits", {})
     try:
         Limits.of(limits if isinstance(limits, dict) else {"": limits})

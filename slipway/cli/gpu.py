@@ -1,4 +1,4 @@
-"""`slipway gpu`: what GPU health would judge of a log. Works offline, without a server or a token."""
+"""`slipway gpu`: logs judged offline, without a server or a token; and machines that are healed."""
 
 import csv
 import sys
@@ -20,10 +20,11 @@ from gpu_health.policy.rule import BadRule, Rule, version_key
 from gpu_health.signals.kernel_log import KernelLogParser, parse
 from gpu_health.signals.reading import Clock, Kind, Reading
 from slipway.cli.context import Columns, Context, context_of, counted
+from slipway.cli.gpu_incidents import healing, incident, kill_switch, list_incidents
 from slipway.client import Document
 from slipway.exits import CommandFailed, Exit
 
-app = typer.Typer(help="GPU faults in logs, and what would be done about them.", no_args_is_help=True)
+app = typer.Typer(help="GPU faults: logs judged offline, machines that are healed.", no_args_is_help=True)
 
 Rules = Annotated[
     str,
@@ -225,3 +226,9 @@ def _time(reading: Reading) -> Any:
     if reading.clock is Clock.EPOCH:
         return datetime.fromtimestamp(reading.at, UTC).isoformat()
     return f"{reading.at:.3f} s after the start" if reading.clock is Clock.BOOT else None
+
+
+app.command("incidents")(list_incidents)
+app.command("kill-switch")(kill_switch)
+app.add_typer(incident, name="incident")
+app.add_typer(healing, name="healing")

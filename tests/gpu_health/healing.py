@@ -9,6 +9,7 @@ from django.utils import timezone
 from accounts.models import Team
 from clusters.backends.fake import NODE, FakeCluster
 from clusters.models import Cluster, Node
+from clusters.reconcilers.drains import DrainReconciler
 from common.jobs.spec import JobSpec
 from common.reconcile import Kernel
 from gpu_health.models import Finding, HealingPolicy, Incident
@@ -74,7 +75,11 @@ class Ward:
         return self.world.node_operations
 
     def worker(self, checkpoints: Checkpoints | None = None, kernel: type[Kernel] = Kernel) -> Kernel:
-        return worker([IncidentReconciler(lambda _cluster: self.world)], self.clock, checkpoints, kernel)
+        def backend_of(_cluster: Cluster) -> FakeCluster:
+            return self.world
+
+        kinds: list[Any] = [IncidentReconciler(backend_of), DrainReconciler(backend_of)]
+        return worker(kinds, self.clock, checkpoints, kernel)
 
     def finding(
         self,

@@ -6,7 +6,7 @@ from accounts.models import User
 from accounts.states import Role
 from gpu_health.models import HealingPolicy
 from tests import cast
-from tests.gpu_health.healing import Ward
+from tests.gpu_health.healing import FAILED, PASSED, Ward
 
 pytestmark = pytest.mark.django_db
 
@@ -59,11 +59,14 @@ def test_the_kill_switch_stops_everything_until_an_administrator_switches_it_off
 
     ward.run(lambda: ward.incident.hold == "kill_switch")
     assert ward.incident.hold_reason == "The kill switch is on: olga: storm"
+    assert "storm" in cast.client_of(olga).get("/gpu-health/+notice/").content.decode()
+    assert "/gpu-health/+notice/" in cast.client_of(olga).get("/").content.decode()
     cast.client_of(olga).post("/gpu-health/+restart/", {"reason": "over"})
     assert HealingPolicy.objects.get().is_stopped
 
     cast.client_of(root).post("/gpu-health/+restart/", {"reason": "over"})
     ward.run("closed")
+    assert cast.client_of(olga).get("/gpu-health/+notice/").content == b""
 
 
 def test_a_stranger_sees_and_does_nothing(ward: Ward) -> None:
@@ -72,3 +75,42 @@ def test_a_stranger_sees_and_does_nothing(ward: Ward) -> None:
     page = f"/gpu-health/incidents/{ward.incident.pk}/"
     assert stranger.get(page).status_code == 404
     assert stranger.post(f"{page}+cancel/return/", {"reason": "x"}).status_code == 404
+
+
+def test_rest_shows_incidents_with_their_timeline_and_takes_what_people_decide(
+    ward: Ward, olga: User
+) -> None:
+    ward.programs.checks = [FAILED]
+    ward.finding()
+    ward.run("needs_person")
+    api = cast.api(olga)
+    path = f"gpu-health/incidents/{ward.incident.pk}/"
+
+    (listed,) = api.get("gpu-health/incidents/?state=needs_person").json()["results"]
+    told = api.get(f"{path}timeline/").json()["results"]
+
+    assert (listed["node"], listed["is_quarantined"], listed["action"]) == (
+        "fake-node",
+        True,
+        "contact_support",
+    )
+    assert told[0]["words"].startswith("Seen: NVRM")
+    assert api.get(f"{path}evidence/").json()["evidence"]["machine"]["name"] == "fake-node"
+    assert api.post(f"{path}approve/", {"reason": "x"}).status_code == 409
+    ward.programs.checks = [PASSED]
+    assert api.post(f"{path}verify/", {"reason": "reseated"}).json()["state"] == "verifying"
+    ward.run("closed")
+
+
+def test_only_administrators_change_the_policy_and_what_cannot_be_meant_is_refused(
+    ward: Ward, olga: User, root: User
+) -> None:
+    change = "gpu-health/healing/change/"
+    assert cast.api(olga).post(change, {"mode": "act", "reason": "x"}).status_code == 403
+    api = cast.api(root)
+    for wrong in ({"mode": "yes"}, {"limits": {"slots": 1}}, {"windows": [{"start": "25:00", "end": "1"}]},
+                  {"drain": {"grace_seconds": -1}}):  # fmt: skip
+        assert api.post(change, {**wrong, "reason": "x"}).status_code == 400, wrong
+    changed = api.post(change, {"limits": {"slots_percent": 5}, "reason": "careful"}).json()
+    assert changed["limits"]["slots_percent"] == 5
+    assert changed["limits"]["lemon_remediations"] == 5

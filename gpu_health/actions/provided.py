@@ -1,0 +1,70 @@
+"""What only the provider of a machine can do: power cycle, replacement, reboots that nobody else can."""
+
+from dataclasses import dataclass
+
+from clusters.backends.node_operations import NotPossible, Order
+from gpu_health.actions.base import Target, restarted
+from gpu_health.healing.facts import Progress, Work
+from gpu_health.providers.base import Deed, Machine, MachineProvider, State, Told
+from gpu_health.providers.configured import machine_provider
+
+PROGRESS = {
+    State.NEVER: Progress.RUNNING,
+    State.RUNNING: Progress.RUNNING,
+    State.UNKNOWN: Progress.RUNNING,
+    State.DONE: Progress.SUCCEEDED,
+    State.FAILED: Progress.FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderAction:
+    deed: Deed
+
+    @property
+    def name(self) -> str:
+        return str(self.deed)
+
+    def begin(self, target: Target, order: Order) -> None:
+        provider = self._provider()
+        told = provider.order(self.deed, machine_of(target), order.op_key, order.reason)
+        if told.state is State.FAILED:
+            raise NotPossible(f"The provider refuses: {told.words}")
+
+    def look(self, target: Target, op_key: str) -> Work:
+        # A machine that runs anew has been switched off and on, whatever else is told of it.
+        if self.deed is not Deed.REPLACE and (seen := restarted(target)).progress is Progress.SUCCEEDED:
+            return seen
+        return self._work(self._provider().status(self.deed, machine_of(target), op_key))
+
+    def happened(self, target: Target, order: Order) -> bool | None:
+        if self.deed is not Deed.REPLACE and restarted(target).progress is Progress.SUCCEEDED:
+            return True
+        told = self._provider().status(self.deed, machine_of(target), order.op_key)
+        if told.state is State.UNKNOWN:
+            return None
+        return told.state is not State.NEVER
+
+    def _work(self, told: Told) -> Work:
+        if self.deed is Deed.REPLACE or told.state in (State.FAILED, State.UNKNOWN):
+            return Work(PROGRESS[told.state], told.words or f"The provider: {told.state}.")
+        # Done, says the provider; it has been when the machine runs anew.
+        return Work(Progress.RUNNING, told.words or "The machine has not restarted yet.")
+
+    def _provider(self) -> MachineProvider:
+        provider = machine_provider()
+        if provider is None:
+            raise NotPossible(f"No provider of machines is configured: nobody can {self.deed} one.")
+        return provider
+
+
+def machine_of(target: Target) -> Machine:
+    node = target.node
+    return Machine(
+        name=node.name,
+        uid=node.uid,
+        provider_id=node.provider_id,
+        address=node.address,
+        cluster=node.cluster.name,
+        provider=node.cluster.provider,
+    )

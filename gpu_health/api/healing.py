@@ -1,0 +1,158 @@
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from common.api.views import Endpoint, Listed, Read
+from gpu_health import selectors
+from gpu_health.api import healing_serializers as serializers
+from gpu_health.filters import IncidentFilter
+from gpu_health.incident_facts import policy
+from gpu_health.models import HealingPolicy, HealingPool, Incident
+from gpu_health.services import healing, incidents
+
+SHOWN = extend_schema(responses={200: serializers.GpuIncidentSerializer})
+
+
+class Incidents(Listed, Read):
+    """Machines with a fault on their way through the ladder, from the first finding to their return."""
+
+    queryset = Incident.objects.select_related("node__cluster__team")
+    serializer_class = serializers.GpuIncidentSerializer
+    inputs: ClassVar = {
+        **dict.fromkeys(("approve", "hold", "resume", "verify"), serializers.GpuDeedSerializer),
+        "cancel": serializers.GpuCancellingSerializer,
+    }
+    filterset_class = IncidentFilter
+    lookup_url_kwarg = "id"
+    lookup_value_converter = "int"
+    sort = ("-opened_at",)
+
+    @extend_schema(responses={200: serializers.GpuIncidentTimelineSerializer})
+    @action(detail=True, methods=["get"])
+    def timeline(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """What happened, from the first line to the return to service; all on one page."""
+        told = serializers.GpuIncidentEntrySerializer(self.get_object().timeline.all(), many=True).data
+        return Response({"results": told, "next": None, "previous": None})
+
+    @extend_schema(responses={200: serializers.GpuIncidentEvidenceSerializer})
+    @action(detail=True, methods=["get"])
+    def evidence(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """What was collected before the last action: serials, readings, outputs of tools."""
+        incident = self.get_object()
+        return Response({"incident": incident.pk, "evidence": incident.evidence})
+
+    @SHOWN
+    @action(detail=True, methods=["post"])
+    def approve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Approve the action, or the return to service, that it asks approval for. People only."""
+        return self._deed(incidents.approve)
+
+    @SHOWN
+    @action(detail=True, methods=["post"])
+    def hold(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Hold: nothing more is done until somebody resumes it; what is under way goes on."""
+        return self._deed(incidents.hold)
+
+    @SHOWN
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Resume what somebody holds."""
+        return self._deed(incidents.resume)
+
+    @SHOWN
+    @action(detail=True, methods=["post"])
+    def verify(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """A person has dealt with it: the machine is checked, and returns if that passes."""
+        return self._deed(incidents.verify_again)
+
+    @SHOWN
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Do no more about it. An action that is under way is waited for."""
+        given = self.given()
+        return self.answer(
+            incidents.cancel(
+                actor=self.actor,
+                incident=self.get_object(),
+                returns=given["return_to_service"],
+                reason=given["reason"],
+            )
+        )
+
+    def _deed(self, deed: Callable[..., Incident]) -> Response:
+        reason = self.given()["reason"]
+        return self.answer(deed(actor=self.actor, incident=self.get_object(), reason=reason))
+
+
+class Healing(Endpoint):
+    """Whether healing acts, within which limits, and its kill switch."""
+
+    queryset = HealingPolicy.objects.none()
+    serializer_class = serializers.GpuHealingSerializer
+    inputs: ClassVar = {
+        "change": serializers.GpuHealingChangeSerializer,
+        "stop": serializers.GpuDeedSerializer,
+        "restart": serializers.GpuDeedSerializer,
+    }
+    pagination_class = None
+
+    def visible(self, rows: QuerySet[HealingPolicy]) -> QuerySet[HealingPolicy]:
+        return rows
+
+    @extend_schema(responses={200: serializers.GpuHealingSerializer}, operation_id="gpu_healing")
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Get the healing policy."""
+        return Response(self.get_serializer(policy()).data)
+
+    @extend_schema(responses={200: serializers.GpuHealingSerializer})
+    @action(detail=False, methods=["post"])
+    def change(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Change the policy; what is not given stays. Requires `fleet.operate` in the whole installation."""
+        given = self.given()
+        reason = given.pop("reason")
+        changed = healing.change_policy(actor=self.actor, given=given, reason=reason)
+        return Response(self.get_serializer(changed).data)
+
+    @extend_schema(responses={200: serializers.GpuHealingSerializer})
+    @action(detail=False, methods=["post"])
+    def stop(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """The kill switch: nothing more is begun anywhere. Whoever may operate machines of a team may."""
+        stopped = healing.stop_healing(actor=self.actor, reason=self.given()["reason"])
+        return Response(self.get_serializer(stopped).data)
+
+    @extend_schema(responses={200: serializers.GpuHealingSerializer})
+    @action(detail=False, methods=["post"])
+    def restart(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Switch the kill switch off. Requires `fleet.operate` in the whole installation."""
+        resumed = healing.resume_healing(actor=self.actor, reason=self.given()["reason"])
+        return Response(self.get_serializer(resumed).data)
+
+
+class HealingPools(Listed):
+    """Pools of machines: slots taken, and breakers."""
+
+    queryset = HealingPool.objects.none()
+    serializer_class = serializers.GpuPoolSerializer
+    inputs: ClassVar = {"close_breaker": serializers.GpuBreakerSerializer}
+    lookup_url_kwarg = "id"
+    lookup_value_converter = "int"
+    sort = ("name",)
+
+    def visible(self, rows: QuerySet[HealingPool]) -> QuerySet[HealingPool]:
+        return selectors.pools()
+
+    @extend_schema(responses={200: serializers.GpuPoolSerializer})
+    @action(detail=True, methods=["post"], url_path="close-breaker")
+    def close_breaker(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Close the breaker; its backlog is replayed or discarded. Requires `fleet.operate` everywhere."""
+        given = self.given()
+        pool = self.get_object()
+        healing.close_breaker(
+            actor=self.actor, pool=pool, replays=given["backlog"] == "replay", reason=given["reason"]
+        )
+        return Response(self.get_serializer(selectors.pool(pool.pk)).data)

@@ -1,0 +1,66 @@
+"""What healing asks of the provider of a machine."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from common.errors import Unavailable
+
+
+class Deed(StrEnum):
+    REBOOT = "reboot"
+    POWER_CYCLE = "power_cycle"
+    REPLACE = "replace"
+
+
+class State(StrEnum):
+    """Of a deed under its op_key, as the provider tells it."""
+
+    NEVER = "never"
+    """Nobody has ordered it."""
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    """The provider cannot say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    state: State
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    name: str
+    uid: str
+    provider_id: str
+    address: str
+    cluster: str
+    provider: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class ProviderAway(Unavailable):
+    """It does not answer: whether it has heard is not known."""
+
+
+class MachineProvider(Protocol):
+    """One `op_key` is one deed, however often it is ordered: a provider must keep to that. Each call answers
+    within 15 s."""
+
+    def order(self, deed: Deed, machine: Machine, op_key: str, reason: str) -> Told:
+        """Begin it. Raises ProviderAway."""
+
+    def status(self, deed: Deed, machine: Machine, op_key: str) -> Told:
+        """How far it is. Raises ProviderAway."""
+
+
+def told_of(document: object) -> Told:
+    """Of `{"state": "running", "words": "..."}`; anything else is no word on it."""
+    if isinstance(document, dict) and document.get("state") in set(State):
+        return Told(State(document["state"]), str(document.get("words", ""))[:500])
+    return Told(State.UNKNOWN, "The provider's answer names no state.")

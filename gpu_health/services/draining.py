@@ -1,0 +1,69 @@
+"""The drain of an incident's machine: a row of the cluster's own, ordered under the step's op_key."""
+
+from typing import Any
+
+from clusters.drain_options import DrainOptions
+from clusters.errors import NodeBusy
+from clusters.models import Drain
+from clusters.services.drains import cancel_drain, drain_node
+from clusters.states import UNDER_WAY, DrainState
+from common.errors import Unavailable
+from common.reconcile import Operation
+from gpu_health.healing.facts import Progress, Work
+from gpu_health.incident_facts import ACTOR, incident_facts, policy
+from gpu_health.models import Incident
+from gpu_health.policy.rule import Drain as Scope
+from gpu_health.services.admission import note_drain
+
+USUAL: dict[str, Any] = {"local_data_may_go": True}
+"""A fault takes what is on the machine anyway; pods that nothing makes anew still stop the drain."""
+
+
+def options_of(incident: Incident) -> DrainOptions:
+    """Of the installation; a drain of a GPU leaves pods without GPUs alone."""
+    gpus_only = incident_facts(incident).drain is Scope.GPU
+    return DrainOptions.read({**USUAL, **policy().drain, "gpu_pods_only": gpus_only})
+
+
+def begin_drain(incident: Incident, operation: Operation) -> None:
+    """Once for an operation. Raises Unavailable while somebody else drains or operates the machine."""
+    if Drain.objects.filter(op_key=_key(operation)).exists():
+        return
+    note_drain(incident, operation.at)
+    reason = f"{incident.title} (incident {incident.pk})"
+    try:
+        drain_node(
+            actor=ACTOR,
+            node=incident.node,
+            reason=reason,
+            options=options_of(incident),
+            op_key=_key(operation),
+        )
+    except NodeBusy as error:
+        raise Unavailable(str(error)) from None
+
+
+def drain_work(incident: Incident, operation: Operation) -> Work:
+    row = Drain.objects.filter(op_key=_key(operation)).first()
+    if row is None:
+        return Work()
+    if row.state == DrainState.DRAINED:
+        return Work(Progress.SUCCEEDED, "The pods have left.")
+    if row.is_under_way:
+        waits = [f"{one['name']}: {one['blocked_by']}" for one in row.pods if one.get("blocked_by")]
+        left = sum(not one.get("left_at") and one.get("fate") in ("evicted", "finishes") for one in row.pods)
+        words = "; ".join([row.problem, *waits][:3]).strip("; ")
+        return Work(Progress.RUNNING, words or f"{left} pods are left.")
+    why = row.problem or "It was cancelled."
+    return Work(Progress.FAILED, f"The drain of {incident.node.name} failed: {why}")
+
+
+def stop_drain(incident: Incident, why: str) -> None:
+    """Inside the transaction in which the incident goes elsewhere: no further pod is asked to leave."""
+    rows = Drain.objects.filter(op_key__startswith=f"gpu_health.incident:{incident.pk}:", state__in=UNDER_WAY)
+    for row in rows:
+        cancel_drain(actor=ACTOR, drain=row, reason=why)
+
+
+def _key(operation: Operation) -> str:
+    return f"{operation.op_key}:drain"

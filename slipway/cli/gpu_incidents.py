@@ -1,0 +1,193 @@
+"""`slipway gpu incidents`, `incident` and `healing`: machines that are healed, and whether they are."""
+
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.options import Reason
+from slipway.client import Address, Document, at
+from slipway.exits import CommandFailed, Exit
+
+incident = typer.Typer(help="One incident: look, approve, hold, cancel.", no_args_is_help=True)
+healing = typer.Typer(help="Whether healing acts; its kill switch and breakers.", no_args_is_help=True)
+
+Number = Annotated[int, typer.Argument(metavar="INCIDENT", help="Its number.", min=1)]
+COLUMNS: Columns = {
+    "INCIDENT": "id",
+    "NODE": "node",
+    "GPU": lambda row: row["device"] or "whole machine",
+    "FAULT": "title",
+    "STATE": lambda row: f"{row['state']}, held: {row['hold']}" if row["hold"] else row["state"],
+    "ACTION": "action",
+    "REASON": lambda row: row["hold_reason"] or row["reason"],
+}
+ENTRY_COLUMNS: Columns = {"AT": "at", "STATE": "state", "BY": "actor", "EVENT": "words"}
+POOL_COLUMNS: Columns = {
+    "POOL": "name",
+    "SLOTS TAKEN": "slots_taken",
+    "BREAKER": lambda row: f"open: {row['breaker_reason']}" if row["breaker_opened_at"] else "closed",
+}
+
+
+def list_incidents(
+    typer_context: typer.Context,
+    state: Annotated[str, typer.Option("--state", help="Only in this state.")] = "",
+    node: Annotated[str, typer.Option("--node", help="Only of this machine.")] = "",
+) -> None:
+    """List incidents: machines with a fault on their way through the ladder."""
+    context = context_of(typer_context)
+    wanted = {name: value for name, value in (("state", state), ("node", node)) if value}
+    context.rows(list(context.client.each(at("gpu-health", "incidents"), **wanted)), COLUMNS)
+
+
+@incident.command("show")
+def show(typer_context: typer.Context, number: Number) -> None:
+    """Show an incident with its timeline."""
+    context = context_of(typer_context)
+    found = context.client.get(_path(number))
+    told = context.client.get(_path(number, "timeline"))["results"]
+    context.show(found | {"timeline": told})
+    context.details(
+        {
+            "node": f"{found['node']} ({found['pool']})",
+            "fault": found["title"],
+            "gpu": found["device"] or "whole machine",
+            "state": found["state"],
+            "reason": found["hold_reason"] or found["reason"],
+            "ladder": " > ".join(
+                f"[{one}]" if index == found["rung"] else one for index, one in enumerate(found["ladder"])
+            ),
+        }
+    )
+    context.tabulate(told, ENTRY_COLUMNS)
+
+
+@incident.command("evidence")
+def evidence(
+    typer_context: typer.Context,
+    number: Number,
+    output: Annotated[
+        Path | None, typer.Option("--to", help="Write it to this file, for the vendor of the machine.")
+    ] = None,
+) -> None:
+    """Show what was collected before the last action: serials, readings, outputs of tools."""
+    context = context_of(typer_context)
+    found = context.client.get(_path(number, "evidence"))
+    if output is not None:
+        try:
+            output.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        except OSError as error:
+            raise CommandFailed(f"{output}: {error.strerror}.", Exit.FAILED) from None
+        context.tell(found, f"Written to {output}.")
+        return
+    context.show(found)
+    context.say(orjson.dumps(found["evidence"], option=orjson.OPT_INDENT_2).decode())
+
+
+@incident.command("approve")
+def approve(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+    """Approve the action, or the return to service, that the incident asks approval for."""
+    _deed(context_of(typer_context), number, "approve", reason)
+
+
+@incident.command("hold")
+def hold(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+    """Do nothing more until somebody resumes it."""
+    _deed(context_of(typer_context), number, "hold", reason)
+
+
+@incident.command("resume")
+def resume(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+    """Let what is held go on."""
+    _deed(context_of(typer_context), number, "resume", reason)
+
+
+@incident.command("verify")
+def verify(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+    """You have dealt with it: check the machine, and return it to service if that passes."""
+    _deed(context_of(typer_context), number, "verify", reason)
+
+
+@incident.command("cancel")
+def cancel(
+    typer_context: typer.Context,
+    number: Number,
+    returns: Annotated[
+        bool, typer.Option("--return-to-service", help="Return the machine, though nobody verified it.")
+    ] = False,
+    reason: Reason = "",
+) -> None:
+    """Do no more about it; the machine stays out of service unless told otherwise."""
+    _deed(context_of(typer_context), number, "cancel", reason, return_to_service=returns)
+
+
+@healing.command("show")
+def show_healing(typer_context: typer.Context) -> None:
+    """Show whether healing acts, its limits, and the pools in which it was asked."""
+    context = context_of(typer_context)
+    found = context.client.get(at("gpu-health", "healing"))
+    pools = list(context.client.each(at("gpu-health", "pools")))
+    context.show(found | {"pools": pools})
+    stopped = (
+        f"{found['kill_switch_by']}: {found['kill_switch_reason']}" if found["kill_switch_at"] else "off"
+    )
+    context.details({"mode": found["mode"], "kill switch": stopped, **found["limits"]})
+    if pools:
+        context.tabulate(pools, POOL_COLUMNS)
+
+
+@healing.command("mode")
+def mode(
+    typer_context: typer.Context,
+    wanted: Annotated[str, typer.Argument(metavar="MODE", help="dry_run or act.")],
+    reason: Reason = "",
+) -> None:
+    """Let healing act, or only say what it would do."""
+    context = context_of(typer_context)
+    body = {"mode": wanted, "reason": context.asked_for(reason)}
+    changed = context.client.post(at("gpu-health", "healing", "change"), body)
+    context.tell(changed, f"The mode is {changed['mode']}.")
+
+
+def kill_switch(
+    typer_context: typer.Context,
+    wanted: Annotated[str, typer.Argument(metavar="on|off")],
+    reason: Reason = "",
+) -> None:
+    """Stop all healing, everywhere; or let it go on."""
+    if wanted not in ("on", "off"):
+        raise CommandFailed("Say on or off.", Exit.USAGE)
+    context = context_of(typer_context)
+    deed = "stop" if wanted == "on" else "restart"
+    changed = context.client.post(at("gpu-health", "healing", deed), {"reason": context.asked_for(reason)})
+    context.tell(changed, f"The kill switch is {wanted}.")
+
+
+@healing.command("close-breaker")
+def close_breaker(
+    typer_context: typer.Context,
+    pool: Annotated[str, typer.Argument(metavar="POOL", help="Its name, as `show` tells it.")],
+    backlog: Annotated[str, typer.Option("--backlog", help="replay or discard.")],
+    reason: Reason = "",
+) -> None:
+    """Close the breaker of a pool; what waited is replayed or discarded."""
+    context = context_of(typer_context)
+    found = [one for one in context.client.each(at("gpu-health", "pools")) if one["name"] == pool]
+    if not found:
+        raise CommandFailed(f"There is no pool {pool}.", Exit.USAGE)
+    body = {"backlog": backlog, "reason": context.asked_for(reason)}
+    path = at("gpu-health", "pools", found[0]["id"], "close-breaker")
+    context.tell(context.client.post(path, body), f"The breaker of {pool} is closed.")
+
+
+def _deed(context: Context, number: int, deed: str, reason: str, **more: object) -> None:
+    body = {"reason": context.asked_for(reason), **more}
+    found: Document = context.client.post(_path(number, deed), body)
+    context.tell(found, f"Incident {number} is {found['state']}. {found['hold_reason'] or found['reason']}")
+
+
+def _path(number: int, *more: str) -> Address:
+    return at("gpu-health", "incidents", number, *more)
