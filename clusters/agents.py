@@ -40,6 +40,11 @@ def agent_key(cluster_id: int, node_uid: str) -> str:
     return f"{cluster_id}/{node_uid}"
 
 
+def relay_key(cluster_id: int) -> str:
+    """What the reports of its relay are shared under: in the place of an agent's, for all its workers."""
+    return f"{cluster_id}//relay"
+
+
 def never_heard_key(cluster_id: int) -> str:
     """In the place of an agent's for workers that report to nobody: what the backend sees is all that is
     known of them, and their silence means nothing."""

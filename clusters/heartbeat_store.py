@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import redis
@@ -13,7 +14,7 @@ from channels.db import database_sync_to_async
 from django.utils import timezone
 
 from clusters import history
-from clusters.agents import AgentHeard, agent_key
+from clusters.agents import AgentHeard, agent_key, relay_key
 from clusters.fleet import DeploymentRow, Fleet, LastHeartbeat, Rows, fleet_of
 from clusters.heartbeat_records import (
     DEVICES_SHARED_NAME,
@@ -86,11 +87,18 @@ class HeartbeatStore:
     def ingest_devices(self, cluster_id: int, node_uid: str, devices: Iterable[Device], *, turn: int) -> None:
         """Share the readings of a machine's devices, and with them that its agent was heard, and since when
         (`since`, in seconds since 1970) without a break."""
-        key, since = agent_key(cluster_id, node_uid), time.time()
+        readings = {device.uuid: dict(device.readings) for device in devices}
+        self._note_reporter(agent_key(cluster_id, node_uid), readings, turn=turn)
+
+    def ingest_relay(self, cluster_id: int, *, turn: int) -> None:
+        """Share that the relay of a cluster was heard, and since when without a break."""
+        self._note_reporter(relay_key(cluster_id), {}, turn=turn)
+
+    def _note_reporter(self, key: str, readings: Mapping[str, Any], *, turn: int) -> None:
+        since = time.time()
         before = self._devices.held.get(key)
         if before is not None and time.monotonic() - before.seen_at <= LOST_AFTER_SECONDS:
             since = before.record.get("since", since)
-        readings = {device.uuid: dict(device.readings) for device in devices}
         self._devices.offer(key, {"devices": readings, "turn": turn, "since": since})
 
     def heartbeats(self) -> Mapping[str, LastHeartbeat]:

@@ -230,6 +230,20 @@ class ReportToken(models.Model):
         return f"reports of {self.deployment.name}"
 
 
+class RelayToken(models.Model):
+    """By which the relay of one cluster reports its workers, and no others."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    token = models.OneToOneField("accounts.ApiToken", on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering: ClassVar = ["pk"]
+
+    def __str__(self) -> str:
+        return f"relay of {self.cluster.name}"
+
+
 class Gpu(models.Model):
     """A card, wherever in its cluster it is plugged in: the row goes with it to another machine."""
 

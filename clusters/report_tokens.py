@@ -32,3 +32,8 @@ def report_token_of(row: Deployment) -> str:
     except CannotUnseal as error:
         logger.warning("The token with which %s reports: %s", row.name, error)
         return ""
+
+
+def has_relay(kind: str, settings: Mapping[str, Any]) -> bool:
+    """Whether the workers of such a cluster report to a relay in it."""
+    return reports_by_token(kind, settings) and bool(settings.get("relay_image"))

@@ -14,7 +14,7 @@ from accounts.actors import grants_of
 from accounts.models import ApiToken
 from accounts.states import Right
 from clusters import heartbeat_records, history
-from clusters.agents import AgentHeard, agent_key, never_heard_key
+from clusters.agents import AgentHeard, agent_key, never_heard_key, relay_key
 from clusters.errors import ClusterMissing, DeploymentMissing
 from clusters.fleet import (
     ClusterRow,
@@ -29,7 +29,7 @@ from clusters.fleet import (
 )
 from clusters.history import Sample
 from clusters.models import Cluster, Deployment, Gpu, Node, NodeAgent, Worker
-from clusters.report_tokens import workers_report
+from clusters.report_tokens import has_relay, workers_report
 from clusters.states import GONE, ClusterKind, DeploymentState, GpuState, NodeState, WorkerState
 from common.actor import Actor
 from common.live.board import EVERYONE, PUBLIC, Audience
@@ -264,23 +264,33 @@ def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
         )
     )
     in_pods = {cluster_id for _has, _uid, cluster_id, kind, *_ in rows if kind == ClusterKind.KUBERNETES}
-    speechless = _speechless(in_pods) if in_pods else ()
+    instead = _in_agents_place(in_pods) if in_pods else {}
     return [
-        WorkerRow(*(*columns, _agent_key(cluster_id, uid if has_agent else "", speechless)))
+        WorkerRow(*(*columns, agent_key(cluster_id, uid) if has_agent else instead.get(cluster_id, "")))
         for has_agent, uid, cluster_id, _kind, *columns in rows
     ]
 
 
-def _agent_key(cluster_id: int, node_uid: str, speechless: Collection[int]) -> str:
-    if node_uid:
-        return agent_key(cluster_id, node_uid)
-    return never_heard_key(cluster_id) if cluster_id in speechless else ""
+def _in_agents_place(cluster_ids: Collection[int]) -> dict[int, str]:
+    """By cluster: whose word stands for that of the agents that its machines lack."""
+    found = {}
+    for pk, kind, settings in Cluster.objects.filter(pk__in=cluster_ids).values_list(
+        "pk", "kind", "settings"
+    ):
+        if has_relay(kind, settings):
+            found[pk] = relay_key(pk)
+        elif not workers_report(kind, settings):
+            found[pk] = never_heard_key(pk)
+    return found
 
 
-def _speechless(cluster_ids: Collection[int]) -> list[int]:
-    """Those whose workers report to nobody."""
-    rows = Cluster.objects.filter(pk__in=cluster_ids).values_list("pk", "kind", "settings")
-    return [pk for pk, kind, settings in rows if not workers_report(kind, settings)]
+def relay_of(cluster: Cluster) -> AgentHeard | None:
+    """When its relay was heard; None: it has none, or nobody knows at the moment."""
+    if not has_relay(cluster.kind, cluster.settings):
+        return None
+    key = relay_key(cluster.pk)
+    heard = heartbeat_records.agents([key])
+    return None if heard is None else heard.get(key, AgentHeard())
 
 
 def agent_token(node: Node) -> ApiToken | None:

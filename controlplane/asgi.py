@@ -11,14 +11,14 @@ set_up_django()
 
 # Only now: what is imported here needs the apps to be loaded.
 from accounts.sockets import CredentialsOfSocket  # noqa: E402
-from clusters.api import heartbeats, node_reports  # noqa: E402
+from clusters.api import heartbeats, node_reports, relay_reports  # noqa: E402
 from clusters.api.short_way import short_way  # noqa: E402
 from controlplane.bodies import bounded  # noqa: E402
 from controlplane.handler import Handler  # noqa: E402
 from controlplane.routing import websocket_urlpatterns  # noqa: E402
 
 console = bounded(Handler())
-doors = {one.path: one for one in (node_reports.DOOR, heartbeats.DOOR)}
+doors = {one.path: one for one in (node_reports.DOOR, heartbeats.DOOR, relay_reports.DOOR)}
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:

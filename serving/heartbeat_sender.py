@@ -35,11 +35,14 @@ class HeartbeatSender:
         compose: Callable[[], bytes],
         token_file: Path | None = None,
         every: float = HEARTBEAT_SECONDS,
+        answered: Callable[[bytes], None] | None = None,
     ) -> None:
+        """`answered` is given the body of each answer that took one."""
         self._urls = deque(map(Url.parse, urls))
         self._token_file = token_file
         self._compose = compose
         self._every = every
+        self._answered = answered
         self._connection: HttpConnection | None = None
         self._hurry = asyncio.Event()
         self._failures = 0
@@ -91,6 +94,8 @@ class HeartbeatSender:
         answer = b"".join([part async for part in self._connection.body()])
         if not 200 <= status < 300:
             raise HttpError(f"status {status}: {answer[:200].decode(errors='replace')}")
+        if self._answered is not None:
+            self._answered(answer)
 
     async def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -271,3 +271,10 @@ DRAIN = {
     "asked_at": "2026-11-20T08:30:00Z",
     "ended_at": None,
 }
+RELAY_REPORT = {
+    "session": "5f1c9a3e77b0d2e4",
+    "sequence": 61,
+    "known": "9b1d03f0c2a45e77",
+    "machines": [{"machine": "gpu-01", "workers": HEARTBEATS["workers"]}],
+}
+RELAY_ANSWER = {"accepted": 1, "refused": [], "revision": "9b1d03f0c2a45e77"}

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request
-from clusters.api.serializers import HeartbeatReceiptSerializer, HeartbeatsSerializer
+from clusters.api.report_serializers import HeartbeatReceiptSerializer, HeartbeatsSerializer
 from clusters.api.short_way import Door, parsed, told
 from clusters.services.heartbeats import Reporter, accept_heartbeats, reporter_of
 

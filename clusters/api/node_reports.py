@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request
-from clusters.api.serializers import NodeReportSerializer, ReceiptSerializer
+from clusters.api.report_serializers import NodeReportSerializer, ReceiptSerializer
 from clusters.api.short_way import Door, parsed, told
 from clusters.services.node_reports import ReportingAgent, accept_report, reporting_agent
 

@@ -18,7 +18,6 @@ from clusters.states import (
 )
 from common.api.examples import example
 from common.audit import MAX_REASON
-from serving.protocol import MAX_DEVICES_PER_REPORT, MAX_WORKERS_PER_REPORT
 
 MOST_SECRET = 262_144
 """Characters: a kubeconfig with its certificates."""
@@ -350,53 +349,3 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
 class WorkerLogSerializer(serializers.Serializer[Any]):
     worker = serializers.CharField()
     log = serializers.CharField(help_text="Recent log, including earlier restarts.")
-
-
-@example(examples.NODE_REPORT)
-class NodeReportSerializer(serializers.Serializer[Any]):
-    node = serializers.CharField(help_text="The machine's `uid`; the token must be of this machine.")
-    session = serializers.CharField(help_text="Another one after each start of the agent.")
-    sequence = serializers.IntegerField(
-        min_value=1, help_text="Rises with each report of a session; one that is not newer is refused."
-    )
-    workers = serializers.ListField(
-        child=serializers.DictField(),
-        max_length=MAX_WORKERS_PER_REPORT,
-        help_text="Heartbeats of all workers heard of lately; fields as in `serving/protocol.py`.",
-    )
-    devices = serializers.ListField(
-        child=serializers.DictField(),
-        max_length=MAX_DEVICES_PER_REPORT,
-        help_text="All devices that can be read: `uuid` and `readings`, numbers by name.",
-    )
-
-
-class RefusalSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(help_text="Worker or device, as it named itself.")
-    reason = serializers.CharField()
-
-
-@example(examples.HEARTBEATS)
-class HeartbeatsSerializer(serializers.Serializer[Any]):
-    workers = serializers.ListField(
-        child=serializers.DictField(),
-        max_length=MAX_WORKERS_PER_REPORT,
-        help_text="Heartbeats; fields as in `serving/protocol.py`.",
-    )
-
-
-class HeartbeatRefusalSerializer(serializers.Serializer[Any]):
-    worker = serializers.CharField(help_text="As it named itself.")
-    reason = serializers.CharField()
-
-
-@example(examples.HEARTBEAT_RECEIPT)
-class HeartbeatReceiptSerializer(serializers.Serializer[Any]):
-    accepted = serializers.IntegerField()
-    refused = HeartbeatRefusalSerializer(many=True)
-
-
-@example(examples.RECEIPT)
-class ReceiptSerializer(serializers.Serializer[Any]):
-    accepted = serializers.IntegerField()
-    refused = RefusalSerializer(many=True)

@@ -6,6 +6,7 @@ from clusters.api.drains import Drains
 from clusters.api.heartbeats import Heartbeats
 from clusters.api.model_files import ModelFile, ModelFiles
 from clusters.api.node_reports import NodeReports
+from clusters.api.relay_reports import RelayReports
 
 router = SimpleRouter(use_regex_path=False)
 router.register("clusters", views.Clusters, basename="cluster")
@@ -15,6 +16,7 @@ router.register("deployments", views.Deployments, basename="deployment")
 
 urlpatterns = [
     path("heartbeats/", Heartbeats.as_view(), name="heartbeats"),
+    path("relay-reports/", RelayReports.as_view(), name="relay-reports"),
     path("node-reports/", NodeReports.as_view(), name="node-reports"),
     path("model-files/<int:version>/", ModelFiles.as_view({"get": "retrieve"}), name="model-files"),
     path(

@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.db.models import Q
-
 from accounts.models import ApiToken
 from accounts.services.tokens import revoke_of_part
 from clusters.events import ClusterRemoved
-from clusters.models import Cluster, FilesToken, Gpu, Node, NodeAgent
+from clusters.models import Cluster, FilesToken, Gpu, Node, NodeAgent, RelayToken
 from clusters.states import GpuState, NodeState
 from clusters.uses import cluster_uses
 from common import audit, events
@@ -47,9 +45,9 @@ def _forget_machines(row: Cluster, now: datetime) -> None:
     Gpu.objects.filter(cluster=row).exclude(state=GpuState.GONE).update(state=GpuState.GONE, state_since=now)
     nodes = Node.objects.filter(cluster=row).exclude(state=NodeState.GONE)
     nodes.update(state=NodeState.GONE, state_since=now, problem="", agent_silent_since=None)
-    agents, readers = NodeAgent.objects.filter(cluster=row), FilesToken.objects.filter(cluster=row)
-    theirs = Q(pk__in=agents.values("token")) | Q(pk__in=readers.values("token"))
-    for token in ApiToken.objects.filter(theirs, revoked_at=None).select_related("owner"):
-        revoke_of_part(actor=ACTOR, token=token, reason=f"The cluster {row.name} was removed.")
-    agents.delete()
-    readers.delete()
+    kinds = (NodeAgent, FilesToken, RelayToken)
+    for rows in (kind.objects.filter(cluster=row) for kind in kinds):
+        held = list(rows.values_list("token", flat=True))
+        for token in ApiToken.objects.filter(pk__in=held, revoked_at=None).select_related("owner"):
+            revoke_of_part(actor=ACTOR, token=token, reason=f"The cluster {row.name} was removed.")
+        rows.delete()

@@ -17,6 +17,7 @@ from clusters.models import Cluster
 from clusters.reconcilers.cluster_removal import Removal
 from clusters.reconcilers.files_tokens import RenewFilesToken, is_due
 from clusters.reconcilers.inventory import ObservedCluster, record_agents, record_machines
+from clusters.reconcilers.relay_tokens import RenewRelayToken, is_relay_token_due
 from clusters.shared_machines import shared_machines
 from clusters.states import CheckResult
 from common import events
@@ -124,6 +125,8 @@ class ClusterReconciler(Reconciler[Cluster]):
             return Removal()
         if is_due(row, now):
             return RenewFilesToken()
+        if is_relay_token_due(row, now):
+            return RenewRelayToken()
         if row.checked_at is None or row.is_check_due or row.checked_at <= now - CHECK_EVERY:
             return RunChecks(self.backend_of)
         return Survey(self.backend_of, self.agents_of)

@@ -69,6 +69,7 @@ class Tools:
     backend_of: Callable[[Cluster], ClusterBackend] = backend_of
     heartbeats: Callable[[list[str]], Mapping[str, LastHeartbeat] | None] = heartbeat_records.latest
     agents: Callable[[int], Mapping[int, AgentHeard] | None] = selectors.agents_of
+    relay: Callable[[Cluster], AgentHeard | None] = selectors.relay_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +99,17 @@ class DeploymentStep(Step[Deployment]):
             )
         rows = {worker.uid: worker for worker in known}
         ended = [one.id for one in workers if has_ended(one, rows.get(one.id))]
+        nodes = Node.objects.filter(cluster_id=row.cluster_id).exclude(state=NodeState.GONE)
+        by_name = dict(nodes.values_list("name", "pk"))
+        relay = self.tools.relay(row.cluster)
+        instead = {} if relay is None else dict.fromkeys(by_name.values(), relay)
         return ObservedDeployment(
             known=known,
             workers=workers,
             logs={worker: log_of(backend, worker) for worker in ended},
             heartbeats=self._heartbeats(row, workers),
-            nodes=dict(
-                Node.objects.filter(cluster_id=row.cluster_id)
-                .exclude(state=NodeState.GONE)
-                .values_list("name", "pk")
-            ),
-            agents=self.tools.agents(row.cluster_id) or {},
+            nodes=by_name,
+            agents={**instead, **(self.tools.agents(row.cluster_id) or {})},
         )
 
     def _heartbeats(

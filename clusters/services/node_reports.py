@@ -89,19 +89,22 @@ def _take(entry: object, store: HeartbeatStore, agent: ReportingAgent, turn: int
         heartbeat = Heartbeat.from_dict(entry)
     except ValueError as error:
         return f"{error}."
-    reason = _mismatch(heartbeat, store, agent)
+    reason = mismatch(heartbeat, store, cluster_id=agent.cluster_id, node_uid=agent.node_uid)
     if not reason:
         store.ingest(heartbeat, turn=turn)
     return reason
 
 
-def _mismatch(heartbeat: Heartbeat, store: HeartbeatStore, agent: ReportingAgent) -> str:
+def mismatch(
+    heartbeat: Heartbeat, store: HeartbeatStore, *, cluster_id: int, node_uid: str | None = None
+) -> str:
+    """Why it is no worker of this cluster, and of this machine if one is named; empty when it is."""
     placed = store.placed(heartbeat.worker)
-    if placed is None or placed.deployment.cluster_id != agent.cluster_id:
+    if placed is None or placed.deployment.cluster_id != cluster_id:
         return _("The cluster shows no worker %(worker)s: report it again in a moment.") % {
             "worker": heartbeat.worker
         }
-    if placed.node_uid not in ("", agent.node_uid):
+    if node_uid is not None and placed.node_uid not in ("", node_uid):
         return _("%(worker)s runs on another machine.") % {"worker": heartbeat.worker}
     return not_as_deployed(heartbeat, placed.deployment)
 

@@ -5,14 +5,15 @@ from datetime import timedelta
 from django.db import transaction
 
 from accounts.models import ApiToken
-from accounts.services.rights import require
+from accounts.services.rights import require, require_for_owner
 from accounts.services.tokens import IssuedToken, revoke_of_part
 from accounts.states import Right
-from clusters.models import Deployment, ReportToken
+from clusters.models import Cluster, Deployment, RelayToken, ReportToken
 from clusters.services.node_agents import issue_to_machines
 from common.actor import Actor
 
 TOKEN_LIFE = timedelta(days=30)
+RELAY_TOKEN_LIFE = timedelta(days=365)
 
 
 def issue_report_token(
@@ -41,4 +42,28 @@ def issue_report_token(
             team=deployment.team,
         )
         ReportToken.objects.create(deployment=deployment, token=issued.token)
+    return issued
+
+
+def issue_relay_token(*, actor: Actor, cluster: Cluster, reason: str = "") -> IssuedToken:
+    """A token that reports the workers of this cluster for its relay, and nothing else. Of a team's cluster
+    it is limited to that team. Those before the last one are revoked. Raises NotAllowed, NameTaken.
+    """
+    require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
+    with transaction.atomic():
+        known = RelayToken.objects.filter(cluster=cluster).order_by("-pk")
+        old = ApiToken.objects.filter(pk__in=known.values("token"), revoked_at=None)
+        for token in old.exclude(pk__in=list(known.values_list("token", flat=True)[:1])).select_related(
+            "owner"
+        ):
+            revoke_of_part(actor=actor, token=token, reason=reason or "renewed")
+        issued = issue_to_machines(
+            actor=actor,
+            cluster=cluster,
+            name="relay",
+            right=Right.FLEET_REPORT,
+            lives=RELAY_TOKEN_LIFE,
+            reason=reason,
+        )
+        RelayToken.objects.create(cluster=cluster, token=issued.token)
     return issued

@@ -31,6 +31,7 @@ from clusters.backends.kubernetes.manifests import DEPLOYMENT, objects_of
 from clusters.backends.kubernetes.node_operations import KubernetesNodeOperations
 from clusters.backends.kubernetes.nodes import node_of
 from clusters.backends.kubernetes.pods import CONTAINER, FILES_CONTAINER, fetches_files, worker_of
+from clusters.backends.kubernetes.relay import set_up_relay
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.store_token import hand_out
 from clusters.backends.kubernetes.watching import Machines, watch
@@ -48,10 +49,14 @@ FETCH_LOG_LINES = 20
 
 
 class KubernetesCluster:
-    def __init__(self, client: Client, settings: KubernetesSettings, *, store_token: str = "") -> None:
-        """`store_token`: with which its machines fetch model files; empty: they have one from elsewhere."""
+    def __init__(
+        self, client: Client, settings: KubernetesSettings, *, store_token: str = "", relay_token: str = ""
+    ) -> None:
+        """`store_token`: with which its machines fetch model files; empty: they have one from elsewhere.
+        `relay_token`: with which its relay reports, if it has one."""
         self._client = client
         self._store_token = store_token
+        self._relay_token = relay_token
         self._settings = settings
         self._found: dict[str, tuple[float, Found]] = {}
         """By namespace, what was there of use to model files, and when."""
@@ -172,6 +177,7 @@ class KubernetesCluster:
         with told():
             for namespace in self._settings.all_namespaces:
                 hand_out(self._client, self._settings, self._store_token, namespace=namespace)
+            set_up_relay(self._client, self._settings, self._relay_token)
 
     def watch(
         self,

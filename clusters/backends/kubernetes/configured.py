@@ -2,6 +2,7 @@
 
 from clusters.backends.base import ClusterConfig, Misconfigured
 from clusters.backends.kubernetes.backend import KubernetesCluster
+from clusters.backends.kubernetes.relay import RELAY_TOKEN
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.store_token import STORE_TOKEN
 from kube.errors import BadConfig
@@ -14,7 +15,7 @@ KUBECONFIG = "kubeconfig"
 def connect(config: ClusterConfig) -> KubernetesCluster:
     """The namespace is one of the cluster's own settings; asks nothing of it yet. Raises Misconfigured."""
     settings = KubernetesSettings.read(config.settings)
-    if unknown := sorted(config.secrets.keys() - {KUBECONFIG, STORE_TOKEN}):
+    if unknown := sorted(config.secrets.keys() - {KUBECONFIG, STORE_TOKEN, RELAY_TOKEN}):
         raise Misconfigured(
             f"A Kubernetes cluster has no secret {unknown[0]}: it has {KUBECONFIG}.", about="secrets"
         )
@@ -25,4 +26,9 @@ def connect(config: ClusterConfig) -> KubernetesCluster:
         client = connect_real(access_of(kubeconfig, context=settings.context))
     except BadConfig as error:
         raise Misconfigured(str(error), about="secrets") from None
-    return KubernetesCluster(client, settings, store_token=config.secrets.get(STORE_TOKEN, ""))
+    return KubernetesCluster(
+        client,
+        settings,
+        store_token=config.secrets.get(STORE_TOKEN, ""),
+        relay_token=config.secrets.get(RELAY_TOKEN, ""),
+    )

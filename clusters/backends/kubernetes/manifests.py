@@ -1,7 +1,6 @@
 """What a deployment of ours is made of in Kubernetes: Deployment, Service, PodDisruptionBudget."""
 
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from clusters.backends.base import CannotRun, DeploymentSpec, Fence
 from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Mount
 from clusters.backends.kubernetes.pods import CONTAINER, PORT
 from clusters.backends.kubernetes.reporting import add_report_token, report_secret, reporting
-from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.kubernetes.settings import BY_DIGEST, KubernetesSettings
 from clusters.backends.placement import Spread, Toleration
 from serving.protocol import WORKER_ENVIRONMENT, WorkerCommand
 
@@ -30,7 +29,6 @@ KILL_AFTER_SECONDS = 5
 LOADS_WITHIN_SECONDS = 3_600
 """A model that is fetched and loaded may take this long before the kubelet gives its container up."""
 PROBED_EVERY_SECONDS = 5
-_BY_DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 
 
 def fence_text(fence: Fence) -> str:
@@ -172,7 +170,7 @@ def _pod(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount) -> Do
 
 
 def _container(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount) -> Document:
-    if not _BY_DIGEST.fullmatch(spec.image):
+    if not BY_DIGEST.fullmatch(spec.image):
         raise CannotRun(
             f"{spec.name} needs an image by digest, repository@sha256:..., and has {spec.image or 'none'}."
         )

@@ -8,12 +8,14 @@ from typing import Any, Self
 
 from clusters.backends.base import NAME, SECRET_NAME, Misconfigured
 
+RELAY = "slipway-relay"
+RELAY_PORT = 8080
+BY_DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 _LISTS = ("namespaces", "image_pull_secrets")
 _MAPPINGS = ("model_images", "fluid_options", "fluid_secret_options")
 _NUMBERS = {"node_cache_gib": 0, "fluid_replicas": 1}
 """With the least that each may be."""
 _ACCESS_MODES = ("", "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany")
-_BY_DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 _RUNTIMES = ("alluxio", "jindo", "juicefs")
 
 
@@ -84,6 +86,8 @@ class KubernetesSettings:
     jobs_namespace: str = ""
     """Of those jobs: one that lets privileged pods run, where machines are to be repaired. Empty: that of the
     workers."""
+    relay_image: str = ""
+    """Image by digest of the relay that hears the workers; empty: they report by themselves."""
     priority_class: str = ""
     runtime_class: str = ""
     service_account: str = ""
@@ -118,6 +122,10 @@ class KubernetesSettings:
             value = getattr(self, key)
             if value and not value.startswith(("https://", "http://")):
                 raise Misconfigured(f"{key}: give the address at which pods reach Slipway, https://...")
+        if self.relay_image and not BY_DIGEST.fullmatch(self.relay_image):
+            raise Misconfigured("relay_image: name it by digest, repository@sha256:...")
+        if self.relay_image and not self.control_plane:
+            raise Misconfigured("relay_image: say in report_url where the relay reaches Slipway.")
 
         self._check_files()
 
@@ -125,7 +133,7 @@ class KubernetesSettings:
         if self.claim_access_mode not in _ACCESS_MODES:
             raise Misconfigured(f"claim_access_mode: one of {', '.join(_ACCESS_MODES[1:])}.")
         for label, reference in self.model_images.items():
-            if not _BY_DIGEST.fullmatch(reference):
+            if not BY_DIGEST.fullmatch(reference):
                 raise Misconfigured(
                     f"model_images: {label} needs a reference by digest, repository@sha256:..., and has "
                     f"{reference}."
@@ -148,9 +156,14 @@ class KubernetesSettings:
         return tuple(dict.fromkeys((self.namespace, *self.namespaces)))
 
     @property
-    def reports_to(self) -> str:
-        """Address of the control plane for heartbeats; empty: workers send none."""
+    def control_plane(self) -> str:
+        """Address of the control plane for reports; empty: nobody sends any."""
         return (self.report_url or self.store_url).rstrip("/")
+
+    @property
+    def reports_to(self) -> str:
+        """Address to which workers send heartbeats; empty: they send none."""
+        return f"http://{RELAY}.{self.namespace}.svc:{RELAY_PORT}" if self.relay_image else self.control_plane
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:

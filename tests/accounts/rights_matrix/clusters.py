@@ -1,12 +1,15 @@
 import hashlib
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 from accounts.states import Right
-from clusters.models import FilesToken, NodeAgent
+from clusters.models import FilesToken, NodeAgent, RelayToken
 from gateway.models import Gateway
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.clusters.model_files import deployed, stored_version
+
+_numbers = count(1)
 
 
 def _cluster(scene: Scene) -> Mapping[str, Any]:
@@ -46,6 +49,12 @@ def _report(scene: Scene) -> Mapping[str, Any]:
     token = scene.user.tokens.latest("pk")
     NodeAgent.objects.update_or_create(token=token, defaults={"cluster": scene.cluster, "node_uid": "box"})
     return {"node": "box", "session": "matrix-session", "sequence": 1, "workers": [], "devices": []}
+
+
+def _relay(scene: Scene) -> Mapping[str, Any]:
+    """By the caller's token, which speaks for the cluster."""
+    RelayToken.objects.get_or_create(cluster=scene.cluster, token=scene.user.tokens.latest("pk"))
+    return {"session": "matrix", "sequence": next(_numbers), "machines": []}
 
 
 def _files(scene: Scene) -> Mapping[str, Any]:
@@ -142,5 +151,6 @@ ROUTES = [
     Route("GET", "deployments/{deployment}/", Right.READ, fill=_deployment),
     Route("GET", "workers/{worker}/log/", Right.READ, fill=_worker),
     Route("POST", "heartbeats/", Right.FLEET_REPORT, body=lambda scene: {"workers": []}, owned=False),
+    Route("POST", "relay-reports/", Right.FLEET_REPORT, body=_relay, owned=False),
     Route("POST", "node-reports/", Right.FLEET_REPORT, body=_report, owned=False),
 ]
