@@ -26,6 +26,20 @@ BADGES: Mapping[str, Badges] = {
         "dry_run": Badge(_("Dry run"), "idle", "circle-dashed"),
         "held": Badge(_("Held"), "warn", "alert-triangle"),
     },
+    "gpu_check": {
+        "waiting": Badge(_("Waiting for an idle machine"), "idle", "clock"),
+        "running": Badge(_("Running"), "busy", "list-check"),
+        "passed": Badge(_("Passed"), "good", "circle-check"),
+        "failed": Badge(_("Failed"), "bad", "circle-x"),
+        "impossible": Badge(_("Not possible"), "warn", "alert-triangle"),
+        "cancelled": Badge(_("Cancelled"), "idle", "circle-off"),
+    },
+    "gpu_check_outcome": {
+        "passed": Badge(_("Passed"), "good", "circle-check"),
+        "failed": Badge(_("Failed"), "bad", "circle-x"),
+        "measured": Badge(_("Measured"), "idle", "circle-dashed"),
+        "skipped": Badge(_("Skipped"), "idle", "circle-off"),
+    },
     "gpu_finding": {
         "open": Badge(_("Open"), "warn", "alert-triangle"),
         "cleared": Badge(_("Cleared"), "good", "circle-check"),

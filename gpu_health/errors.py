@@ -47,3 +47,19 @@ class BreakerClosed(Conflict):
 
 class InvalidPolicy(Invalid):
     pass
+
+
+class CheckMissing(Missing):
+    pass
+
+
+class CheckEnded(Conflict):
+    pass
+
+
+class CheckUnderWay(Conflict):
+    pass
+
+
+class InvalidCheck(Invalid):
+    pass

@@ -6,7 +6,14 @@ from django.utils.translation import gettext_lazy as _
 
 from common import filters
 from common.filters import ListFilter
-from gpu_health.states import FindingOutcome, FindingSeverity, FindingState, IncidentState
+from gpu_health.states import (
+    CheckLevel,
+    CheckState,
+    FindingOutcome,
+    FindingSeverity,
+    FindingState,
+    IncidentState,
+)
 
 
 class FindingFilter(ListFilter):
@@ -32,5 +39,21 @@ class IncidentFilter(ListFilter):
     )
     state = filters.choice(_("State"), "State.", IncidentState.choices, "state")
     severity = filters.choice(_("Severity"), "Severity.", FindingSeverity.choices, "severity")
+    node = filters.text(_("Machine"), "Name of the machine.", "node__name")
+    cluster = filters.text(_("Cluster"), "Name of the cluster.", "node__cluster__name")
+
+
+_LEVELS = [(str(value), label) for value, label in CheckLevel.choices]
+
+
+class CheckFilter(ListFilter):
+    further: ClassVar = ("node", "cluster")
+    q = filters.search(
+        "Words that must occur in machine, reason or the check's last words.",
+        _("Machine, reason"),
+        ("node__name", "reason", "why"),
+    )
+    state = filters.choice(_("State"), "State.", CheckState.choices, "state")
+    level = filters.choice(_("Level"), "Level.", _LEVELS, "level")
     node = filters.text(_("Machine"), "Name of the machine.", "node__name")
     cluster = filters.text(_("Cluster"), "Name of the cluster.", "node__cluster__name")

@@ -12,6 +12,8 @@ from common.pages.subjects import Subject
 from common.webhooks.catalogue import WebhookEvent, installation
 from gpu_health import events, inbox, metrics, pruning
 from gpu_health.badges import BADGES
+from gpu_health.reconcilers.check_schedule import CheckScheduleReconciler
+from gpu_health.reconcilers.checks import CheckReconciler
 from gpu_health.reconcilers.incidents import IncidentReconciler
 from gpu_health.states import IncidentState
 from gpu_health.webhook_events import finding_payload, incident_payload
@@ -29,9 +31,12 @@ DESTINATIONS = (
     Destination(
         title=_("GPU health rules"), url="/gpu-health/rules/", icon="heartbeat", words="xid policy ladder"
     ),
+    Destination(
+        title=_("GPU checks"), url="/gpu-health/checks/", icon="list-check", words="dcgm diagnostic burn-in"
+    ),
 )
 MANIFEST = Manifest(
-    reconcilers=(IncidentReconciler(),),
+    reconcilers=(IncidentReconciler(), CheckReconciler(), CheckScheduleReconciler()),
     inbox=(
         InboxSource(find=inbox.approvals, topic="changes:gpu-health"),
         InboxSource(
@@ -48,6 +53,14 @@ MANIFEST = Manifest(
             title=_("%(fault)s on %(node__name)s"),
             badges="gpu_incident",
         ),
+        Subject(
+            "gpu_health.gpucheck",
+            _("GPU check"),
+            "/gpu-health/checks/{pk}/",
+            title=_("Check of %(node__name)s"),
+            badges="gpu_check",
+        ),
+        Subject("gpu_health.checkschedule", _("Schedule of GPU checks"), "/gpu-health/checks/"),
         Subject("gpu_health.healingpolicy", _("Healing policy"), "/gpu-health/incidents/"),
         Subject("gpu_health.healingpool", _("Healing pool"), "/gpu-health/incidents/"),
         Subject("gpu_health.finding", _("GPU finding"), "/gpu-health/findings/{pk}/", badges="gpu_finding"),
@@ -68,6 +81,7 @@ MANIFEST = Manifest(
     destinations=DESTINATIONS,
     nouns={
         "incidents": lambda count: ngettext("incident", "incidents", count),
+        "checks": lambda count: ngettext("check", "checks", count),
         "findings": lambda count: ngettext("finding", "findings", count),
         "gpu-rules": lambda count: ngettext("rule", "rules", count),
         "faults": lambda count: ngettext("fault", "faults", count),

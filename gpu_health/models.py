@@ -7,6 +7,8 @@ from django.utils import timezone
 from accounts.querysets import TeamOrShared
 from common.reconcile import Reconciled
 from common.revisions import Revised
+from gpu_health.check_models import CheckSchedule as CheckSchedule
+from gpu_health.check_models import GpuCheck as GpuCheck
 from gpu_health.healing.limits import Limits
 from gpu_health.policy.presets import conditions_of, fault_title
 from gpu_health.policy.rule import Action, Citation, Drain, Mode, Rule, Severity, Verification

@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from common.reconcile.pruning import Rule
-from gpu_health.models import Finding, StoredReading
+from gpu_health.models import Finding, GpuCheck, StoredReading
 
 
 def _readings(before: datetime) -> QuerySet[StoredReading]:
@@ -17,8 +17,13 @@ def _findings(before: datetime) -> QuerySet[Finding]:
     return Finding.objects.filter(ended_at__lt=before).order_by("pk")
 
 
+def _checks(before: datetime) -> QuerySet[GpuCheck]:
+    return GpuCheck.objects.filter(ended_at__lt=before).order_by("pk")
+
+
 SETTING = "SLIPWAY_KEEP_GPU_READINGS_DAYS"
 RULES = (
     Rule(StoredReading, _("GPU readings"), SETTING, _readings),
+    Rule(GpuCheck, _("GPU checks"), SETTING, _checks, kept=_("Checks under way stay.")),
     Rule(Finding, _("GPU findings"), SETTING, _findings, kept=_("Open findings stay.")),
 )

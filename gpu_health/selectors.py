@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from accounts.states import Right
 from clusters.models import Gpu, Node
 from common.actor import Actor
-from gpu_health.errors import FindingMissing, IncidentMissing, PoolMissing, RuleMissing
+from gpu_health.errors import CheckMissing, FindingMissing, IncidentMissing, PoolMissing, RuleMissing
 from gpu_health.judge import NodeState, Verdict, judge
-from gpu_health.models import Finding, HealingPool, Incident, RuleChange, StoredReading
+from gpu_health.models import Finding, GpuCheck, HealingPool, Incident, RuleChange, StoredReading
 from gpu_health.policy.presets import DEFAULT, conditions_text, preset
 from gpu_health.policy.rule import Rule
 from gpu_health.signals.reading import bus_id
@@ -122,6 +122,18 @@ def incidents_by_state() -> Mapping[str, int]:
 def pools() -> QuerySet[HealingPool]:
     """Those in which healing has done or refused something, with the slots taken."""
     return HealingPool.objects.annotate(taken=Count("slots"))
+
+
+def checks(actor: Actor) -> QuerySet[GpuCheck]:
+    return GpuCheck.objects.for_actor(actor).select_related("node__cluster")
+
+
+def check(actor: Actor, pk: int) -> GpuCheck:
+    """Raises CheckMissing."""
+    found = checks(actor).filter(pk=pk).first()
+    if found is None:
+        raise CheckMissing(_("There is no check %(pk)s.") % {"pk": pk})
+    return found
 
 
 def pools_at_work() -> QuerySet[HealingPool]:

@@ -1,6 +1,6 @@
 """Words for the database and for pages; the judge and the rules have the same ones without Django."""
 
-from django.db.models import TextChoices
+from django.db.models import IntegerChoices, TextChoices
 from django.utils.translation import gettext_lazy as _
 
 from common.transitions import Machine
@@ -71,6 +71,33 @@ class HealingMode(TextChoices):
     DRY_RUN = "dry_run", _("Dry run")
     """Incidents say what would be done; nothing is."""
     ACT = "act", _("Act")
+
+
+class CheckLevel(IntegerChoices):
+    """Of `python -m serving.checks gpu --level`."""
+
+    SHORT = 1, _("Short check (10 seconds)")
+    MEDIUM = 2, _("Medium check (2 minutes)")
+    LONG = 3, _("Long check (15 minutes)")
+
+
+class CheckState(TextChoices):
+    WAITING = "waiting", _("Waiting for an idle machine")
+    RUNNING = "running", _("Running")
+    PASSED = "passed", _("Passed")
+    FAILED = "failed", _("Failed")
+    IMPOSSIBLE = "impossible", _("Not possible")
+    """Nothing was found out about the machine."""
+    CANCELLED = "cancelled", _("Cancelled")
+
+
+C = CheckState
+ENDED_CHECKS = (C.PASSED, C.FAILED, C.IMPOSSIBLE, C.CANCELLED)
+CHECK_MOVES = Machine(
+    {C.WAITING: {C.RUNNING, C.IMPOSSIBLE, C.CANCELLED}, C.RUNNING: set(ENDED_CHECKS)}
+    | {ended: set() for ended in ENDED_CHECKS}
+)
+del C
 
 
 S = IncidentState

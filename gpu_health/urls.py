@@ -1,5 +1,6 @@
 from django.urls import path
 
+from gpu_health import check_views as checks
 from gpu_health import healing_views as healing
 from gpu_health import views
 
@@ -19,6 +20,10 @@ urlpatterns = [
     path("gpu-health/+restart/", healing.restart, name="restart-gpu-healing"),
     path("gpu-health/+mode/<str:mode>/", healing.set_mode, name="set-gpu-healing-mode"),
     path("gpu-health/pools/<int:pk>/+close/<str:backlog>/", healing.close_breaker, name="close-gpu-breaker"),
+    path("gpu-health/checks/", checks.check_list, name="gpu-checks"),
+    path("gpu-health/checks/+order/", checks.order, name="order-gpu-check"),
+    path("gpu-health/checks/<int:pk>/", checks.check_page, name="gpu-check"),
+    path("gpu-health/checks/<int:pk>/+cancel/", checks.cancel, name="cancel-gpu-check"),
     path("gpu-health/rules/", views.rule_list, name="gpu-rules"),
     path("gpu-health/rules/<str:name>/", views.rule_page, name="gpu-rule"),
     path("gpu-health/rules/<str:name>/+reset/", views.reset, name="reset-gpu-rule"),

@@ -1,8 +1,10 @@
 """The check Job of a machine that was acted on, and what its result says."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
+from clusters.models import Node
 from common.jobs.spec import BY_CIRCUMSTANCE, Container, JobObservation, JobSpec, JobState, Limits
 from gpu_health.actions.base import Target, job_owner, python_on
 from gpu_health.healing.facts import Progress, Work
@@ -13,26 +15,40 @@ LEVELS: Mapping[str, int] = {
     RuleVerification.DCGM_DIAGNOSTIC: 2,
     RuleVerification.NCCL_BANDWIDTH: 2,
 }
-WALL_SECONDS = 1_200.0
+WALL_SECONDS: Mapping[int, float] = {1: 300.0, 2: 1_800.0, 3: 7_200.0}
+"""By level, with what DCGM takes where it is installed."""
+
+
+def check_job(node: Node, level: int, *, op_key: str, owner: str) -> JobSpec:
+    argv = (*python_on(node), "-m", "serving.checks", "gpu", "--level", str(level), "--json")
+    limits = Limits(wall_seconds=WALL_SECONDS[level])
+    return JobSpec(op_key, owner, argv, limits=limits, container=Container(is_privileged=True))
 
 
 def check_spec(target: Target, op_key: str) -> JobSpec:
     level = LEVELS[target.incident.verification]
-    argv = (*python_on(target.node), "-m", "serving.checks", "gpu", "--level", str(level), "--json")
-    return JobSpec(
-        op_key,
-        job_owner(target.incident),
-        argv,
-        limits=Limits(wall_seconds=WALL_SECONDS),
-        container=Container(is_privileged=True),
-    )
+    return check_job(target.node, level, op_key=op_key, owner=job_owner(target.incident))
+
+
+def report_told(seen: JobObservation) -> Mapping[str, Any] | None:
+    """As the Job left it: its result, or the last line of what it wrote."""
+    if seen.result is not None:
+        return seen.result
+    for line in reversed(seen.log_tail.strip().splitlines()):
+        if line.startswith("{"):
+            try:
+                told = json.loads(line)
+            except ValueError:
+                return None
+            return told if isinstance(told, dict) else None
+    return None
 
 
 def judged(seen: JobObservation) -> Work:
     """A check that could not be tried says nothing of the machine: a person does."""
     if seen.is_live:
         return Work(Progress.RUNNING, "The check runs.")
-    result = seen.result
+    result = report_told(seen)
     if result is None or seen.ending in BY_CIRCUMSTANCE:
         why = seen.last_words or seen.why or "It left no result."
         return Work(Progress.IMPOSSIBLE, f"The machine could not be checked. {why}")

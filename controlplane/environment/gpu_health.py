@@ -9,6 +9,13 @@ from controlplane.setting_types import ClientSecret, Command, Topics, WebAddress
 class GpuHealth(BaseSettings):
     """GPU health"""
 
+    gpu_check_hours: int = Field(
+        0,
+        ge=0,
+        le=8_760,
+        description="An idle machine with GPUs is given the short check again so many hours after the last "
+        "one, a tenth of a cluster's at once. 0: only when somebody orders it.",
+    )
     gpu_event_topics: Topics = Field(
         (),
         description="Topics of Amazon SNS that events of machines come from, each with the account that they "

@@ -34,6 +34,7 @@ SLIPWAY_KEEP_SESSIONS_DAYS = env.keep_sessions_days
 SLIPWAY_KEEP_SIGN_INS_DAYS = env.keep_sign_ins_days
 SLIPWAY_KEEP_UPLOADS_DAYS = env.keep_uploads_days
 SLIPWAY_KEEP_SYNCS_DAYS = env.keep_syncs_days
+SLIPWAY_GPU_CHECK_HOURS = env.gpu_check_hours
 SLIPWAY_GPU_EVENT_TOPICS = env.gpu_event_topics
 SLIPWAY_MACHINE_PROVIDER_URL = env.machine_provider_url
 SLIPWAY_MACHINE_PROVIDER_SECRET = env.machine_provider_secret

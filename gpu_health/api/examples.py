@@ -79,6 +79,42 @@ READINGS = {
     ]
 }
 STORED = {"stored": 1, "known": 0, "refused": [{"entry": 1, "reason": "source must be one of nvml, dcgm."}]}
+CHECK = {
+    "id": 12,
+    "node": "gpu-7",
+    "cluster": "eu-1",
+    "level": 2,
+    "state": "failed",
+    "stuck": "",
+    "why": "1 of 8 checks failed.",
+    "passed": False,
+    "checks": [
+        {
+            "name": "host_to_gpu",
+            "outcome": "failed",
+            "gpu_uuid": "GPU-509665ad-b600-ac93-3616-d754b23d636d",
+            "gpu_bus_id": "0000:9b:00",
+            "measured": 11.2,
+            "expected": 37.8,
+            "unit": "GB/s",
+            "words": "11 GB/s, less than the 38 that NVIDIA H100 80GB HBM3 must reach.",
+        }
+    ],
+    "ordered_by": "olga",
+    "reason": "after the riser was replaced",
+    "ordered_at": "2026-11-20T08:30:00Z",
+    "began_at": "2026-11-20T08:30:04Z",
+    "ended_at": "2026-11-20T08:32:15Z",
+    "cancelled_by": "",
+}
+NEW_CHECK = {
+    "node": "gpu-7",
+    "cluster": "eu-1",
+    "level": 2,
+    "wait_minutes": 60,
+    "reason": "after the riser was replaced",
+}
+CHECK_CANCELLING = {"reason": "not needed any more"}
 EVENT = {
     "events": [
         {

@@ -2,12 +2,14 @@ from django.urls import path
 from rest_framework.routers import SimpleRouter
 
 from gpu_health.api import views
+from gpu_health.api.checks import GpuChecks
 from gpu_health.api.events import ProviderEvents, SnsMessages
 from gpu_health.api.healing import Healing, HealingPools, Incidents
 
 router = SimpleRouter(use_regex_path=False)
 router.register("gpu-health/findings", views.Findings, basename="gpu-finding")
 router.register("gpu-health/rules", views.GpuRules, basename="gpu-rule")
+router.register("gpu-health/checks", GpuChecks, basename="gpu-check")
 router.register("gpu-health/readings", views.Readings, basename="gpu-reading")
 router.register("gpu-health/incidents", Incidents, basename="gpu-incident")
 router.register("gpu-health/healing", Healing, basename="gpu-healing")

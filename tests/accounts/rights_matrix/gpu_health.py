@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from accounts.states import Right
 from clusters.models import NodeAgent
-from gpu_health.models import Finding
+from gpu_health.models import Finding, GpuCheck
 from gpu_health.services.rules import change_rule
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.cast import SYSTEM
@@ -49,6 +49,18 @@ def _report(scene: Scene) -> Mapping[str, Any]:
     return {"readings": []}
 
 
+def _machine(scene: Scene) -> Mapping[str, Any]:
+    scene.cluster.nodes.update(name="matrix-machine")
+    return {}
+
+
+def _check(scene: Scene) -> Mapping[str, Any]:
+    check = GpuCheck.objects.create(
+        node=scene.cluster.nodes.get(), ordered_by="matrix", waits_until=timezone.now()
+    )
+    return {"id": check.pk}
+
+
 ROUTES = [
     Route("GET", "gpu-health/findings/", Access.SIGNED_IN, owned=False),
     Route("GET", "gpu-health/findings/{id}/", Right.READ, fill=_finding),
@@ -60,6 +72,17 @@ ROUTES = [
         body=lambda scene: {"reason": "reseated"},
     ),
     Route("POST", "gpu-health/readings/", Right.FLEET_REPORT, body=_report, owned=False),
+    Route("GET", "gpu-health/checks/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "gpu-health/checks/",
+        Right.FLEET_OPERATE,
+        fill=_machine,
+        body=lambda scene: {"node": "matrix-machine"},
+        status=201,
+    ),
+    Route("GET", "gpu-health/checks/{id}/", Right.READ, fill=_check),
+    Route("POST", "gpu-health/checks/{id}/cancel/", Right.FLEET_OPERATE, fill=_check, body=lambda scene: {}),
     Route("POST", "gpu-health/events/", Right.FLEET_EVENTS, body=lambda scene: {"events": []}, owned=False),
     # Judged by its signature alone: whoever has none is refused, with a token or without one.
     Route("POST", "gpu-health/events/sns/", Access.ANYBODY, body=lambda scene: {}, status=403, owned=False),
