@@ -59,9 +59,10 @@ def write_version(directory: Path, *, seed: int, serving: dict[str, Any] | None 
 class Traffic(threading.Thread):
     """Steady light requests through the gateway, counted by answering version and by failure."""
 
-    def __init__(self, url: str, *, per_second: float = 25) -> None:
+    def __init__(self, url: str, *, per_second: float = 25, model: str = MODEL) -> None:
         super().__init__(daemon=True)
         self.url = url
+        self.model = model
         self.pause = 1 / per_second
         self.answers: Counter[str] = Counter()
         self.failures: list[str] = []
@@ -69,7 +70,7 @@ class Traffic(threading.Thread):
         self._stop_asked = threading.Event()
 
     def run(self) -> None:
-        body = {"model": MODEL, "prompt": "say something", "max_tokens": 4}
+        body = {"model": self.model, "prompt": "say something", "max_tokens": 4}
         with httpx2.Client(timeout=20) as http:
             while not self._stop_asked.wait(self.pause):
                 try:
