@@ -14,6 +14,7 @@ from gateway.backends.configured import backends_of, is_elsewhere, metrics_of, t
 from gateway.errors import GatewayError, InvalidGateway, UnknownRoute
 from gateway.history import Answered, Stretch, answered, minute_of, stretches, unpacked
 from gateway.models import Gateway, Route, TrafficReading
+from gateway.states import MetricsKind
 from gateway.traffic import TargetCounts
 
 UNSEEN_AFTER = timedelta(minutes=1)
@@ -69,6 +70,21 @@ def lacks(cluster_id: int) -> str:
     """What keeps the cluster's gateway from having routes as releases need them, as it was seen last; empty:
     nothing."""
     return Gateway.objects.filter(cluster_id=cluster_id).values_list("lacks", flat=True).first() or ""
+
+
+def counted_by(cluster_id: int) -> str:
+    """Who counts the traffic of this cluster, in words; empty while it has no gateway."""
+    found = Gateway.objects.filter(cluster_id=cluster_id).values_list("metrics", "settings").first()
+    if found is None:
+        return ""
+    metrics, settings = found
+    if metrics == MetricsKind.PROMETHEUS:
+        prometheus = settings.get("prometheus")
+        url = prometheus.get("url", "") if isinstance(prometheus, dict) else ""
+        return _("Counted by the workers, read from Prometheus (%(url)s)") % {"url": url}
+    if metrics == MetricsKind.WORKERS:
+        return _("Counted by the workers, read from each")
+    return _("Counted by the gateway")
 
 
 def public_urls(clusters: Iterable[int]) -> dict[int, str]:

@@ -204,6 +204,7 @@ RELEASE = RELEASE_ROW | {
     "way_back": None,
     "bypassed": None,
     "image": "torch-2.9",
+    "counted_by": "Counted by the gateway",
     "fetches": [],
     "last_error": "",
 }

@@ -208,6 +208,10 @@ class ReleasePage:
         return lanes.lanes_of(self.release.service, self.release, self._looks)
 
     @cached_property
+    def counted_by(self) -> str:
+        return gateway.counted_by(self.release.service.cluster_id)
+
+    @cached_property
     def weights(self) -> dict[str, Any]:
         return weights(self.release)
 

@@ -53,6 +53,10 @@ class ServicePage:
         summarised([service])
 
     @cached_property
+    def counted_by(self) -> str:
+        return gateway.counted_by(self.service.cluster_id)
+
+    @cached_property
     def release(self) -> Release | None:
         """The one in motion."""
         return release_of(self.service)

@@ -1,6 +1,7 @@
 """The split between stable and candidate as requests really took it, beside what chance allows."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
@@ -9,6 +10,9 @@ from releases.messages import Kind, Message, nested, number
 from releases.models import Release
 from releases.reconcilers.watching import Sight
 from releases.split import interval_percent
+
+SPLIT_MAY_LAG = timedelta(seconds=60)
+"""How long the observed split may lie outside what chance allows before it is a fault."""
 
 SPLIT = Kind(
     "split.measured",

@@ -13,13 +13,11 @@ from releases.models import Release
 from releases.plans.step import DAY, WEEK, Fault, JoinedCell, Place, StepSpec, whole
 from releases.plans.words import duration
 from releases.reconcilers.base import SOON, halt
-from releases.reconcilers.measured_split import measured, split_fault, split_note
+from releases.reconcilers.measured_split import SPLIT_MAY_LAG, measured, split_fault, split_note
 from releases.reconcilers.watching import Judged, Sight, WatchedExecutor
 from releases.steps.deploy import Deploy
 
 LONGEST_HOLDS_SECONDS = 30 * DAY
-SPLIT_MAY_LAG = timedelta(seconds=60)
-"""How long the observed split may lie outside what chance allows before it is a fault."""
 
 
 class Hold(StepSpec):

@@ -1,7 +1,7 @@
 """Give the candidate a share of the requests."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from django.utils.translation import gettext as _
@@ -13,10 +13,20 @@ from releases.messages import Kind, number, text
 from releases.models import Release
 from releases.plans.step import Fault, Place, StepSpec, whole
 from releases.progress import StepProgress
+from releases.reconcilers.base import halt
+from releases.reconcilers.measured_split import SPLIT_MAY_LAG, measured, split_fault, split_note
 from releases.reconcilers.routing import split_traffic
 from releases.reconcilers.watching import Judged, Sight, WatchedExecutor, look
 from releases.selectors.releases import is_measured_at
+from releases.split import interval_percent
 from releases.steps.deploy import Deploy, no_candidate
+
+MEASURING = "measuring"
+FIRST_LOOK = timedelta(seconds=0.5)
+MEASURED_FOR = timedelta(seconds=15)
+"""So long a split is waited for that tells the new weight from the one before."""
+NONE_CAME = timedelta(seconds=5)
+"""So long a first request is waited for."""
 
 SENDS = Kind(
     "weight.sends",
@@ -91,6 +101,11 @@ class Weight(StepSpec):
 
 
 class WeightExecutor(WatchedExecutor[Weight]):
+    """Set the weight once, then measure: it counts as reached when the split that requests see says so.
+
+    Where few requests come, the steps after it go on measuring.
+    """
+
     name = "weight"
     effect = Effect.ABSOLUTE
 
@@ -98,14 +113,41 @@ class WeightExecutor(WatchedExecutor[Weight]):
         return {"route": row.service.name, "candidate_percent": self.spec.percent}
 
     def act(self, row: Release, operation: Operation) -> None:
+        if row.phase == MEASURING:
+            return
         # Read just before the change, so that no stretch that is judged spans two weights.
         self._before = look(row, operation.at, is_fresh=True)
         split_traffic(row, operation, candidate_percent=self.spec.percent)
 
     def observe(self, row: Release, operation: Operation) -> Sight:
-        return self._before
+        return look(row, operation.at) if row.phase == MEASURING else self._before
 
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
-        save = {"candidate_percent": self.spec.percent}
-        note = SENDS(percent=self.spec.percent, version=row.version)
-        return self.go_on(row, note=note, save=save, keeps_split=False)
+        sends = SENDS(percent=self.spec.percent, version=row.version)
+        if row.phase != MEASURING:
+            save = {"candidate_percent": self.spec.percent}
+            if view is None:
+                # A first version, which gets all: there is nothing that it could be split from.
+                return self.go_on(row, note=sends, save=save, keeps_split=False)
+            before = {"percent_before": row.candidate_percent}
+            return self.look_again(row, progress=before, save=save | {"phase": MEASURING}, after=FIRST_LOOK)
+        progress = measured(row, seen) | {"percent_before": row.progress.get("percent_before", 0)}
+        took = self.elapsed(row, now)
+        if progress.get("requests") and not progress["within"]:
+            if took < SPLIT_MAY_LAG:
+                return self.look_again(row, progress=progress, after=FIRST_LOOK)
+            return halt(row, split_fault(progress))
+        patience = MEASURED_FOR if progress.get("requests") else NONE_CAME
+        if not _is_told_apart(progress) and took < patience:
+            return self.look_again(row, progress=progress, after=FIRST_LOOK)
+        note = sends + split_note(progress)
+        return self.go_on(row, note=note, detail=progress)
+
+
+def _is_told_apart(progress: Mapping[str, Any]) -> bool:
+    """Whether the split that was seen cannot be that of the weight before."""
+    requests = progress.get("requests")
+    if not requests:
+        return False
+    low, high = interval_percent(requests, progress["percent_before"])
+    return not low <= progress["observed_percent"] <= high

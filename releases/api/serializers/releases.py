@@ -8,6 +8,7 @@ from rest_framework import serializers
 from clusters.api.serializers import FilesFetchSerializer
 from common.api.examples import example
 from common.audit import MAX_REASON
+from gateway import selectors as gateway
 from releases import bake
 from releases.api import examples
 from releases.api.serializers.traffic import ThresholdSerializer, WeightsSerializer
@@ -151,6 +152,7 @@ class ReleaseSerializer(ReleaseRowSerializer):
         help_text="Runtime image given for it; null: the service's. Its deployment tells what its "
         "workers run.",
     )
+    counted_by = serializers.SerializerMethodField(help_text="Who counts its traffic, in words.")
     fetches = serializers.SerializerMethodField(
         help_text="Model files on their way to the machines of the candidate's workers; empty: none."
     )
@@ -171,6 +173,7 @@ class ReleaseSerializer(ReleaseRowSerializer):
             "way_back",
             "bypassed",
             "image",
+            "counted_by",
             "fetches",
             "last_error",
         )
@@ -183,6 +186,10 @@ class ReleaseSerializer(ReleaseRowSerializer):
     @extend_schema_field(BypassSerializer(allow_null=True))
     def get_bypassed(self, release: Release) -> Any:
         return BypassSerializer(release).data if release.shortfalls else None
+
+    @extend_schema_field(serializers.CharField())
+    def get_counted_by(self, release: Release) -> str:
+        return gateway.counted_by(release.service.cluster_id)
 
     @extend_schema_field(FilesFetchSerializer(many=True))
     def get_fetches(self, release: Release) -> Any:
