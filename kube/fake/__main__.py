@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 from kube.client import KubeClient
 from kube.fake.cluster import FakeCluster
@@ -68,7 +69,7 @@ class Logs(Mapping[tuple[str, ...], str]):
         return 0
 
 
-def node(name: str, *, cpus: int, gib: int, gpus: int) -> dict[str, Any]:
+def node(name: str, *, uid: str, cpus: int, gib: int, gpus: int) -> dict[str, Any]:
     amounts = {"cpu": str(cpus), "memory": f"{gib}Gi", "pods": "110"}
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
     if gpus:
@@ -76,7 +77,7 @@ def node(name: str, *, cpus: int, gib: int, gpus: int) -> dict[str, Any]:
         labels |= {"nvidia.com/gpu.product": "Fake-GPU", "nvidia.com/gpu.memory": "16384"}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
     return {
-        "metadata": {"name": name, "uid": secrets.token_hex(16), "labels": labels},
+        "metadata": {"name": name, "uid": uid, "labels": labels},
         "spec": {},
         "status": {
             "capacity": amounts,
@@ -86,6 +87,11 @@ def node(name: str, *, cpus: int, gib: int, gpus: int) -> dict[str, Any]:
             "nodeInfo": {"bootID": secrets.token_hex(16), "kubeletVersion": "v1.36.2"},
         },
     }
+
+
+def uid_of(disk: Path) -> str:
+    """A machine with the same disk is the same one, whenever it starts."""
+    return str(uuid5(NAMESPACE_URL, disk.absolute().as_uri()))
 
 
 def kubeconfig(url: str, token: str) -> str:
@@ -239,7 +245,13 @@ def main() -> int:
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
     nodes = [
-        node(f"fake-{number}", cpus=given.cpus, gib=given.gib, gpus=given.gpus)
+        node(
+            f"fake-{number}",
+            uid=uid_of(given.directory / f"fake-{number}"),
+            cpus=given.cpus,
+            gib=given.gib,
+            gpus=given.gpus,
+        )
         for number in range(given.machines)
     ]
     run(
