@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx2
 
+from tests.patience import PATIENCE_SECONDS
 from tests.prepared import prepare_home
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -78,7 +79,8 @@ class ConsoleServer:
         self.run(PREPARE, PASSWORD)
 
     def _sign_in(self) -> str:
-        with httpx2.Client(base_url=self.url, headers={"Referer": self.url, "Origin": self.url}) as visitor:
+        headers = {"Referer": self.url, "Origin": self.url}
+        with httpx2.Client(base_url=self.url, headers=headers, timeout=PATIENCE_SECONDS) as visitor:
             visitor.get("/accounts/login/")
             form = {
                 "login": "ada.lovelace",

@@ -33,9 +33,9 @@ def sign_in(host: Host, name: str, client: str, *, scheme: str = "https") -> int
 
 
 def test_probes_are_answered_without_tls_and_pages_are_sent_to_it(behind: Host):
-    assert httpx2.get(f"{behind.url}/healthz").status_code == 200
+    assert httpx2.get(f"{behind.url}/healthz", timeout=60).status_code == 200
     assert httpx2.get(f"{behind.url}/readyz", timeout=30).status_code == 200
-    sent = httpx2.get(f"{behind.url}/accounts/login/")
+    sent = httpx2.get(f"{behind.url}/accounts/login/", timeout=60)
     assert sent.status_code == 301
     assert sent.headers["Location"].startswith("https://")
     answered = httpx2.get(f"{behind.url}/accounts/login/", headers={"X-Forwarded-Proto": "https"}, timeout=60)

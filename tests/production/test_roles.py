@@ -40,13 +40,13 @@ def test_prepared_again_nothing_changes(host: Host):
 
 def test_a_web_is_probed_by_address_and_tells_details_to_its_own_only(host: Host, web: Role):
     by_address = {"Host": "10.1.2.3:8000"}
-    assert httpx2.get(f"{host.url}/healthz", headers=by_address).text == "ok\n"
-    told = httpx2.get(f"{host.url}/readyz", headers=by_address)
+    assert httpx2.get(f"{host.url}/healthz", headers=by_address, timeout=60).text == "ok\n"
+    told = httpx2.get(f"{host.url}/readyz", headers=by_address, timeout=60)
     assert told.status_code == 200
     assert all(set(part) == {"ok", "vital"} for part in told.json()["parts"].values())
-    in_detail = httpx2.get(f"{host.url}/readyz", headers=with_token(host)).json()
+    in_detail = httpx2.get(f"{host.url}/readyz", headers=with_token(host), timeout=60).json()
     assert in_detail["parts"]["database"]["detail"] == "postgresql"
-    forged = httpx2.get(f"{host.url}/readyz", headers={"X-Slipway-Readiness": "0" * 64}).json()
+    forged = httpx2.get(f"{host.url}/readyz", headers={"X-Slipway-Readiness": "0" * 64}, timeout=60).json()
     assert "detail" not in forged["parts"]["database"]
     assert host.run("health", "web").stdout == "web: ready\n"
     assert "Traceback" not in web.log
@@ -67,7 +67,7 @@ def test_a_web_without_redis_answers_and_says_what_is_away(site: Site, host: Hos
 @pytest.mark.usefixtures("web")
 @pytest.mark.parametrize("path", ["/metrics", "/api/schema/"])
 def test_measures_and_schema_are_for_who_has_a_token(host: Host, path: str):
-    assert httpx2.get(f"{host.url}{path}").status_code in (401, 403)
+    assert httpx2.get(f"{host.url}{path}", timeout=60).status_code in (401, 403)
     assert httpx2.get(f"{host.url}{path}", headers=with_token(host), timeout=60).status_code == 200
 
 
@@ -76,10 +76,10 @@ def test_who_takes_rows_forks_answers_on_its_health_port_and_stops_when_asked(si
     roles = {name: host.start(name, "--health-port", str(port)) for name, port in ports.items()}
     for port in ports.values():
         eventually(lambda port=port: answers(f"http://127.0.0.1:{port}/readyz"))
-        assert httpx2.get(f"http://127.0.0.1:{port}/healthz").text == "ok\n"
+        assert httpx2.get(f"http://127.0.0.1:{port}/healthz", timeout=60).text == "ok\n"
     for name, port in ports.items():
         address = f"http://127.0.0.1:{port}/metrics"
-        assert httpx2.get(address).status_code == 401
+        assert httpx2.get(address, timeout=60).status_code == 401
 
         def pools(name: str = name, address: str = address) -> bool:
             told = httpx2.get(address, headers=with_token(host), timeout=60).text
