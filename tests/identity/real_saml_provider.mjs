@@ -15,7 +15,7 @@ const idp = samlify.IdentityProvider({
   entityID: `${here}/metadata`,
   privateKey: readFileSync(key), signingCert: readFileSync(certificate),
   isAssertionEncrypted: Boolean(sealed), wantAuthnRequestsSigned: Boolean(sealed), wantLogoutRequestSigned: Boolean(sealed),
-  messageSigningOrder: "sign-then-encrypt", requestSignatureAlgorithm: "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256",
+  messageSigningOrder: "encrypt-then-sign", requestSignatureAlgorithm: "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256",
   dataEncryptionAlgorithm: "http://www.w3.org/2001/04/xmlenc#aes256-cbc", keyEncryptionAlgorithm: "http://www.w3.org/2001/04/xmlenc#rsa-oaep-mgf1p",
   nameIDFormat: ["urn:oasis:names:tc:SAML:2.0:nameid-format:persistent"],
   singleSignOnService: [{ Binding: redirect, Location: `${here}/sign-on` }],
@@ -53,7 +53,7 @@ async function answer(asked, who) {
       attrUsername: who, attrGroups: "ml-eu",
     }) };
   };
-  return idp.createLoginResponse(sp, request, "post", {}, fill);
+  return idp.createLoginResponse(sp, request, "post", {}, fill, Boolean(sealed));
 }
 
 http.createServer(async (request, response) => {
