@@ -196,6 +196,12 @@ class Environment(ModelFiles, SignOn, GpuHealth, Kept, SampleCluster, BaseSettin
         description="Whether the web logs a line for every request: on or off; probes and reports of "
         "machines leave none. Empty: off in the embedded stack, on in production.",
     )
+    cluster_allowed_networks: Networks = Field(
+        (),
+        description="Comma-separated networks or addresses where API servers of clusters may be although "
+        "only this machine reaches them: loopback, link-local and metadata addresses, which are refused "
+        "otherwise. `bin/up` allows loopback addresses in any case.",
+    )
     webhook_allowed_hosts: HostsOrNetworks = Field(
         (),
         description="Comma-separated host names (`hooks.internal`, `*.internal`) and networks (`10.0.0.0/8`) "

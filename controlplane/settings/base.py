@@ -76,6 +76,7 @@ SLIPWAY_CLUSTER_BACKENDS = {
     "kubernetes": "clusters.backends.kubernetes.configured",
 }
 SLIPWAY_NODE_TOKEN_FILE = SLIPWAY_RUN_DIR / "node-token"
+SLIPWAY_CLUSTER_ALLOWED_NETWORKS = env.cluster_allowed_networks
 SLIPWAY_WEBHOOK_ALLOWED_HOSTS = env.webhook_allowed_hosts
 SLIPWAY_VERSION = VERSION
 

@@ -11,6 +11,8 @@ os.umask(0o077)
 
 # What lies in the home, the database too, is one host's whatever the machine is called.
 SLIPWAY_HOST = env.host or ("" if env.database_url else "local")
+# Clusters of kind and minikube listen there; whoever signs in here has this machine anyway.
+SLIPWAY_CLUSTER_ALLOWED_NETWORKS = (*env.cluster_allowed_networks, "127.0.0.0/8", "::1/128")
 SLIPWAY_RELEASE_HEADER = env.release_header or "open"
 SLIPWAY_ACCESS_LOG = env.access_log == "on"
 SLIPWAY_METRICS = env.metrics or "open"

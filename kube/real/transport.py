@@ -19,6 +19,7 @@ from kube.access import Access
 from kube.client import KubeClient
 from kube.errors import BadConfig, KubeError, ServerFault, Unreachable
 from kube.rate import ORDINARY, Bucket, Rate
+from kube.real.pinned import Judge, pin
 from kube.transport import Call, Reply
 
 CONNECT_SECONDS = 3.0
@@ -32,9 +33,14 @@ class RealTransport:
     """Of one cluster, as one user; for all threads of a process."""
 
     def __init__(
-        self, access: Access, *, rate: Rate = ORDINARY, connect_seconds: float = CONNECT_SECONDS
+        self,
+        access: Access,
+        *,
+        rate: Rate = ORDINARY,
+        connect_seconds: float = CONNECT_SECONDS,
+        judge: Judge | None = None,
     ) -> None:
-        """Asks nothing of the cluster. Raises BadConfig."""
+        """Asks nothing of the cluster. `judge`: where it may be; None: anywhere. Raises BadConfig."""
         self.access = access
         self._connect_seconds = connect_seconds
         self._bucket = Bucket(rate, clock=time.monotonic, sleep=time.sleep)
@@ -45,6 +51,8 @@ class RealTransport:
         if access.server_name:
             configuration.tls_server_name = access.server_name
         self._pool: urllib3.PoolManager = RESTClientObject(configuration).pool_manager
+        if judge is not None:
+            pin(self._pool, judge)
         if access.server.startswith("https:"):
             self._pool.connection_pool_kw["ssl_context"] = tls_context(access)
 
@@ -183,6 +191,8 @@ def _load_pair(context: ssl.SSLContext, access: Access) -> None:
             raise BadConfig("The client certificate and its key do not belong together.") from error
 
 
-def connect(access: Access, *, rate: Rate = ORDINARY, limit_seconds: float = 10.0) -> KubeClient:
-    """A client of a real cluster. Asks nothing of it yet. Raises BadConfig."""
-    return KubeClient(RealTransport(access, rate=rate), limit_seconds=limit_seconds)
+def connect(
+    access: Access, *, rate: Rate = ORDINARY, limit_seconds: float = 10.0, judge: Judge | None = None
+) -> KubeClient:
+    """A client of a real cluster. Asks nothing of it yet. `judge`: see `RealTransport`. Raises BadConfig."""
+    return KubeClient(RealTransport(access, rate=rate, judge=judge), limit_seconds=limit_seconds)

@@ -27,7 +27,7 @@ const idp = samlify.IdentityProvider({
 });
 
 const ended = [];
-const partner = async () => samlify.ServiceProvider({ metadata: await (await fetch(`${slipway}/accounts/saml/metadata/`)).text() });
+const partner = async () => samlify.ServiceProvider({ wantLogoutResponseSigned: true, metadata: await (await fetch(`${slipway}/accounts/saml/metadata/`)).text() });
 // What samlify checks a signature of: the query as it came, without the signature.
 function redirected(query) {
   const sent = new URLSearchParams(query);

@@ -169,6 +169,8 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
         SLIPWAY_STORE=str(store),
         SLIPWAY_IMPORT_ROOTS=str(tmp_path / "imports"),
         SLIPWAY_DATABASE_CONNECTIONS="12",
+        # Where the fake cluster listens.
+        SLIPWAY_CLUSTER_ALLOWED_NETWORKS="127.0.0.0/8",
     )
     try:
         yield Installation(site)

@@ -1,6 +1,9 @@
 """A Kubernetes cluster as a row configures it: its kubeconfig is a secret of the row."""
 
+from urllib.parse import urlsplit
+
 from clusters.backends.base import ClusterConfig, Misconfigured
+from clusters.backends.kubernetes.addresses import addresses_of, check_host
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.relay import RELAY_TOKEN
 from clusters.backends.kubernetes.settings import KubernetesSettings
@@ -23,7 +26,10 @@ def connect(config: ClusterConfig) -> KubernetesCluster:
     if not kubeconfig.strip():
         raise Misconfigured(f"Give the secret {KUBECONFIG}: the text of the file.", about="secrets")
     try:
-        client = connect_real(access_of(kubeconfig, context=settings.context))
+        access = access_of(kubeconfig, context=settings.context)
+        for address in filter(None, (access.server, access.proxy)):
+            check_host(urlsplit(address).hostname or "")
+        client = connect_real(access, judge=addresses_of)
     except BadConfig as error:
         raise Misconfigured(str(error), about="secrets") from None
     return KubernetesCluster(
