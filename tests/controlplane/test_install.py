@@ -1,6 +1,8 @@
 """`bin/up` and `bin/test` install what a checkout asks for, once."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,3 +108,17 @@ def test_an_installation_that_failed_is_tried_again(
     installer.ran.clear()
     assert install.main({"embedded"}) == 0
     assert len(installer.ran) == 3
+
+
+def test_the_control_plane_starts_without_what_only_some_installations_need() -> None:
+    """All that a web, a worker and a sweeper import at their start."""
+    program = """
+import sys
+for name in ("kubernetes", "boto3", "opentelemetry", "torch", "transformers", "vllm", "pynvml", "supervisor"):
+    sys.modules[name] = None
+import django
+django.setup()
+import controlplane.asgi, controlplane.celery, controlplane.urls, controlplane.wiring
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -117,7 +117,7 @@ class Machine:
             told, _, comment = line.partition("#")
             name, _, value = told.strip().partition("=")
             command = comment.strip() if comment.strip().startswith("python3") else command
-            if "..." in value:
+            if name in self.answers or "..." in value:
                 value = self.answers.get(name) or self.sh(command).strip()
             lines.append(f"{name}={others.get(name, self.here(value))}")
         lines += [f"{name}={value}" for name, value in self.beside.items()]

@@ -10,7 +10,6 @@ from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.store_token import STORE_TOKEN
 from kube.errors import BadConfig
 from kube.kubeconfig import access_of
-from kube.real.transport import connect as connect_real
 
 KUBECONFIG = "kubeconfig"
 
@@ -25,6 +24,13 @@ def connect(config: ClusterConfig) -> KubernetesCluster:
     kubeconfig = config.secrets.get(KUBECONFIG, "")
     if not kubeconfig.strip():
         raise Misconfigured(f"Give the secret {KUBECONFIG}: the text of the file.", about="secrets")
+    try:
+        from kube.real.transport import connect as connect_real
+    except ImportError:
+        # An extra, which who has no such clusters need not have.
+        raise Misconfigured(
+            "Clusters of this kind need a package that is not here: pip install 'slipway[kubernetes]'."
+        ) from None
     try:
         access = access_of(kubeconfig, context=settings.context)
         for address in filter(None, (access.server, access.proxy)):
