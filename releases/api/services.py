@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from accounts import selectors as accounts
 from accounts.models import Team
 from accounts.states import Right
+from clusters.choosing import Rule
 from common.api.views import Changed, Created, Listed, Read
 from models_registry.models import Model
 from releases.api.named import cluster_named, image_named, model_named, team_named, version_named
@@ -66,10 +67,12 @@ class Services(Listed, Created, Read, Changed):
         given |= {
             "team": self._owner(given.pop("team", None), model),
             "version": version_named(self, model, given.pop("version")),
-            "cluster": cluster_named(self, given["cluster"]),
+            "cluster": cluster_named(self, given["cluster"]) if "cluster" in given else None,
             "model": model,
             "image": image_named(self, given.get("image")),
         }
+        if rule := given.get("cluster_rule"):
+            given["cluster_rule"] = Rule.read(rule)
         return summarised([create_service(actor=self.actor, **given)])[0]
 
     def _owner(self, name: str | None, model: Model) -> Team:

@@ -4,11 +4,14 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import F
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.services.rights import require
 from accounts.states import Right
+from clusters.candidates import candidates
+from clusters.choosing import Rule, choose
 from clusters.models import Cluster
 from common import audit, events
 from common.actor import Actor
@@ -33,7 +36,8 @@ def create_service(
     name: str,
     model: Model,
     version: Version,
-    cluster: Cluster,
+    cluster: Cluster | None = None,
+    cluster_rule: Rule | None = None,
     engine: str = "transformers",
     replicas: int = 1,
     slots: int = 4,
@@ -47,10 +51,14 @@ def create_service(
 ) -> Service:
     """Create the service and start the release that brings `version` up as its first.
 
+    `cluster_rule`: where no cluster is named, it picks one, once and for all; the row keeps why.
     Raises NotAllowed, InvalidService (with faults per field), NotReleasable, UnknownPlan.
     """
     require(actor, Right.SERVICES_WRITE, team)
     plan_named(plan_name, team=team)
+    choice: list[dict[str, Any]] = []
+    if cluster is None:
+        cluster, choice = _chosen(cluster_rule or Rule(), team=team)
     service = Service(
         team=team,
         name=name,
@@ -58,6 +66,8 @@ def create_service(
         model=model,
         alias=alias,
         cluster=cluster,
+        cluster_rule=cluster_rule.to_dict() if cluster_rule is not None else None,
+        cluster_choice=choice,
         engine=engine,
         replicas=replicas,
         slots=slots,
@@ -91,6 +101,15 @@ def create_service(
             },
         )
     return service
+
+
+def _chosen(rule: Rule, *, team: Team) -> tuple[Cluster, list[dict[str, Any]]]:
+    """Raises InvalidService saying of each cluster why not."""
+    choice = choose(candidates(team), rule, now=timezone.now())
+    if not choice.cluster:
+        said = [f"{one.cluster}: {one.says}" for one in choice.considered]
+        raise InvalidService(fields={"cluster_rule": [_("No cluster fits."), *said]})
+    return Cluster.objects.present().get(name=choice.cluster), choice.to_list()
 
 
 def change_service(

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,7 +39,17 @@ def create(
     typer_context: typer.Context,
     name: str,
     version: Annotated[str, typer.Argument(metavar="MODEL:VERSION", help="First version, or MODEL:ALIAS.")],
-    cluster: Annotated[str, typer.Option("--cluster", help="Cluster of its workers.")] = "local",
+    cluster: Annotated[
+        str, typer.Option("--cluster", help="Cluster of its workers; default: local, or what a rule picks.")
+    ] = "",
+    cluster_rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cluster-rule",
+            metavar="KEY=VALUE",
+            help="Pick the cluster by region, provider, gpu, free_gpus or label.NAME; repeatable.",
+        ),
+    ] = None,
     engine: Annotated[str, typer.Option("--engine", help="transformers or vllm.")] = "transformers",
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Number of workers.")] = 1,
     slots: Annotated[int, typer.Option("--slots", min=1, help="Concurrent requests per worker.")] = 4,
@@ -75,14 +86,15 @@ def create(
         "name": name,
         "model": model,
         "version": first,
-        "cluster": cluster,
         "engine": engine,
         "replicas": replicas,
         "slots": slots,
         "plan": plan,
         "description": description,
     }
-    named = {"alias": alias, "team": team, "image": image, "device": device}
+    named = {"alias": alias, "team": team, "image": image, "device": device, "cluster": cluster}
+    if cluster_rule:
+        body["cluster_rule"] = _rule(cluster_rule)
     body |= {key: value for key, value in named.items() if value}
     if gpus is not None:
         body["resources"] = {"gpus_per_worker": gpus}
@@ -95,6 +107,19 @@ def create(
     if document.get("release_key"):
         context.say_secret(document["release_key"])
     context.say(f"{name} is created; release {document.get('release_in_motion')} deploys {version}")
+
+
+def _rule(pairs: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, is_pair, value = pair.partition("=")
+        if not is_pair or not value:
+            raise typer.BadParameter(f"{pair}: write KEY=VALUE", param_hint="--cluster-rule")
+        if key.startswith("label."):
+            found.setdefault("labels", {})[key.removeprefix("label.")] = value
+        else:
+            found[key] = int(value) if key == "free_gpus" and value.isdecimal() else value
+    return found
 
 
 @app.command("release-header")

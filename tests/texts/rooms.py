@@ -26,6 +26,7 @@ ENGLISH = (
     # What workers of Celery and the sweeper find out is kept in rows, which have many readers.
     "clusters/backends/",
     "kube/",
+    "clusters/choosing.py",
     "clusters/verdicts.py",
     "common/reconcile/",
     "common/outbound/",

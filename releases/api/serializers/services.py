@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.utils.translation import gettext as _
 from rest_framework import serializers
 
 from common.api.examples import example
@@ -15,11 +16,37 @@ from releases.states import ReleaseHeader
 from serving.protocol import DEVICES, ENGINES
 
 
+class ClusterRuleSerializer(serializers.Serializer[Any]):
+    labels = serializers.DictField(
+        child=serializers.CharField(max_length=63), required=False, help_text="Labels that it must have."
+    )
+    region = serializers.CharField(max_length=63, required=False)
+    provider = serializers.CharField(max_length=63, required=False)
+    gpu = serializers.CharField(
+        max_length=100, required=False, help_text="Part of the name of its GPUs: `H100`."
+    )
+    free_gpus = serializers.IntegerField(
+        min_value=0, max_value=100_000, required=False, help_text="So many of them must be free."
+    )
+
+
+class ConsideredSerializer(serializers.Serializer[Any]):
+    cluster = serializers.CharField()
+    fits = serializers.BooleanField()
+    says = serializers.CharField(help_text="Why, or why not.")
+
+
 @example(examples.SERVICE)
 class ServiceSerializer(serializers.ModelSerializer[Service]):
     team = serializers.CharField(source="team.name")
     model = serializers.CharField(source="model.name")
     cluster = serializers.CharField(source="cluster.name")
+    cluster_rule = ClusterRuleSerializer(
+        read_only=True, allow_null=True, help_text="Rule that chose the cluster; null: it was named."
+    )
+    cluster_choice = ConsideredSerializer(
+        many=True, read_only=True, help_text="Clusters considered then, the chosen one first."
+    )
     image = serializers.CharField(
         source="image.name",
         default=None,
@@ -54,6 +81,8 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
             "model",
             "alias",
             "cluster",
+            "cluster_rule",
+            "cluster_choice",
             "engine",
             "replicas",
             "slots",
@@ -132,7 +161,19 @@ class NewServiceSerializer(_ServiceFields):
     version = serializers.CharField(
         max_length=95, help_text="First version: its name, a digest prefix, or an alias."
     )
-    cluster = serializers.CharField(max_length=63, default="local")
+    cluster = serializers.CharField(
+        max_length=63, required=False, help_text="Default: `local`, unless a rule chooses."
+    )
+    cluster_rule = ClusterRuleSerializer(
+        required=False, help_text="Instead of `cluster`: what it must be. It is chosen once, now."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if "cluster" in attrs and "cluster_rule" in attrs:
+            raise serializers.ValidationError({"cluster_rule": [_("Name a cluster, or give a rule.")]})
+        if "cluster_rule" not in attrs:
+            attrs.setdefault("cluster", "local")
+        return attrs
 
 
 @example(examples.SERVICE_CHANGE)

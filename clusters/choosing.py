@@ -1,0 +1,129 @@
+"""Which cluster a rule picks, and what speaks for and against each. Pure: no clock, no I/O.
+
+The words are kept beside the choice, which has many readers: they are English.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from clusters.states import ClusterState
+
+FRESH = timedelta(minutes=5)
+"""What was seen of a cluster longer ago decides nothing."""
+USABLE = frozenset({ClusterState.READY, ClusterState.WARNING})
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a cluster must be; what is empty demands nothing."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    region: str = ""
+    provider: str = ""
+    gpu: str = ""
+    """A part of the name of its GPUs, in whatever case: `H100`."""
+    free_gpus: int = 0
+    """So many of those GPUs that no worker has."""
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Self:
+        return cls(**dict(data))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {key: value for key, value in asdict(self).items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    name: str
+    free: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    name: str
+    state: ClusterState
+    region: str = ""
+    provider: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    gpus: Sequence[Gpus] = ()
+    """Of machines that take workers, by name."""
+    seen_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """One cluster, and what speaks for or against it."""
+
+    cluster: str
+    fits: bool
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    cluster: str
+    """Empty: none fits."""
+    considered: Sequence[Considered]
+    """The chosen one first, then those that fit, then the others; by name."""
+
+    def to_list(self) -> list[dict[str, Any]]:
+        return [asdict(one) for one in self.considered]
+
+
+def choose(candidates: Iterable[Candidate], rule: Rule, *, now: datetime) -> Choice:
+    """Of those that fit the one with the most free GPUs of the kind; of equals the first by name."""
+    judged = [(one, _against(one, rule, now=now)) for one in candidates]
+    fitting = sorted(
+        (one for one, against in judged if not against), key=lambda one: (-_free(one, rule), one.name)
+    )
+    chosen = fitting[0].name if fitting else ""
+    considered = [
+        Considered(one.name, True, _for(one, rule, is_chosen=one.name == chosen)) for one in fitting
+    ]
+    considered += [
+        Considered(one.name, False, " ".join(against))
+        for one, against in sorted(judged, key=lambda pair: pair[0].name)
+        if against
+    ]
+    return Choice(chosen, considered)
+
+
+def _against(one: Candidate, rule: Rule, *, now: datetime) -> list[str]:
+    found = []
+    if one.state not in USABLE:
+        found.append(f"It is {one.state.value.replace('_', ' ')}.")
+    elif one.seen_at is None or now - one.seen_at > FRESH:
+        found.append("It was not seen for a while.")
+    for name in ("region", "provider"):
+        wanted, has = getattr(rule, name), getattr(one, name)
+        if wanted and has != wanted:
+            found.append(f"Its {name} is {has or 'not said'}, not {wanted}.")
+    for key, value in rule.labels.items():
+        if one.labels.get(key) != value:
+            found.append(f"It has no label {key}={value}.")
+    if rule.gpu and not _of_kind(one, rule):
+        found.append(f"It has no {rule.gpu}.")
+    elif _free(one, rule) < rule.free_gpus:
+        found.append(f"It has {_free(one, rule)} {_kind(rule)} free, of {rule.free_gpus} wanted.")
+    return found
+
+
+def _for(one: Candidate, rule: Rule, *, is_chosen: bool) -> str:
+    what = f"{_free(one, rule)} {_kind(rule)} are free there"
+    return f"It fits, and {what}{': the most' if is_chosen else ''}."
+
+
+def _kind(rule: Rule) -> str:
+    return f"GPUs {rule.gpu}" if rule.gpu else "GPUs"
+
+
+def _of_kind(one: Candidate, rule: Rule) -> list[Gpus]:
+    return [gpus for gpus in one.gpus if rule.gpu.lower() in gpus.name.lower()]
+
+
+def _free(one: Candidate, rule: Rule) -> int:
+    return sum(gpus.free for gpus in _of_kind(one, rule))
