@@ -24,6 +24,7 @@ KINDS = {
     "clusters.WorkerState": "worker",
     "accounts.DeliveryState": "delivery",
     "accounts.TokenState": "token",
+    "gpu_health.CheckState": "gpu_check",
     "gpu_health.FindingOutcome": "gpu_outcome",
     "gpu_health.FindingSeverity": "gpu_severity",
     "gpu_health.FindingState": "gpu_finding",

@@ -20,7 +20,7 @@ from tests.contracts.store_rigs import BucketRig
 from tests.hubs.hub_server import HubServer, hub_server
 from tests.models_registry import builders as b
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_database]
 
 REPO = "acme/tiny"
 

@@ -11,7 +11,7 @@ from tests import cast
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import REPO
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 def notice(source: HubSource, secret: str) -> int:

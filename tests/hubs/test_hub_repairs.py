@@ -20,7 +20,7 @@ from tests.crash.harness import run_until_rest, worker
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import REPO
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import REPO
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 def test_a_sync_makes_a_version_of_a_new_commit_and_none_of_the_same(hubs, actor, model, source) -> None:
@@ -192,6 +192,7 @@ def test_a_process_that_has_not_stopped_yet_gives_a_paused_import_no_speed(model
     assert (saved["bytes_done"], saved["bytes_per_second"]) == (7, 0)
 
 
+@pytest.mark.every_database
 def test_a_paused_sync_keeps_what_came_and_a_cancelled_one_does_not(hubs, library, actor, source) -> None:
     sync = syncs.start_sync(actor=actor, source=source)
     hubs.worker(start=lambda job: None).sweep()

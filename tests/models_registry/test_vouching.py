@@ -216,6 +216,7 @@ def test_a_version_from_before_there_was_a_key_is_signed_when_somebody_asks(
     assert api.post("models/tiny/versions/v1/verify/", {}).status_code == 409
 
 
+@pytest.mark.every_database
 def test_only_an_admin_trusts_distrusts_and_demands_with_a_reason(actor, model, admin, key) -> None:
     team = cast.team("vision")
     for refused in (

@@ -198,6 +198,7 @@ def test_a_service_is_not_switched_to_a_laxer_plan_without_right_and_reason(
     assert AuditRecord.objects.filter(action="policy.lower").count() == 1
 
 
+@pytest.mark.every_database
 def test_a_policy_of_its_own_makes_a_service_stricter_and_only_an_admin_makes_it_laxer(
     scene: Scene, boss: Actor
 ) -> None:

@@ -55,6 +55,7 @@ ENGLISH = (
     "identity/openid.py",
     "identity/published.py",
     "identity/saml.py",
+    "identity/saml_logout.py",
     "identity/scim/",
     "identity/reconcilers.py",
     "identity/services/acceptance.py",
