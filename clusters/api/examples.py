@@ -277,4 +277,10 @@ RELAY_REPORT = {
     "known": "9b1d03f0c2a45e77",
     "machines": [{"machine": "gpu-01", "workers": HEARTBEATS["workers"]}],
 }
-RELAY_ANSWER = {"accepted": 1, "refused": [], "revision": "9b1d03f0c2a45e77"}
+RELAY_ANSWER = {
+    "accepted": 1,
+    "refused": [],
+    "revision": "9b1d03f0c2a45e77",
+    "reporters": {"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae": "chat-r12"},
+    "targets": [],
+}

@@ -28,6 +28,11 @@ SERVICE = {
     "model": "chat-small",
     "alias": "production",
     "cluster": "local",
+    "cluster_rule": {"region": "eu"},
+    "cluster_choice": [
+        {"cluster": "local", "fits": True, "says": "It fits, and 2 GPUs are free there: the most."},
+        {"cluster": "prod", "fits": False, "says": "Its region is us, not eu."},
+    ],
     "engine": "transformers",
     "replicas": 2,
     "slots": 4,

@@ -8,6 +8,7 @@ from django.utils import timezone
 from clusters.models import Cluster
 from releases.models import Service
 from tests.cast import Api, person, token_of
+from tests.releases.browsing import as_person, text_of
 from tests.releases.world import Scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -52,3 +53,11 @@ def test_a_cluster_and_a_rule_together_are_refused(scene, api) -> None:
     assert answer.status_code == 400
     assert "Name a cluster, or give a rule." in str(answer.json())
     assert api.post("services/", wanted(scene)).json()["cluster_rule"] is None
+
+
+def test_the_page_of_the_service_says_why_the_cluster_was_chosen(scene) -> None:
+    considered = [{"cluster": "local", "fits": True, "says": "It fits, and 4 GPUs are free there."}]
+    Service.objects.update(cluster_rule={}, cluster_choice=considered)
+    shown = text_of(as_person("ada", scene), f"/services/{scene.name}/")
+    assert "local was chosen by a rule" in shown
+    assert "It fits, and 4 GPUs are free there." in shown
