@@ -1,6 +1,6 @@
 """Incidents, and what lets healing act: its mode, the kill switch, the breakers of pools."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts.actors import of_request
-from accounts.selectors import may, may_everywhere, may_for_owner
+from accounts.selectors import may_for_owner
 from accounts.states import Right
 from common.actor import Actor
 from common.pages.access import or_404, signed_in
@@ -18,22 +18,12 @@ from common.pages.forms import reason_of
 from common.pages.listing import list_page
 from gpu_health import selectors
 from gpu_health.filters import IncidentFilter
+from gpu_health.healing_panel import healing_panel
 from gpu_health.incident_facts import policy
 from gpu_health.models import Incident
 from gpu_health.services import healing, incidents
 
 SORTS = {"opened": "opened_at", "machine": "node__name", "fault": "fault"}
-
-
-def healing_panel(actor: Actor) -> Mapping[str, Any]:
-    """What `gpu_health/_healing.html` shows."""
-    return {
-        "policy": policy(),
-        "pools": selectors.pools_at_work(),
-        "may_stop": may(actor, Right.FLEET_OPERATE),
-        "may_switch": may_everywhere(actor, Right.FLEET_OPERATE),
-        "counts": {state: count for state, count in selectors.incidents_by_state().items() if count},
-    }
 
 
 @require_safe
@@ -63,7 +53,7 @@ def incident_page(request: HttpRequest, pk: int) -> HttpResponse:
         "timeline": incident.timeline.all(),
         "checks": (incident.check_result or {}).get("checks", []),
         "may_act": may_act,
-        "may_approve": may_act and (incident.waits_for_approval or incident.hold == "verification"),
+        "may_approve": may_act and incident.waits_for_approval,
     }
     return page(request, "gpu_health/incident.html", context, parts=("now",))
 

@@ -268,9 +268,11 @@ class Incident(Reconciled):
         """Of the badges `gpu_hold`; empty: nothing holds it."""
         if not self.hold:
             return ""
-        if self.waits_for_approval or self.hold == "verification":
-            return "approval"
-        return "dry_run" if self.hold == "dry_run" else "held"
+        if self.hold in ("kill_switch", "person"):
+            return "held"
+        if self.hold == "dry_run":
+            return "dry_run"
+        return "approval" if self.waits_for_approval else "held"
 
     @property
     def waits_for_approval(self) -> bool:

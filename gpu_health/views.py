@@ -19,6 +19,7 @@ from common.pages.listing import list_page, row_page
 from gpu_health import selectors
 from gpu_health.filters import FindingFilter
 from gpu_health.forms import RuleForm
+from gpu_health.healing_panel import healing_panel
 from gpu_health.models import Finding
 from gpu_health.policy.disagreements import comparisons
 from gpu_health.policy.presets import PRESETS, fault_title, sources
@@ -52,7 +53,8 @@ def finding_list(request: HttpRequest) -> HttpResponse:
     listing = list_page(
         request, selectors.findings(actor), sorts=SORTS, default_sort="-last", filters=FindingFilter
     )
-    return page(request, "gpu_health/findings.html", {"listing": listing}, parts=("listing",))
+    context = {"listing": listing, "healing": healing_panel(actor)}
+    return page(request, "gpu_health/findings.html", context, parts=("listing",))
 
 
 @require_safe

@@ -22,7 +22,7 @@ from gpu_health.services.readings import accept_readings
 
 
 class Findings(Listed, Read):
-    """Faults of machines and GPUs: how each was judged, what would be done, and why. Nothing is done yet."""
+    """Faults of machines and GPUs: how each was judged, what would be done, and why."""
 
     queryset = Finding.objects.select_related("node__cluster__team")
     serializer_class = serializers.GpuFindingSerializer

@@ -255,7 +255,8 @@ def _collecting(case: Case) -> Decision:
     if is_over(case.incident, case.machine):
         return _nothing_left(case.incident, case.findings, case.machine, case.now)
     if case.machine.evidence.has_ended:
-        return Decision(Stage.ACTING, case.machine.evidence.words)
+        words = f"{case.machine.evidence.words} {case.incident.action} begins.".strip()
+        return Decision(Stage.ACTING, words)
     return Decision()
 
 

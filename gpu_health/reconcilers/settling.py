@@ -85,6 +85,9 @@ def outcome_of(row: Incident, decision: Decision, seen: Sight, now: datetime, ev
         save["former_cordon"] = dict(seen.former_cordon)
     if to == IncidentState.ACTING:
         save |= {"acts": row.acts + 1, "session": row.session or seen.machine.boot_id}
+    if to == IncidentState.VERIFYING:
+        # Whoever approved the action has not approved the return.
+        save |= {"climb": row.climb + 1, "asked_at": None, "returns_approved": False}
     if to == IncidentState.WATCHING:
         save |= {"returned_at": now, "is_quarantined": False}
     if to in ENDED_INCIDENTS:

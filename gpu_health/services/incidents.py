@@ -68,15 +68,16 @@ def approve(*, actor: Actor, incident: Incident, reason: str) -> Incident:
     if actor.user_id is None:
         raise NothingToApprove(_("Only a person can approve."))
     wishes: dict[str, Any]
-    if incident.hold == "verification":
+    if not incident.waits_for_approval:
+        raise NothingToApprove(_("This incident does not wait for an approval."))
+    if incident.state == IncidentState.VERIFYING:
         words = f"Approved the return to service: {reason}"
         # What was seen until now is this person's word: it brings the machine out of service no more.
-        wishes = {"returns_approved": True, "approved_by": actor.name, "acted_at": timezone.now()}
-    elif incident.asked_at is not None and not incident.is_approved:
-        words = f"Approved {incident.action}: {reason}"
-        wishes = {"approved_climb": incident.climb, "approved_by": actor.name}
+        wishes = {"returns_approved": True, "acted_at": timezone.now()}
     else:
-        raise NothingToApprove(_("This incident does not wait for an approval."))
+        words = f"Approved {incident.action}: {reason}"
+        wishes = {}
+    wishes |= {"approved_climb": incident.climb, "approved_by": actor.name}
     return _wish(
         actor, incident, "gpu_incident.approve", reason, words, wishes, where={"climb": incident.climb}
     )

@@ -8,6 +8,8 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 
+from clusters.backends.base import ClusterUnreachable, Fence
+from clusters.backends.node_operations import Order
 from clusters.models import Node
 from common import audit
 from common.reconcile import Kernel
@@ -96,7 +98,7 @@ STORIES = {
 }
 
 
-@pytest.fixture(params=STORIES)
+@pytest.fixture(params=["healed", pytest.param("given up", marks=pytest.mark.slow)])
 def told(request: pytest.FixtureRequest) -> tuple[Ward, Callable[[Kernel], None], Callable[[Ward], None]]:
     end, checks, ladder, check = STORIES[request.param]
     limits = {"approved_actions": [], "seconds_between_drains": 0, "quiet_seconds": 1, "watch_seconds": 2}
@@ -106,11 +108,16 @@ def told(request: pytest.FixtureRequest) -> tuple[Ward, Callable[[Kernel], None]
     return ward, story(ward, end), check
 
 
-def test_a_crash_at_any_point_changes_nothing_in_the_end(told) -> None:
+EVERY = pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.slow)])
+"""Each thirteenth point in the quick run, every one in the slow one."""
+
+
+@EVERY
+def test_a_crash_at_any_point_changes_nothing_in_the_end(told, stride: int) -> None:
     ward, tell, check = told
     point = 0
     while True:
-        point += 1
+        point += stride
         with told_anew(ward):
             checkpoints = Checkpoints(at=point, then=die)
             try:
@@ -124,20 +131,22 @@ def test_a_crash_at_any_point_changes_nothing_in_the_end(told) -> None:
     assert point > 30
 
 
-def test_a_worker_that_sleeps_past_its_lease_does_nothing_twice(told) -> None:
-    """Another one goes on meanwhile, to the end; then it wakes up."""
+@EVERY
+def test_a_worker_that_sleeps_past_its_lease_does_nothing_twice(told, stride: int) -> None:
+    """Another one goes on meanwhile; then it wakes up."""
     ward, tell, check = told
     point = 0
     while True:
-        point += 1
+        point += stride
         with told_anew(ward):
 
             def sleep() -> None:
                 ward.clock.pass_(LEASE_AND_A_BIT)
-                for _ in range(40):
-                    ward.worker().sweep()
+                other = ward.worker()
+                for _ in range(12):
+                    other.sweep()
                     ward.follow()
-                    ward.clock.pass_(timedelta(seconds=1))
+                    ward.clock.pass_(timedelta(seconds=2))
 
             checkpoints = Checkpoints(at=point, then=sleep, outside=True)
             tell(ward.worker(checkpoints))
@@ -158,8 +167,6 @@ class LostReplies:
         }
 
     def __enter__(self) -> "LostReplies":
-        from clusters.backends.base import ClusterUnreachable
-
         def losing(name: str) -> Callable[..., object]:
             def ask(*given: object, **named: object) -> object:
                 answer = self._real[name](*given, **named)
@@ -194,12 +201,11 @@ def test_a_lost_reply_at_any_call_repeats_no_action(told) -> None:
 
 def test_a_cordon_of_a_person_is_there_before_and_after(told) -> None:
     ward, tell, _check = told
-    from clusters.services.node_orders import order_for
-
-    node = Node.objects.get(pk=ward.node.pk)
-    ward.operations.cordon(node.uid, order_for(node, op_key="by-hand", by="olga", reason="new fan"))
+    order = Order("by-hand", Fence(ward.node.pk, 1), "olga", "new fan")
+    Node.objects.filter(pk=ward.node.pk).update(orders=1)
+    ward.operations.cordon(ward.node.uid, order)
 
     tell(ward.worker())
 
-    assert ward.operations.cordoned[node.uid].by == "olga"
+    assert ward.operations.cordoned[ward.node.uid].by == "olga"
     assert ward.incident.former_cordon == {"by": "olga", "reason": "new fan"}
