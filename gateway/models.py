@@ -65,6 +65,8 @@ class Gateway(Reconciled, Revised):
     """Its health in words."""
     lacks = models.TextField(blank=True, editable=False)
     """What keeps it from having routes as releases need them, in words."""
+    cannot = models.JSONField(default=dict, blank=True, editable=False)
+    """What steps of plans may ask of a gateway and this one cannot, by name, with the reason."""
     recorded_minute = models.PositiveBigIntegerField(default=0, editable=False)
     """When its traffic was last written down, in whole minutes since 1970."""
     counted_since = models.DateTimeField(null=True, editable=False)
@@ -99,6 +101,7 @@ class Route(models.Model):
     candidate_target = models.CharField(max_length=128, blank=True)
     candidate_version = models.CharField(max_length=400, blank=True)
     candidate_percent = models.PositiveSmallIntegerField(default=0)
+    mirror_percent = models.PositiveSmallIntegerField(default=0)
     release_header = models.CharField(max_length=10, default=default_release_header)
     """Who may choose a side by `x-release`: `gateway.routes.ReleaseHeader`."""
     sealed_release_key = models.TextField(blank=True)
@@ -141,6 +144,7 @@ class Route(models.Model):
             candidate_percent=self.candidate_percent,
             release_header=cast("ReleaseHeader", self.release_header),
             release_key=self.release_key,
+            mirror_percent=self.mirror_percent,
         )
 
     @property

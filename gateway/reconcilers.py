@@ -52,6 +52,7 @@ def _tell(row: Gateway, fault: str) -> None:
 class Seen:
     health: Health
     lacks: str
+    cannot: Mapping[str, str]
     """As `TrafficBackend.lacking`."""
     is_settled: bool
     """Every route is as it should be."""
@@ -88,16 +89,16 @@ class KeepRoutes(Step[Gateway]):
         return {"applied": applied}
 
     def observe(self, row: Gateway, operation: Operation) -> Seen:
-        lacks = row.lacks
+        lacks, cannot = row.lacks, row.cannot
         try:
             traffic = backends_of(row).traffic
             health = traffic.health()
             # While it cannot be asked, it lacks what it lacked.
             with suppress(GatewayUnreachable):
-                lacks = traffic.lacking()
+                lacks, cannot = traffic.lacking(), traffic.cannot()
         except InvalidGateway as error:
             health = Health(False, str(error))
-        return Seen(health, lacks, not _routes_of(row).filter(applied_at__isnull=True).exists())
+        return Seen(health, lacks, cannot, not _routes_of(row).filter(applied_at__isnull=True).exists())
 
     def settle(self, row: Gateway, seen: Seen, now: datetime) -> Outcome:
         health = seen.health
@@ -109,6 +110,7 @@ class KeepRoutes(Step[Gateway]):
                 "is_healthy": health.ok,
                 "detail": health.detail,
                 "lacks": seen.lacks,
+                "cannot": dict(seen.cannot),
                 "host_url": selectors.public_url(row) if row.host else "",
             },
         )

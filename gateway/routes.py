@@ -60,6 +60,9 @@ class RouteSpec:
     """From whom it is not taken, a request with `x-release` is one like any other."""
     release_key: str = field(default="", repr=False)
     """Only with `secret`; empty: nobody has one yet."""
+    mirror_percent: int = 0
+    """Whole percent of stable's requests of which the candidate gets a copy, whose answer nobody sees. Only
+    while it has no share of its own."""
 
     @property
     def targets(self) -> tuple[Target, ...]:

@@ -72,6 +72,11 @@ def lacks(cluster_id: int) -> str:
     return Gateway.objects.filter(cluster_id=cluster_id).values_list("lacks", flat=True).first() or ""
 
 
+def cannot(cluster_id: int) -> dict[str, str]:
+    """What steps of plans may ask of the cluster's gateway and it cannot, with the reason, as seen last."""
+    return Gateway.objects.filter(cluster_id=cluster_id).values_list("cannot", flat=True).first() or {}
+
+
 def counted_by(cluster_id: int) -> str:
     """Who counts the traffic of this cluster, in words; empty while it has no gateway."""
     found = Gateway.objects.filter(cluster_id=cluster_id).values_list("metrics", "settings").first()

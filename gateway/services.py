@@ -323,6 +323,7 @@ def _spec_columns(spec: RouteSpec) -> dict[str, Any]:
         "candidate_target": spec.candidate.name if spec.candidate else "",
         "candidate_version": spec.candidate.version if spec.candidate else "",
         "candidate_percent": spec.candidate_percent,
+        "mirror_percent": spec.mirror_percent,
         "release_header": spec.release_header,
         "sealed_release_key": sealed_key(spec.release_key),
     }
@@ -333,4 +334,4 @@ def _summary(spec: RouteSpec) -> dict[str, Any]:
         "stable": spec.stable.version,
         "candidate": spec.candidate.version if spec.candidate else None,
         "candidate_percent": spec.candidate_percent,
-    }
+    } | ({"mirror_percent": spec.mirror_percent} if spec.mirror_percent else {})

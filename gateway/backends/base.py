@@ -63,6 +63,10 @@ class TrafficBackend(Protocol):
         """What keeps it from ever having routes as releases need them, and what to do, in words; empty:
         nothing. Raises GatewayUnreachable."""
 
+    def cannot(self) -> Mapping[str, str]:
+        """What steps of plans may ask of a gateway and this one cannot, with the reason in words: `mirror`,
+        copies of all requests, and `mirror_percent`, of a share of them. Raises GatewayUnreachable."""
+
     def health(self) -> Health:
         """Whether the gateway answers and has taken the last configuration. Never raises."""
 

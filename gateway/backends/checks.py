@@ -22,6 +22,9 @@ def check_spec(spec: RouteSpec) -> None:
     for target in spec.targets:
         _check_target(spec, target)
     check_percent(spec.name, spec.candidate, spec.candidate_percent)
+    check_percent(spec.name, spec.candidate, spec.mirror_percent)
+    if spec.mirror_percent and spec.candidate_percent:
+        raise InvalidRoute(f"Route {spec.name}: a candidate with a share of its own gets no copies.")
     if spec.release_header not in get_args(ReleaseHeader):
         raise InvalidRoute(f"Route {spec.name}: {spec.release_header!r} is no way to treat x-release.")
     if spec.release_key and not VERSION.fullmatch(spec.release_key):

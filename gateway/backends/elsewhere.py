@@ -44,6 +44,9 @@ class Elsewhere:
     def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
         self._refuse()
 
+    def cannot(self) -> Mapping[str, str]:
+        return {}
+
     def lacking(self) -> str:
         return ""
 

@@ -64,6 +64,8 @@ class FakeGateway:
         self._started_at = clock()
         self._runs = True
         self.lacks = ""
+        self.unable: dict[str, str] = {}
+        """What it cannot, by name, with the reason."""
         self.config: Config | None = None
         """What its row says, where it was made from one."""
 
@@ -150,6 +152,10 @@ class FakeGateway:
         self._must_run()
         self._spec(route)
         return {name: self._counts(route, name) for name in self._state.targets_of(route)}
+
+    def cannot(self) -> Mapping[str, str]:
+        self._must_run()
+        return dict(self.unable)
 
     def lacking(self) -> str:
         return self.lacks

@@ -149,7 +149,7 @@ def spec_to_dict(spec: RouteSpec) -> dict[str, Any]:
         "candidate_percent": spec.candidate_percent,
         "release_header": spec.release_header,
         "release_key": spec.release_key,
-    }
+    } | ({"mirror_percent": spec.mirror_percent} if spec.mirror_percent else {})
 
 
 def spec_from_dict(name: str, data: Any) -> RouteSpec:
@@ -162,4 +162,5 @@ def spec_from_dict(name: str, data: Any) -> RouteSpec:
         # An older Slipway did not write it; the route's row says it again within seconds.
         release_header=data.get("release_header", "off"),
         release_key=str(data.get("release_key", "")),
+        mirror_percent=int(data.get("mirror_percent", 0)),
     )

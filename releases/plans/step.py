@@ -109,6 +109,12 @@ class StepSpec(BaseModel):
     def analysis(self) -> AnalysisTerms | None:
         return None
 
+    @property
+    def needs(self) -> str:
+        """What it asks of a gateway that not every one can, as `TrafficBackend.cannot` names it; empty:
+        nothing."""
+        return ""
+
     # Words.
 
     def name(self) -> str:

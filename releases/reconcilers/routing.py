@@ -18,6 +18,13 @@ def split_traffic(release: Release, operation: Operation, *, candidate_percent: 
     _set(release, operation, _stable(release), candidate=candidate, candidate_percent=candidate_percent)
 
 
+def mirror_traffic(release: Release, operation: Operation, *, percent: int) -> None:
+    """Every request to stable, and of this share of them a copy to the candidate."""
+    gateway.sync_workers(release.candidate_deployment)
+    candidate = Target(release.candidate_deployment, str(release.version))
+    _set(release, operation, _stable(release), candidate=candidate, mirror_percent=percent)
+
+
 def return_traffic(release: Release, operation: Operation) -> None:
     """Every request to stable, the forced ones too."""
     _set(release, operation, _stable(release))
@@ -40,6 +47,7 @@ def _set(
     *,
     candidate: Target | None = None,
     candidate_percent: int = 0,
+    mirror_percent: int = 0,
 ) -> None:
     """Raises LeaseLost when a later turn of this release, or a later release, was there first."""
     spec = RouteSpec(
@@ -49,6 +57,7 @@ def _set(
         candidate_percent=candidate_percent,
         release_header=cast("ReleaseHeader", release.service.release_header),
         release_key=opened_key(release.service.sealed_release_key),
+        mirror_percent=mirror_percent,
     )
     try:
         gateway.set_route(

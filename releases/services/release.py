@@ -192,6 +192,11 @@ def begin(
         _check_releasable(service, version)
     if undoes is None and (lacks := gateway.lacks(service.cluster_id)):
         raise NotReleasable(lacks)
+    unable = gateway.cannot(service.cluster_id)
+    for number, step in enumerate(plan.steps, start=1):
+        if service.stable_version_id is not None and (why := unable.get(step.needs)):
+            words = _("Step %(number)s of the plan (%(step)s) cannot be done here: %(why)s")
+            raise NotReleasable(words % {"number": number, "step": step.spoken(), "why": why})
     policy = policy_of(service)
     # Nobody's requests go to a service's first version, and a rollback must not wait for anybody at night.
     is_exempt = undoes is not None or service.stable_version_id is None

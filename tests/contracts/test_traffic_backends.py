@@ -324,3 +324,37 @@ def test_refreshing_changes_nothing_that_clients_see(world: World) -> None:
     world.gateway.refresh()
     assert world.send(5) == {CANARY.version: 5}
     assert world.gateway.health().ok
+
+
+def test_copies_of_requests_are_taken_back_and_no_client_sees_their_answers(world: World) -> None:
+    released(world, 0)
+    before = world.gateway.desired_route("chat")
+    assert before
+    assert world.gateway.cannot() == {}
+    world.gateway.set_route(replace(before, mirror_percent=50), fence=Fence(1, 2))
+    found = world.gateway.desired_route("chat")
+    assert found
+    assert found.mirror_percent == 50
+    counted = world.metrics.counts("chat")
+    assert set(world.send(40)) == {STABLE.version}
+    routed = routed_since(counted, world.metrics.counts("chat"))
+    # Copies are no part of the split.
+    assert routed[CANARY.name] == 0
+    if isinstance(world, EnvoyWorld):
+        eventually(lambda: 5 <= arrived_at(world, CANARY) <= 35)
+    world.gateway.set_route(before, fence=Fence(1, 3))
+    assert world.gateway.desired_route("chat") == before
+    assert set(world.send(20)) == {STABLE.version}
+
+
+def test_copies_beside_a_share_are_refused(world: World) -> None:
+    released(world, 10)
+    before = world.gateway.desired_route("chat")
+    assert before
+    with pytest.raises(InvalidRoute, match="gets no copies"):
+        world.gateway.set_route(replace(before, mirror_percent=50), fence=Fence(1, 2))
+
+
+def arrived_at(world: EnvoyWorld, target: Target) -> int:
+    """Requests that its workers have had, copies among them."""
+    return sum(int(worker.get("/served")) for worker in world.stack.workers[target.name])

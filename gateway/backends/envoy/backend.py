@@ -1,5 +1,5 @@
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -140,6 +140,9 @@ class EnvoyFiles:
             self._admin.epoch(connection)
             hosts = self._admin.healthy_hosts(connection, target)
         return frozenset(Endpoint(address, port) for address, port in hosts)
+
+    def cannot(self) -> Mapping[str, str]:
+        return {}
 
     def lacking(self) -> str:
         return ""

@@ -7,6 +7,7 @@ from gateway.backends.envoy.messages.base import ConfigSource, Typed, extension,
 from gateway.backends.envoy.messages.clusters import Cluster, ClusterLoadAssignment, LbEndpoint
 from gateway.backends.envoy.messages.routes import (
     ClusterWeight,
+    FractionalPercent,
     HeaderValueOption,
     Route,
     RouteAction,
@@ -115,6 +116,11 @@ def _routes_of(spec: RouteSpec) -> list[Route]:
             }
         )
     unforced: RouteAction = {"weighted_clusters": {"clusters": _weights(spec)}, **_action()}
+    if spec.candidate is not None and spec.mirror_percent:
+        share: FractionalPercent = {"numerator": spec.mirror_percent, "denominator": "HUNDRED"}
+        unforced["request_mirror_policies"] = [
+            {"cluster": spec.candidate.name, "runtime_fraction": {"default_value": share}}
+        ]
     outside: Route = {
         "name": OUTSIDE_API,
         "match": {"path_separated_prefix": f"/{spec.name}"},

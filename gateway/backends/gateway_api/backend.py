@@ -1,7 +1,7 @@
 """A TrafficBackend that tells a Gateway of a Kubernetes cluster by HTTPRoutes. All it knows lies in there."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from time import monotonic, sleep
@@ -14,6 +14,7 @@ from gateway.backends.gateway_api import documents
 from gateway.backends.gateway_api.conditions import TAKEN, Said, said_of_gateway, said_of_route
 from gateway.backends.gateway_api.documents import Document, is_own
 from gateway.backends.gateway_api.errors import told
+from gateway.backends.gateway_api.features import cannot
 from gateway.backends.gateway_api.parent import Parent, parent_of
 from gateway.backends.gateway_api.rules import Places, rivals
 from gateway.backends.gateway_api.settings import GatewayApiSettings
@@ -58,6 +59,9 @@ class GatewayApi:
         with told(spec.name):
             parent = parent_of(self._client, self._settings)
             parent.refuse_lacking()
+            asked = {0: "", 100: "mirror"}.get(spec.mirror_percent, "mirror_percent")
+            if why := cannot(parent.class_name, parent.features).get(asked):
+                raise InvalidRoute(why)
             before, written = self._write(
                 spec.name, fence, lambda found: self._with(found, spec, fence, parent)
             )
@@ -143,6 +147,11 @@ class GatewayApi:
                 for pod in self._client.list(PODS, namespace=namespace, labels=f"{DEPLOYMENT}={target}").items
             ]
         return frozenset(Endpoint(pod["status"]["podIP"], PORT) for pod in pods if _takes_requests(pod))
+
+    def cannot(self) -> Mapping[str, str]:
+        with told():
+            parent = parent_of(self._client, self._settings)
+        return cannot(parent.class_name, parent.features)
 
     def lacking(self) -> str:
         with told():

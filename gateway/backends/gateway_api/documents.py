@@ -19,6 +19,7 @@ from gateway.backends.gateway_api.rules import (
     ours,
     rules_of,
     slug,
+    without_mirrors,
 )
 from gateway.backends.gateway_api.settings import GatewayApiSettings
 from gateway.backends.state import spec_from_dict, spec_to_dict
@@ -82,7 +83,9 @@ def with_route(
     after = _own(spec.name, settings) if document is None else deepcopy(document)
     body = after.setdefault("spec", {})
     wanted = rules_of(spec, places, home=after["metadata"]["namespace"], timeout=timeout)
-    present = body.get("rules") or []
+    former = record_of(after, spec.name)
+    targets = {one.name for one in (*spec.targets, *(former.spec.targets if former and former.spec else ()))}
+    present = without_mirrors(body.get("rules") or [], spec.name, targets)
     # One of our own that was made in one go, or that had been removed, has nothing of others to keep.
     body["rules"] = merged(present, wanted, spec.name)
     if is_own(after):

@@ -8,6 +8,8 @@ from gateway.errors import InvalidRoute
 REWRITE = "HTTPRoutePathRewrite"
 TIMEOUT = "HTTPRouteRequestTimeout"
 HTTP_ROUTE = "HTTPRoute"
+MIRROR = "HTTPRouteRequestMirror"
+MIRROR_PERCENT = "HTTPRouteRequestPercentageMirror"
 NEEDED = (HTTP_ROUTE, REWRITE)
 """Weights, headers of a match and changes of request headers are the core that `HTTPRoute` stands for."""
 
@@ -43,3 +45,17 @@ def refuse_lacking(class_name: str, features: frozenset[str] | None) -> None:
     """Raises InvalidRoute."""
     if why := lacking(class_name, features):
         raise InvalidRoute(why)
+
+
+def cannot(class_name: str, features: frozenset[str] | None) -> dict[str, str]:
+    """As `TrafficBackend.cannot`: what may not be read is not there."""
+    needs = {"mirror": (MIRROR,), "mirror_percent": (MIRROR, MIRROR_PERCENT)}
+    found = {}
+    for name, wanted in needs.items():
+        missing = [one for one in wanted if one not in (features or frozenset())]
+        if missing:
+            found[name] = (
+                f"The gateway class {class_name} does not say that it supports {' and '.join(missing)}. If "
+                "its manual does, name them in the setting assume_features."
+            )
+    return found

@@ -6,7 +6,7 @@ under its resourceVersion.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -58,19 +58,42 @@ def rules_of(spec: RouteSpec, places: Places, *, home: str, timeout: str) -> lis
     shares = [(spec.stable, 100 - spec.candidate_percent)]
     if spec.candidate is not None:
         shares.append((spec.candidate, spec.candidate_percent))
-    made.append(
-        _rule(
-            split,
-            headers=[],
-            says=[],
-            silences=[CHOSEN_BY_HEADER, SIDE_HEADER, KEY_HEADER],
-            # Whoever gets nothing is left out: no session sticks to it, and its Service may go.
-            refs=[_ref(places[target.name], home, weight) for target, weight in shares if weight],
-            path=_path_of(spec.name),
-            timeout=timeout,
-        )
+    by_weight = _rule(
+        split,
+        headers=[],
+        says=[],
+        silences=[CHOSEN_BY_HEADER, SIDE_HEADER, KEY_HEADER],
+        # Whoever gets nothing is left out: no session sticks to it, and its Service may go.
+        refs=[_ref(places[target.name], home, weight) for target, weight in shares if weight],
+        path=_path_of(spec.name),
+        timeout=timeout,
     )
-    return made
+    if spec.candidate is not None and spec.mirror_percent:
+        by_weight["filters"].append(_mirror(places[spec.candidate.name], home, spec.mirror_percent))
+    return [*made, by_weight]
+
+
+def without_mirrors(present: Sequence[Rule], service: str, targets: Collection[str]) -> list[Rule]:
+    """Without our copies to these of our targets: a filter has no name by which it could be known."""
+
+    def is_mirror_of_ours(one: Rule) -> bool:
+        ref = (one.get("requestMirror") or {}).get("backendRef") or {}
+        return one["type"] == "RequestMirror" and ref.get("name") in targets
+
+    return [
+        rule | {"filters": [one for one in rule["filters"] if not is_mirror_of_ours(one)]}
+        if is_ours(rule, service) and rule.get("filters")
+        else rule
+        for rule in present
+    ]
+
+
+def _mirror(place: NamedService, home: str, percent: int) -> Rule:
+    ref = {key: value for key, value in _ref(place, home, 1).items() if key != "weight"}
+    mirror: Rule = {"backendRef": ref}
+    if percent < 100:
+        mirror["percent"] = percent
+    return {"type": "RequestMirror", "requestMirror": mirror}
 
 
 def merged(present: Sequence[Rule], wanted: Sequence[Rule], service: str) -> list[Rule]:
@@ -223,7 +246,8 @@ def _filters(present: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:
     by_type = {one["type"]: one for one in wanted}
     result = []
     for one in present:
-        mine = by_type.pop(one["type"], None)
+        # Of mirrors there may be several: those of others stay beside ours.
+        mine = by_type.pop(one["type"], None) if one["type"] != "RequestMirror" else None
         result.append(one if mine is None else _both(one, mine))
     return [*result, *by_type.values()]
 

@@ -24,7 +24,13 @@ from kube.resources import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES, SERVICES, Ref
 from kube.transport import Call
 
 CONTROLLER = "lab.example/gateway"
-FEATURES = ("HTTPRoute", "HTTPRoutePathRewrite", "HTTPRouteRequestTimeout")
+FEATURES = (
+    "HTTPRoute",
+    "HTTPRoutePathRewrite",
+    "HTTPRouteRequestTimeout",
+    "HTTPRouteRequestMirror",
+    "HTTPRouteRequestPercentageMirror",
+)
 SETTINGS = GatewayApiSettings(gateway="models", hostnames=("models.example",))
 WITHIN_SECONDS = 0.3
 

@@ -49,9 +49,24 @@ class RetryPolicy(TypedDict):
     retry_back_off: RetryBackOff
 
 
+class FractionalPercent(TypedDict):
+    numerator: int
+    denominator: Literal["HUNDRED"]
+
+
+class RuntimeFraction(TypedDict):
+    default_value: FractionalPercent
+
+
+class RequestMirrorPolicy(TypedDict):
+    cluster: str
+    runtime_fraction: RuntimeFraction
+
+
 class RouteAction(TypedDict, total=False):
     cluster: str
     weighted_clusters: WeightedClusters
+    request_mirror_policies: list[RequestMirrorPolicy]
     prefix_rewrite: str
     timeout: str
     idle_timeout: str
