@@ -23,6 +23,8 @@ from releases.steps.deploy import Deploy, no_candidate
 
 MEASURING = "measuring"
 FIRST_LOOK = timedelta(seconds=0.5)
+ENOUGH = 100
+"""Requests: of fewer, chance allows nearly any split."""
 MEASURED_FOR = timedelta(seconds=15)
 """So long a split is waited for that tells the new weight from the one before."""
 NONE_CAME = timedelta(seconds=5)
@@ -146,8 +148,8 @@ class WeightExecutor(WatchedExecutor[Weight]):
 
 def _is_told_apart(progress: Mapping[str, Any]) -> bool:
     """Whether the split that was seen cannot be that of the weight before."""
-    requests = progress.get("requests")
-    if not requests:
+    requests = progress.get("requests") or 0
+    if requests < ENOUGH:
         return False
     low, high = interval_percent(requests, progress["percent_before"])
     return not low <= progress["observed_percent"] <= high

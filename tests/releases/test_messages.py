@@ -155,6 +155,5 @@ def test_all_that_a_release_says_of_itself_is_kept_as_kinds(monkeypatch: pytest.
     failure = Release.objects.get(pk=failed.pk)
     with translation.override("zh-hans"):
         assert str(failure.told_outcome) == "冒烟测试在第 1 个请求（共 3 个）失败：answered 500: boom。"
-        assert [str(step.told) for step in promoted.steps.filter(kind="weight")] == [
-            "网关将 30 % 的流量发往 story:v2。"
-        ]
+        (weight,) = promoted.steps.filter(kind="weight")
+        assert str(weight.told).startswith("网关将 30 % 的流量发往 story:v2。")

@@ -27,6 +27,7 @@ PLAN = {
         {"kind": "prefetch"},
         {"kind": "deploy", "share_percent": 100, "ready_within_seconds": 900},
         {"kind": "smoke_test", "requests": 1, "timeout_seconds": 30},
+        {"kind": "mirror", "percent": 50, "seconds": 5},
         {"kind": "weight", "percent": 30},
         {"kind": "hold", "seconds": 1},
         {"kind": "approval", "timeout_seconds": 3600},
@@ -101,7 +102,7 @@ def aborted(scene: Scene, kernel: Kernel) -> None:
     sweep(
         scene,
         kernel,
-        until=lambda: scene.state() not in (S.PENDING, S.RUNNING) or scene.release.step_index >= 4,
+        until=lambda: scene.state() not in (S.PENDING, S.RUNNING) or scene.release.step_index >= 5,
     )
     if not scene.release.halt:
         abort(scene.release, actor=scene.requester, reason="no")
@@ -153,7 +154,7 @@ def check_promoted(scene: Scene) -> None:
     assert set(scene.split(50)) == {scene.candidate}
     assert scene.running(scene.candidate) == 2
     assert scene.moves() == ["pending", "running", "waiting_approval", "running", "promoted"]
-    assert [step.state for step in scene.release.steps.all()] == ["done"] * 7
+    assert [step.state for step in scene.release.steps.all()] == ["done"] * 8
     check_record(scene)
 
 
