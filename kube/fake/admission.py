@@ -162,7 +162,10 @@ def _job(item: Object) -> None:
     labels = {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name}
     labels |= {"controller-uid": uid, "job-name": name}
     spec = item["spec"]
-    spec.setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})
+    if not spec.get("manualSelector"):
+        selector = spec.setdefault("selector", {})
+        mine = {"batch.kubernetes.io/controller-uid": uid}
+        selector["matchLabels"] = (selector.get("matchLabels") or {}) | mine
     template = spec["template"].setdefault("metadata", {})
     template["labels"] = (template.get("labels") or {}) | labels
     item["metadata"]["labels"] = (item["metadata"].get("labels") or {}) | labels

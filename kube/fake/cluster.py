@@ -12,6 +12,7 @@ from kube.fake.controllers import (
     jobs,
     leader_worker_sets,
     machines,
+    quota_status,
     replica_sets,
     stateful_sets,
 )
@@ -101,6 +102,7 @@ class FakeCluster(FakeApiServer):
                 collecting.collect(hands)
                 self._namespaces.step(hands)
                 budgets.step(hands)
+                quota_status.step(hands)
             self._scheduler.step(hands)
             self.events.expire()
 

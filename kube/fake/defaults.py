@@ -207,6 +207,8 @@ def _template(item: Object) -> Object:
     spec["template"] = template
     template["spec"] = template.get("spec") or {}
     pod_spec(template["spec"])
+    if account := template["spec"].get("serviceAccountName"):
+        template["spec"]["serviceAccount"] = account
     return spec
 
 
@@ -302,6 +304,10 @@ def _claim(item: Object) -> None:
     _default(item["spec"], volumeMode="Filesystem")
 
 
+def _priority_class(item: Object) -> None:
+    _default(item, preemptionPolicy="PreemptLowerPriority")
+
+
 FILLERS: dict[str, Callable[[Object], None]] = {
     "Pod": _pod,
     "Deployment": _deployment,
@@ -314,6 +320,7 @@ FILLERS: dict[str, Callable[[Object], None]] = {
     "RoleBinding": _role_binding,
     "ClusterRoleBinding": _role_binding,
     "PersistentVolumeClaim": _claim,
+    "PriorityClass": _priority_class,
 }
 
 

@@ -182,7 +182,7 @@ BUILT_IN: tuple[Kind, ...] = (
     _of("networking.k8s.io", "Ingress", "ingresses", subresources=STATUS, has_generation=True),
     _of("networking.k8s.io", "NetworkPolicy", "networkpolicies", has_generation=True),
     _of("policy", "PodDisruptionBudget", "poddisruptionbudgets", subresources=STATUS, has_generation=True),
-    _of("scheduling.k8s.io", "PriorityClass", "priorityclasses", is_namespaced=False),
+    _of("scheduling.k8s.io", "PriorityClass", "priorityclasses", is_namespaced=False, has_generation=True),
     Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", is_namespaced=False),
     _of(RBAC, "Role", "roles"),
     _of(RBAC, "RoleBinding", "rolebindings"),

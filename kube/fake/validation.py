@@ -218,16 +218,30 @@ def _job(item: Object) -> list[Cause]:
     if len(item["metadata"].get("name", "")) > 63:
         name = compact(item["metadata"]["name"])
         faults.append(wrong_value("metadata.name", name, "must be no more than 63 characters"))
+    faults += _generated_selector_faults(item)
     faults += pod_spec_faults(spec["template"]["spec"], "spec.template.spec")
-    if spec["template"]["spec"].get("restartPolicy") not in ("OnFailure", "Never"):
-        found = compact(spec["template"]["spec"].get("restartPolicy"))
-        place = "spec.template.spec.restartPolicy"
-        faults.append(
-            Cause("FieldValueRequired", 'Required value: valid values: "OnFailure", "Never"', place)
-            if found in ('""', "null")
-            else unsupported(place, found, ["OnFailure", "Never"])
-        )
+    policy, place = spec["template"]["spec"].get("restartPolicy"), "spec.template.spec.restartPolicy"
+    if policy in (None, "", "Always"):
+        said = 'Required value: valid values: "OnFailure", "Never"'
+        faults.append(Cause("FieldValueRequired", said, place))
+    elif policy not in ("OnFailure", "Never"):
+        faults.append(unsupported(place, compact(policy), ["OnFailure", "Never"]))
+    elif spec.get("podFailurePolicy") and policy != "Never":
+        why = 'only "Never" is supported when podFailurePolicy is specified'
+        faults.append(wrong_value(place, compact(policy), why))
     return faults
+
+
+def _generated_selector_faults(item: Object) -> list[Cause]:
+    spec, labels = item["spec"], item["spec"]["template"].get("metadata", {}).get("labels") or {}
+    selector = spec.get("selector") or {}
+    wanted = {key: labels.get(key) for key in ("batch.kubernetes.io/controller-uid",)}
+    if spec.get("manualSelector") or not selector or selector.get("matchLabels") == wanted:
+        return []
+    return [
+        wrong_value("spec.selector", compact(selector), "`selector` not auto-generated"),
+        wrong_value("spec.template.metadata.labels", compact(labels), NO_MATCH),
+    ]
 
 
 def _job_update(item: Object, old: Object) -> list[Cause]:
@@ -241,7 +255,8 @@ def _job_update(item: Object, old: Object) -> list[Cause]:
 
 def _pod_update(item: Object, old: Object) -> list[Cause]:
     def fixed(spec: Mapping[str, Any]) -> Object:
-        rest = {key: one for key, one in spec.items() if key not in ("activeDeadlineSeconds", "tolerations")}
+        free = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
+        rest = {key: one for key, one in spec.items() if key not in free}
         for key in ("containers", "initContainers"):
             rest[key] = [
                 {name: one for name, one in each.items() if name != "image"} for each in spec.get(key) or ()
@@ -272,14 +287,13 @@ def _node(item: Object) -> list[Cause]:
     for index, taint in enumerate(item["spec"].get("taints") or ()):
         place = f"metadata.taints[{index}]"
         if taint.get("effect") not in TAINT_EFFECTS:
-            faults.append(
-                unsupported(
-                    f"{place}.effect", compact(taint.get("effect")), TAINT_EFFECTS[:2] + TAINT_EFFECTS[2:]
-                )
-            )
+            faults += 2 * [unsupported(f"{place}.effect", compact(taint.get("effect")), TAINT_EFFECTS)]
         both = (taint.get("key"), taint.get("effect"))
         if both in seen:
-            faults.append(Cause("FieldValueDuplicate", f"Duplicate value: {compact(taint)}", place))
+            shown = {"Key": taint.get("key"), "Value": taint.get("value", ""), "Effect": taint.get("effect")}
+            why = f"Duplicate value: {compact(shown | {'TimeAdded': None})}: "
+            why += "taints must be unique by key and effect pair"
+            faults += 2 * [Cause("FieldValueDuplicate", why, place)]
         seen.add(both)
     return faults
 
@@ -291,6 +305,13 @@ def _node_update(item: Object, old: Object) -> list[Cause]:
             not_allowed("spec.providerID", 'node updates may not change providerID except from "" to valid')
         ]
     return []
+
+
+def _event(item: Object) -> list[Cause]:
+    place = item["involvedObject"].get("namespace", "")
+    if place in ("", item["metadata"].get("namespace", "")):
+        return []
+    return [wrong_value("involvedObject.namespace", compact(place), "does not match event.namespace")]
 
 
 def _budget(item: Object) -> list[Cause]:
@@ -338,6 +359,7 @@ CHECKS: dict[str, Callable[[Object], list[Cause]]] = {
     "StatefulSet": _workload,
     "Job": _job,
     "Node": _node,
+    "Event": _event,
     "PodDisruptionBudget": _budget,
 }
 UPDATE_CHECKS: dict[str, Callable[[Object, Object], list[Cause]]] = {

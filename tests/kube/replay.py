@@ -8,7 +8,7 @@ put into the requests that follow.
 import gzip
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,9 @@ def steps_of(topic: str) -> list[Step]:
     return [step for script in scripts for step in sorted(script, key=lambda one: one.seconds)]
 
 
+Happening = tuple[float, Callable[[FakeCluster], None]]
+
+
 @dataclass
 class Replay:
     """One fake that a topic's requests are sent to."""
@@ -86,6 +89,8 @@ class Replay:
     """What the recording calls something -> what the fake does."""
     versions: dict[str, str] = field(default_factory=dict)
     at_seconds: float = 0.0
+    happenings: list[list[Happening]] = field(default_factory=list)
+    """What happened to the machines meanwhile: of each script, by its seconds."""
 
     def differences(self, step: Step) -> list[str]:
         answer = self.server.handle(self.request_of(step))
@@ -109,6 +114,8 @@ class Replay:
             for name in ("warning", "retry-after")
             if answer.headers.get(name) != wanted["headers"].get(name)
         ]
+        if is_of_events(step):
+            return told_differently(wanted.get("body") or {}, body)
         self.learn_names(wanted.get("body"), body)
         recorded = json.loads(self._text(inflated(json.dumps(wanted.get("body")))))
         found += self.compared(recorded, body)
@@ -119,9 +126,20 @@ class Replay:
 
     def pass_time(self, seconds: float) -> None:
         """Controllers have the time that they had then; a new script begins at once."""
+        if seconds < self.at_seconds:
+            self.at_seconds = seconds
+            self.happenings = self.happenings[1:]
+        due = self.happenings[0] if self.happenings else []
+        while due and due[0][0] <= seconds:
+            at, happen = due.pop(0)
+            self._advance(at)
+            happen(self.server)
+        self._advance(seconds)
+
+    def _advance(self, seconds: float) -> None:
         if seconds > self.at_seconds:
             self.server.advance(seconds - self.at_seconds)
-        self.at_seconds = seconds
+        self.at_seconds = max(seconds, self.at_seconds)
 
     def begin(self, step: Step) -> Watch | None:
         """A watch; None when it was refused, which `refusal` has the differences of."""
@@ -134,6 +152,10 @@ class Replay:
         told = [json.loads(json.dumps(one)) for one in watch.events() if not is_furniture(one["object"])]
         wanted = [one["event"] for one in step.response["stream"]]
         wanted = [one for one in wanted if not is_furniture(one["object"])]
+        if is_of_events(step):
+            return told_differently(
+                {"items": [one["object"] for one in wanted]}, {"items": [one["object"] for one in told]}
+            )
         if is_of_controllers(step):
             told, wanted = collapsed(told), collapsed(json.loads(self._text(json.dumps(wanted))))
             return [] if told == wanted else [f"told {told} instead of {wanted}"]
@@ -202,7 +224,7 @@ class Replay:
             is_generated = "generateName" in wanted
             for key, value in wanted.items():
                 other = found.get(key)
-                if key in ("uid", "pod-template-hash") or (key == "name" and is_generated):
+                if key in GENERATED or (key == "name" and is_generated):
                     if isinstance(other, str) and value != other:
                         self.names.setdefault(value, other)
                 else:
@@ -286,6 +308,24 @@ def ends_after(step: Step) -> float:
     return float(found[1]) if found else 0.0
 
 
+def is_of_events(step: Step) -> bool:
+    """Lists and watches of them."""
+    return step.request["method"] == "GET" and step.request["path"].endswith("/events")
+
+
+def told_differently(wanted: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    """Reasons that are told of a kind of object by a component; of those whose moments are not chance."""
+    was, now = ({_told(one) for one in each.get("items") or ()} for each in (wanted, found))
+    return [f"not told: {one}" for one in sorted(was - now - BY_CHANCE)] + [
+        f"told and should not be: {one}" for one in sorted(now - was - BY_CHANCE)
+    ]
+
+
+def _told(event: dict[str, Any]) -> tuple[str, str, str, str]:
+    component = (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
+    return (component, event["involvedObject"]["kind"], event.get("reason", ""), event.get("type", ""))
+
+
 def is_of_controllers(step: Step) -> bool:
     """Of objects that controllers write as well, at a pace of their own."""
     return step.request["path"].endswith(PACED)
@@ -315,7 +355,21 @@ def by_manager(entries: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-PACED = ("/pods", "/deployments", "/replicasets", "/namespaces", "/poddisruptionbudgets")
+PACED = (
+    *("/pods", "/deployments", "/replicasets", "/namespaces", "/poddisruptionbudgets"),
+    *("/statefulsets", "/jobs", "/nodes", "/leases"),
+)
+GENERATED = ("uid", "pod-template-hash", "controller-revision-hash")
+BY_CHANCE = {
+    ("apiserver", "Namespace", "KubeAPIReadyz", "Warning"),
+    ("kubelet", "Pod", "Unhealthy", "Warning"),
+    ("kubelet", "Node", "NodeReady", "Normal"),
+    ("controllermanager", "PodDisruptionBudget", "NoPods", "Normal"),
+    ("controllermanager", "PodDisruptionBudget", "UnmanagedPods", "Warning"),
+    ("controllermanager", "Pod", "MultiplePodDisruptionBudgets", "Warning"),
+    ("node-controller", "Node", "RegisteredNode", "Normal"),
+}
+"""The recording's simulated kubelets, and what was told before a script began."""
 FURNITURE = {"kube-root-ca.crt", "openshift-service-ca.crt"}
 """In every namespace of the recorded cluster."""
 ZONES = {"topology.kubernetes.io/region", "topology.kubernetes.io/zone"}

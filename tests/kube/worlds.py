@@ -2,21 +2,27 @@
 
 import gzip
 import json
+from collections.abc import Callable
 from typing import Any
 
 from kube.fake.cluster import FakeCluster
+from kube.fake.controllers.machines import HEALTH
 from kube.fake.extensions import EXTENSIONS
 from kube.fake.gateway_api import gateway_api
 from kube.fake.kinds import BUILT_IN
-from tests.kube.replay import RECORDED
+from tests.kube.replay import RECORDED, Happening
 
 NAMESPACES = {
     "01": ["rec-apply", "rec-apply2"],
     "02": ["rec-update", "rec-update-x"],
     "03": ["rec-list"],
+    "04": ["rec-deploy", "rec-deploy-q", "rec-deploy2"],
+    "05": ["rec-jobs", "rec-jobs2"],
     "06": ["rec-evict", "rec-evict2"],
+    "07": ["rec-nodes", "rec-nodes2"],
     "08": ["rec-auth", "rec-tok", "rec-esc"],
     "09": ["rec-gw", "rec-gw2", "rec-gw-b"],
+    "10": ["rec-misc"],
 }
 
 
@@ -28,6 +34,42 @@ def world_of(topic: str) -> FakeCluster:
         server.make("namespaces", {"metadata": {"name": name}}, manager="slipway")
     server.storage.oldest = server.storage.revision
     return server
+
+
+def happenings_of(topic: str) -> list[list[Happening]]:
+    """What the recording's simulated machines did by themselves, by the seconds of their scripts."""
+    if topic != "07":
+        return []
+    again = {node["metadata"]["name"]: node for node in nodes()}
+
+    def falls_silent(name: str) -> Callable[[FakeCluster], None]:
+        return lambda server: server.kubelets.silent.add(name)
+
+    def is_back(name: str) -> Callable[[FakeCluster], None]:
+        return lambda server: server.kubelets.silent.discard(name)
+
+    def is_ready(name: str) -> Callable[[FakeCluster], None]:
+        def say(server: FakeCluster) -> None:
+            item = server.storage.get(server.kind_of("nodes"), "", name) or {}
+            for one in item["status"]["conditions"]:
+                if one["type"] == "Ready":
+                    one |= {"status": "True", "reason": "KubeletReady", "message": HEALTH["Ready"][2]}
+            server.plant("nodes", item)
+
+        return say
+
+    def registers(name: str) -> Callable[[FakeCluster], None]:
+        def plant(server: FakeCluster) -> None:
+            new = {"uid": server.writer.uid(), "creationTimestamp": server.clock.stamp()}
+            node = again[name] | {"metadata": again[name]["metadata"] | new}
+            server.plant("nodes", {"apiVersion": "v1", "kind": "Node"} | node)
+            server.kubelets.silent.discard(name)
+
+        return plant
+
+    first = [(3.2, falls_silent("lost-1")), (80.0, is_back("lost-1")), (91.5, is_ready("lost-2"))]
+    second = [(1.6, falls_silent("lost-1")), (57.5, registers("lost-1"))]
+    return [[*first, (142.1, registers("lost-2"))], second]
 
 
 def recorded_behaviour(pod: dict[str, Any]) -> str:

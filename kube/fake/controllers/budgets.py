@@ -13,7 +13,7 @@ def step(hands: Hands) -> None:
         namespace, spec = budget["metadata"]["namespace"], budget["spec"]
         pods = [
             pod
-            for pod in hands.all("pods", namespace)
+            for pod in hands.look("pods", namespace)
             if matches_labels(spec.get("selector"), pod["metadata"].get("labels") or {})
         ]
         status = _status(hands, budget, pods)

@@ -16,6 +16,7 @@ from kube.fake.controllers.hands import (
     set_condition,
 )
 from kube.fake.selectors import matches_labels
+from kube.fake.storage import copied
 
 DEPLOYMENTS, REPLICA_SETS = "deployments.apps", "replicasets.apps"
 REVISION = "deployment.kubernetes.io/revision"
@@ -62,9 +63,9 @@ class _Deployment:
 
     def _own_sets(self) -> list[Object]:
         found = []
-        for one in self.hands.all(REPLICA_SETS, self.metadata["namespace"]):
+        for one in self.hands.look(REPLICA_SETS, self.metadata["namespace"]):
             if is_owned_by(one, self.item):
-                found.append(one)
+                found.append(copied(one))
             elif self._may_adopt(one):
                 found.append(self._adopt(one))
         return found
@@ -209,7 +210,7 @@ class _Deployment:
         return sum(one["spec"].get("replicas", 0) for one in sets)
 
     def _has_pods(self, one: Object) -> bool:
-        pods = self.hands.all("pods", self.metadata["namespace"])
+        pods = self.hands.look("pods", self.metadata["namespace"])
         return any(is_owned_by(pod, one) for pod in pods)
 
     def _scale(self, one: Object, replicas: int) -> None:

@@ -74,6 +74,7 @@ class Hands:
         conditions = [dict(one) for one in current["status"].get("conditions") or ()]
         now = self.clock.stamp()
         set_condition(conditions, "DisruptionTarget", "True", now, reason=reason, message=message)
+        conditions[-1]["observedGeneration"] = current["metadata"].get("generation", 1)
         self.set_status("pods", current, current["status"] | {"conditions": conditions})
 
     def edit(self, resource: str, item: Object, change: Callable[[Object], Object], by: By = BY) -> Object:

@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
-from kube.fake.controllers.hands import Hands, Object, counted, is_owned_by, reference_to
+from kube.fake.controllers.hands import Hands, Object, controller_of, counted, is_owned_by, reference_to
 from kube.fake.evicting import is_ready
 from kube.fake.refusals import Refused
+from kube.fake.storage import copied
 
 JOBS = "jobs.batch"
 TRACKED = "batch.kubernetes.io/job-tracking"
@@ -25,6 +26,13 @@ class Jobs:
     def step(self, hands: Hands) -> None:
         for job in hands.all(JOBS):
             _Turn(hands, job, self._not_before).take()
+        alive = {job["metadata"]["uid"] for job in hands.look(JOBS)}
+        for pod in hands.look("pods"):
+            finalizers = pod["metadata"].get("finalizers") or ()
+            owner = controller_of(pod)
+            if TRACKED in finalizers and (owner is None or owner["uid"] not in alive):
+                left = [one for one in finalizers if one != TRACKED]
+                hands.change("pods", pod, metadata_finalizers=left or None)
 
 
 class _Turn:
@@ -36,8 +44,8 @@ class _Turn:
         self.not_before = not_before
         self.before: Object = job["status"]
         self.conditions = [dict(one) for one in self.before.get("conditions") or ()]
-        mine = hands.all("pods", job["metadata"]["namespace"])
-        self.pods = [pod for pod in mine if is_owned_by(pod, job)]
+        near = hands.look("pods", job["metadata"]["namespace"])
+        self.pods = [copied(pod) for pod in near if is_owned_by(pod, job)]
         self.succeeded = self.before.get("succeeded", 0)
         self.failed = self.before.get("failed", 0)
         self.start: str | None = self.before.get("startTime")
@@ -202,6 +210,10 @@ class _Turn:
             metadata["labels"] = (metadata.get("labels") or {}) | {key: str(index)}
             metadata["annotations"] = (metadata.get("annotations") or {}) | {key: str(index)}
             template["spec"]["hostname"] = f"{name}-{index}"
+            path = {"apiVersion": "v1", "fieldPath": f"metadata.labels['{key}']"}
+            told = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": path}}
+            for container in template["spec"]["containers"]:
+                container["env"] = [*(container.get("env") or ()), told]
         place = {
             "generateName": generated,
             "namespace": self.job["metadata"]["namespace"],

@@ -52,16 +52,21 @@ class Reports:
 
     def __init__(self) -> None:
         self._lease_at: dict[str, float] = {}
+        self._posts: set[str] = set()
+        """Uids of machines whose kubelet has told of its conditions."""
         self.renewals = 0
         """Writes that are no news."""
 
     def step(self, hands: Hands, machines: Machines) -> None:
         for node in hands.look("nodes"):
             conditions = {one["type"]: one for one in node["status"].get("conditions") or ()}
-            if "Ready" not in conditions or machines.is_silent(node):
+            uid = node["metadata"]["uid"]
+            if "Ready" in conditions:
+                self._posts.add(uid)
+            if uid not in self._posts or machines.is_silent(node):
                 continue
             self._renew(hands, node)
-            if conditions["Ready"]["status"] == "Unknown":
+            if conditions.get("Ready", {"status": "Unknown"})["status"] == "Unknown":
                 _report_health(hands, node, conditions)
 
     def _renew(self, hands: Hands, node: Object) -> None:
@@ -85,7 +90,8 @@ class Reports:
 
 def _report_health(hands: Hands, node: Object, conditions: dict[str, Object]) -> None:
     now = hands.clock.stamp()
-    told = [dict(one) for one in conditions.values()]
+    told = [dict(conditions.get(kind, {"type": kind})) for kind in HEALTH]
+    told += [dict(one) for kind, one in conditions.items() if kind not in HEALTH]
     for kind, (status, reason, message) in HEALTH.items():
         words = {"reason": reason, "message": message, "lastHeartbeatTime": now}
         set_condition(told, kind, status, now, **words)

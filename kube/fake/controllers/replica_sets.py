@@ -5,6 +5,7 @@ import json
 from kube.fake.controllers.hands import (
     Hands,
     Object,
+    controller_of,
     counted,
     is_active,
     is_owned_by,
@@ -13,6 +14,7 @@ from kube.fake.controllers.hands import (
 )
 from kube.fake.evicting import is_ready
 from kube.fake.refusals import Refused
+from kube.fake.selectors import matches_labels
 
 REPLICA_SETS = "replicasets.apps"
 CONTROLLER = "replicaset-controller"
@@ -28,7 +30,7 @@ class ReplicaSets:
         """By uid: when a failure is told again, and the wait after that."""
 
     def step(self, hands: Hands) -> None:
-        for one in hands.all(REPLICA_SETS):
+        for one in hands.look(REPLICA_SETS):
             failure = _replica_set(hands, one)
             if failure:
                 self._tell(hands, one, failure)
@@ -46,7 +48,7 @@ class ReplicaSets:
 def _replica_set(hands: Hands, one: Object) -> str:
     """Why one of its pods cannot be made; empty: it could."""
     namespace = one["metadata"]["namespace"]
-    mine = [pod for pod in hands.all("pods", namespace) if is_owned_by(pod, one)]
+    mine = _claimed(hands, one, hands.look("pods", namespace))
     active = [pod for pod in mine if is_active(pod)]
     failure = ""
     if "deletionTimestamp" not in one["metadata"]:
@@ -79,6 +81,25 @@ def _replica_set(hands: Hands, one: Object) -> str:
     if status != one["status"]:
         hands.set_status(REPLICA_SETS, one, status)
     return failure
+
+
+def _claimed(hands: Hands, one: Object, pods: list[Object]) -> list[Object]:
+    """Those that it owns and selects; whose labels were changed are let go, and nobody's are taken."""
+    found = []
+    may_adopt = "deletionTimestamp" not in one["metadata"]
+    for pod in pods:
+        is_selected = matches_labels(one["spec"]["selector"], pod["metadata"].get("labels") or {})
+        if is_owned_by(pod, one):
+            if is_selected or not may_adopt:
+                found.append(pod)
+                continue
+            uid = one["metadata"]["uid"]
+            left = [each for each in pod["metadata"]["ownerReferences"] if each["uid"] != uid]
+            hands.change("pods", pod, metadata_ownerReferences=left or None)
+        elif may_adopt and is_selected and controller_of(pod) is None and is_active(pod):
+            owners = [*(pod["metadata"].get("ownerReferences") or ()), reference_to(one)]
+            found.append(hands.change("pods", pod, metadata_ownerReferences=owners))
+    return found
 
 
 def _pod_of(owner: Object) -> Object:

@@ -96,6 +96,8 @@ class Scheduler:
         set_condition(
             conditions, "PodScheduled", "False", hands.clock.stamp(), reason=reason, message=message
         )
+        told = next(one for one in conditions if one["type"] == "PodScheduled")
+        told["observedGeneration"] = current["metadata"].get("generation", 1)
         is_news = str(conditions) != before
         if is_news:
             hands.set_status("pods", current, current["status"] | {"conditions": conditions})

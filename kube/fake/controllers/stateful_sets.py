@@ -28,7 +28,7 @@ class _Turn:
         self.spec: Object = item["spec"]
         self.name: str = item["metadata"]["name"]
         self.revision = f"{self.name}-{template_hash(self.spec['template'])}"
-        mine = hands.all("pods", item["metadata"]["namespace"])
+        mine = hands.look("pods", item["metadata"]["namespace"])
         self.pods = {ordinal_of(pod): pod for pod in mine if is_owned_by(pod, item)}
         self.is_ordered = self.spec.get("podManagementPolicy") != "Parallel"
 
