@@ -15,6 +15,7 @@ from accounts.selectors import may_for_owner
 from accounts.services.tokens import LONGEST
 from accounts.states import Right
 from clusters import selectors
+from clusters.capacities import capacity
 from clusters.models import Cluster, Deployment
 from clusters.services.clusters import move_cluster
 from clusters.services.node_agents import TOKEN_LIFE, issue_node_token, remove_node_agent
@@ -77,6 +78,7 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
         "form": form,
         "other_hosts": bool(form and form.fields["host"].choices),  # type: ignore[attr-defined]
         "checks": sorted(row.checks, key=lambda one: WORST_FIRST.index(one["result"])),
+        "capacity": capacity(row),
         "uses": cluster_uses(row),
         "settings": [
             (name, listed(value) if isinstance(value, list) else value)

@@ -12,8 +12,10 @@ from accounts.states import Right
 from clusters.backends.kubernetes.configured import KUBECONFIG
 from clusters.backends.kubernetes.rights import NEEDED, Feature
 from clusters.backends.kubernetes.settings import ModelFiles
+from clusters.drain_options import MOST_SECONDS, USUAL_SECONDS, DrainOptions
 from clusters.models import Cluster
 from common.actor import Actor
+from common.audit import MAX_REASON
 from common.pages.forms import PLAIN
 
 MOST_FILE_BYTES = 256 * 1024
@@ -229,3 +231,36 @@ class OtherClusterChangeForm(ClusterSettingsForm):
 
     def wishes(self, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return dict(self.cleaned_data)
+
+
+class DrainForm(forms.Form):
+    reason = forms.CharField(
+        label=_("Reason"), max_length=MAX_REASON, widget=forms.TextInput(attrs={**PLAIN})
+    )
+    within_minutes = forms.IntegerField(
+        label=_("Time limit in minutes"),
+        min_value=1,
+        max_value=MOST_SECONDS // 60,
+        initial=USUAL_SECONDS // 60,
+        help_text=_("Then it has failed, and names what is left."),
+    )
+    gpu_pods_only = forms.BooleanField(label=_("Leave pods without GPUs"), required=False)
+    local_data_may_go = forms.BooleanField(
+        label=_("Evict pods whose volumes end with them (emptyDir), too"), required=False
+    )
+    unowned_may_go = forms.BooleanField(
+        label=_("Evict pods that nothing makes anew elsewhere, too"), required=False
+    )
+    past_budgets = forms.BooleanField(
+        label=_("Delete pods whatever their disruption budgets say"), required=False
+    )
+
+    def options(self) -> DrainOptions:
+        given = self.cleaned_data
+        return DrainOptions(
+            within_seconds=given["within_minutes"] * 60,
+            gpu_pods_only=given["gpu_pods_only"],
+            local_data_may_go=given["local_data_may_go"],
+            unowned_may_go=given["unowned_may_go"],
+            past_budgets=given["past_budgets"],
+        )

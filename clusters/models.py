@@ -76,6 +76,8 @@ class Cluster(Reconciled, Revised):
     problem = models.TextField(blank=True, editable=False)
     """Why it cannot be used at the moment, in words; empty while it can."""
     surveyed_at = models.DateTimeField(null=True, editable=False)
+    counted_at = models.DateTimeField(null=True, editable=False)
+    """When its pods were last counted, or could not be; None: not yet."""
     checks = models.JSONField(default=list, blank=True, editable=False)
     """`{name, result, detail}` each, in the order in which they were looked at."""
     checked_at = models.DateTimeField(null=True, editable=False)
@@ -163,6 +165,8 @@ class Node(Reconciled):
     """Why the last one was not done; empty when it was."""
     orders = models.PositiveBigIntegerField(default=0, editable=False)
     """How many orders it was given: the place of each in their line (`services.node_orders`)."""
+    allocatable = models.JSONField(default=dict, blank=True)
+    """GPUs that pods may have, by the name under which its cluster counts them."""
     group = models.CharField(max_length=10, choices=Group.choices, default=Group.ONLINE)
     state = models.CharField(max_length=20, choices=NodeState.choices, default=NodeState.READY)
     state_since = models.DateTimeField(default=timezone.now)
@@ -184,6 +188,31 @@ class Node(Reconciled):
 
     def __str__(self) -> str:
         return f"{self.cluster.name}/{self.name}"
+
+
+class Occupancy(models.Model):
+    """What holds a cluster's GPUs, as it was seen last."""
+
+    cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="occupancy")
+    used = models.JSONField(default=dict)
+    """By machine's name and name of the resource: `{ours, others}`, GPUs that pods hold."""
+    pods = models.JSONField(default=dict)
+    """By machine's name: `{ours, others}`, how many pods stand there."""
+    sizes = models.JSONField(default=dict)
+    """By name of the resource: how many pods ask for so many of it, by their size."""
+    pending = models.JSONField(default=list)
+    """`{namespace, name, deployment, gpus, why}` of pods that wait for a machine, those with GPUs first."""
+    pending_count = models.PositiveIntegerField(default=0)
+    seen_at = models.DateTimeField(null=True)
+    """None: never yet."""
+    problem = models.TextField(blank=True)
+    """What could not be seen, and why."""
+
+    class Meta:
+        ordering: ClassVar = ["pk"]
+
+    def __str__(self) -> str:
+        return f"occupancy of {self.cluster.name}"
 
 
 class NodeAgent(models.Model):
@@ -259,7 +288,7 @@ class Gpu(models.Model):
     """Version of the driver that runs it; blank: not known."""
     serial = models.CharField(max_length=60, blank=True)
     pci_bus_id = models.CharField(max_length=20, blank=True)
-    sharing = models.CharField(max_length=10, choices=GpuSharing.choices, default=GpuSharing.NONE, blank=True)
+    sharing = models.CharField(max_length=20, choices=GpuSharing.choices, default=GpuSharing.NONE, blank=True)
     state = models.CharField(max_length=20, choices=GpuState.choices, default=GpuState.PRESENT)
     state_since = models.DateTimeField(default=timezone.now)
 

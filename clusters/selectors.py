@@ -15,6 +15,8 @@ from accounts.models import ApiToken
 from accounts.states import Right
 from clusters import heartbeat_records, history
 from clusters.agents import AgentHeard, agent_key, never_heard_key, relay_key
+from clusters.capacities import ClusterCapacity as ClusterCapacity
+from clusters.capacities import capacity as capacity
 from clusters.errors import ClusterMissing, DeploymentMissing
 from clusters.fleet import (
     ClusterRow,

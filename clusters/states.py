@@ -101,6 +101,7 @@ class GpuSharing(TextChoices):
     NONE = "", _("none")
     MIG = "mig", _("MIG")
     MPS = "mps", _("MPS")
+    TIME_SLICING = "time-slicing", _("Time-slicing")
 
 
 class DeploymentState(TextChoices):

@@ -1,12 +1,15 @@
 from django.urls import path
 
-from clusters import adding_pages, cluster_pages, views
+from clusters import adding_pages, cluster_pages, drain_pages, views
 
 urlpatterns = [
     path("fleet/", views.machines, name="fleet"),
     path("fleet/nodes/<int:pk>/", views.node, name="fleet-node"),
     path("fleet/nodes/<int:pk>/+cordon/", views.cordon, name="cordon-node"),
     path("fleet/nodes/<int:pk>/+uncordon/", views.uncordon, name="uncordon-node"),
+    path("fleet/nodes/<int:pk>/+drain/", drain_pages.drain, name="drain-node"),
+    path("fleet/drains/<int:pk>/", drain_pages.drain_page, name="fleet-drain"),
+    path("fleet/drains/<int:pk>/+cancel/", drain_pages.cancel, name="cancel-drain"),
     path("fleet/nodes/<int:pk>/+agent-token/", cluster_pages.agent_token, name="agent-token"),
     path("fleet/nodes/<int:pk>/+remove-agent/", cluster_pages.remove_agent, name="remove-agent"),
     # A plus sign begins no name of a cluster.

@@ -19,6 +19,7 @@ from clusters.overview import Machine
 from clusters.services.logs import worker_log
 from clusters.services.nodes import cordon_node, uncordon_node
 from clusters.states import GpuState, WorkerState
+from clusters.topology import LEVELS, place_of
 from common.actor import Actor
 from common.errors import SlipwayError
 from common.pages.access import signed_in
@@ -146,6 +147,7 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
     fleet = selectors.fleet(actor)
     now = next((one for cluster in fleet.clusters for one in cluster.nodes if one.row.pk == pk), None)
     readings = heartbeat_records.latest_readings(row.cluster_id, row.uid)
+    found = place_of(row.labels)
     context = {
         "fleet": fleet,
         "row": row,
@@ -155,6 +157,8 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
             for gpu in row.gpus.exclude(state=GpuState.GONE)
         ],
         "agent_token": selectors.agent_token(row),
+        "drain": row.drains.order_by("-pk").first(),
+        "place": [(level.title, found[level.name]) for level in LEVELS if level.name in found],
         "may_operate": may_for_owner(actor, Right.FLEET_OPERATE, row.cluster.team),
     }
     return page(request, "clusters/node.html", context, parts=("now",))

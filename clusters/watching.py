@@ -15,7 +15,7 @@ from threading import Event, Lock, Thread, Timer
 from django.db import close_old_connections
 
 from clusters.backends.base import BackendError
-from clusters.backends.configured import backend_of
+from clusters.backends.configured import backend_of, keep_only
 from clusters.backends.extras import Watchable
 from clusters.models import Cluster, Deployment
 from clusters.shared_machines import Publisher, claim_key
@@ -62,9 +62,9 @@ class ClusterWatcher:
         self._end(*self._watches)
 
     def look(self) -> None:
-        clusters = {
-            one.pk: one for one in Cluster.objects.present().filter(kind__in=HEARD) if self._is_ours(one)
-        }
+        present = list(Cluster.objects.present())
+        keep_only({one.pk for one in present})
+        clusters = {one.pk: one for one in present if one.kind in HEARD and self._is_ours(one)}
         for pk, watch in list(self._watches.items()):
             if pk not in clusters or clusters[pk].revision != watch.revision:
                 self._end(pk)

@@ -284,3 +284,35 @@ RELAY_ANSWER = {
     "reporters": {"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae": "chat-r12"},
     "targets": [],
 }
+CAPACITY = {
+    "seen_at": "2026-11-20T08:30:00Z",
+    "is_stale": False,
+    "problem": "",
+    "types": [
+        {
+            "gpu_type": "NVIDIA H100 80GB HBM3",
+            "resource": "nvidia.com/gpu",
+            "memory_bytes": 85520809984,
+            "sharing": "",
+            "machines": 3,
+            "total": 24,
+            "ours": 4,
+            "others": 7,
+            "free": 13,
+            "fragmented": 5,
+            "unavailable": 0,
+            "usual": 4,
+            "largest": 8,
+        }
+    ],
+    "pending_count": 1,
+    "pending": [
+        {
+            "namespace": "research",
+            "name": "train-0",
+            "deployment": "",
+            "gpus": 8,
+            "why": "None of the 3 machines can take it: too little nvidia.com/gpu free on 3 machines.",
+        }
+    ],
+}

@@ -18,8 +18,10 @@ from rest_framework.response import Response
 
 from accounts.selectors import team_named
 from clusters import selectors
+from clusters.api import capacity as capacity_documents
 from clusters.api import drains, serializers
 from clusters.backends.kubernetes.rights import Feature
+from clusters.capacities import capacity
 from clusters.filters import ClusterFilter, DeploymentFilter, NodeFilter
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.services.cluster_removal import remove_cluster
@@ -50,7 +52,7 @@ class Clusters(Listed, Created, Read, Changed, Deleted):
         "partial_update": serializers.ClusterChangeSerializer,
         "move": serializers.ClusterMoveSerializer,
     }
-    outputs = {"busy": serializers.BusySerializer}
+    outputs = {"busy": serializers.BusySerializer, "capacity": capacity_documents.ClusterCapacitySerializer}
     parameters = {"busy": ("since",), "manifest": ("namespace", "features")}
 
     def create_one(self, given: dict[str, Any]) -> Cluster:
@@ -110,6 +112,12 @@ class Clusters(Listed, Created, Read, Changed, Deleted):
         Refused (409) while its own host lives and has deployments: two sets of workers would serve.
         """
         return self.answer(move_cluster(actor=self.actor, cluster=self.get_object(), **self.given()))
+
+    @extend_schema(responses=capacity_documents.ClusterCapacitySerializer)
+    @action(detail=True)
+    def capacity(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Capacity by GPU type: free, used and fragmented; and the pods that wait for a machine."""
+        return Response(self.get_serializer(capacity(self.get_object())).data)
 
     @extend_schema(
         parameters=[OpenApiParameter("since", OpenApiTypes.DATETIME, description="Start of the history.")]

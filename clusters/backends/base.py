@@ -13,6 +13,7 @@ from clusters.backends.placement import Placement, Resources, Taint, faults_in, 
 if TYPE_CHECKING:
     from clusters.backends.checks import Check
     from clusters.backends.node_operations import NodeOperations
+    from clusters.backends.standing import ObservedPods
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """Of deployments."""
@@ -206,6 +207,7 @@ class GpuSharing(StrEnum):
     NONE = ""
     MIG = "mig"
     MPS = "mps"
+    TIME_SLICING = "time-slicing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +264,8 @@ class ObservedNode:
     taints: tuple[Taint, ...] = ()
     conditions: tuple[Condition, ...] = ()
     cordon: Cordon | None = None
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    """GPUs that pods may have, by the name under which the cluster counts them; empty: all of `gpus`."""
     gpus: tuple[ObservedGpu, ...] | None = ()
     """None when they could not be read, which is no word on whether they are there."""
     problem: str = ""
@@ -318,6 +322,9 @@ class ClusterBackend(Protocol):
 
     def nodes(self) -> tuple[ObservedNode | UnreadNode, ...]:
         """The machines of the cluster. One that cannot be read is an answer, not an error of the cluster."""
+
+    def pods(self) -> "ObservedPods":
+        """What stands on its machines or waits for one, of others too, without what has ended."""
 
     def health(self) -> Health:
         """Whether the cluster takes orders. Never raises."""

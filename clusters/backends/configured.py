@@ -1,11 +1,13 @@
 """The backend of a row. It belongs to the row: two clusters of a kind are two backends."""
 
+from collections.abc import Collection
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from django.conf import settings
 
 from clusters.backends.base import ClusterBackend, ClusterConfig, ClusterUnreachable, Misconfigured
+from clusters.backends.extras import Closable
 from common.hosts import this_host
 from common.sealed import CannotUnseal, unseal
 
@@ -32,6 +34,14 @@ def backend_of(cluster: "Cluster") -> ClusterBackend:
     backend = connect(cluster)
     _connected[cluster.pk] = (cluster.revision, backend)
     return backend
+
+
+def keep_only(clusters: Collection[int]) -> None:
+    """Forget the backends of all other clusters in this process, and what they sign in by."""
+    for pk in [pk for pk in list(_connected) if pk not in clusters]:
+        held = _connected.pop(pk, None)
+        if held is not None and isinstance(held[1], Closable):
+            held[1].close()
 
 
 def connect(cluster: "Cluster") -> ClusterBackend:

@@ -46,3 +46,11 @@ class KeepsFiles(Protocol):
     def remove_unused_files(self, needed: Collection[str]) -> None:
         """Take away those of versions that are none of these (digests), and that nobody has asked for within
         an hour. Raises ClusterUnreachable."""
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A backend that keeps connections, and with them what it signs in by."""
+
+    def close(self) -> None:
+        """Give them back; it is asked nothing more."""

@@ -25,7 +25,7 @@ from clusters.backends.base import (
 from clusters.backends.checks import Check
 from clusters.backends.node_operations import Eviction, Order, SomebodyElses, UnknownNode
 from clusters.backends.placement import Taint
-from clusters.backends.standing import Budget, StandingPod
+from clusters.backends.standing import Budget, ObservedPods, StandingPod
 from clusters.states import CheckResult
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.fake import FakeRunner
@@ -114,6 +114,10 @@ class FakeCluster:
         boot = f"boot-{done.reboots}" if done.reboots else NODE.boot_id
         taints = tuple(sorted(done.taints))
         return (replace(NODE, cordon=done.cordoned.get(NODE.uid), taints=taints, boot_id=boot),)
+
+    def pods(self) -> ObservedPods:
+        self._answer()
+        return ObservedPods(self.node_operations.pods(NODE.uid))
 
     def health(self) -> Health:
         return Health(self.reachable, "The fake answers." if self.reachable else "The fake is out of reach.")

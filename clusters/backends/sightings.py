@@ -79,7 +79,7 @@ def unpacked(value: bytes) -> Seen:
     if len(fields) == 3:
         return UnreadNode(uid=fields[0], name=fields[1], problem=fields[2])
     uid, name, address, cpus, memory, boot_id, provider_id, labels, *rest = fields
-    taints, told, cordon, gpus, problem = rest
+    taints, allocatable, told, cordon, gpus, problem = rest
     return ObservedNode(
         uid=uid,
         name=name,
@@ -90,6 +90,7 @@ def unpacked(value: bytes) -> Seen:
         provider_id=provider_id,
         labels=dict(labels),
         taints=tuple(Taint(key, TaintEffect(effect), value) for key, effect, value in taints),
+        allocatable=dict(allocatable),
         conditions=tuple(Condition(*one) for one in told),
         cordon=_cordon(cordon),
         gpus=None if gpus is None else tuple(_gpu(*one) for one in gpus),
@@ -119,6 +120,7 @@ def _fields(seen: Seen) -> list[Any]:
         seen.provider_id,
         sorted(seen.labels.items()),
         [(one.key, str(one.effect), one.value) for one in seen.taints],
+        sorted(seen.allocatable.items()),
         [(one.type, one.status, one.reason, one.message) for one in seen.conditions],
         cordon and _cordon_fields(cordon),
         None

@@ -51,6 +51,8 @@ class StandingPod:
     """Its machine runs it by itself (static): the API cannot end it."""
     is_leaving: bool = False
     """It was asked to end."""
+    why: str = ""
+    """Why it waits for a machine, in words; empty: it has one, or nobody has looked yet."""
     local_data: tuple[str, ...] = ()
     """Volumes whose content ends with it (emptyDir); not those of ours, which hold nothing to keep."""
     budgets: tuple[Budget, ...] = ()
@@ -66,3 +68,12 @@ class StandingPod:
     @property
     def has_ended(self) -> bool:
         return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPods:
+    """What holds a cluster's GPUs."""
+
+    pods: tuple[StandingPod, ...]
+    problem: str = ""
+    """What could not be seen of it, and why."""

@@ -14,9 +14,11 @@ from clusters.backends.configured import backend_of
 from clusters.backends.extras import HandsOutSecrets, KeepsFiles
 from clusters.events import ClusterChecksFailed
 from clusters.models import Cluster
+from clusters.reconcilers import occupancy
 from clusters.reconcilers.cluster_removal import Removal
 from clusters.reconcilers.files_tokens import RenewFilesToken, is_due
 from clusters.reconcilers.inventory import ObservedCluster, record_agents, record_machines
+from clusters.reconcilers.occupancy import CountPods
 from clusters.reconcilers.relay_tokens import RenewRelayToken, is_relay_token_due
 from clusters.shared_machines import shared_machines
 from clusters.states import CheckResult
@@ -129,6 +131,8 @@ class ClusterReconciler(Reconciler[Cluster]):
             return RenewRelayToken()
         if row.checked_at is None or row.is_check_due or row.checked_at <= now - CHECK_EVERY:
             return RunChecks(self.backend_of)
+        if occupancy.is_due(row, now):
+            return CountPods(self.backend_of)
         return Survey(self.backend_of, self.agents_of)
 
     def on_stuck(self, row: Cluster, reason: str) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Q
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
@@ -14,6 +15,7 @@ from accounts.states import Right
 from clusters.backends.base import BackendError
 from clusters.backends.configured import backend_of
 from clusters.drain_options import DrainOptions
+from clusters.drain_progress import entries_of
 from clusters.draining import GOES, Fate, PlannedPod, plan, why_it_cannot_be
 from clusters.errors import CannotLook, CannotOperate, DrainEnded, NodeBusy
 from clusters.models import Deployment, Drain, Node
@@ -51,6 +53,11 @@ class DrainPreview:
     @property
     def counts(self) -> Mapping[str, int]:
         return Counter(str(one.fate) for one in self.pods)
+
+    @property
+    def shown(self) -> Sequence[Mapping[str, object]]:
+        """As a drain's row has them."""
+        return entries_of(self.pods, (), {}, timezone.now())
 
     @property
     def blocked(self) -> Sequence[PlannedPod]:

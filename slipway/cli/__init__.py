@@ -11,6 +11,7 @@ import typer
 from slipway.cli import (
     aliases,
     clusters,
+    drains,
     exemptions,
     exports,
     federation,
@@ -21,7 +22,6 @@ from slipway.cli import (
     hub_syncs,
     images,
     models,
-    nodes,
     quotas,
     releases,
     services,
@@ -47,7 +47,7 @@ app.add_typer(models.app, name="models")
 app.add_typer(aliases.app, name="alias")
 app.add_typer(images.app, name="images")
 app.add_typer(clusters.app, name="cluster")
-app.add_typer(nodes.app, name="node")
+app.add_typer(drains.app, name="node")
 app.add_typer(services.app, name="service")
 app.add_typer(releases.app, name="release")
 app.add_typer(tokens.app, name="token")

@@ -26,6 +26,24 @@ COLUMNS: Columns = {
     "LABELS": lambda row: ",".join(f"{key}={value}" for key, value in row["labels"].items()),
     "PROBLEM": "problem",
 }
+CAPACITY_COLUMNS: Columns = {
+    "GPU": "gpu_type",
+    "SHARING": "sharing",
+    "MACHINES": "machines",
+    "TOTAL": "total",
+    "OURS": "ours",
+    "OTHERS": "others",
+    "FREE": "free",
+    "FRAGMENTED": "fragmented",
+    "UNAVAILABLE": "unavailable",
+    "USUAL POD": "usual",
+    "LARGEST POD": "largest",
+}
+PENDING_COLUMNS: Columns = {
+    "POD": lambda row: f"{row['namespace']}/{row['name']}",
+    "GPUS": "gpus",
+    "WHY": "why",
+}
 CHECK_COLUMNS: Columns = {"CHECK": "name", "RESULT": "result", "FOUND": "detail"}
 CHECK_SECONDS = 120.0
 
@@ -69,6 +87,21 @@ def show(typer_context: typer.Context, name: Name) -> None:
     row = context.client.get(at("clusters", name))
     context.show(row)
     _tell(context, row)
+
+
+@app.command("capacity")
+def capacity(typer_context: typer.Context, name: Name) -> None:
+    """Show a cluster's GPUs by type: free, used and fragmented; and the pods that wait for a machine."""
+    context = context_of(typer_context)
+    found = context.client.get(at("clusters", name, "capacity"))
+    context.show(found)
+    context.tabulate(found["types"], CAPACITY_COLUMNS)
+    if found["pending"]:
+        context.tabulate(found["pending"], PENDING_COLUMNS)
+    if found["problem"]:
+        context.say(found["problem"])
+    if found["is_stale"]:
+        context.say(f"The cluster has been silent since {found['seen_at'] or 'it was added'}: this is old.")
 
 
 @app.command("add")

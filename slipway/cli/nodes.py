@@ -53,7 +53,7 @@ def list_nodes(
 def show(typer_context: typer.Context, name: Name, cluster: Cluster = "") -> None:
     """Show a machine."""
     context = context_of(typer_context)
-    node = _node(context, name, cluster)
+    node = node_named(context, name, cluster)
     context.show(node)
     context.details({title.lower(): _text(node, column) for title, column in COLUMNS.items()})
     if node["operation_problem"]:
@@ -82,7 +82,7 @@ def agent_token(
 ) -> None:
     """Create the token by which a machine's agent reports it; shown once, on stdout. The former one ends."""
     context = context_of(typer_context)
-    node = _node(context, name, cluster)
+    node = node_named(context, name, cluster)
     # No retry under an idempotency key: a secret is never told twice.
     document = context.client.post(
         at("clusters", node["cluster"], "nodes", node["id"], "agent-token"), {"days": days, "reason": reason}
@@ -98,14 +98,14 @@ def remove_agent(
     """Have no agent report a machine any more: its token ends, and nobody misses its reports."""
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)}
-    node = _node(context, name, cluster)
+    node = node_named(context, name, cluster)
     path = at("clusters", node["cluster"], "nodes", node["id"], "remove-agent")
     context.tell(context.client.create(path, body), f"The agent of {name} is removed.")
 
 
 def _order(context: Context, operation: str, name: str, cluster: str, reason: str) -> None:
     body = {"reason": context.asked_for(reason)}
-    node = _node(context, name, cluster)
+    node = node_named(context, name, cluster)
     path = at("clusters", node["cluster"], "nodes", node["id"], operation)
     context.tell(context.client.create(path, body), f"{operation} of {name} is ordered.")
 
@@ -119,7 +119,7 @@ def _nodes(context: Context, cluster: str, **wanted: Any) -> list[Document]:
     ]
 
 
-def _node(context: Context, name: str, cluster: str) -> Document:
+def node_named(context: Context, name: str, cluster: str) -> Document:
     """The machine of that name; of several, the one that is not gone."""
     found = _nodes(context, cluster, name=name)
     living = [node for node in found if node["state"] != "gone"] or found

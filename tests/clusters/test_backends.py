@@ -9,6 +9,7 @@ from clusters.backends import configured
 from clusters.backends.base import ClusterConfig, Fence, Misconfigured
 from clusters.backends.configured import backend_of
 from clusters.backends.embedded import configured as embedded
+from clusters.backends.fake import FakeCluster
 from clusters.errors import InvalidCluster
 from clusters.models import Cluster
 from clusters.reconcilers.clusters import ClusterReconciler
@@ -127,3 +128,19 @@ def test_an_embedded_cluster_stays_in_the_home_of_the_stack() -> None:
     )
     assert made._programs_dir == django_settings.SLIPWAY_RUN_DIR / "clusters/second/supervisor.d"
     assert made._ports == (22_000, 22_009)
+
+
+def test_what_a_removed_cluster_was_reached_by_is_closed_and_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed: list[str] = []
+
+    class Backend(FakeCluster):
+        def close(self) -> None:
+            closed.append("closed")
+
+    gone, stays = Backend(), Backend()
+    monkeypatch.setattr(configured, "_connected", {1: (1, gone), 2: (1, stays)})
+    configured.keep_only({2})
+    assert closed == ["closed"]
+    assert configured._connected == {2: (1, stays)}

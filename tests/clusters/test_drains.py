@@ -17,7 +17,7 @@ from clusters.states import DrainState
 from common.actor import Actor
 from common.errors import Invalid
 from common.models import AuditRecord
-from tests.cast import api, person
+from tests.cast import api, client_of, person
 from tests.clusters.test_nodes import Machines
 
 pytestmark = pytest.mark.django_db
@@ -322,3 +322,37 @@ def test_a_drain_is_previewed_ordered_watched_and_cancelled_over_rest(
     scene.pass_(3)
     assert viewer.get(path).json()["state"] == "cancelled"
     assert operator.post(f"{path}cancel/", {"reason": "Again."}).status_code == 202
+
+
+def test_a_drain_is_previewed_ordered_and_cancelled_in_the_browser(
+    scene: Draining, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clusters.services.drains.backend_of", lambda _cluster: scene.world)
+    scene.deployment("chat-v1")
+    scene.pass_(2)
+    scene.stands("notebook", owner="")
+    scene.operations.drains_at_once = False
+    ada, node = client_of(person("ada", vision="operator")), f"/fleet/nodes/{scene.node.pk}/"
+    assert f"{node}+drain/" in ada.get(node).content.decode()
+    shown = ada.get(f"{node}+drain/").content.decode()
+    assert "It cannot be drained with these options." in shown
+    assert "Nobody answers until new workers are ready elsewhere." in shown
+    shown = ada.get(f"{node}+drain/?within_minutes=5&unowned_may_go=on").content.decode()
+    assert "theirs/notebook" in shown
+    assert "It cannot be drained" not in shown
+    assert not Drain.objects.exists()
+    wishes = {"within_minutes": 5, "unowned_may_go": "on"}
+    assert ada.post(f"{node}+drain/", wishes).status_code == 422
+    answer = ada.post(f"{node}+drain/", {**wishes, "reason": REASON})
+    row = Drain.objects.get()
+    assert (answer.status_code, answer["Location"]) == (302, f"/fleet/drains/{row.pk}/")
+    scene.pass_(5)
+    shown = ada.get(f"/fleet/drains/{row.pk}/").content.decode()
+    assert REASON in shown
+    assert "ask-cancel" in shown
+    viewer = client_of(person("vi", vision="viewer"))
+    assert "ask-cancel" not in viewer.get(f"/fleet/drains/{row.pk}/").content.decode()
+    assert client_of(person("eve", speech="admin")).get(f"/fleet/drains/{row.pk}/").status_code == 404
+    ada.post(f"/fleet/drains/{row.pk}/+cancel/", {"reason": "Wrong machine."})
+    scene.pass_(3)
+    assert scene.now(row).state == DrainState.CANCELLED

@@ -8,7 +8,9 @@ from django.utils import timezone
 
 from accounts.models import ApiToken
 from accounts.services.tokens import use_token
-from clusters.models import Cluster, Node, NodeAgent
+from clusters.backends.fake import NODE, FakeCluster
+from clusters.backends.standing import StandingPod
+from clusters.models import Cluster, Drain, Gpu, Node, NodeAgent
 from common.models import AuditRecord
 from common.reconcile.pulses import Sign, Work, give
 from tests.cast import person, token_of
@@ -114,3 +116,37 @@ def test_a_cluster_goes_when_nothing_runs_there(root: Terminal, local: Cluster) 
     said = root("cluster", "remove", "local", "--yes", "--reason", "It is sold.")
     assert (said.status, said.out) == (0, "local is being removed.\n")
     assert "removing" in root("cluster", "list").out
+
+
+def test_a_machine_is_drained_previewed_and_the_drain_cancelled(
+    root: Terminal, local: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = FakeCluster()
+    world.node_operations.others.append(
+        StandingPod(uid="1", name="notebook", namespace="theirs", gpus={"nvidia.com/gpu": 1})
+    )
+    monkeypatch.setattr("clusters.services.drains.backend_of", lambda _cluster: world)
+    Node.objects.update(uid=NODE.uid)
+    shown = root("node", "drain", "box-1", "--preview")
+    assert shown.status == 0, shown.err
+    assert "theirs/notebook" in shown.out
+    assert "It cannot be done so: theirs/notebook" in shown.err + shown.out
+    assert root("node", "drain", "box-1", "--preview", "--namespace", "theirs").status == 2
+    assert "left" in root("node", "drain", "box-1", "--preview", "--namespace", "theirs=leave").out
+    ordered = root("node", "drain", "box-1", "--force", "--reason", "GPU 0 is to be replaced.")
+    assert ordered.status == 0, ordered.err
+    assert "cordoning" in root("node", "drains").out
+    assert root("node", "drain", "box-1", "--reason", "Twice.").status != 0
+    assert root("node", "cancel-drain", "box-1", "--reason", "Not today.").status == 0
+    assert Drain.objects.get().cancel_reason == "Not today."
+    Drain.objects.update(state="cancelled")
+    assert root("node", "cancel-drain", "box-1", "--reason", "Again.").status == 2
+
+
+def test_a_clusters_capacity_is_told_by_type(root: Terminal, local: Cluster) -> None:
+    node = Node.objects.get()
+    Gpu.objects.create(cluster=local, node=node, uuid="GPU-1", index=0, name="NVIDIA H100")
+    shown = root("cluster", "capacity", "local")
+    assert shown.status == 0, shown.err
+    assert "NVIDIA H100" in shown.out
+    assert "has been silent since it was added" in shown.err + shown.out

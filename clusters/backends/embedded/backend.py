@@ -25,9 +25,10 @@ from clusters.backends.checks import Check
 from clusters.backends.embedded.asking import Answer, ask_all
 from clusters.backends.embedded.checks import checks as machine_checks
 from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore, WorkerSlot
-from clusters.backends.embedded.machine import gpus, machine_name, port_is_free, this_machine
+from clusters.backends.embedded.machine import gpus, machine_id, machine_name, port_is_free, this_machine
 from clusters.backends.embedded.node_operations import EmbeddedNodeOperations, MarksFile
 from clusters.backends.embedded.placing import check_placement
+from clusters.backends.standing import ObservedPods
 from clusters.backends.supervisor_rpc import (
     ALIVE,
     ObservedProcess,
@@ -184,6 +185,9 @@ class EmbeddedCluster:
 
     def nodes(self) -> tuple[ObservedNode, ...]:
         return (self._marks.read().on(this_machine()),)
+
+    def pods(self) -> ObservedPods:
+        return ObservedPods(self.node_operations.pods(machine_id()))
 
     def health(self) -> Health:
         try:

@@ -32,9 +32,12 @@ from clusters.backends.kubernetes.node_operations import KubernetesNodeOperation
 from clusters.backends.kubernetes.nodes import node_of
 from clusters.backends.kubernetes.pods import CONTAINER, FILES_CONTAINER, fetches_files, worker_of
 from clusters.backends.kubernetes.relay import set_up_relay
+from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.store_token import hand_out
 from clusters.backends.kubernetes.watching import Machines, watch
+from clusters.backends.standing import ObservedPods
 from kube import errors
 from kube.base import Client, Object
 from kube.client import FIELD_MANAGER
@@ -42,6 +45,7 @@ from kube.resources import BY_KIND, NODES, PODS, Ref
 from model_store.fetch_progress import FetchProgress
 
 ATTEMPTS = 5
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 LOOKED_AT_AGAIN_SECONDS = 60.0
 FETCHES_READ = 16
 """Of so many pods at the most the log is asked in one look."""
@@ -161,6 +165,23 @@ class KubernetesCluster:
         with told():
             return self._client.gather(NODES, keep=node_of).items
 
+    def pods(self) -> ObservedPods:
+        problem = ""
+        with told():
+            try:
+                found = self._client.list(PODS, fields=UNFINISHED).items
+            except errors.NotAllowed:
+                problem = (
+                    "Only pods in Slipway's own namespaces are seen: what others use counts as free. "
+                    f"Grant it with `slipway cluster manifest --features {Feature.CAPACITY}`."
+                )
+                found = tuple(
+                    pod
+                    for namespace in self._settings.all_namespaces
+                    for pod in self._client.list(PODS, namespace=namespace, fields=UNFINISHED).items
+                )
+        return ObservedPods(tuple(pod_of(pod) for pod in found), problem)
+
     def health(self) -> Health:
         try:
             with told():
@@ -172,6 +193,9 @@ class KubernetesCluster:
 
     def checks(self) -> tuple[Check, ...]:
         return cluster_checks(self._client, self._settings)
+
+    def close(self) -> None:
+        self._client.close()
 
     def hand_out_secrets(self) -> None:
         with told():

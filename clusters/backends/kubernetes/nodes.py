@@ -15,6 +15,8 @@ CORDON = "slipway.dev/cordon"
 """Annotation of a node that Slipway cordoned: who, why and since when, as JSON."""
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "huawei.com/Ascend910", "aliyun.com/gpu")
 """Names under which device plugins offer whole GPUs."""
+MIG = "nvidia.com/mig-"
+"""Prefix of the names under which slices of GPUs are counted."""
 _CORDON_TAINT = "node.kubernetes.io/unschedulable"
 """Put there by the cordon itself: told as a cordon, not twice."""
 
@@ -54,8 +56,15 @@ def _read(metadata: Document, spec: Document, status: Document) -> ObservedNode:
             for one in status.get("conditions") or ()
         ),
         cordon=cordon_of({"metadata": metadata, "spec": spec}),
+        allocatable={
+            name: whole(count) for name, count in (status.get("allocatable") or {}).items() if is_gpu(name)
+        },
         gpus=tuple(_gpus(metadata["uid"], labels, capacity)),
     )
+
+
+def is_gpu(resource: str) -> bool:
+    return resource in GPU_RESOURCES or resource.startswith(MIG)
 
 
 def _address(status: Document) -> str:
@@ -81,9 +90,12 @@ def _gpus(uid: str, labels: Document, capacity: Document) -> list[ObservedGpu]:
     count = sum(whole(capacity.get(resource, 0)) for resource in GPU_RESOURCES)
     product = str(labels.get("nvidia.com/gpu.product", ""))
     sharing = GpuSharing.MIG if labels.get("nvidia.com/mig.strategy") == "single" else GpuSharing.NONE
-    if product.endswith("-SHARED"):
+    replicas = str(labels.get("nvidia.com/gpu.replicas", "1"))
+    if product.endswith("-SHARED") or (replicas.isdecimal() and int(replicas) > 1):
+        # What is offered are shares of fewer cards.
         count, product = int(labels.get("nvidia.com/gpu.count", count)), product.removesuffix("-SHARED")
-        sharing = GpuSharing.MPS if labels.get("nvidia.com/gpu.sharing-strategy") == "mps" else sharing
+        strategy = labels.get("nvidia.com/gpu.sharing-strategy")
+        sharing = GpuSharing.MPS if strategy == "mps" else GpuSharing.TIME_SLICING
     driver = ".".join(
         str(labels[part])
         for part in (f"nvidia.com/cuda.driver.{name}" for name in ("major", "minor", "rev"))

@@ -40,6 +40,8 @@ class Feature(StrEnum):
     """Machines, GPUs, and why pods do not run."""
     SERVING = "serving"
     """Deployments of model workers."""
+    CAPACITY = "capacity"
+    """What pods of other namespaces take of the GPUs, and what happened to them."""
     NODE_OPERATIONS = "node-operations"
     """Cordon and taint of machines."""
     DRAIN = "drain"
@@ -97,6 +99,20 @@ RIGHTS: Sequence[Right] = (
     Right(Feature.INVENTORY, PODS, READ, "What runs is not seen, so that nothing can be released."),
     Right(Feature.INVENTORY, PODS, ("get",), "Workers' logs cannot be read.", "log"),
     Right(Feature.INVENTORY, EVENTS, READ, "Why a pod does not run is told less well."),
+    Right(
+        Feature.CAPACITY,
+        PODS,
+        ("get", "list", "watch"),
+        "GPUs that others use count as free.",
+        is_everywhere=True,
+    ),
+    Right(
+        Feature.CAPACITY,
+        EVENTS,
+        ("list",),
+        "What happened to machines and to others' pods is not told.",
+        is_everywhere=True,
+    ),
     Right(Feature.SERVING, DEPLOYMENTS, WRITE, "No worker can be started."),
     Right(Feature.SERVING, SERVICES, WRITE, "Workers get no address in the cluster."),
     Right(Feature.SERVING, CONFIG_MAPS, WRITE, "Nothing guards against a writer that wakes up late."),

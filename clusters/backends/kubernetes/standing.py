@@ -3,17 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from clusters.backends.kubernetes.manifests import DEPLOYMENT, GPU
-from clusters.backends.kubernetes.nodes import GPU_RESOURCES
+from clusters.backends.kubernetes.manifests import DEPLOYMENT
+from clusters.backends.kubernetes.nodes import is_gpu
 from clusters.backends.kubernetes.quantities import whole
+from clusters.backends.kubernetes.scheduling import why_unschedulable
 from clusters.backends.standing import Budget, Phase, StandingPod
 
 Document = Mapping[str, Any]
 
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of what a kubelet runs by itself."""
-MIG = f"{GPU.partition('/')[0]}/mig-"
-"""Prefix of the names under which slices of GPUs are counted."""
 
 
 def pod_of(pod: Document, budgets: Iterable[Document] = ()) -> StandingPod:
@@ -34,6 +33,7 @@ def pod_of(pod: Document, budgets: Iterable[Document] = ()) -> StandingPod:
         is_daemon=controller is not None and controller["kind"] == "DaemonSet",
         is_mirror=MIRROR in (metadata.get("annotations") or {}),
         is_leaving="deletionTimestamp" in metadata,
+        why=_why_waiting(status),
         local_data=()
         if DEPLOYMENT in labels
         else tuple(one["name"] for one in spec.get("volumes") or () if "emptyDir" in one),
@@ -44,6 +44,13 @@ def pod_of(pod: Document, budgets: Iterable[Document] = ()) -> StandingPod:
             and selects((one.get("spec") or {}).get("selector"), labels)
         ),
     )
+
+
+def _why_waiting(status: Document) -> str:
+    for one in status.get("conditions") or ():
+        if one["type"] == "PodScheduled" and one["status"] == "False":
+            return why_unschedulable(str(one.get("message", "")))
+    return ""
 
 
 def budget_of(budget: Document) -> Budget:
@@ -66,10 +73,6 @@ def gpus_of(spec: Document) -> dict[str, int]:
         for name, count in _asked(container):
             found[name] = max(found.get(name, 0), count)
     return {name: count for name, count in found.items() if count}
-
-
-def is_gpu(resource: str) -> bool:
-    return resource in GPU_RESOURCES or resource.startswith(MIG)
 
 
 def _asked(container: Document) -> Iterable[tuple[str, int]]:

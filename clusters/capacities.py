@@ -1,0 +1,76 @@
+"""Which GPUs of a cluster are free, by the rows: what was seen last, and how old that is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+
+from clusters.capacity import GpuCapacity, MachineRoom, capacity_of
+from clusters.models import Cluster, Gpu, Node, Occupancy
+from clusters.states import GpuState, NodeState
+
+STALE_AFTER = timedelta(minutes=2)
+"""Four counts, or a dozen surveys, have failed by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCapacity:
+    types: Sequence[GpuCapacity]
+    occupancy: Occupancy | None
+    """None: its pods were never counted."""
+    seen_at: datetime | None
+    """The older of what is known of machines and of pods; None: one of them was never seen."""
+    is_stale: bool
+    """Shown with its age, and nothing is decided by it."""
+
+    @property
+    def pending_count(self) -> int:
+        return self.occupancy.pending_count if self.occupancy else 0
+
+    def of_type(self, gpu_type: str) -> GpuCapacity | None:
+        """Words in any case: `H100` is in `NVIDIA H100 80GB HBM3`. The first that it is in."""
+        wanted = gpu_type.casefold()
+        return next((one for one in self.types if wanted in one.gpu_type.casefold()), None)
+
+
+def capacity(cluster: Cluster, *, now: datetime | None = None) -> ClusterCapacity:
+    """Three queries."""
+    now = now or timezone.now()
+    occupancy = Occupancy.objects.filter(cluster=cluster).first()
+    counted = occupancy.seen_at if occupancy else None
+    surveyed = None if cluster.problem else cluster.surveyed_at
+    seen_at = min(counted, surveyed) if counted and surveyed else None
+    known_at = seen_at or (min(filter(None, (counted, cluster.surveyed_at)), default=None))
+    return ClusterCapacity(
+        types=capacity_of(rooms_of(cluster, occupancy), occupancy.sizes if occupancy else {}),
+        occupancy=occupancy,
+        seen_at=known_at,
+        is_stale=seen_at is None or now - seen_at > STALE_AFTER,
+    )
+
+
+def rooms_of(cluster: Cluster, occupancy: Occupancy | None) -> list[MachineRoom]:
+    gpus: dict[int, list[tuple[str, int, str]]] = {}
+    rows = Gpu.objects.filter(cluster=cluster).exclude(state=GpuState.GONE).order_by("node", "index")
+    for node_id, name, memory, sharing in rows.values_list("node", "name", "memory_bytes", "sharing"):
+        gpus.setdefault(node_id, []).append((name, memory, sharing))
+    nodes = Node.objects.filter(cluster=cluster).exclude(state=NodeState.GONE).order_by("name")
+    found = []
+    for pk, name, state, is_cordoned, allocatable in nodes.values_list(
+        "pk", "name", "state", "is_cordoned", "allocatable"
+    ):
+        cards = gpus.get(pk, [])
+        product, memory, sharing = cards[0] if cards else ("", 0, "")
+        found.append(
+            MachineRoom(
+                name=name,
+                gpu_type=product,
+                memory_bytes=memory,
+                sharing=sharing,
+                allocatable=allocatable or ({"gpu": len(cards)} if cards else {}),
+                used=(occupancy.used if occupancy else {}).get(name, {}),
+                takes_pods=state == NodeState.READY and not is_cordoned,
+            )
+        )
+    return found

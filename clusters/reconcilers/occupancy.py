@@ -1,0 +1,92 @@
+"""A cluster's pods are counted: what they hold of its GPUs, and which of them wait."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from clusters.backends.base import BackendError, ClusterBackend
+from clusters.backends.standing import ObservedPods, StandingPod
+from clusters.models import Cluster, Occupancy
+from common.live.touch import touch
+from common.reconcile import Operation, Outcome, Step, proceed
+
+COUNT_EVERY = timedelta(seconds=30)
+MOST_PENDING = 200
+"""So many pods that wait are kept with their reasons."""
+
+
+class CountPods(Step[Cluster]):
+    """Never raises for the cluster's sake: what was counted last stays, with its age."""
+
+    name = "count pods"
+
+    def __init__(self, backend_of: Callable[[Cluster], ClusterBackend]) -> None:
+        self.backend_of = backend_of
+
+    def observe(self, row: Cluster, operation: Operation) -> ObservedPods | str:
+        try:
+            return self.backend_of(row).pods()
+        except BackendError as error:
+            return str(error)
+
+    def settle(self, row: Cluster, seen: ObservedPods | str, now: datetime) -> Outcome:
+        if isinstance(seen, str):
+            counted: dict[str, Any] = {"problem": seen}
+        else:
+            counted = {**counts_of(seen.pods), "problem": seen.problem, "seen_at": now}
+
+        def write() -> None:
+            before = Occupancy.objects.filter(cluster=row).first()
+            Occupancy.objects.update_or_create(cluster=row, defaults=counted)
+            told = {name: value for name, value in counted.items() if name != "seen_at"}
+            if before is None or any(getattr(before, name) != value for name, value in told.items()):
+                touch("fleet")
+
+        return proceed(save={"counted_at": now}, write=write)
+
+
+def is_due(row: Cluster, now: datetime) -> bool:
+    return row.counted_at is None or row.counted_at <= now - COUNT_EVERY
+
+
+def counts_of(pods: Iterable[StandingPod]) -> dict[str, Any]:
+    """Columns of `Occupancy`."""
+    used: dict[str, dict[str, dict[str, int]]] = {}
+    stand: dict[str, dict[str, int]] = {}
+    sizes: dict[str, Counter[str]] = {}
+    waiting: list[StandingPod] = []
+    for pod in pods:
+        if pod.has_ended:
+            continue
+        whose = "ours" if pod.deployment else "others"
+        for resource, count in pod.gpus.items():
+            sizes.setdefault(resource, Counter())[str(count)] += 1
+        if not pod.node:
+            waiting.append(pod)
+            continue
+        _add(stand.setdefault(pod.node, {}), whose, 1)
+        for resource, count in pod.gpus.items():
+            _add(used.setdefault(pod.node, {}).setdefault(resource, {}), whose, count)
+    waiting.sort(key=lambda pod: (-pod.gpu_count, not pod.deployment, pod.namespace, pod.name))
+    return {
+        "used": used,
+        "pods": stand,
+        "sizes": {resource: dict(found) for resource, found in sizes.items()},
+        "pending": [_pending(pod) for pod in waiting[:MOST_PENDING]],
+        "pending_count": len(waiting),
+    }
+
+
+def _add(counts: dict[str, int], whose: str, count: int) -> None:
+    counts[whose] = counts.get(whose, 0) + count
+
+
+def _pending(pod: StandingPod) -> Mapping[str, Any]:
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "deployment": pod.deployment,
+        "gpus": pod.gpu_count,
+        "why": pod.why,
+    }

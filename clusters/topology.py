@@ -1,0 +1,65 @@
+"""Where a machine stands, by labels that clouds, device plugins and people put on machines. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django.utils.translation import gettext_lazy as _
+
+from common.languages import Text
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    name: str
+    title: Text
+    labels: Sequence[str]
+    """The first that a machine has counts."""
+
+
+LEVELS = (
+    Level("region", _("Region"), ("topology.kubernetes.io/region",)),
+    Level("zone", _("Zone"), ("topology.kubernetes.io/zone",)),
+    Level(
+        "block",
+        _("Block"),
+        (
+            "topology.k8s.aws/network-node-layer-2",
+            "cloud.google.com/gce-topology-block",
+            "network.topology.nvidia.com/spine",
+        ),
+    ),
+    Level(
+        "rack",
+        _("Rack"),
+        (
+            "topology.kubernetes.io/rack",
+            "topology.k8s.aws/network-node-layer-3",
+            "cloud.google.com/gce-topology-subblock",
+            "network.topology.nvidia.com/leaf",
+            "rack",
+        ),
+    ),
+    Level(
+        "nvlink_domain",
+        _("NVLink domain"),
+        (
+            "nvidia.com/gpu.clique",
+            "topology.k8s.aws/ultraserver-id",
+            "network.topology.nvidia.com/accelerator",
+        ),
+    ),
+)
+"""From wide to narrow. Sources: kubernetes.io/docs/reference/labels-annotations-taints; GPU feature discovery
+(`gpu.clique`: cluster UUID and clique of an NVSwitch fabric); NVIDIA Topograph; the documentation of EKS and
+GKE on the network topology of instances."""
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+
+
+def place_of(labels: Mapping[str, str]) -> dict[str, str]:
+    """By the name of the level, those that are known."""
+    found = {}
+    for level in LEVELS:
+        value = next((labels[one] for one in level.labels if labels.get(one)), "")
+        if value:
+            found[level.name] = value
+    return found
