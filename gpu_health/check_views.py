@@ -1,5 +1,6 @@
 """Check Jobs of machines: what was found, and the form that orders one."""
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -71,9 +72,10 @@ def check_page(request: HttpRequest, pk: int) -> HttpResponse:
     actor = of_request(request)
     check = or_404(_check, actor, pk)
     found = (check.report or {}).get("checks", [])
+    models = Counter((check.report or {}).get("devices", []))
     context = {
         "check": check,
-        "devices": (check.report or {}).get("devices", []),
+        "devices": [f"{count} × {model}" for model, count in models.items()],
         # What failed is what one has come for.
         "found": sorted(found, key=lambda one: one.get("outcome") != "failed"),
         "may_cancel": check.is_open and may_for_owner(actor, Right.FLEET_OPERATE, check.node.cluster.team_id),
