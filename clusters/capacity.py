@@ -82,7 +82,7 @@ def type_of(product: str, resource: str) -> str:
     """`NVIDIA H100 80GB HBM3`, or a slice of it: `NVIDIA H100 80GB HBM3 MIG 1g.10gb`."""
     name = product or "GPU"
     _, is_slice, profile = resource.partition(MIG)
-    return f"{name} MIG {profile}" if is_slice else name
+    return " ".join((name, "MIG", profile)) if is_slice else name
 
 
 def usual_size(sizes: Mapping[str, int]) -> int:

@@ -4,7 +4,8 @@ from itertools import count
 from typing import Any
 
 from accounts.states import Right
-from clusters.models import FilesToken, NodeAgent, RelayToken
+from clusters.backends.fake import NODE
+from clusters.models import Drain, FilesToken, NodeAgent, RelayToken
 from gateway.models import Gateway
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.clusters.model_files import deployed, stored_version
@@ -34,6 +35,19 @@ def _node(scene: Scene) -> Mapping[str, Any]:
 def _cordoned_node(scene: Scene) -> Mapping[str, Any]:
     scene.cluster.nodes.update(is_cordoned=True, cordoned_by="somebody")
     return _node(scene)
+
+
+def _fake_node(scene: Scene) -> Mapping[str, Any]:
+    """One that its cluster shows."""
+    scene.cluster.nodes.update(uid=NODE.uid)
+    return _node(scene)
+
+
+def _drain(scene: Scene) -> Mapping[str, Any]:
+    row = Drain.objects.get_or_create(
+        node=scene.cluster.nodes.get(), state="cordoning", defaults={"by": "somebody", "reason": "A fan."}
+    )[0]
+    return {"cluster": scene.cluster.name, "id": row.pk}
 
 
 def _deployment(scene: Scene) -> Mapping[str, Any]:
@@ -103,6 +117,7 @@ ROUTES = [
         status=200,
     ),
     Route("GET", "clusters/{cluster}/busy/", Right.READ, fill=_cluster),
+    Route("GET", "clusters/{cluster}/capacity/", Right.READ, fill=_cluster),
     Route("GET", "clusters/{cluster}/gateway/", Right.READ, fill=_gateway),
     Route(
         "PUT",
@@ -128,6 +143,25 @@ ROUTES = [
         Right.FLEET_OPERATE,
         fill=_cordoned_node,
         body=lambda scene: {"reason": "GPU 0 is replaced."},
+        status=202,
+    ),
+    Route("POST", "clusters/{cluster}/nodes/{id}/drain-preview/", Right.FLEET_OPERATE, fill=_fake_node),
+    Route(
+        "POST",
+        "clusters/{cluster}/nodes/{id}/drain/",
+        Right.FLEET_OPERATE,
+        fill=_node,
+        body=lambda scene: {"reason": "GPU 0 is to be replaced."},
+        status=202,
+    ),
+    Route("GET", "clusters/{cluster}/drains/", Right.READ, fill=_cluster),
+    Route("GET", "clusters/{cluster}/drains/{id}/", Right.READ, fill=_drain),
+    Route(
+        "POST",
+        "clusters/{cluster}/drains/{id}/cancel/",
+        Right.FLEET_OPERATE,
+        fill=_drain,
+        body=lambda scene: {"reason": "Wrong machine."},
         status=202,
     ),
     Route(
