@@ -39,6 +39,7 @@ class NamespacePolicySerializer(serializers.Serializer[Any]):
     )
 
 
+@example({"within_seconds": 1800, "local_data_may_go": True})
 class DrainOptionsSerializer(serializers.Serializer[Any]):
     grace_seconds = serializers.IntegerField(
         min_value=1,

@@ -35,8 +35,8 @@ from tests.valkey import ValkeyServer
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("parts")]
 
 RELEASE = "releases.release"
-QUERIES = 3 + len(kernel.kinds) + 1 + 2 + 4 + 1 + 1 + 2 + 1 + 1 + 1
-"""Releases, each kind of rows, who takes them, for which hosts they wait, the fleet, GPU health, the store,
+QUERIES = 3 + len(kernel.kinds) + 1 + 2 + 4 + 4 + 1 + 2 + 1 + 1 + 1
+"""Releases, each kind of rows, who takes them, for which hosts they wait, the fleet, GPU health and healing, the store,
 the record, webhooks, traffic, backups; however much there is."""
 
 

@@ -24,7 +24,7 @@ def root(db) -> Client:
 def test_a_models_page_says_how_to_push_and_lists_uploads_that_can_be_cancelled(
     browser, library, model, api, monkeypatch
 ) -> None:
-    monkeypatch.setattr(uploads, "PART_BYTES", 64)
+    monkeypatch.setattr(uploads, "part_bytes_in", lambda _store: 64)
     page = browser.get("/models/tiny/").content.decode()
     assert "models push DIRECTORY --model tiny" in page
     assert 'aria-label="Uploads"' not in page

@@ -7,6 +7,7 @@ object (or one of `Access`), how to fill its path and its body for a scene, and 
 from tests.accounts.rights_matrix import (
     accounts,
     clusters,
+    gpu_healing,
     gpu_health,
     identity,
     images,
@@ -21,6 +22,7 @@ ROUTES = [
     *models_registry.ROUTES,
     *images.ROUTES,
     *clusters.ROUTES,
+    *gpu_healing.ROUTES,
     *gpu_health.ROUTES,
     *releases.ROUTES,
 ]

@@ -50,14 +50,14 @@ def _report(scene: Scene) -> Mapping[str, Any]:
 
 
 def _machine(scene: Scene) -> Mapping[str, Any]:
+    GpuCheck.objects.all().delete()
     scene.cluster.nodes.update(name="matrix-machine")
     return {}
 
 
 def _check(scene: Scene) -> Mapping[str, Any]:
-    check = GpuCheck.objects.create(
-        node=scene.cluster.nodes.get(), ordered_by="matrix", waits_until=timezone.now()
-    )
+    given = {"ordered_by": "matrix", "waits_until": timezone.now()}
+    check, _is_new = GpuCheck.objects.update_or_create(node=scene.cluster.nodes.get(), defaults=given)
     return {"id": check.pk}
 
 
