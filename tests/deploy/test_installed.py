@@ -113,7 +113,11 @@ class Installed:
         """Of the overlay `small`, with the addresses of a copy."""
         found = render(PROJECT / "deploy/overlays/small")
         (settings,) = (one for one in found if one["kind"] == "ConfigMap")
-        settings["data"] |= {"SLIPWAY_PUBLIC_URL": self.console}
+        settings["data"] |= {
+            "SLIPWAY_PUBLIC_URL": self.console,
+            # The cluster's own API server is a process of this machine.
+            "SLIPWAY_CLUSTER_ALLOWED_NETWORKS": "127.0.0.0/8",
+        }
         return found
 
     def apply(self, *, step: str = "") -> None:

@@ -20,7 +20,9 @@ def _incident(scene: Scene, **more: Any) -> Mapping[str, Any]:
         "verification": "none",
         "first_at": timezone.now(),
     }
-    incident, _is_new = Incident.objects.update_or_create(node=scene.cluster.nodes.get(), defaults=given | more)
+    incident, _is_new = Incident.objects.update_or_create(
+        node=scene.cluster.nodes.get(), defaults=given | more
+    )
     return {"id": incident.pk}
 
 
