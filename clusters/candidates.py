@@ -5,13 +5,14 @@ from collections import Counter
 from django.db.models import Q
 
 from accounts.models import Team
+from clusters.capacities import capacity
 from clusters.choosing import Candidate, Gpus
 from clusters.models import Cluster, Gpu, Node, Worker
 from clusters.states import GpuState, Group, NodeState
 
 
 def candidates(team: Team) -> list[Candidate]:
-    """Those of the team and those that all share: four queries, however many."""
+    """Those of the team and those that all share: four queries, and three for each cluster."""
     clusters = list(Cluster.objects.present().filter(Q(team=team) | Q(team=None)).order_by("name"))
     nodes = Node.objects.filter(
         cluster__in=clusters, state=NodeState.READY, group=Group.ONLINE, is_cordoned=False
@@ -37,7 +38,8 @@ def candidates(team: Team) -> list[Candidate]:
             region=one.region,
             provider=one.provider,
             labels=one.labels,
-            gpus=[
+            gpus=_counted(one)
+            or [
                 Gpus(name, free[one.pk][name], total)
                 for name, total in sorted(totals.get(one.pk, Counter()).items())
             ],
@@ -45,6 +47,19 @@ def candidates(team: Team) -> list[Candidate]:
         )
         for one in clusters
     ]
+
+
+def _counted(cluster: Cluster) -> list[Gpus]:
+    """With what pods of others have; empty where they are not counted, or were not for a while."""
+    found = capacity(cluster)
+    if found.occupancy is None or found.is_stale:
+        return []
+    free: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for one in found.types:
+        free[one.gpu_type] += one.free
+        total[one.gpu_type] += one.total
+    return [Gpus(name, free[name], count) for name, count in sorted(total.items())]
 
 
 def _used(nodes: dict[int, int]) -> Counter[int]:

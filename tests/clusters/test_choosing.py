@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from clusters.candidates import candidates
 from clusters.choosing import Candidate, Gpus, Rule, choose
-from clusters.models import Cluster, Worker
+from clusters.models import Cluster, Occupancy, Worker
 from clusters.states import ClusterState
 from tests.cast import team
 from tests.clusters.world import Scene, gpu_of, node_of
@@ -79,3 +79,21 @@ def test_free_gpus_are_those_of_machines_that_take_workers_and_that_no_worker_ha
     Cluster.objects.create(name="theirs", kind="kubernetes", team=team("speech"))
     (found,) = candidates(scene.team)
     assert (found.name, found.state, found.gpus) == ("local", ClusterState.READY, [Gpus("H100", 1, 4)])
+
+
+@pytest.mark.django_db
+def test_gpus_that_pods_of_others_hold_are_not_free_where_they_are_counted() -> None:
+    scene = Scene()
+    now = timezone.now()
+    Cluster.objects.update(surveyed_at=now, checked_at=now)
+    box = node_of(scene.cluster)
+    for index in range(4):
+        gpu_of(box, index)
+    held = Occupancy.objects.create(
+        cluster=scene.cluster, used={box.name: {"gpu": {"ours": 0, "others": 3}}}, seen_at=now
+    )
+
+    assert candidates(scene.team)[0].gpus == [Gpus("H100", 1, 4)]
+    held.seen_at = now - timedelta(minutes=9)
+    held.save()
+    assert candidates(scene.team)[0].gpus == [Gpus("H100", 4, 4)], "an old count decides nothing"
