@@ -33,6 +33,14 @@ def kubeconfig(scene: Scene, tmp_path: Path) -> Iterator[Path]:
         eventually(lambda: file.exists() and file.read_text())
         client = connect(access_of(file.read_text()))
         client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slipway"}})
+        client.create(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": "slipway-models", "namespace": "slipway"},
+                "spec": {"accessModes": ["ReadOnlyMany"], "resources": {"requests": {"storage": "1Gi"}}},
+            }
+        )
         yield file
     finally:
         process.terminate()
