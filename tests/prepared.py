@@ -2,6 +2,7 @@
 SQLite and on PostgreSQL, and the static files. Who needs one gets a copy.
 """
 
+import atexit
 import fcntl
 import os
 import shutil
@@ -78,8 +79,17 @@ def run(code: str, **settings: str) -> None:
         raise RuntimeError(f"Nothing could be prepared:\n{done.stderr}")
 
 
+def _place() -> Path:
+    """Outside of pytest, as in `perf/`, one of this process."""
+    if PLACE not in os.environ:
+        made = tempfile.TemporaryDirectory(prefix="slipway-prepared-")
+        atexit.register(made.cleanup)
+        os.environ[PLACE] = made.name
+    return Path(os.environ[PLACE])
+
+
 def _once(name: str, make: Callable[[Path], None]) -> Path:
-    place = Path(os.environ[PLACE])
+    place = _place()
     with _alone(place / f"{name}.lock"):
         if not (place / name).exists():
             unfinished = Path(tempfile.mkdtemp(dir=place))
