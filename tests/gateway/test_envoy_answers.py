@@ -162,8 +162,8 @@ def test_a_stream_counts_as_routed_and_in_flight_from_its_first_moment(serving: 
     whole, first_byte = quantile_ms(seen.latency_ms, 1), quantile_ms(seen.first_byte_ms, 1)
     assert whole
     assert first_byte
-    assert 1000 <= whole <= 1600
-    assert first_byte < 300
+    assert whole >= 1500, "twenty pieces, a tenth of a second apart"
+    assert first_byte < whole / 2
 
 
 def test_good_answers_alone_have_latencies(serving: EnvoyStack) -> None:

@@ -63,7 +63,7 @@ def test_it_ends_at_once_when_it_is_asked_to_stop(root, store, jobs) -> None:
 
 
 def test_it_ends_when_another_machine_asks_for_that_through_the_store(root, store, jobs) -> None:
-    big(root, 400)
+    big(root, 1_600)  # seconds of work, on a quick disk too
     jobs.start(job(root, store))
     eventually(lambda: jobs.seen().progress)
     store.ask_to_stop("7")
