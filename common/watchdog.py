@@ -73,7 +73,7 @@ class _Watchdog:
         self._ear = ear
         self._child = 0
         self._heard: dict[int, float] = {}
-        self._killed: set[int] = set()
+        self._killed: dict[int, float] = {}
 
     def begin(self, child: int) -> None:
         self._child = child
@@ -106,6 +106,7 @@ class _Watchdog:
             for pid, at in list(self._heard.items()):
                 if now - at > SILENT_AFTER_SECONDS:
                     self._replace(pid, now - at)
+            self._ask_for_replacements(now)
 
     def _listen(self) -> None:
         select.select([self._ear], [], [], _LOOK_EVERY_SECONDS)
@@ -121,8 +122,19 @@ class _Watchdog:
         del self._heard[pid]
         if pid != self._child and not _is_child(pid, of=self._child):
             return  # it has ended, and another may have its number by now
-        logger.warning("Process %s has not moved for %.0f s: killed, to be replaced", pid, seconds)
-        self._killed.add(pid)
+        self._kill(pid, f"has not moved for {seconds:.0f} s")
+
+    def _ask_for_replacements(self, now: float) -> None:
+        """Who does not notice that what it forked was killed hangs itself, also where it is not watched."""
+        for pid, at in list(self._killed.items()):
+            if pid == self._child or not _is_child(pid, of=self._child):
+                continue
+            if now - at > SILENT_AFTER_SECONDS and self._child not in self._killed:
+                self._kill(self._child, f"has not noticed for {now - at:.0f} s that its child {pid} ended")
+
+    def _kill(self, pid: int, why: str) -> None:
+        logger.warning("Process %s %s: killed, to be replaced", pid, why)
+        self._killed[pid] = time.monotonic()
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 

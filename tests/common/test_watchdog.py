@@ -61,6 +61,25 @@ def work():
 
 sys.exit(watchdog.watched(work))
 """
+STOPS_WITH_ITS_CHILD_ONCE = """
+first = os.pipe()
+os.write(first[1], b"x")
+os.set_blocking(first[0], False)
+
+def work():
+    watchdog.leave()
+    say("begun")
+    try:
+        os.read(first[0], 1)
+    except BlockingIOError:
+        return 7
+    if not os.fork():
+        beat(0.2)
+        os.kill(os.getpid(), signal.SIGSTOP)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+sys.exit(watchdog.watched(work))
+"""
 GOES_ON = """
 def work():
     say(str(os.getpid()))
@@ -104,6 +123,15 @@ def test_a_stopped_child_of_the_work_is_killed_alone(started) -> None:
     # The work itself said that it is not to be watched, and was silent for long.
     assert (out.split("\n")[0], process.returncode) == ("child replaced", 0)
     assert errors.count("has not moved for") == 1
+
+
+def test_work_that_is_not_watched_is_replaced_when_it_leaves_its_killed_child_unnoticed(started) -> None:
+    process = start(started, STOPS_WITH_ITS_CHILD_ONCE)
+
+    out, errors = process.communicate(timeout=90)
+
+    assert (out.split(), process.returncode) == (["begun", "begun"], 7)
+    assert "has not noticed for" in errors
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
