@@ -13,7 +13,6 @@ from kube.errors import BadConfig, KubeError, NotFound
 from kube.fake.gateway.controller import GATEWAY
 from kube.fake.gateway.controller import NAMESPACE as GATEWAYS_NAMESPACE
 from kube.kubeconfig import access_of
-from kube.real.transport import connect
 from kube.resources import GATEWAYS, NAMESPACES, Ref
 from slipway.client import Client, Document, Refused, at
 
@@ -85,6 +84,9 @@ def on_the_samples_cluster(
 
 def on_your_cluster(client: Client, wish: Wish, *, say: Callable[[str], None]) -> Place:
     """Nothing outside of `wish.namespace` is made or changed. Raises SampleFailed saying what is missing."""
+    # Only here, not where the sample plays on this machine: it needs the package `kubernetes`.
+    from kube.real.transport import connect
+
     name = "kubernetes"
     text = wish.kubeconfig.read_text()
     try:

@@ -111,7 +111,7 @@ def test_an_installation_that_failed_is_tried_again(
 
 
 def test_the_control_plane_starts_without_what_only_some_installations_need() -> None:
-    """All that a web, a worker and a sweeper import at their start."""
+    """All that a web, a worker, a sweeper and their commands import at their start."""
     program = """
 import sys
 for name in ("kubernetes", "boto3", "opentelemetry", "torch", "transformers", "vllm", "pynvml", "supervisor"):
@@ -119,6 +119,11 @@ for name in ("kubernetes", "boto3", "opentelemetry", "torch", "transformers", "v
 import django
 django.setup()
 import controlplane.asgi, controlplane.celery, controlplane.urls, controlplane.wiring
+import controlplane.embedded.__main__, controlplane.sample.place
+from django.core.management import get_commands, load_command_class
+for name, app in get_commands().items():
+    if not app.startswith("django."):
+        load_command_class(app, name)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
