@@ -22,6 +22,10 @@ from clusters.states import (
     NodeState,
     WorkerState,
 )
+from clusters.token_models import FilesToken as FilesToken
+from clusters.token_models import NodeAgent as NodeAgent
+from clusters.token_models import RelayToken as RelayToken
+from clusters.token_models import ReportToken as ReportToken
 from common.actor import Actor
 from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled
@@ -213,64 +217,6 @@ class Occupancy(models.Model):
 
     def __str__(self) -> str:
         return f"occupancy of {self.cluster.name}"
-
-
-class NodeAgent(models.Model):
-    """Whoever reports a machine: its token speaks for this one and for no other."""
-
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
-    node_uid = models.CharField(max_length=253)
-    """As in `Node`, whose row may not be there yet."""
-    token = models.OneToOneField("accounts.ApiToken", on_delete=models.CASCADE, related_name="+")
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-
-    class Meta:
-        ordering: ClassVar = ["pk"]
-
-    def __str__(self) -> str:
-        return f"{self.cluster.name}/{self.node_uid}"
-
-
-class FilesToken(models.Model):
-    """By which the machines of one cluster fetch the files of versions that run there, and no others."""
-
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
-    token = models.OneToOneField("accounts.ApiToken", on_delete=models.CASCADE, related_name="+")
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-
-    class Meta:
-        ordering: ClassVar = ["pk"]
-
-    def __str__(self) -> str:
-        return f"files of {self.cluster.name}"
-
-
-class ReportToken(models.Model):
-    """By which the workers of one deployment report themselves, and no others."""
-
-    deployment = models.ForeignKey("Deployment", on_delete=models.CASCADE, related_name="+")
-    token = models.OneToOneField("accounts.ApiToken", on_delete=models.CASCADE, related_name="+")
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-
-    class Meta:
-        ordering: ClassVar = ["pk"]
-
-    def __str__(self) -> str:
-        return f"reports of {self.deployment.name}"
-
-
-class RelayToken(models.Model):
-    """By which the relay of one cluster reports its workers, and no others."""
-
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
-    token = models.OneToOneField("accounts.ApiToken", on_delete=models.CASCADE, related_name="+")
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-
-    class Meta:
-        ordering: ClassVar = ["pk"]
-
-    def __str__(self) -> str:
-        return f"relay of {self.cluster.name}"
 
 
 class Gpu(models.Model):

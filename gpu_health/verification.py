@@ -1,6 +1,5 @@
 """The check Job of a machine that was acted on, and what its result says."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,25 +29,11 @@ def check_spec(target: Target, op_key: str) -> JobSpec:
     return check_job(target.node, level, op_key=op_key, owner=job_owner(target.incident))
 
 
-def report_told(seen: JobObservation) -> Mapping[str, Any] | None:
-    """As the Job left it: its result, or the last line of what it wrote."""
-    if seen.result is not None:
-        return seen.result
-    for line in reversed(seen.log_tail.strip().splitlines()):
-        if line.startswith("{"):
-            try:
-                told = json.loads(line)
-            except ValueError:
-                return None
-            return told if isinstance(told, dict) else None
-    return None
-
-
 def judged(seen: JobObservation) -> Work:
     """A check that could not be tried says nothing of the machine: a person does."""
     if seen.is_live:
         return Work(Progress.RUNNING, "The check runs.")
-    result = report_told(seen)
+    result = seen.result
     if result is None or seen.ending in BY_CIRCUMSTANCE:
         why = seen.last_words or seen.why or "It left no result."
         return Work(Progress.IMPOSSIBLE, f"The machine could not be checked. {why}")

@@ -4,10 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.db.models import QuerySet
 
 from clusters import file_fetches, heartbeat_records, selectors
@@ -17,19 +15,16 @@ from clusters.backends.base import (
     BackendError,
     ClusterBackend,
     ClusterUnreachable,
-    DeploymentSpec,
     Fence,
     FilesOnTheWay,
     Misconfigured,
-    ModelFile,
-    ModelVersion,
     NotYet,
     ObservedState,
     ObservedWorker,
     StaleFence,
 )
 from clusters.backends.configured import backend_of
-from clusters.backends.placement import Resources
+from clusters.deployment_specs import spec_of
 from clusters.events import (
     DeploymentDegraded,
     DeploymentFailing,
@@ -41,7 +36,7 @@ from clusters.fleet import LastHeartbeat
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.observations import COLUMNS, Noted, facts_of, has_ended, note
 from clusters.reconcilers.report_tokens import RenewReportToken, end_report_tokens, is_due
-from clusters.report_tokens import report_token_of, workers_report
+from clusters.report_tokens import workers_report
 from clusters.states import GONE, MOVES, DeploymentState, NodeState
 from clusters.verdicts import Verdict, held_back, verdict
 from common import audit, events
@@ -49,7 +44,6 @@ from common.actor import Actor
 from common.characters import storable
 from common.live.touch import touch
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
-from models_registry.files import manifest_of
 
 ACTOR = Actor.system("clusters")
 CHANGING = timedelta(seconds=0.5)
@@ -282,35 +276,6 @@ class DeploymentReconciler(Reconciler[Deployment]):
         events.publish(DeploymentFailing(row.pk))
         touch("fleet")
         return {} if row.state in GONE else {"state": DeploymentState.FAILING, "reason": reason}
-
-
-def spec_of(row: Deployment) -> DeploymentSpec:
-    return DeploymentSpec(
-        name=row.name,
-        service=row.service,
-        version=version_of(row),
-        engine=row.engine,
-        replicas=row.replicas,
-        prefetch_machines=row.prefetch_machines,
-        slots=row.slots,
-        device=row.device,
-        settings=row.settings,
-        image=row.image_reference,
-        labels={"app.kubernetes.io/managed-by": "slipway", "slipway/service": row.service},
-        resources=Resources(gpus=row.resources.get("gpus_per_worker", 1)),
-        report_token=report_token_of(row),
-    )
-
-
-def version_of(row: Deployment) -> ModelVersion:
-    files = manifest_of(row.version).files
-    return ModelVersion(
-        id=row.version_id,
-        label=row.version_label,
-        digest=row.version.digest or "",
-        files=tuple(ModelFile(file.path, file.size, file.sha256) for file in files),
-        source=settings.SLIPWAY_STORE or Path(settings.SLIPWAY_STORE_DIR).as_uri(),
-    )
 
 
 def removal_due(row: Deployment) -> datetime:

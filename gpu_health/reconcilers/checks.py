@@ -18,7 +18,7 @@ from gpu_health.reconcilers.seeing import BackendOf, asking
 from gpu_health.services.readings import store_readings
 from gpu_health.signals.check_reports import NotAReport, read_report, readings
 from gpu_health.states import CHECK_MOVES, CheckState
-from gpu_health.verification import check_job, report_told
+from gpu_health.verification import check_job
 
 LOOK_FOR_ROOM_EVERY = timedelta(seconds=15)
 LOOK_EVERY = timedelta(seconds=2)
@@ -112,7 +112,7 @@ class RunCheck(CheckStep):
             if row.is_started:
                 return _ended(CheckState.IMPOSSIBLE, "No trace of its Job is left.", now)
             return wait(LOOK_EVERY)
-        told = report_told(seen)
+        told = seen.result
         try:
             report = read_report(told)
         except NotAReport:

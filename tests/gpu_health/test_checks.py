@@ -1,6 +1,5 @@
 """Checks of machines: ordered, run once nobody computes there, and their reports judged."""
 
-import json
 from datetime import timedelta
 from typing import Any
 
@@ -124,19 +123,11 @@ def test_a_machine_that_is_never_idle_in_time_is_not_checked(bench: Bench) -> No
     assert not bench.runner.started
 
 
-def test_a_report_in_the_last_line_of_the_log_is_a_report(bench: Bench) -> None:
-    check = bench.sweep(bench.order(), turns=2)
-    (name,) = bench.runner.live
-    bench.runner.die(name, Ending.ERROR, log_tail=f"loading\n{json.dumps(PASSED)}\n")
-
-    assert bench.sweep(check, turns=2).state == "passed"
-
-
 @pytest.mark.parametrize(
     ("seen", "words"),
     [
         ({"log_tail": "No GPU answers on this machine.\n"}, "No GPU answers"),
-        ({"log_tail": '{"passed": "yes"}'}, "passed"),
+        ({"result": {"passed": "yes"}, "log_tail": "no report"}, "no report"),
         ({"why": "It took longer than it may."}, "longer than it may"),
     ],
 )

@@ -28,6 +28,7 @@ from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore, 
 from clusters.backends.embedded.machine import gpus, machine_id, machine_name, port_is_free, this_machine
 from clusters.backends.embedded.node_operations import EmbeddedNodeOperations, MarksFile
 from clusters.backends.embedded.placing import check_placement
+from clusters.backends.embedded.worker_names import parted, slot_of, workers_of
 from clusters.backends.standing import ObservedPods
 from clusters.backends.supervisor_rpc import (
     ALIVE,
@@ -155,7 +156,7 @@ class EmbeddedCluster:
             }
             try:
                 for name in self._supervisor.processes():
-                    if _slot_of(name) and name not in wanted:
+                    if slot_of(name) and name not in wanted:
                         self._supervisor.remove(name)
             except (SupervisorUnreachable, SupervisorFault) as error:
                 raise ClusterUnreachable(str(error)) from None
@@ -164,18 +165,18 @@ class EmbeddedCluster:
         processes = {
             name: process
             for name, process in self._processes().items()
-            if (slot := _slot_of(name)) and slot[0] == deployment and not _is_no_more(process)
+            if (slot := slot_of(name)) and slot[0] == deployment and not _is_no_more(process)
         }
         desired = self._desired.load(deployment) if processes else None
         slots = desired.slots if desired else {}
-        ports = {name: slots[one].port for name in processes if (one := _parted(name)[1]) in slots}
+        ports = {name: slots[one].port for name in processes if (one := parted(name)[1]) in slots}
         answers = ask_all({name: port for name, port in ports.items() if processes[name].state in ALIVE})
         found = [self._observed_worker(processes[name], ports[name], answers.get(name)) for name in ports]
-        return tuple(sorted(found, key=lambda worker: _parted(worker.id)[1]))
+        return tuple(sorted(found, key=lambda worker: parted(worker.id)[1]))
 
     def logs(self, worker: str, *, lines: int) -> str:
         path = self._log(worker)
-        if _slot_of(worker) is None or not path.is_file():
+        if slot_of(worker) is None or not path.is_file():
             raise UnknownWorker(f"There is no log of a worker {worker}.")
         older = path.with_name(f"{path.name}.1")
         text = _tail(path)
@@ -191,7 +192,7 @@ class EmbeddedCluster:
 
     def health(self) -> Health:
         try:
-            workers = sum(_slot_of(name) is not None for name in self._processes())
+            workers = sum(slot_of(name) is not None for name in self._processes())
         except ClusterUnreachable as error:
             return Health(False, str(error))
         return Health(True, f"supervisord runs {workers} workers.")
@@ -317,7 +318,7 @@ class EmbeddedCluster:
                     missing.append(program)
                 elif not self._supervisor.runs(program):
                     self._supervisor.remove(name)
-            for name in _workers_of(desired.spec.name, processes):
+            for name in workers_of(desired.spec.name, processes):
                 if name not in programs:
                     self._supervisor.remove(name)
             if missing and (closed := self._marks.read().why_closed_to(desired.spec)):
@@ -380,21 +381,6 @@ def _is_no_more(process: ObservedProcess) -> bool:
     """
     lost_its_port = process.last_exit == f"exit status {EXIT_PORT_TAKEN}"
     return process.state == ProcessState.STOPPED or (lost_its_port and process.state not in ALIVE)
-
-
-def _slot_of(program: str) -> tuple[str, int] | None:
-    """(deployment, ordinal) of a worker's name; None for another part's."""
-    deployment, dash, ordinal = program.rpartition("-")
-    return (deployment, int(ordinal)) if dash and ordinal.isdecimal() else None
-
-
-def _parted(worker: str) -> tuple[str, int]:
-    deployment, _, ordinal = worker.rpartition("-")
-    return deployment, int(ordinal)
-
-
-def _workers_of(deployment: str, names: Iterable[str]) -> list[str]:
-    return [name for name in names if (slot := _slot_of(name)) and slot[0] == deployment]
 
 
 def _tail(path: Path) -> str:

@@ -1,0 +1,40 @@
+"""What a deployment's row wishes for, as backends are told it."""
+
+from pathlib import Path
+
+from django.conf import settings
+
+from clusters.backends.base import DeploymentSpec, ModelFile, ModelVersion
+from clusters.backends.placement import Resources
+from clusters.models import Deployment
+from clusters.report_tokens import report_token_of
+from models_registry.files import manifest_of
+
+
+def spec_of(row: Deployment) -> DeploymentSpec:
+    return DeploymentSpec(
+        name=row.name,
+        service=row.service,
+        version=version_of(row),
+        engine=row.engine,
+        replicas=row.replicas,
+        prefetch_machines=row.prefetch_machines,
+        slots=row.slots,
+        device=row.device,
+        settings=row.settings,
+        image=row.image_reference,
+        labels={"app.kubernetes.io/managed-by": "slipway", "slipway/service": row.service},
+        resources=Resources(gpus=row.resources.get("gpus_per_worker", 1)),
+        report_token=report_token_of(row),
+    )
+
+
+def version_of(row: Deployment) -> ModelVersion:
+    files = manifest_of(row.version).files
+    return ModelVersion(
+        id=row.version_id,
+        label=row.version_label,
+        digest=row.version.digest or "",
+        files=tuple(ModelFile(file.path, file.size, file.sha256) for file in files),
+        source=settings.SLIPWAY_STORE or Path(settings.SLIPWAY_STORE_DIR).as_uri(),
+    )
