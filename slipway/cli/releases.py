@@ -7,15 +7,11 @@ import typer
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, VersionLabel
-from slipway.cli.watching import ENDS, fetch_lines, watch
+from slipway.cli.watching import ENDS, Timeout, Wait, fetch_lines, watch
 from slipway.client import Document, at
 from slipway.exits import Exit
 
 app = typer.Typer(help="Releases: the rollout of a version to a service.", no_args_is_help=True)
-
-Wait = Annotated[bool, typer.Option("--wait", help="Wait for completion; the exit status tells the result.")]
-Timeout = Annotated[float, typer.Option("--timeout", help="Maximum wait in seconds; then exit 4.")]
-
 
 COLUMNS: Columns = {
     "RELEASE": "id",

@@ -8,6 +8,7 @@ import typer
 
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.names import split_version
+from slipway.cli.watching import Timeout, Wait, fetch_lines, watch
 from slipway.client import Document, Refused, at
 from slipway.exits import CommandFailed, Exit
 
@@ -78,6 +79,8 @@ def create(
     settings: Annotated[
         Path | None, typer.Option("--settings", help="JSON file with engine settings.")
     ] = None,
+    wait: Wait = False,
+    timeout: Timeout = 3600,
 ) -> None:
     """Create a service; a first release deploys the version."""
     context = context_of(typer_context)
@@ -103,10 +106,20 @@ def create(
     document = context.client.create(at("services"), body)
     if release_header is not None:
         document |= _take_header(context, name, release_header, reason)
-    context.show(document)
+    number = document["release_in_motion"]
     if document.get("release_key"):
         context.say_secret(document["release_key"])
-    context.say(f"{name} is created; release {document.get('release_in_motion')} deploys {version}")
+    context.say(f"{name} is created; release {number} deploys {version}")
+    if not wait:
+        return context.show(document)
+    key = {name: document[name] for name in ("release_key",) if name in document}
+    release = context.client.get(at("releases", number))
+    release, status = watch(context, release, stop_at_approval=False, timeout_seconds=timeout)
+    context.show(context.client.get(at("services", name)) | key)
+    for line in (release["outcome"], *fetch_lines(release)):
+        context.say(line)
+    if status:
+        raise typer.Exit(status)
 
 
 def _rule(pairs: Sequence[str]) -> dict[str, Any]:

@@ -99,6 +99,15 @@ def test_a_service_is_created_with_its_first_release(terminal: Terminal, develop
     assert said.out == f"chat is created; release {Release.objects.get().pk} deploys tiny:v1\n"
 
 
+def test_a_service_that_is_waited_for_serves_or_says_why_not(terminal: Terminal, scene: Scene) -> None:
+    said = terminal("service", "create", "twin", str(scene.v1), "--engine", "echo", "--wait", "--timeout", 300)
+
+    assert (said.status, "serves all traffic of twin" in said.out) == (0, True), said
+    assert Service.objects.get(name="twin").stable_version == scene.v1
+    late = terminal("service", "create", "late", str(scene.v1), "--engine", "echo", "--wait", "--timeout", 0)
+    assert late.status == 4
+
+
 def test_a_service_says_what_its_workers_run_on(terminal: Terminal, developer: str) -> None:
     version_of(team("vision"), "tiny:v1")
     Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})
