@@ -110,14 +110,14 @@ def create(
     if document.get("release_key"):
         context.say_secret(document["release_key"])
     context.say(f"{name} is created; release {number} deploys {version}")
-    if not wait:
-        return context.show(document)
-    key = {name: document[name] for name in ("release_key",) if name in document}
-    release = context.client.get(at("releases", number))
-    release, status = watch(context, release, stop_at_approval=False, timeout_seconds=timeout)
-    context.show(context.client.get(at("services", name)) | key)
-    for line in (release["outcome"], *fetch_lines(release)):
-        context.say(line)
+    status = Exit.DONE
+    if wait:
+        release = context.client.get(at("releases", number))
+        release, status = watch(context, release, stop_at_approval=False, timeout_seconds=timeout)
+        document |= context.client.get(at("services", name))
+        for line in (release["outcome"], *fetch_lines(release)):
+            context.say(line)
+    context.show(document)
     if status:
         raise typer.Exit(status)
 

@@ -100,7 +100,7 @@ def test_a_service_is_created_with_its_first_release(terminal: Terminal, develop
 
 
 def test_a_service_that_is_waited_for_serves_or_says_why_not(terminal: Terminal, scene: Scene) -> None:
-    said = terminal("service", "create", "twin", str(scene.v1), "--engine", "echo", "--wait", "--timeout", 300)
+    said = terminal("service", "create", "twin", str(scene.v1), "--engine", "echo", "--wait")
 
     assert (said.status, "serves all traffic of twin" in said.out) == (0, True), said
     assert Service.objects.get(name="twin").stable_version == scene.v1
