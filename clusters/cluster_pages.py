@@ -15,6 +15,7 @@ from accounts.selectors import may_for_owner
 from accounts.services.tokens import LONGEST
 from accounts.states import Right
 from clusters import selectors
+from clusters.backends.checks import RIGHT
 from clusters.capacities import capacity
 from clusters.models import Cluster, Deployment
 from clusters.services.clusters import move_cluster
@@ -68,6 +69,8 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
     on_a_host = row.kind in ON_A_HOST
     form = HostForm(cluster=row) if on_a_host else None
     living = Deployment.objects.filter(cluster=row).exclude(state=DeploymentState.REMOVED)
+    ranked = sorted(row.checks, key=lambda one: WORST_FIRST.index(one["result"]))
+    granted = [one for one in ranked if one["name"].startswith(RIGHT) and one["result"] == CheckResult.PASSED]
     context = {
         "fleet": fleet,
         "row": row,
@@ -77,7 +80,8 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
         "is_alive": row.host in living_hosts(),
         "form": form,
         "other_hosts": bool(form and form.fields["host"].choices),  # type: ignore[attr-defined]
-        "checks": sorted(row.checks, key=lambda one: WORST_FIRST.index(one["result"])),
+        "checks": [one for one in ranked if one not in granted],
+        "granted": granted,
         "capacity": capacity(row),
         "uses": cluster_uses(row),
         "settings": [

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from clusters.states import CheckResult
 
+RIGHT = "right: "
+"""How the name of a check begins that asks whether we may do something there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:

@@ -78,14 +78,14 @@ def test_its_page_tells_each_check_and_asks_for_another_one(operator: Client) ->
         checks=[
             {"name": "reachable", "result": "passed", "detail": "It answers."},
             {"name": "right: patch nodes", "result": "warning", "detail": "May not patch nodes."},
+            {"name": "right: read pods", "result": "passed", "detail": "May list pods."},
             {"name": "namespace ml", "result": "failed", "detail": "There is no namespace ml."},
         ],
     )
     shown = operator.get("/fleet/clusters/prod/").content.decode()
-    places = [
-        shown.index(one) for one in ("There is no namespace ml.", "May not patch nodes.", "It answers.")
-    ]
-    assert places == sorted(places), "the worst stands on top"
+    told = ("There is no namespace ml.", "May not patch nodes.", "It answers.", "1 right granted")
+    places = [shown.index(one) for one in (*told, "May list pods.")]
+    assert places == sorted(places), "the worst stands on top, what we may do folded below"
     assert operator.post("/fleet/clusters/prod/+check/").status_code == 302
     assert Cluster.objects.get().state == "checking"
     viewer = client_of(person("vi", vision="viewer"))

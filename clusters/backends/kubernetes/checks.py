@@ -6,7 +6,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from clusters.backends.checks import Check
+from clusters.backends.checks import RIGHT, Check
 from clusters.backends.kubernetes.files.choice import choose, look
 from clusters.backends.kubernetes.files.storage import is_default
 from clusters.backends.kubernetes.nodes import GPU_RESOURCES
@@ -65,7 +65,7 @@ def _looks(client: Client, settings: KubernetesSettings) -> Iterator[tuple[str, 
     for right in RIGHTS:
         if right.feature is Feature.FLUID and not settings.fluid_mount:
             continue
-        yield f"right: {right.name}", partial(_right, client, settings, right)
+        yield f"{RIGHT}{right.name}", partial(_right, client, settings, right)
     for namespace in settings.all_namespaces:
         yield f"namespace {namespace}", partial(_namespace, client, namespace)
     yield "GPUs", partial(_gpus, client)
@@ -113,7 +113,7 @@ def _right(client: Client, settings: KubernetesSettings, right: Right) -> Check:
         for verb in right.verbs
         if not client.may(verb, right.resource, namespace=place, subresource=right.subresource).allowed
     ]
-    name = f"right: {right.name}"
+    name = f"{RIGHT}{right.name}"
     if not missing:
         return Check(name, CheckResult.PASSED, f"May {', '.join(right.verbs)} {right.kind}.")
     result = CheckResult.FAILED if right.feature in NEEDED else CheckResult.WARNING
