@@ -17,6 +17,7 @@ from slipway.cli import (
     federation,
     gpu,
     gpu_checks,
+    gpu_findings,
     group_rules,
     hub_sources,
     hub_syncs,
@@ -63,6 +64,7 @@ app.add_typer(webhooks.app, name="webhook")
 app.add_typer(group_rules.app, name="group-rule")
 app.add_typer(federation.accounts, name="service-account")
 app.add_typer(federation.credentials, name="credential")
+gpu.app.add_typer(gpu_findings.app, name="finding")
 gpu.app.add_typer(gpu_checks.app, name="check")
 app.add_typer(gpu.app, name="gpu")
 app.add_typer(stuck.app, name="stuck")

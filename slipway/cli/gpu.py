@@ -20,7 +20,7 @@ from gpu_health.policy.rule import BadRule, Rule, version_key
 from gpu_health.signals.kernel_log import KernelLogParser, parse
 from gpu_health.signals.reading import Clock, Kind, Reading
 from slipway.cli.context import Columns, Context, context_of, counted
-from slipway.cli.gpu_incidents import healing, incident, kill_switch, list_incidents
+from slipway.cli.gpu_incidents import healing, incident, kill_switch
 from slipway.client import Document
 from slipway.exits import CommandFailed, Exit
 
@@ -228,7 +228,6 @@ def _time(reading: Reading) -> Any:
     return f"{reading.at:.3f} s after the start" if reading.clock is Clock.BOOT else None
 
 
-app.command("incidents")(list_incidents)
 app.command("kill-switch")(kill_switch)
 app.add_typer(incident, name="incident")
 app.add_typer(healing, name="healing")

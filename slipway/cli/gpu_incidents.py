@@ -1,4 +1,4 @@
-"""`slipway gpu incidents`, `incident` and `healing`: machines that are healed, and whether they are."""
+"""`slipway gpu incident` and `healing`: machines that are healed, and whether they are."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ from slipway.cli.options import Reason
 from slipway.client import Address, Document, at
 from slipway.exits import CommandFailed, Exit
 
-incident = typer.Typer(help="One incident: look, approve, hold, cancel.", no_args_is_help=True)
+incident = typer.Typer(help="Machines that are healed: look, approve, hold, cancel.", no_args_is_help=True)
 healing = typer.Typer(help="Whether healing acts; its kill switch and breakers.", no_args_is_help=True)
 
 Number = Annotated[int, typer.Argument(metavar="INCIDENT", help="Its number.", min=1)]
@@ -32,6 +32,7 @@ POOL_COLUMNS: Columns = {
 }
 
 
+@incident.command("list")
 def list_incidents(
     typer_context: typer.Context,
     state: Annotated[str, typer.Option("--state", help="Only in this state.")] = "",

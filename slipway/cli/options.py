@@ -8,7 +8,7 @@ import typer
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Reason; recorded in the audit log.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of rows.")]
-Timeout = Annotated[float, typer.Option("--timeout", help="Maximum wait in seconds.")]
+Timeout = Annotated[float, typer.Option("--timeout", help="Maximum wait in seconds; then exit 4.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for completion.")]
 WaitForEnd = Annotated[
     bool, typer.Option("--wait", help="Wait for completion; the exit status tells the result.")

@@ -6,8 +6,8 @@ import typer
 
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.names import split_version
-from slipway.cli.options import Reason, VersionLabel
-from slipway.cli.watching import ENDS, Timeout, Wait, fetch_lines, watch
+from slipway.cli.options import Reason, Timeout, VersionLabel, WaitForEnd
+from slipway.cli.watching import ENDS, fetch_lines, watch
 from slipway.client import Document, at
 from slipway.exits import Exit
 
@@ -48,7 +48,7 @@ def start(
         ),
     ] = "",
     reason: Reason = "",
-    wait: Wait = False,
+    wait: WaitForEnd = False,
     wait_for: WaitFor = None,
     timeout: Timeout = 3600,
 ) -> None:
@@ -66,7 +66,7 @@ def start(
 def status(
     typer_context: typer.Context,
     release_id: int,
-    wait: Wait = False,
+    wait: WaitForEnd = False,
     wait_for: WaitFor = None,
     timeout: Timeout = 3600,
 ) -> None:
@@ -95,7 +95,7 @@ def approve(
     typer_context: typer.Context,
     release_id: int,
     reason: Reason = "",
-    wait: Wait = False,
+    wait: WaitForEnd = False,
     wait_for: WaitFor = None,
     timeout: Timeout = 3600,
 ) -> None:
@@ -123,7 +123,7 @@ def _ending(verb: str) -> Callable[..., None]:
         typer_context: typer.Context,
         release_id: int,
         reason: Reason = "",
-        wait: Wait = False,
+        wait: WaitForEnd = False,
         timeout: Timeout = 3600,
     ) -> None:
         _act(typer_context, release_id, verb, reason, wait=wait, timeout=timeout)

@@ -8,7 +8,8 @@ import typer
 
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.names import split_version
-from slipway.cli.watching import Timeout, Wait, fetch_lines, watch
+from slipway.cli.options import Timeout, WaitForEnd
+from slipway.cli.watching import fetch_lines, watch
 from slipway.client import Document, Refused, at
 from slipway.exits import CommandFailed, Exit
 
@@ -79,7 +80,7 @@ def create(
     settings: Annotated[
         Path | None, typer.Option("--settings", help="JSON file with engine settings.")
     ] = None,
-    wait: Wait = False,
+    wait: WaitForEnd = False,
     timeout: Timeout = 3600,
 ) -> None:
     """Create a service; a first release deploys the version."""

@@ -1,9 +1,8 @@
 """Following a release: a live picture on a terminal, plain lines in a pipe, an exit status for both."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -13,9 +12,6 @@ from slipway.cli.context import Context
 from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently
 from slipway.client import Document, at
 from slipway.exits import Exit
-
-Wait = Annotated[bool, typer.Option("--wait", help="Wait for completion; the exit status tells the result.")]
-Timeout = Annotated[float, typer.Option("--timeout", help="Maximum wait in seconds; then exit 4.")]
 
 ENDS = {
     "promoted": Exit.DONE,
