@@ -32,6 +32,10 @@ class GatewayTaken(GatewayError, Conflict):
     """Another cluster's gateway already has this address."""
 
 
+class GatewayInUse(GatewayError, Conflict):
+    """Services are reached through it."""
+
+
 class InvalidRoute(GatewayError):
     """The gateway would refuse, or silently misroute, this configuration. The text says which part and
     why."""

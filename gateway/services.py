@@ -7,6 +7,7 @@ A write of a route waits for the gateway, some 10 to 300 ms: call it outside of 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -20,16 +21,22 @@ from clusters import selectors as fleet
 from clusters.models import Cluster
 from common import audit, events
 from common.actor import Actor
+from common.errors import Invalid
 from common.hosts import this_host
 from common.live.touch import touch
 from common.reconcile import kernel
+from common.sentences import listed
+from gateway import selectors
 from gateway.backends import checks
 from gateway.backends.configured import backends_of, gateway_of, look_at, traffic_backend_of
-from gateway.errors import GatewayError, GatewayTaken, InvalidGateway, InvalidRoute, StaleFence
+from gateway.errors import GatewayError, GatewayInUse, GatewayTaken, InvalidGateway, InvalidRoute, StaleFence
 from gateway.events import RouteChanged
 from gateway.models import Gateway, Route, sealed_key, sealed_secrets
 from gateway.routes import Endpoint, Fence, ReleaseHeader, RouteSpec
 from gateway.states import ON_A_HOST, USUAL, MetricsKind
+
+LATE_WRITERS = timedelta(minutes=5)
+"""Far longer than any lease of the reconcile kernel: a route's fence is kept so long."""
 
 
 def set_gateway(
@@ -77,6 +84,45 @@ def set_gateway(
         audit.record(actor, "gateway.set", subject=row, detail=detail, team_id=cluster.team_id)
         touch("fleet")
     return row
+
+
+def remove_gateway(gateway: Gateway, *, actor: Actor, reason: str = "", expected: int | None = None) -> None:
+    """Forget what splits the cluster's traffic, its secrets with it; the audit names routes that it could not
+    be told to drop.
+
+    Raises NotAllowed; Invalid without a reason; GatewayInUse naming what leads through it, or just did;
+    Stale.
+    """
+    cluster = gateway.cluster
+    require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
+    reason = reason.strip()
+    if not reason:
+        raise Invalid(fields={"reason": [_("Give a reason: it is kept in the audit log.")]})
+    with transaction.atomic():
+        gateway.change(expected=expected)
+        if present := selectors.routes_through(cluster):
+            raise GatewayInUse(
+                _("The gateway of %(cluster)s is in use: %(uses)s. End these first.")
+                % {"cluster": cluster.name, "uses": listed(present)}
+            )
+        routes = Route.objects.filter(gateway=gateway)
+        if routes.filter(removed_at__gte=timezone.now() - LATE_WRITERS).exists():
+            raise GatewayInUse(
+                _("The gateway of %(cluster)s lost a route a moment ago. Try again in %(minutes)d min.")
+                % {"cluster": cluster.name, "minutes": LATE_WRITERS // timedelta(minutes=1)}
+            )
+        left = list(routes.filter(applied_at=None).order_by("service").values_list("service", flat=True))
+        audit.record(
+            actor,
+            "gateway.remove",
+            subject=gateway,
+            reason=reason,
+            detail={"left_there": left},
+            team_id=cluster.team_id,
+        )
+        routes.delete()
+        gateway.delete()
+        touch("fleet")
 
 
 def ensure_gateway(cluster: Cluster, *, actor: Actor) -> Gateway | None:

@@ -133,18 +133,30 @@ class Client:
         """PATCH with what `changed` makes of the document as it is now, by If-Match: what somebody else
         changes meanwhile is not lost.
         """
-        for _ in range(CHANGE_TRIES):
-            try:
-                return self._change_once(address, changed)
-            except Refused as refused:
-                if refused.status != 412:
-                    raise
-        return self._change_once(address, changed)
 
-    def _change_once(self, address: Address, changed: Callable[[Document], Mapping[str, Any]]) -> Document:
-        answer = self._answer("GET", address)
-        body, headers = dict(changed(self._decoded(answer))), {"If-Match": answer.headers["ETag"]}
-        return self._send("PATCH", address, json=body, headers=headers)
+        def once() -> Document:
+            answer = self._answer("GET", address)
+            body, headers = dict(changed(self._decoded(answer))), {"If-Match": answer.headers["ETag"]}
+            return self._send("PATCH", address, json=body, headers=headers)
+
+        return _until_nobody_was_first(once)
+
+    def replace(self, address: Address, changed: Callable[[Document | None], Mapping[str, Any]]) -> Document:
+        """PUT with what `changed` makes of the document as it is now, None where there is none yet; guarded
+        as `change` is."""
+
+        def once() -> Document:
+            try:
+                answer = self._answer("GET", address)
+            except Refused as refused:
+                if refused.status != 404:
+                    raise
+                present, headers = None, {"If-None-Match": "*"}
+            else:
+                present, headers = self._decoded(answer), {"If-Match": answer.headers["ETag"]}
+            return self._send("PUT", address, json=dict(changed(present)), headers=headers)
+
+        return _until_nobody_was_first(once)
 
     def delete(self, address: Address, *, reason: str = "") -> Document:
         return self._send("DELETE", address, params={"reason": reason} if reason else {})
@@ -185,6 +197,16 @@ class Client:
         except ValueError:
             raise Unreachable(self.url, "the response is not JSON") from None
         return document if isinstance(document, dict) else {"results": document}
+
+
+def _until_nobody_was_first(once: Callable[[], Document]) -> Document:
+    for _ in range(CHANGE_TRIES):
+        try:
+            return once()
+        except Refused as refused:
+            if refused.status != 412:
+                raise
+    return once()
 
 
 def _escaped(segment: str) -> str:

@@ -7,6 +7,7 @@ GATEWAY = {
     "secrets": [],
     "metrics": "gateway",
     "public_url": "http://127.0.0.1:8080",
+    "named_url": "",
     "is_healthy": True,
     "detail": "Envoy serves on 127.0.0.1 port 8080.",
     "seen_at": "2026-11-20T08:30:00Z",

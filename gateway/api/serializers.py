@@ -18,6 +18,9 @@ class GatewaySerializer(serializers.ModelSerializer[Gateway]):
         choices=MetricsKind.choices, help_text="Who counts the requests that each version answers."
     )
     public_url = serializers.SerializerMethodField(help_text="Address under which clients reach it.")
+    named_url = serializers.CharField(
+        source="public_url", help_text="The same as somebody has set it; empty: as its kind derives it."
+    )
     detail = serializers.CharField(help_text="Its health, when it was last checked.")
     counted_since = serializers.DateTimeField(
         allow_null=True, help_text="Start of the present counts; they begin anew when the gateway restarts."
@@ -32,6 +35,7 @@ class GatewaySerializer(serializers.ModelSerializer[Gateway]):
             "secrets",
             "metrics",
             "public_url",
+            "named_url",
             "is_healthy",
             "detail",
             "seen_at",

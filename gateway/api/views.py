@@ -7,14 +7,14 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 
 from clusters.models import Cluster
-from common.api.views import Put, Read
+from common.api.views import Deleted, Put, Read
 from gateway import services
 from gateway.api import serializers
 from gateway.models import Gateway
 
 
 @extend_schema(parameters=[OpenApiParameter("cluster", OpenApiTypes.STR, OpenApiParameter.PATH)])
-class Gateways(Read, Put):
+class Gateways(Read, Put, Deleted):
     """What splits the traffic of a cluster; 404: it has no gateway."""
 
     queryset = Gateway.objects.select_related("cluster")
@@ -37,5 +37,8 @@ class Gateways(Read, Put):
     def put_one(self, instance: Gateway | None, given: dict[str, Any], expected: int | None) -> Gateway:
         return services.set_gateway(actor=self.actor, cluster=self.cluster, expected=expected, **given)
 
+    def delete_one(self, instance: Gateway, expected: int | None, reason: str) -> None:
+        services.remove_gateway(instance, actor=self.actor, expected=expected, reason=reason)
 
-GATEWAY = Gateways.as_view({"get": "retrieve", "put": "update"})
+
+GATEWAY = Gateways.as_view({"get": "retrieve", "put": "update", "delete": "destroy"})

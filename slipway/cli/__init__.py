@@ -10,6 +10,7 @@ import typer
 
 from slipway.cli import (
     aliases,
+    cluster_gateway,
     clusters,
     drains,
     exemptions,
@@ -47,6 +48,7 @@ app = typer.Typer(
 app.add_typer(models.app, name="models")
 app.add_typer(aliases.app, name="alias")
 app.add_typer(images.app, name="images")
+clusters.app.add_typer(cluster_gateway.app, name="gateway")
 app.add_typer(clusters.app, name="cluster")
 app.add_typer(drains.app, name="node")
 app.add_typer(services.app, name="service")

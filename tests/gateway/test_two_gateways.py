@@ -1,6 +1,7 @@
 """A gateway belongs to a cluster: two clusters have two, which share neither routes nor counts nor ports."""
 
 import pytest
+from django.utils import timezone
 
 from accounts.states import Role
 from clusters.events import ClusterRegistered
@@ -8,10 +9,11 @@ from clusters.models import Cluster
 from clusters.services.clusters import register_cluster
 from common import events
 from common.actor import Actor
+from common.errors import Invalid
 from common.models import AuditRecord
 from gateway import selectors, services
 from gateway.backends import configured
-from gateway.errors import GatewayTaken, InvalidGateway, InvalidRoute, NoGateway
+from gateway.errors import GatewayInUse, GatewayTaken, InvalidGateway, InvalidRoute, NoGateway
 from gateway.models import Gateway, Route
 from gateway.reconcilers import GatewayReconciler
 from gateway.routes import Fence, RouteSpec, Target
@@ -131,3 +133,24 @@ def test_a_gateway_is_read_and_set_over_rest() -> None:
     viewer = Api(token_of(person("ada", ours=Role.VIEWER)))
     assert viewer.put("clusters/local/gateway/", body).status_code == 403
     assert root.put("clusters/local/gateway/", {"kind": "mystery"}).status_code == 400
+
+
+def test_a_gateway_is_removed_once_no_route_leads_through_it_nor_did_a_moment_ago() -> None:
+    cluster("local")
+    set_route(CHAT, fence=Fence(1, 1), actor=SYSTEM)
+    row = Gateway.objects.get()
+
+    def remove() -> None:
+        services.remove_gateway(row, actor=SYSTEM, reason="Another one comes.")
+
+    with pytest.raises(GatewayInUse, match="the route of service chat"):
+        remove()
+    services.remove_route("chat", fence=Fence(1, 2), actor=SYSTEM)
+    with pytest.raises(GatewayInUse, match="Try again in 5 min"):
+        remove()
+    Route.objects.update(removed_at=timezone.now() - services.LATE_WRITERS)
+    with pytest.raises(Invalid, match="reason"):
+        services.remove_gateway(row, actor=SYSTEM)
+    remove()
+    with pytest.raises(NoGateway):
+        configured.traffic_backend_of(row.cluster)

@@ -13,6 +13,7 @@ from clusters.backends.standing import StandingPod
 from clusters.models import Cluster, Drain, Gpu, Node, NodeAgent
 from common.models import AuditRecord
 from common.reconcile.pulses import Sign, Work, give
+from gateway.models import Gateway
 from tests.cast import person, token_of
 from tests.clusters.kubernetes.kubeconfigs import EXEC, kubeconfig
 from tests.slipway.conftest import Terminal
@@ -150,3 +151,20 @@ def test_a_clusters_capacity_is_told_by_type(root: Terminal, local: Cluster) -> 
     assert shown.status == 0, shown.err
     assert "NVIDIA H100" in shown.out
     assert "has been silent since it was added" in shown.err + shown.out
+
+
+def test_the_gateway_of_a_cluster_is_set_changed_and_cleared(root: Terminal, local: Cluster) -> None:
+    gateway = ("cluster", "gateway")
+    assert root(*gateway, "show", "local").status == 2
+    assert "--kind" in root(*gateway, "set", "local", "--metrics", "workers").err
+    made = root(*gateway, "set", "local", "--kind", "envoy", "--set", "port=9001", "--set", "bind=0.0.0.0")
+    assert made.status == 0, made.err
+    changed = root(*gateway, "set", "local", "--public-url", "https://models.example", "--set", "bind=")
+    assert changed.status == 0, changed.err
+    row = Gateway.objects.get()
+    assert (row.kind, row.settings, row.public_url) == ("envoy", {"port": 9001}, "https://models.example")
+    assert "setting port" in root(*gateway, "show", "local").out
+    assert root(*gateway, "clear", "local", "--yes").status == 2
+    cleared = root(*gateway, "clear", "local", "--yes", "--reason", "Another one comes.")
+    assert (cleared.status, Gateway.objects.count()) == (0, 0), cleared.err
+    assert AuditRecord.objects.get(action="gateway.remove").reason == "Another one comes."

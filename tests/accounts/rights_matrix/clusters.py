@@ -127,6 +127,14 @@ ROUTES = [
         body=lambda scene: {"kind": "envoy"},
         status=201,
     ),
+    Route(
+        "DELETE",
+        "clusters/{cluster}/gateway/",
+        Right.FLEET_OPERATE,
+        fill=_gateway,
+        query="?reason=It+is+replaced.",
+        status=204,
+    ),
     Route("GET", "clusters/{cluster}/nodes/", Right.READ, fill=_cluster),
     Route("GET", "clusters/{cluster}/nodes/{id}/", Right.READ, fill=_node),
     Route(
