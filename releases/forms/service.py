@@ -18,6 +18,8 @@ from images.models import RuntimeImage
 from models_registry.models import Model, Version
 from releases.engine_settings import MOST_GPUS
 from releases.forms.choices import ImageChoice, VersionChoice, offer_images, plan_choices, ready_versions
+from releases.forms.cluster_rule import FIELDS as RULE_FIELDS
+from releases.forms.cluster_rule import ClusterRuleFields, rule_in
 from releases.forms.policy import reason_field
 from releases.models import Service, service_name
 from releases.pages.engine_fields import (
@@ -97,7 +99,7 @@ class ServiceSettings(forms.Form):
     @property
     def main_fields(self) -> list[forms.BoundField]:
         """Those that every service has, whatever its engine."""
-        beside = {"settings", *(field.name for field in self.engine_fields)}
+        beside = {"settings", *RULE_FIELDS, *(field.name for field in self.engine_fields)}
         return [field for field in self.visible_fields() if field.name not in beside]
 
     @property
@@ -187,7 +189,7 @@ class ServiceChangeForm(ServiceSettings):
         return self._service.cluster
 
 
-class NewServiceForm(ServiceSettings):
+class NewServiceForm(ServiceSettings, ClusterRuleFields):
     team = forms.ModelChoiceField(
         label=_("Team"), queryset=Team.objects.none(), empty_label=None, to_field_name="name"
     )
@@ -212,7 +214,11 @@ class NewServiceForm(ServiceSettings):
         help_text=_("The first one to answer there, as soon as its workers have passed the smoke test."),
     )
     cluster = forms.ModelChoiceField(
-        label=_("Cluster"), queryset=Cluster.objects.none(), empty_label=None, to_field_name="name"
+        label=_("Cluster"),
+        queryset=Cluster.objects.none(),
+        empty_label=_("Picked by a rule"),
+        to_field_name="name",
+        required=False,
     )
 
     field_order = (
@@ -244,6 +250,7 @@ class NewServiceForm(ServiceSettings):
         fields["team"].queryset = teams_where(actor, Right.SERVICES_WRITE).order_by("name")
         fields["model"].queryset = Model.objects.for_actor(actor).live().order_by("name")
         fields["cluster"].queryset = Cluster.objects.for_actor(actor).order_by("name")
+        fields["cluster"].initial = getattr(fields["cluster"].queryset.first(), "name", "")
         team = self._chosen("team") or fields["team"].queryset.first()
         names = plan_choices(actor, team) if team else [(name, name) for name in builtin_plans()]
         fields["plan"].choices = names
@@ -258,7 +265,19 @@ class NewServiceForm(ServiceSettings):
 
     def chosen_cluster(self) -> Cluster | None:
         rows: QuerySet[Cluster] = self.fields["cluster"].queryset  # type: ignore[attr-defined]
+        if self.is_by_rule:
+            picked = self.picked
+            return rows.filter(name=picked.cluster).first() if picked else None
         return self._chosen("cluster") or rows.first()
+
+    def rule_of_team(self) -> Team | None:
+        teams: QuerySet[Team] = self.fields["team"].queryset  # type: ignore[attr-defined]
+        return self._chosen("team") or teams.first()
+
+    def changes(self) -> dict[str, Any]:
+        given = super().changes()
+        rule = rule_in(given)
+        return given if given["cluster"] is not None else given | {"cluster_rule": rule}
 
     def _chosen(self, name: str) -> Any:
         """What the person has chosen so far, if it exists."""

@@ -35,7 +35,7 @@ SORTS = {
     "since": "stable_since",
 }
 UNPROCESSABLE = 422
-CHOOSING = ("choices", "memory")
+CHOOSING = ("choices", "picked", "memory")
 """What of a service's form follows from what has been filled in."""
 
 
@@ -214,7 +214,7 @@ def _release_form(
     return page(request, "releases/release_version.html", context, parts=parts, status=status)
 
 
-FIELDS = {"plan_name": "plan", "resources": "gpus_per_worker"}
+FIELDS = {"plan_name": "plan", "resources": "gpus_per_worker", "cluster_rule": "cluster"}
 """What services call otherwise than forms do."""
 
 

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from clusters.models import Cluster
-from releases.models import Service
+from releases.models import Release, Service
 from tests.cast import Api, person, token_of
 from tests.releases.browsing import as_person, text_of
 from tests.releases.world import Scene
@@ -61,3 +61,31 @@ def test_the_page_of_the_service_says_why_the_cluster_was_chosen(scene) -> None:
     shown = text_of(as_person("ada", scene), f"/services/{scene.name}/")
     assert "local was chosen by a rule" in shown
     assert "It fits, and 4 GPUs are free there." in shown
+
+
+def test_a_rule_is_written_in_the_browser_which_says_what_it_picks(scene, api) -> None:
+    client = as_person("ada", scene)
+    given = {
+        "name": "fresh", "team": scene.team.name, "model": "story", "version": "v1", "cluster": "",
+        "engine": "echo", "device": "auto", "replicas": "1", "slots": "4", "plan": "canary", "settings": "",
+        "rule_region": "eu", "rule_labels": "",
+    }  # fmt: skip
+    picked = {"HTTP_HX_REQUEST": "true", "HTTP_HX_TARGET": "picked"}
+    shown = client.post("/services/+new/", given | {"choosing": "1"}, **picked).content.decode()
+    assert "The rule picks local" in shown
+    assert "far: Its region is us, not eu." in shown
+    refused = client.post("/services/+new/", given | {"rule_region": "moon"})
+    assert refused.status_code == 422
+    assert "No cluster fits." in refused.content.decode()
+    assert (
+        "Write KEY=VALUE" in client.post("/services/+new/", given | {"rule_labels": "gold"}).content.decode()
+    )
+    assert client.post("/services/+new/", given).status_code == 302
+    made = Service.objects.get(name="fresh")
+    assert (made.cluster.name, made.cluster_rule) == ("local", {"region": "eu"})
+    for page in (f"/services/{made.name}/settings/", f"/releases/{made_release(made)}/"):
+        assert "local was chosen by a rule" in text_of(client, page)
+
+
+def made_release(service: Service) -> int:
+    return Release.objects.get(service=service).pk
