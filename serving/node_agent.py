@@ -14,31 +14,21 @@ import contextlib
 import secrets
 import socket
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import uvicorn
 
 from serving import logs
 from serving.devices import read_devices
 from serving.fields import ProtocolError
 from serving.gpu_polling import GpuPolling, own_probes
+from serving.hearing import Heard, answer, hear_until_stopped, heartbeat_of
 from serving.heartbeat_sender import HeartbeatSender
 from serving.kernel_messages import KernelMessages
-from serving.protocol import (
-    LOST_AFTER_SECONDS,
-    MAX_WORKERS_PER_REPORT,
-    Device,
-    Heartbeat,
-    NodeReport,
-    decode_heartbeat,
-)
+from serving.protocol import MAX_WORKERS_PER_REPORT, Device, NodeReport
 from serving.readings_sender import ReadingsSender
 
 READ_DEVICES_EVERY_SECONDS = 10.0
-MAX_HEARTBEAT_BYTES = 64_000
 
 
 class NodeAgent:
@@ -48,34 +38,19 @@ class NodeAgent:
         self._node = node
         self._session = secrets.token_hex(8)
         self._sequence = 0
-        self._heard: dict[str, tuple[float, Heartbeat]] = {}
+        self.heard = Heard(most=MAX_WORKERS_PER_REPORT, place="this machine")
         self.devices: tuple[Device, ...] = ()
-
-    def hear(self, heartbeat: Heartbeat) -> bool:
-        """Whether its state is another one than before: worth telling at once. Raises ProtocolError."""
-        self._forget_silent()
-        before = self._heard.get(heartbeat.worker)
-        if before is None and len(self._heard) >= MAX_WORKERS_PER_REPORT:
-            raise ProtocolError(f"this machine has {MAX_WORKERS_PER_REPORT} workers already")
-        self._heard[heartbeat.worker] = (time.monotonic(), heartbeat)
-        return before is None or before[1].state is not heartbeat.state
 
     def compose(self) -> bytes:
         """The next report."""
-        self._forget_silent()
         self._sequence += 1
         return NodeReport(
             node=self._node,
             session=self._session,
             sequence=self._sequence,
-            workers=[heartbeat.to_dict() for _, heartbeat in self._heard.values()],
+            workers=[heartbeat.to_dict() for heartbeat in self.heard],
             devices=[device.to_dict() for device in self.devices],
         ).encode()
-
-    def _forget_silent(self) -> None:
-        limit = time.monotonic() - LOST_AFTER_SECONDS
-        for name in [name for name, (at, _) in self._heard.items() if at < limit]:
-            del self._heard[name]
 
 
 class Door:
@@ -88,23 +63,13 @@ class Door:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if len(body) > MAX_HEARTBEAT_BYTES or not message.get("more_body"):
-                break
-        status, said = 204, b""
         try:
-            if len(body) > MAX_HEARTBEAT_BYTES:
-                raise ProtocolError(f"a heartbeat has at most {MAX_HEARTBEAT_BYTES} bytes")
-            if self._agent.hear(decode_heartbeat(body)):
+            if self._agent.heard.keep(await heartbeat_of(receive)):
                 self._sender.hurry()
         except ProtocolError as error:
-            status, said = 400, str(error).encode()
-        length = [] if status == 204 else [(b"content-length", str(len(said)).encode())]
-        await send({"type": "http.response.start", "status": status, "headers": length})
-        await send({"type": "http.response.body", "body": said})
+            await answer(send, 400, str(error).encode())
+        else:
+            await answer(send, 204, b"")
 
 
 async def serve(
@@ -119,18 +84,6 @@ async def serve(
     """Until SIGTERM or SIGINT."""
     agent = NodeAgent(node)
     sender = HeartbeatSender(*urls, token_file=token_file, compose=agent.compose)
-    config = uvicorn.Config(
-        Door(agent, sender),
-        access_log=False,
-        lifespan="off",
-        log_config=None,
-        log_level="warning",
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-        timeout_keep_alive=3_600,
-        ws="none",
-    )
 
     async def look_at_devices() -> None:
         while True:
@@ -138,17 +91,15 @@ async def serve(
             await asyncio.sleep(READ_DEVICES_EVERY_SECONDS)
 
     readings = ReadingsSender(*urls, token_file=token_file, spool=spool)
-    background = [
-        asyncio.create_task(sender.run()),
-        asyncio.create_task(look_at_devices()),
-        asyncio.create_task(readings.run()),
-        asyncio.create_task(KernelMessages(readings.take).run()),
-        asyncio.create_task(GpuPolling(readings.take, *own_probes(dcgm_url)).run()),
-    ]
-    await uvicorn.Server(config).serve(sockets=[listener])
-    for task in background:
-        task.cancel()
-    await asyncio.gather(*background, return_exceptions=True)
+    await hear_until_stopped(
+        Door(agent, sender),
+        listener,
+        sender.run(),
+        look_at_devices(),
+        readings.run(),
+        KernelMessages(readings.take).run(),
+        GpuPolling(readings.take, *own_probes(dcgm_url)).run(),
+    )
 
 
 def listen(path: Path) -> socket.socket:

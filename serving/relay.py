@@ -19,12 +19,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from serving import logs
 from serving.fields import ProtocolError
+from serving.hearing import Heard, TooLong, answer, hear_until_stopped, heartbeat_of
 from serving.heartbeat_sender import HeartbeatSender
-from serving.protocol import LOST_AFTER_SECONDS, MAX_WORKERS_PER_REPORT, Heartbeat, decode_heartbeat
+from serving.protocol import MAX_WORKERS_PER_REPORT, Heartbeat
 from serving.relay_protocol import MOST_WORKERS, MachineReport, RelayAnswer, RelayReport, Target
 from serving.scraping.scraper import Scraper
 from serving.worker import listen
@@ -33,7 +32,6 @@ log = logging.getLogger(__name__)
 
 HEARTBEATS = "/api/v1/heartbeats/"
 REPORTS = "/api/v1/relay-reports/"
-MAX_HEARTBEAT_BYTES = 64_000
 SCRAPE_EVERY_SECONDS = 1.0
 
 
@@ -47,7 +45,7 @@ class Relay:
     def __init__(self) -> None:
         self._session = secrets.token_hex(8)
         self._sequence = 0
-        self._heard: dict[str, tuple[float, Heartbeat]] = {}
+        self._heard = Heard(most=MOST_WORKERS, place="this relay")
         self._reporters: dict[str, str] = {}
         self._revision = ""
         self.targets: Sequence[Target] = ()
@@ -65,25 +63,20 @@ class Relay:
             raise NotLetIn("this token is of no deployment here, or not known here yet")
         if deployment != heartbeat.deployment:
             raise NotLetIn(f"this token reports workers of {deployment}, not of {heartbeat.deployment}")
-        before = self._heard.get(heartbeat.worker)
-        if before is not None and before[1].deployment != deployment:
+        before = self._heard.last_of(heartbeat.worker)
+        if before is not None and before.deployment != deployment:
             raise NotLetIn(f"{heartbeat.worker} is another deployment's")
         return self.keep(heartbeat)
 
     def keep(self, heartbeat: Heartbeat) -> bool:
-        self._forget_silent()
-        before = self._heard.get(heartbeat.worker)
-        if before is None and len(self._heard) >= MOST_WORKERS:
-            raise ProtocolError(f"this relay has {MOST_WORKERS} workers already")
-        self._heard[heartbeat.worker] = (time.monotonic(), heartbeat)
-        return before is None or before[1].state is not heartbeat.state
+        """What was scraped, too. Raises ProtocolError."""
+        return self._heard.keep(heartbeat)
 
     def compose(self) -> bytes:
         """The next report."""
-        self._forget_silent()
         self._sequence += 1
         machines: dict[str, list[Any]] = {}
-        for _, heartbeat in self._heard.values():
+        for heartbeat in self._heard:
             machines.setdefault(heartbeat.machine, []).append(heartbeat.to_dict())
         return RelayReport(
             session=self._session,
@@ -105,19 +98,14 @@ class Relay:
             return
         if answer.reporters is not None:
             self._reporters = dict(answer.reporters)
-            for name, (_, heartbeat) in list(self._heard.items()):
+            for heartbeat in self._heard:
                 if heartbeat.deployment not in self._reporters.values():
-                    del self._heard[name]
+                    self._heard.forget(heartbeat.worker)
         if answer.targets is not None:
             self.targets = answer.targets
         self._revision = answer.revision
         for one in answer.refused:
             log.info("%s was refused: %s", one.get("worker"), one.get("reason"))
-
-    def _forget_silent(self) -> None:
-        limit = time.monotonic() - LOST_AFTER_SECONDS
-        for name in [name for name, (at, _) in self._heard.items() if at < limit]:
-            del self._heard[name]
 
 
 class Door:
@@ -131,10 +119,7 @@ class Door:
         if scope["type"] != "http":
             return
         status, said = await self._answer(scope, receive)
-        content = json.dumps({"detail": said}).encode()
-        head = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-        await send({"type": "http.response.start", "status": status, "headers": head})
-        await send({"type": "http.response.body", "body": content})
+        await answer(send, status, json.dumps({"detail": said}).encode(), b"application/json")
 
     async def _answer(self, scope: Any, receive: Any) -> tuple[int, str]:
         if (scope["method"], scope["path"]) == ("GET", "/healthz"):
@@ -142,22 +127,16 @@ class Door:
             return (200, "") if is_told else (503, "the control plane has not answered yet")
         if (scope["method"], scope["path"]) != ("POST", HEARTBEATS):
             return 404, f"POST heartbeats to {HEARTBEATS}"
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if len(body) > MAX_HEARTBEAT_BYTES:
-                return 413, f"a heartbeat has at most {MAX_HEARTBEAT_BYTES} bytes"
-            if not message.get("more_body"):
-                break
         scheme, _, token = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1").partition(" ")
         try:
             if scheme.lower() != "bearer":
                 raise NotLetIn("send the token of the deployment: Authorization: Bearer slp_...")
-            if self._relay.hear(token.strip(), decode_heartbeat(body)):
+            if self._relay.hear(token.strip(), await heartbeat_of(receive)):
                 self._sender.hurry()
         except NotLetIn as error:
             return 401, str(error)
+        except TooLong as error:
+            return 413, str(error)
         except ProtocolError as error:
             return 400, str(error)
         return 200, ""
@@ -169,18 +148,6 @@ async def serve(listener: Any, *, url: str, token_file: Path) -> None:
     sender = HeartbeatSender(
         f"{url.rstrip('/')}{REPORTS}", token_file=token_file, compose=relay.compose, answered=relay.learn
     )
-    config = uvicorn.Config(
-        Door(relay, sender),
-        access_log=False,
-        lifespan="off",
-        log_config=None,
-        log_level="warning",
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-        timeout_keep_alive=3_600,
-        ws="none",
-    )
 
     async def scrape() -> None:
         scraper = Scraper()
@@ -190,11 +157,7 @@ async def serve(listener: Any, *, url: str, token_file: Path) -> None:
                 relay.keep(heartbeat)
             await asyncio.sleep(max(0.05, began + SCRAPE_EVERY_SECONDS - time.monotonic()))
 
-    background = [asyncio.create_task(sender.run()), asyncio.create_task(scrape())]
-    await uvicorn.Server(config).serve(sockets=[listener])
-    for task in background:
-        task.cancel()
-    await asyncio.gather(*background, return_exceptions=True)
+    await hear_until_stopped(Door(relay, sender), listener, sender.run(), scrape())
 
 
 def main(arguments: Sequence[str]) -> int:
