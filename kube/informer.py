@@ -4,15 +4,19 @@ Whatever is cut, lost, doubled or late on the way: once the cluster answers agai
 there.
 """
 
+import logging
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from threading import Event, Lock
 from typing import Generic
 
 from kube.base import Change, ChangeType, Client, Kept, Object
-from kube.errors import HistoryLost, KubeError
+from kube.errors import HistoryLost, KubeError, Throttled
 from kube.resources import Resource
+
+logger = logging.getLogger(__name__)
 
 WATCH_SECONDS = 55.0
 """Then another one goes on from there. A connection that died without a word is noticed soon after."""
@@ -20,6 +24,8 @@ SHORT_SECONDS = 1.0
 """A watch that ends sooner, and silent, is a failure: asking again at once would be a flood."""
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
+REMEMBERED_CHANGES = 1_024
+"""Of those a second telling is known as such."""
 
 
 class Informer(Generic[Kept]):
@@ -54,6 +60,9 @@ class Informer(Generic[Kept]):
         self._kept: dict[str, Kept] = {}
         self._version = ""
         """Of the last change; empty: everything is to be listed."""
+        self._listed = 0
+        """What changed up to this version was listed."""
+        self._taken: deque[int] = deque(maxlen=REMEMBERED_CHANGES)
         self._failures = 0
         self._heard_at: float | None = None
         self.problem = ""
@@ -90,6 +99,13 @@ class Informer(Generic[Kept]):
             return self._wait()
         except KubeError as error:
             self.problem = str(error)
+            asked = error.retry_after_seconds if isinstance(error, Throttled) else None
+            return max(self._wait(), min(asked or 0.0, LONGEST_WAIT_SECONDS))
+        except Exception as error:
+            # A thread that ended of it would be silent for ever.
+            logger.exception("A %s could not be taken", self._resource.kind)
+            self._version = ""
+            self.problem = f"A {self._resource.kind} of the cluster cannot be read: {error!r}"
             return self._wait()
         self._failures = 0
         return 0.0
@@ -105,6 +121,8 @@ class Informer(Generic[Kept]):
         with self._lock:
             former, self._kept = self._kept, kept
         self._version = listing.version
+        self._listed = int(listing.version)
+        self._taken.clear()
         self.lists += 1
         self._heard()
         for uid in former.keys() | kept.keys():
@@ -129,11 +147,15 @@ class Informer(Generic[Kept]):
         self._heard()
         self._failures = 0
         # Versions of one kind can be compared as numbers (since 1.35 by contract, always in fact).
-        if int(change.version) <= int(self._version):
-            return
+        version = int(change.version)
+        if version <= int(self._version):
+            if change.type is ChangeType.BOOKMARK or version <= self._listed or version in self._taken:
+                return
+            raise HistoryLost("A change came after later ones.")
         self._version = change.version
         if change.type is ChangeType.BOOKMARK:
             return
+        self._taken.append(version)
         uid = change.item["metadata"]["uid"]
         kept = None if change.type is ChangeType.DELETED else self._keep(change.item)
         with self._lock:

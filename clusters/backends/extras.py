@@ -40,12 +40,13 @@ class HandsOutSecrets(Protocol):
 
 
 @runtime_checkable
-class KeepsFiles(Protocol):
-    """A backend that keeps files of versions in its cluster beyond the life of its deployments."""
+class Tidies(Protocol):
+    """A backend that has more in its cluster than what its deployments own."""
 
-    def remove_unused_files(self, needed: Collection[str]) -> None:
-        """Take away those of versions that are none of these (digests), and that nobody has asked for within
-        an hour. Raises ClusterUnreachable."""
+    def tidy(self, needed: Collection[str]) -> None:
+        """Take away files of versions that are none of these (digests) and that nobody has asked for within
+        an hour, and what requests left that came after their deployment's removal. Raises
+        ClusterUnreachable."""
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from clusters.agents import AgentHeard
 from clusters.backends.base import BackendError, ClusterBackend
 from clusters.backends.checks import Check
 from clusters.backends.configured import backend_of
-from clusters.backends.extras import HandsOutSecrets, KeepsFiles
+from clusters.backends.extras import HandsOutSecrets, Tidies
 from clusters.events import ClusterChecksFailed
 from clusters.models import Cluster
 from clusters.reconcilers import occupancy
@@ -77,8 +77,8 @@ class RunChecks(Step[Cluster]):
             with suppress(BackendError):
                 if isinstance(backend, HandsOutSecrets):
                     backend.hand_out_secrets()
-                if isinstance(backend, KeepsFiles):
-                    backend.remove_unused_files(selectors.digests_needed_on(row))
+                if isinstance(backend, Tidies):
+                    backend.tidy(selectors.digests_needed_on(row))
             return backend.checks()
         except BackendError as error:
             return (Check("settings", CheckResult.FAILED, str(error)),)

@@ -88,9 +88,7 @@ class DeploymentStep(Step[Deployment]):
             backend = self.tools.backend_of(row.cluster)
             workers = backend.observe(row.name)
         except (ClusterUnreachable, Misconfigured) as error:
-            return ObservedDeployment(
-                known, (), {}, None, {}, {}, f"The cluster {row.cluster.name} does not answer: {error}"
-            )
+            return ObservedDeployment(known, (), {}, None, {}, {}, unanswered(row, error))
         rows = {worker.uid: worker for worker in known}
         ended = [one.id for one in workers if has_ended(one, rows.get(one.id))]
         nodes = Node.objects.filter(cluster_id=row.cluster_id).exclude(state=NodeState.GONE)
@@ -163,6 +161,8 @@ class Apply(DeploymentStep):
     _refusal = ""
     _coming: NotYet | None = None
     _files_reason: str | None = None
+    _unanswered = ""
+    """Why it may not have been told: then it is told again, whatever is seen."""
 
     def intent(self, row: Deployment) -> Mapping[str, Any]:
         return {"version": row.version_label, "replicas": row.replicas, "generation": row.generation}
@@ -174,8 +174,8 @@ class Apply(DeploymentStep):
             backend.apply(spec, fence=Fence(row.pk, operation.fence))
         except StaleFence:
             raise LeaseLost from None
-        except (ClusterUnreachable, Misconfigured):
-            return {}  # `observe` will say so, in the same words as for everything else.
+        except (ClusterUnreachable, Misconfigured) as error:
+            self._unanswered = unanswered(row, error)
         except NotYet as error:
             self._coming = error
         except BackendError as error:
@@ -187,18 +187,22 @@ class Apply(DeploymentStep):
             return self._unseen(row, seen)
         noted = self.noted(row, seen, now)
         found = judged(row, noted, now)
-        if (self._refusal or self._coming) and not row.replicas and found.state == DeploymentState.READY:
+        if (
+            (self._refusal or self._coming or self._unanswered)
+            and not row.replicas
+            and found.state == DeploymentState.READY
+        ):
             # It wants no workers yet, and so lacks none: what it waits for are its files.
             found = Verdict(DeploymentState.STARTING, "")
         if self._refusal:
             found = held_back(found, self._refusal)
-        if self._coming:
-            found = Verdict(found.state, str(self._coming))
+        if self._coming or self._unanswered:
+            found = Verdict(found.state, str(self._coming or self._unanswered))
         save = columns(row, seen, noted, found, now, coming=self._coming)
         if self._files_reason is not None:
             save["files_reason"] = self._files_reason
         write = writing(row, noted, found, save)
-        if self._refusal or isinstance(self._coming, FilesOnTheWay):
+        if self._refusal or self._unanswered or isinstance(self._coming, FilesOnTheWay):
             return wait(TROUBLED, save=save, write=write)
         if self._coming or not has_its_workers(row, seen):
             return wait(CHANGING, save=save, write=write)
@@ -217,14 +221,16 @@ class DrainWait(Step[Deployment]):
 class Remove(DeploymentStep):
     name = "remove"
     effect = Effect.ABSOLUTE
+    _unanswered = ""
 
     def act(self, row: Deployment, operation: Operation) -> Mapping[str, Any]:
         try:
             self.tools.backend_of(row.cluster).remove(row.name, fence=Fence(row.pk, operation.fence))
         except StaleFence:
             raise LeaseLost from None
-        except (ClusterUnreachable, Misconfigured):
-            pass  # `observe` will say so.
+        except (ClusterUnreachable, Misconfigured) as error:
+            # That no worker is seen is no reason then: other things of it may be there.
+            self._unanswered = unanswered(row, error)
         return {}
 
     def settle(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Outcome:
@@ -232,9 +238,11 @@ class Remove(DeploymentStep):
             return wait(TROUBLED)
         noted = self.noted(row, seen, now)
         still = Verdict(DeploymentState.REMOVING, row.reason)
-        if seen.workers:
+        if seen.workers or self._unanswered:
             save = columns(row, seen, noted, still, now)
-            return wait(CHANGING, save=save, write=writing(row, noted, still, save))
+            return wait(
+                TROUBLED if self._unanswered else CHANGING, save=save, write=writing(row, noted, still, save)
+            )
         gone = Verdict(DeploymentState.REMOVED, row.reason)
         save = columns(row, seen, noted, gone, now) | {"sealed_report_token": ""}
         write = writing(row, noted, gone, save)
@@ -276,6 +284,10 @@ class DeploymentReconciler(Reconciler[Deployment]):
         events.publish(DeploymentFailing(row.pk))
         touch("fleet")
         return {} if row.state in GONE else {"state": DeploymentState.FAILING, "reason": reason}
+
+
+def unanswered(row: Deployment, error: BackendError) -> str:
+    return f"The cluster {row.cluster.name} does not answer: {error}"
 
 
 def removal_due(row: Deployment) -> datetime:

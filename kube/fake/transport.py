@@ -32,6 +32,8 @@ class FakeTransport:
         self.reachable = True
         self.longest_watch_seconds = longest_watch_seconds
         self.faults: list[Fault] = []
+        self.spoil: Callable[[Iterator[bytes]], Iterator[bytes]] = iter
+        """What becomes of the lines of a watch on their way."""
         self.calls: list[Call] = []
 
     def send(self, call: Call) -> Reply:
@@ -56,7 +58,7 @@ class FakeTransport:
     def stream(self, call: Call) -> Iterator[tuple[Reply, Iterator[bytes]]]:
         answer = self._faulty(call) or self.server.handle(self._request(call))
         if isinstance(answer, Watch):
-            yield Reply(200, {}, b""), self._lines(answer)
+            yield Reply(200, {}, b""), self.spoil(self._lines(answer))
         else:
             yield Reply(answer.status, answer.headers, answer.as_bytes()), iter(())
 

@@ -20,6 +20,7 @@ from model_store.models import CorruptBlob
 from model_store.services import begin_check
 from model_store.states import CorruptBlobState
 from models_registry.models import VersionFile
+from tests.cast import SYSTEM
 from tests.clusters.world import Scene, version_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -171,8 +172,6 @@ def test_a_machine_that_was_switched_off_runs_everything_again(scene) -> None:
 
 
 def test_scaling_down_takes_the_surplus_from_the_gateway_while_it_drains(scene, told) -> None:
-    from tests.cast import SYSTEM
-
     scene.world.drains_at_once = False
     scene.deployment(replicas=3)
     scene.pass_(1)
@@ -191,8 +190,6 @@ def test_scaling_down_takes_the_surplus_from_the_gateway_while_it_drains(scene, 
 
 
 def test_scaling_up_starts_only_what_is_missing(scene) -> None:
-    from tests.cast import SYSTEM
-
     scene.deployment(replicas=1)
     scene.pass_(1)
     first = scene.world.observe("chat-v1")[0].pid
@@ -359,3 +356,35 @@ def test_a_steady_deployment_is_looked_at_every_few_seconds_and_writes_no_worker
     row.refresh_from_db()
     assert row.turn == turn
     assert row.next_at - due == timedelta(seconds=2.5)
+
+
+def test_what_could_not_be_taken_away_is_not_gone_although_no_worker_is_seen(scene) -> None:
+    """As one that only brings files to machines, or whose workers could not be made."""
+    row = scene.deployment(replicas=0)
+    scene.pass_(1)
+    scene.world.takes_orders = False
+    remove_deployment(actor=SYSTEM, name=row.name, reason="aborted")
+    scene.pass_(5)
+    row.refresh_from_db()
+    assert row.state == DeploymentState.REMOVING
+    assert scene.world.spec(row.name) is not None
+    scene.world.takes_orders = True
+    scene.pass_(5)
+    row.refresh_from_db()
+    assert (row.state, scene.world.spec(row.name)) == (DeploymentState.REMOVED, None)
+
+
+def test_a_wish_that_nobody_heard_is_told_again_although_as_many_workers_are_seen(scene) -> None:
+    row = scene.deployment()
+    scene.pass_(1)
+    scene.world.takes_orders = False
+    Deployment.objects.filter(pk=row.pk).update(settings={"batch": 8}, applied_generation=0)
+    scene.pass_(5)
+    row.refresh_from_db()
+    assert "leader changed" in row.reason
+    scene.world.takes_orders = True
+    scene.pass_(5)
+    row.refresh_from_db()
+    applied = scene.world.spec(row.name)
+    assert applied is not None
+    assert (applied.settings, row.reason) == ({"batch": 8}, "")

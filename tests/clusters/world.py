@@ -13,6 +13,7 @@ from accounts.models import Team
 from clusters.agents import AgentHeard
 from clusters.backends.base import (
     CannotRun,
+    ClusterUnreachable,
     DeploymentSpec,
     Fence,
     ModelVersion,
@@ -39,6 +40,8 @@ class World(FakeCluster):
     def __init__(self) -> None:
         super().__init__()
         self.cannot_run = ""
+        self.takes_orders = True
+        """False: it can be looked at, and orders are answered by nobody."""
         self.drains_at_once = True
         self.late = 0
         self.bring_files: Callable[[ModelVersion], object] = lambda _version: None
@@ -49,6 +52,7 @@ class World(FakeCluster):
         return self.machines
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
+        self._take_order()
         if self.cannot_run:
             raise CannotRun(self.cannot_run)
         self.bring_files(spec.version)
@@ -56,8 +60,13 @@ class World(FakeCluster):
             super().apply(spec, fence=fence)
 
     def remove(self, deployment: str, *, fence: Fence) -> None:
+        self._take_order()
         with self._draining():
             super().remove(deployment, fence=fence)
+
+    def _take_order(self) -> None:
+        if not self.takes_orders:
+            raise ClusterUnreachable("etcdserver: leader changed")
 
     def crash_with(self, worker: str, said: str, *, reason: str = "exit status 1") -> None:
         """Its process writes this, ends, and is started again."""

@@ -289,7 +289,7 @@ def test_from_nothing_to_a_promoted_canary(installed: Installed, tmp_path: Path)
         write_version(tmp_path / name, seed=seed) for seed, name in ((1, "chat-1"), (2, "chat-2"))
     )
     installed.slipway(token, "models push chat-1", chat_1=str(first))
-    installed.slipway(token, "service create", "--engine", "echo", west="fake", canary="swift")
+    installed.slipway(token, "service create chat chat:v1", "--engine", "echo", west="fake", canary="swift")
     eventually(lambda: client.get(at("services", "chat"))["stable"] == "chat:v1", seconds=240)
 
     client.create(at("people"), {"username": "ci", "team": "default", "role": "developer"})

@@ -6,6 +6,7 @@ was paused puts there later belongs to an owner that is gone, and the garbage co
 """
 
 import time
+from contextlib import suppress
 
 from clusters.backends.base import CannotRun, ClusterUnreachable, Fence, NotYet, StaleFence
 from clusters.backends.kubernetes.manifests import DEPLOYMENT, FENCE, MANAGED_BY, fence_of, fence_text
@@ -72,14 +73,25 @@ class Anchors:
     def of(self, deployment: str) -> Object | None:
         return self._read(deployment)
 
-    def forget_old(self) -> None:
-        """Tombstones that no writer can still have an older fence than."""
-        for one in self._client.list(
-            CONFIG_MAPS, namespace=self._namespace, labels=f"{MANAGED_BY}=slipway,{_ROLE}=tombstone"
-        ).items:
-            removed_at = (one["metadata"].get("annotations") or {}).get(_REMOVED_AT, "")
+    def tidy(self) -> None:
+        """Anchors that came after their tombstone, from a request that nobody waited for any more; and
+        tombstones that no writer can still have an older fence than."""
+        found = self._client.list(
+            CONFIG_MAPS, namespace=self._namespace, labels=f"{MANAGED_BY}=slipway,{_ROLE}"
+        ).items
+        tombstones = {one["metadata"]["name"]: one for one in found if _role_of(one) == "tombstone"}
+        for anchor in found:
+            tombstone = tombstones.get(_tombstone(anchor["metadata"]["name"]))
+            if _role_of(anchor) == "anchor" and tombstone is not None and _is_after(tombstone, anchor):
+                self._delete_if_unchanged(anchor)
+        for tombstone in tombstones.values():
+            removed_at = (tombstone["metadata"].get("annotations") or {}).get(_REMOVED_AT, "")
             if removed_at.isdecimal() and time.time() - int(removed_at) > TOMBSTONE_LASTS_SECONDS:
-                self._delete(one)
+                self._delete_if_unchanged(tombstone)
+
+    def _delete_if_unchanged(self, document: Object) -> None:
+        with suppress(Changed, NotFound):
+            self._delete(document, version=document["metadata"]["resourceVersion"])
 
     def _bury(self, deployment: str, fence: Fence) -> None:
         tombstone = self._read(_tombstone(deployment))
@@ -135,6 +147,15 @@ class Anchors:
 
 _SUFFIX = ".removed"
 """No name of a deployment has a dot."""
+
+
+def _role_of(document: Object) -> str:
+    return str((document["metadata"].get("labels") or {}).get(_ROLE, ""))
+
+
+def _is_after(tombstone: Object, anchor: Object) -> bool:
+    removed, written = fence_of(tombstone), fence_of(anchor)
+    return removed is not None and written is not None and written < removed
 
 
 def _tombstone(deployment: str) -> str:

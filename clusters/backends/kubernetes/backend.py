@@ -103,8 +103,10 @@ class KubernetesCluster:
         with told():
             return self._choice(spec, spec.placement.namespace or self._settings.namespace).words
 
-    def remove_unused_files(self, needed: Collection[str]) -> None:
+    def tidy(self, needed: Collection[str]) -> None:
         with told():
+            for namespace in self._settings.all_namespaces:
+                Anchors(self._client, namespace).tidy()
             FilledClaim(self._client, self._settings, None).remove_unused(needed)
             FluidDataset(self._client, self._settings).remove_unused(needed)
 
@@ -122,9 +124,7 @@ class KubernetesCluster:
     def remove(self, deployment: str, *, fence: Fence) -> None:
         with told(), refused(deployment):
             for namespace in self._settings.all_namespaces:
-                anchors = Anchors(self._client, namespace)
-                anchors.remove(deployment, fence)
-                anchors.forget_old()
+                Anchors(self._client, namespace).remove(deployment, fence)
 
     def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
         with told():

@@ -286,12 +286,12 @@ def age(world: FilesWorld, name: str) -> None:
 @pytest.mark.parametrize("name", KEPT)
 def test_what_no_version_needs_goes_and_what_was_just_asked_for_stays(name: str) -> None:
     world = kept(name)
-    world.cluster.remove_unused_files(set())
+    world.cluster.tidy(set())
     assert len(world.items(KEPT[name])) == 1
     age(world, name)
-    world.cluster.remove_unused_files({DIGEST})
+    world.cluster.tidy({DIGEST})
     assert len(world.items(KEPT[name])) == 1
-    world.cluster.remove_unused_files(set())
+    world.cluster.tidy(set())
     assert all("deletionTimestamp" in one["metadata"] for one in world.items(KEPT[name]))
 
 
@@ -312,7 +312,7 @@ def test_who_begins_to_need_it_while_it_is_taken_away_keeps_it(name: str) -> Non
 
         remover, transport = world.writer()
         transport.faults.append(pausing(at, meanwhile))
-        remover.remove_unused_files(set())
+        remover.tidy(set())
         if not asked:
             return
         assert any("deletionTimestamp" not in one["metadata"] for one in world.items(KEPT[name])), at
@@ -339,7 +339,7 @@ def test_a_writer_that_wakes_up_after_a_removal_makes_no_claim() -> None:
             # Made after it was overtaken: nobody asks for it, and the next look takes it away.
             ref = Ref(VOLUME_CLAIMS, one["metadata"]["name"], "slipway")
             world.client.patch(ref, {"metadata": {"annotations": {"slipway.dev/asked-at": "0"}}})
-        world.cluster.remove_unused_files(set())
+        world.cluster.tidy(set())
         left = [one for one in world.items(VOLUME_CLAIMS) if "deletionTimestamp" not in one["metadata"]]
         assert left == [], at
 
