@@ -40,6 +40,7 @@ BADGES: Mapping[str, Badges] = {
         "measured": Badge(_("Measured"), "idle", "circle-dashed"),
         "skipped": Badge(_("Skipped"), "idle", "circle-off"),
     },
+    "gpu_lemon": {"lemon": Badge(_("Lemon"), "bad", "lemon")},
     "gpu_finding": {
         "open": Badge(_("Open"), "warn", "alert-triangle"),
         "cleared": Badge(_("Cleared"), "good", "circle-check"),

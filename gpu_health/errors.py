@@ -63,3 +63,11 @@ class CheckUnderWay(Conflict):
 
 class InvalidCheck(Invalid):
     pass
+
+
+class InvalidPrices(Invalid):
+    pass
+
+
+class InvalidQuestion(Invalid):
+    """Statistics of a time that cannot be meant."""

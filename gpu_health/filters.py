@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from common import filters
@@ -57,3 +58,28 @@ class CheckFilter(ListFilter):
     level = filters.choice(_("Level"), "Level.", _LEVELS, "level")
     node = filters.text(_("Machine"), "Name of the machine.", "node__name")
     cluster = filters.text(_("Cluster"), "Name of the cluster.", "node__cluster__name")
+
+
+SPANS = (
+    ("30d", _("30 days")),
+    ("1d", _("24 hours")),
+    ("7d", _("7 days")),
+    ("90d", _("90 days")),
+    ("365d", _("1 year")),
+)
+
+
+def _kept(_value: object) -> Q:
+    """Statistics ask by what was chosen: see `gpu_health.questions`."""
+    return Q()
+
+
+class StatisticsFilter(ListFilter):
+    further: ClassVar = ("since", "until")
+    span = filters.choice(_("Last"), "How far back, where `since` is not given; `30d`.", SPANS, _kept)
+    span.extra["empty_label"] = None
+    cluster = filters.text(_("Cluster"), "Name of the cluster.", _kept)
+    gpu_model = filters.text(_("GPU model"), "Part of its name; case-insensitive.", _kept, "H100")
+    fault = filters.text(_("Fault"), "Such as xid.79.", _kept, "xid.79")
+    since = filters.moment(_("Since"), "From this moment on.", _kept)
+    until = filters.moment(_("Until"), "Before this moment; now.", _kept)

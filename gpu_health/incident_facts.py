@@ -1,13 +1,14 @@
 """From rows to what the pure core of healing decides by."""
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Max, Q
 
-from clusters.models import Drain, Node
-from clusters.states import UNDER_WAY, NodeState
+from clusters.models import Drain, Gpu, Node
+from clusters.states import UNDER_WAY, GpuState, NodeState
 from common.actor import Actor
 from gpu_health.healing.facts import FindingFacts, IncidentFacts, Refusal, Stage
 from gpu_health.healing.guards import BOTH, DomainFacts, GuardFacts, PoolFacts, refusal, windows_of
@@ -127,6 +128,13 @@ def lead_columns(lead: FindingFacts, gpu_uuid: str, rule: str) -> dict[str, Any]
         "drain": str(lead.drain),
         "verification": str(lead.verification),
     }
+
+
+def gpu_columns(node: Node) -> dict[str, Any]:
+    """Of an incident of the machine: what it loses while it is out of service."""
+    present = Gpu.objects.filter(node=node).exclude(state=GpuState.GONE)
+    names = Counter(present.values_list("name", flat=True))
+    return {"gpu_model": names.most_common(1)[0][0] if names else "", "gpu_count": names.total()}
 
 
 def settled_until(node_id: int) -> datetime | None:

@@ -29,6 +29,18 @@ DESTINATIONS = (
         words="healing quarantine breaker kill switch",
     ),
     Destination(
+        title=_("GPU health statistics"),
+        url="/gpu-health/statistics/",
+        icon="chart-line",
+        words="mttd mttr availability lost hours cost lemon mtbf",
+    ),
+    Destination(
+        title=_("GPU prices"),
+        url="/gpu-health/statistics/prices/",
+        icon="settings",
+        words="cost per hour currency",
+    ),
+    Destination(
         title=_("GPU health rules"), url="/gpu-health/rules/", icon="heartbeat", words="xid policy ladder"
     ),
     Destination(
@@ -63,6 +75,7 @@ MANIFEST = Manifest(
         Subject("gpu_health.checkschedule", _("Schedule of GPU checks"), "/gpu-health/checks/"),
         Subject("gpu_health.healingpolicy", _("Healing policy"), "/gpu-health/incidents/"),
         Subject("gpu_health.healingpool", _("Healing pool"), "/gpu-health/incidents/"),
+        Subject("gpu_health.gpuprices", _("GPU prices"), "/gpu-health/statistics/prices/"),
         Subject("gpu_health.finding", _("GPU finding"), "/gpu-health/findings/{pk}/", badges="gpu_finding"),
         Subject("gpu_health.rulechange", _("GPU health rule"), "/gpu-health/rules/{name}/"),
     ),
@@ -137,7 +150,7 @@ MANIFEST = Manifest(
         ),
     ),
     webhook_heading=_("GPU health"),
-    metrics=(metrics.findings, metrics.incidents, metrics.healing),
+    metrics=(metrics.findings, metrics.incidents, metrics.healing, metrics.figures),
     alert_rules=(
         AlertRule(
             name="SlipwayGpuFindingFatal",

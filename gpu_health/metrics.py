@@ -7,6 +7,8 @@ from prometheus_client.metrics_core import Metric
 from common.metrics import gauge
 from gpu_health import selectors
 from gpu_health.incident_facts import policy
+from gpu_health.incident_statistics import Question, statistics
+from gpu_health.statistics.figures import HOUR, Times
 
 
 def findings() -> Iterator[Metric]:
@@ -34,3 +36,42 @@ def healing() -> Iterator[Metric]:
     )
     stopped = float(policy().is_stopped)
     yield gauge("gpu_healing_stopped", "1 while the kill switch of healing is on.", (), [((), stopped)])
+
+
+def figures() -> Iterator[Metric]:
+    """Of the last 30 days, as the page of statistics shows them first."""
+    answer = statistics(None, Question.of_the_last())
+    total = answer.report.total
+    for name, help_text, times in (
+        ("time_to_detect", "From a fault's first line to its incident, over the last 30 days.", total.detect),
+        (
+            "time_to_quarantine",
+            "From a fault's first line to the cordon, over the last 30 days.",
+            total.quarantine,
+        ),
+        (
+            "time_to_repair",
+            "From a fault's first line to the return to service, over the last 30 days.",
+            total.repair,
+        ),
+    ):
+        yield gauge(f"gpu_{name}_seconds", help_text, ("statistic",), _samples(times))
+    yield gauge(
+        "gpu_availability_ratio",
+        "Share of the GPU time of the last 30 days in service, by GPU model.",
+        ("gpu_model",),
+        [((model,), one.share) for model, one in answer.report.availability.items() if one.share is not None],
+    )
+    yield gauge(
+        "gpu_lost_hours",
+        "GPU hours lost to faults over the last 30 days, from cordon to return.",
+        ("fault",),
+        [((fault,), one.lost / HOUR) for fault, one in answer.report.by_fault.items()],
+    )
+    cost = [((answer.currency,), float(total.cost.amount))] if answer.prices else []
+    yield gauge("gpu_lost_cost", "What these hours cost, of GPUs that have a price.", ("currency",), cost)
+
+
+def _samples(times: Times) -> list[tuple[tuple[str, ...], float]]:
+    told = (("mean", times.mean), ("median", times.median), ("p90", times.p90))
+    return [((name,), value) for name, value in told if value is not None]

@@ -12,6 +12,7 @@ from gpu_health.check_models import GpuCheck as GpuCheck
 from gpu_health.healing.limits import Limits
 from gpu_health.policy.presets import conditions_of, fault_title
 from gpu_health.policy.rule import Action, Citation, Drain, Mode, Rule, Severity, Verification
+from gpu_health.price_models import GpuPrices as GpuPrices
 from gpu_health.signals.reading import MAX_RAW, Clock, Kind, Reading, Source, details
 from gpu_health.states import (
     ENDED_INCIDENTS,
@@ -178,6 +179,10 @@ class Incident(Reconciled):
     fault = models.CharField(max_length=120)
     device = models.CharField(max_length=80, blank=True)
     gpu_uuid = models.CharField(max_length=80, blank=True)
+    gpu_model = models.CharField(max_length=100, blank=True)
+    """Of the machine when it was opened; of several the most frequent. Blank: not known."""
+    gpu_count = models.PositiveSmallIntegerField(default=0)
+    """Of the machine when it was opened."""
     severity = models.CharField(max_length=20, choices=FindingSeverity.choices)
     rule = models.CharField(max_length=200, blank=True)
     ladder = models.JSONField(default=list)

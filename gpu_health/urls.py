@@ -2,6 +2,7 @@ from django.urls import path
 
 from gpu_health import check_views as checks
 from gpu_health import healing_views as healing
+from gpu_health import statistics_views as statistics
 from gpu_health import views
 
 urlpatterns = [
@@ -24,6 +25,9 @@ urlpatterns = [
     path("gpu-health/checks/+order/", checks.order, name="order-gpu-check"),
     path("gpu-health/checks/<int:pk>/", checks.check_page, name="gpu-check"),
     path("gpu-health/checks/<int:pk>/+cancel/", checks.cancel, name="cancel-gpu-check"),
+    path("gpu-health/statistics/", statistics.statistics_page, name="gpu-statistics"),
+    path("gpu-health/statistics/export.csv", statistics.export, name="export-gpu-statistics"),
+    path("gpu-health/statistics/prices/", statistics.prices_page, name="gpu-prices"),
     path("gpu-health/rules/", views.rule_list, name="gpu-rules"),
     path("gpu-health/rules/<str:name>/", views.rule_page, name="gpu-rule"),
     path("gpu-health/rules/<str:name>/+reset/", views.reset, name="reset-gpu-rule"),

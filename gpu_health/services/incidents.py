@@ -17,7 +17,7 @@ from common.reconcile import kernel
 from gpu_health.errors import IncidentEnded, NotHeld, NothingToApprove
 from gpu_health.events import IncidentOpened
 from gpu_health.healing.course import is_stale, rank
-from gpu_health.incident_facts import lead_columns, open_findings, pool_of, settled_until
+from gpu_health.incident_facts import gpu_columns, lead_columns, open_findings, pool_of, settled_until
 from gpu_health.models import Finding, Incident, IncidentEntry
 from gpu_health.states import ENDED_INCIDENTS, IncidentState
 
@@ -45,6 +45,7 @@ def consider(node: Node) -> None:
                 session=node.boot_id,
                 first_at=lead.first_at,
                 next_at=timezone.now(),
+                **gpu_columns(node),
                 **lead_columns(lead, row.gpu_uuid, row.rule),
             )
     except IntegrityError:

@@ -47,6 +47,7 @@ ENGLISH = (
     "gpu_health/services/sns.py",
     "gpu_health/services/draining.py",
     "gpu_health/signals/",
+    "gpu_health/statistics/",
     "gpu_health/verification.py",
     "trust/formats/",
     "hubs/backends/",

@@ -1,0 +1,29 @@
+"""What somebody asks of the statistics, by the parameters of an address."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from gpu_health.errors import InvalidQuestion
+from gpu_health.incident_statistics import LAST, Question
+from gpu_health.statistics.cases import Window
+
+FARTHEST = timedelta(days=3_650)
+
+
+def question_of(chosen: Mapping[str, Any]) -> Question:
+    """Of the cleaned values of `StatisticsFilter`. Raises InvalidQuestion."""
+    now = timezone.now()
+    until = min(chosen.get("until") or now, now)
+    span = chosen.get("span")
+    since = chosen.get("since") or until - (timedelta(days=int(span.removesuffix("d"))) if span else LAST)
+    since = max(since, now - FARTHEST)
+    if since >= until:
+        raise InvalidQuestion(fields={"since": [_("The time must begin before it ends, and before now.")]})
+    return Question(
+        Window(since, until),
+        **{name: str(chosen.get(name) or "").strip() for name in ("cluster", "gpu_model", "fault")},
+    )
