@@ -34,6 +34,15 @@ BADGES: Mapping[str, Badges] = {
         "impossible": Badge(_("Not possible"), "warn", "alert-triangle"),
         "cancelled": Badge(_("Cancelled"), "idle", "circle-off"),
     },
+    "gpu_drill": {
+        "preparing": Badge(_("Preparing"), "idle", "clock"),
+        "playing": Badge(_("Playing"), "busy", "player-play"),
+        "following": Badge(_("Following"), "busy", "eye"),
+        "ending": Badge(_("Cleaning up"), "busy", "arrow-back-up"),
+        "passed": Badge(_("Passed"), "good", "circle-check"),
+        "failed": Badge(_("Failed"), "bad", "circle-x"),
+        "cancelled": Badge(_("Cancelled"), "idle", "circle-off"),
+    },
     "gpu_check_outcome": {
         "passed": Badge(_("Passed"), "good", "circle-check"),
         "failed": Badge(_("Failed"), "bad", "circle-x"),

@@ -71,3 +71,23 @@ class InvalidPrices(Invalid):
 
 class InvalidQuestion(Invalid):
     """Statistics of a time that cannot be meant."""
+
+
+class DrillMissing(Missing):
+    pass
+
+
+class InvalidDrill(Invalid):
+    pass
+
+
+class NotATestCluster(Conflict):
+    """Faults are played on machines of test clusters only."""
+
+
+class DrillRefused(Conflict):
+    """Not now: another drill, or a real fault, has the machine."""
+
+
+class DrillEnded(Conflict):
+    pass

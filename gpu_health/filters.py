@@ -10,6 +10,7 @@ from common.filters import ListFilter
 from gpu_health.states import (
     CheckLevel,
     CheckState,
+    DrillState,
     FindingOutcome,
     FindingSeverity,
     FindingState,
@@ -83,3 +84,15 @@ class StatisticsFilter(ListFilter):
     fault = filters.text(_("Fault"), "Such as xid.79.", _kept, "xid.79")
     since = filters.moment(_("Since"), "From this moment on.", _kept)
     until = filters.moment(_("Until"), "Before this moment; now.", _kept)
+
+
+class DrillFilter(ListFilter):
+    further: ClassVar = ("node", "cluster")
+    q = filters.search(
+        "Words that must occur in machine, scenario, reason or the last words.",
+        _("Machine, scenario, reason"),
+        ("node__name", "scenario", "reason", "why"),
+    )
+    state = filters.choice(_("State"), "State.", DrillState.choices, "state")
+    node = filters.text(_("Machine"), "Name of the machine.", "node__name")
+    cluster = filters.text(_("Cluster"), "Name of the cluster.", "node__cluster__name")

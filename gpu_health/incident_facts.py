@@ -139,9 +139,8 @@ def gpu_columns(node: Node) -> dict[str, Any]:
 
 def settled_until(node_id: int) -> datetime | None:
     """What was seen of the machine until then is dealt with: it was acted on, or a person has said so."""
-    found = Incident.objects.filter(node_id=node_id, state__in=ENDED_INCIDENTS).aggregate(
-        acted=Max("acted_at"), cancelled=Max("ended_at", filter=~Q(cancelled_by=""))
-    )
+    ended = Incident.objects.filter(node_id=node_id, state__in=ENDED_INCIDENTS, drill=None)
+    found = ended.aggregate(acted=Max("acted_at"), cancelled=Max("ended_at", filter=~Q(cancelled_by="")))
     return max((at for at in found.values() if at is not None), default=None)
 
 
@@ -169,8 +168,9 @@ def guard_facts(row: Incident, pool: HealingPool, held: HealingPolicy, now: date
     limits = held.figures
     node = row.node
     lead = Finding.objects.filter(pk=row.finding_id).first() if row.finding_id else None
-    others = Incident.objects.filter(pool=row.pool).exclude(pk=row.pk)
-    own = Incident.objects.filter(node_id=row.node_id, acts__gt=0, state__in=ENDED_INCIDENTS)
+    drill = row.drill
+    others = Incident.objects.filter(pool=row.pool, drill=None).exclude(pk=row.pk)
+    own = Incident.objects.filter(node_id=row.node_id, acts__gt=0, state__in=ENDED_INCIDENTS, drill=None)
     last_end = own.aggregate(at=Max("ended_at"))["at"]
     machines = [
         one
@@ -200,12 +200,14 @@ def guard_facts(row: Incident, pool: HealingPool, held: HealingPolicy, now: date
         fault=row.fault,
         severity=row.severity,
         by_itself=lead is not None and lead.outcome == FindingOutcome.ACT,
-        is_approved=row.is_approved,
+        # Whoever ordered a drill that acts has approved what it does.
+        is_approved=row.is_approved or (drill is not None and drill.acts),
         since_asked=now - row.asked_at if row.asked_at else timedelta(0),
-        is_on=held.mode == "act",
+        is_on=held.mode == "act" if drill is None else drill.acts,
+        is_drill=drill is not None,
         kill_switch=f"{held.kill_switch_by}: {held.kill_switch_reason}" if held.is_stopped else "",
         held_by_person=f"{row.held_by}: {row.held_reason}" if row.held_by else "",
-        dry_cluster=node.cluster.name in held.dry_clusters,
+        dry_cluster=drill is None and node.cluster.name in held.dry_clusters,
         fault_age=now - row.first_at,
         remediations=own.filter(opened_at__gte=now - timedelta(seconds=limits.lemon_seconds)).count(),
         since_last=now - last_end if last_end else None,
@@ -232,5 +234,5 @@ def _domain_facts(row: Incident) -> DomainFacts:
     nodes = Node.objects.filter(cluster_id=row.node.cluster_id).exclude(state=NodeState.GONE)
     there = [pk for pk, labels in nodes.values_list("pk", "labels") if domain_of(labels) == name]
     ended = (*ENDED_INCIDENTS, IncidentState.WATCHING)
-    bad = Incident.objects.filter(node_id__in=there).exclude(state__in=ended).count()
+    bad = Incident.objects.filter(node_id__in=there, drill=None).exclude(state__in=ended).count()
     return DomainFacts(name=name, machines=len(there), bad=bad)

@@ -56,8 +56,8 @@ class Answer:
 
 
 def counted(rows: QuerySet[Incident]) -> QuerySet[Incident]:
-    """Those that statistics count. What is to be left out everywhere is left out here."""
-    return rows
+    """Those that statistics count: what drills have played is left out."""
+    return rows.filter(drill=None)
 
 
 def prices() -> GpuPrices:

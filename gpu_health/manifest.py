@@ -14,6 +14,7 @@ from gpu_health import events, inbox, metrics, pruning
 from gpu_health.badges import BADGES
 from gpu_health.reconcilers.check_schedule import CheckScheduleReconciler
 from gpu_health.reconcilers.checks import CheckReconciler
+from gpu_health.reconcilers.drills import DrillReconciler
 from gpu_health.reconcilers.incidents import IncidentReconciler
 from gpu_health.states import IncidentState
 from gpu_health.webhook_events import finding_payload, incident_payload
@@ -46,9 +47,12 @@ DESTINATIONS = (
     Destination(
         title=_("GPU checks"), url="/gpu-health/checks/", icon="list-check", words="dcgm diagnostic burn-in"
     ),
+    Destination(
+        title=_("GPU drills"), url="/gpu-health/drills/", icon="player-play", words="fault injection scenario"
+    ),
 )
 MANIFEST = Manifest(
-    reconcilers=(IncidentReconciler(), CheckReconciler(), CheckScheduleReconciler()),
+    reconcilers=(IncidentReconciler(), CheckReconciler(), CheckScheduleReconciler(), DrillReconciler()),
     inbox=(
         InboxSource(find=inbox.approvals, topic="changes:gpu-health"),
         InboxSource(
@@ -72,6 +76,13 @@ MANIFEST = Manifest(
             title=_("Check of %(node__name)s"),
             badges="gpu_check",
         ),
+        Subject(
+            "gpu_health.drill",
+            _("GPU drill"),
+            "/gpu-health/drills/{pk}/",
+            title=_("Drill on %(node__name)s"),
+            badges="gpu_drill",
+        ),
         Subject("gpu_health.checkschedule", _("Schedule of GPU checks"), "/gpu-health/checks/"),
         Subject("gpu_health.healingpolicy", _("Healing policy"), "/gpu-health/incidents/"),
         Subject("gpu_health.healingpool", _("Healing pool"), "/gpu-health/incidents/"),
@@ -94,6 +105,7 @@ MANIFEST = Manifest(
     destinations=DESTINATIONS,
     nouns={
         "incidents": lambda count: ngettext("incident", "incidents", count),
+        "drills": lambda count: ngettext("drill", "drills", count),
         "checks": lambda count: ngettext("check", "checks", count),
         "findings": lambda count: ngettext("finding", "findings", count),
         "gpu-rules": lambda count: ngettext("rule", "rules", count),

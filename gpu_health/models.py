@@ -9,6 +9,8 @@ from common.reconcile import Reconciled
 from common.revisions import Revised
 from gpu_health.check_models import CheckSchedule as CheckSchedule
 from gpu_health.check_models import GpuCheck as GpuCheck
+from gpu_health.drill_models import Drill as Drill
+from gpu_health.drill_models import DrillCluster as DrillCluster
 from gpu_health.healing.limits import Limits
 from gpu_health.policy.presets import conditions_of, fault_title
 from gpu_health.policy.rule import Action, Citation, Drain, Mode, Rule, Severity, Verification
@@ -44,6 +46,8 @@ class StoredReading(models.Model):
     origin = models.CharField(max_length=120)
     """Its place within the source: what comes twice is one."""
     received_at = models.DateTimeField(default=timezone.now, editable=False)
+    drill = models.ForeignKey(Drill, on_delete=models.CASCADE, null=True, editable=False, related_name="+")
+    """The one that played it; once that is over it counts no more."""
 
     class Meta:
         constraints: ClassVar = [
@@ -106,6 +110,8 @@ class Finding(models.Model):
     close_reason = models.TextField(blank=True, editable=False)
     judged_to = models.PositiveBigIntegerField(default=0, editable=False)
     """The last reading that it was judged by; what a closed one was judged by counts for no other."""
+    drill = models.ForeignKey(Drill, on_delete=models.SET_NULL, null=True, editable=False, related_name="+")
+    """The one that plays it; None: it is real."""
 
     objects = FindingRows.as_manager()
 
@@ -237,6 +243,8 @@ class Incident(Reconciled):
     act_began_at = models.DateTimeField(null=True, editable=False)
     returned_at = models.DateTimeField(null=True, editable=False)
     ended_at = models.DateTimeField(null=True, editable=False)
+    drill = models.ForeignKey(Drill, on_delete=models.SET_NULL, null=True, editable=False, related_name="+")
+    """The one that it belongs to: what is done to the machine's GPUs is played."""
 
     objects = IncidentRows.as_manager()
 

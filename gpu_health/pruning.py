@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from common.reconcile.pruning import Rule
-from gpu_health.models import Finding, GpuCheck, StoredReading
+from gpu_health.models import Drill, Finding, GpuCheck, StoredReading
 
 
 def _readings(before: datetime) -> QuerySet[StoredReading]:
@@ -21,9 +21,14 @@ def _checks(before: datetime) -> QuerySet[GpuCheck]:
     return GpuCheck.objects.filter(ended_at__lt=before).order_by("pk")
 
 
+def _drills(before: datetime) -> QuerySet[Drill]:
+    return Drill.objects.filter(ended_at__lt=before).order_by("pk")
+
+
 SETTING = "SLIPWAY_KEEP_GPU_READINGS_DAYS"
 RULES = (
     Rule(StoredReading, _("GPU readings"), SETTING, _readings),
     Rule(GpuCheck, _("GPU checks"), SETTING, _checks, kept=_("Checks under way stay.")),
+    Rule(Drill, _("GPU drills"), SETTING, _drills, kept=_("Drills under way stay.")),
     Rule(Finding, _("GPU findings"), SETTING, _findings, kept=_("Open findings stay.")),
 )

@@ -11,9 +11,16 @@ from django.utils.translation import gettext as _
 from accounts.states import Right
 from clusters.models import Gpu, Node
 from common.actor import Actor
-from gpu_health.errors import CheckMissing, FindingMissing, IncidentMissing, PoolMissing, RuleMissing
+from gpu_health.errors import (
+    CheckMissing,
+    DrillMissing,
+    FindingMissing,
+    IncidentMissing,
+    PoolMissing,
+    RuleMissing,
+)
 from gpu_health.judge import NodeState, Verdict, judge
-from gpu_health.models import Finding, GpuCheck, HealingPool, Incident, RuleChange, StoredReading
+from gpu_health.models import Drill, Finding, GpuCheck, HealingPool, Incident, RuleChange, StoredReading
 from gpu_health.policy.presets import DEFAULT, conditions_text, preset
 from gpu_health.policy.rule import Rule
 from gpu_health.signals.reading import bus_id
@@ -102,19 +109,20 @@ def incident(actor: Actor, pk: int) -> Incident:
 def waiting_for_approval(actor: Actor) -> QuerySet[Incident]:
     """Incidents that go no further until somebody approves, of machines that the actor may operate."""
     rows = Incident.objects.for_actor(actor, Right.FLEET_OPERATE).select_related("node__cluster")
-    return rows.filter(asked_at__isnull=False).exclude(
+    return rows.filter(asked_at__isnull=False, drill=None).exclude(
         Q(state__in=ENDED_INCIDENTS) | Q(approved_climb=F("climb"))
     )
 
 
 def needing_person(actor: Actor) -> QuerySet[Incident]:
     rows = Incident.objects.for_actor(actor, Right.FLEET_OPERATE).select_related("node__cluster")
-    return rows.filter(state=IncidentState.NEEDS_PERSON)
+    return rows.filter(state=IncidentState.NEEDS_PERSON, drill=None)
 
 
 def incidents_by_state() -> Mapping[str, int]:
     counts = {state: 0 for state in IncidentState.values if state not in ENDED_INCIDENTS}
-    for state in Incident.objects.exclude(state__in=ENDED_INCIDENTS).values_list("state", flat=True):
+    rows = Incident.objects.filter(drill=None).exclude(state__in=ENDED_INCIDENTS)
+    for state in rows.values_list("state", flat=True):
         counts[state] += 1
     return counts
 
@@ -136,6 +144,18 @@ def check(actor: Actor, pk: int) -> GpuCheck:
     return found
 
 
+def drills(actor: Actor) -> QuerySet[Drill]:
+    return Drill.objects.for_actor(actor).select_related("node__cluster")
+
+
+def drill(actor: Actor, pk: int) -> Drill:
+    """Raises DrillMissing."""
+    found = drills(actor).filter(pk=pk).first()
+    if found is None:
+        raise DrillMissing(_("There is no drill %(pk)s.") % {"pk": pk})
+    return found
+
+
 def pools_at_work() -> QuerySet[HealingPool]:
     """With a slot taken, or an open breaker."""
     return pools().filter(Q(taken__gt=0) | Q(breaker_opened_at__isnull=False))
@@ -151,7 +171,8 @@ def pool(pk: int) -> HealingPool:
 
 def open_by_severity() -> Mapping[str, int]:
     counts = dict.fromkeys(FindingSeverity.values, 0)
-    for severity in Finding.objects.filter(state=FindingState.OPEN).values_list("severity", flat=True):
+    rows = Finding.objects.filter(state=FindingState.OPEN, drill=None)
+    for severity in rows.values_list("severity", flat=True):
         counts[severity] += 1
     return counts
 
@@ -165,8 +186,8 @@ def node_state(node: Node) -> NodeState:
 
 
 def readings_of(node: Node) -> QuerySet[StoredReading]:
-    """Of the last 30 days; of very many the newest."""
-    rows = StoredReading.objects.filter(node=node, at__gte=timezone.now() - MEMORY)
+    """Of the last 30 days, without those of drills that are over; of very many the newest."""
+    rows = StoredReading.objects.filter(node=node, at__gte=timezone.now() - MEMORY, drill__ended_at=None)
     newest = rows.order_by("-at", "-pk").values("pk")[:MOST_OF_A_NODE]
     return StoredReading.objects.filter(pk__in=list(newest.values_list("pk", flat=True))).order_by("at", "pk")
 
@@ -200,7 +221,8 @@ def try_rule(actor: Actor, changed: Rule) -> Trial:
     now = rules()
     then = tuple(changed if rule.name == changed.name else rule for rule in now)
     visible = Node.objects.for_actor(actor)
-    rows = StoredReading.objects.filter(node__in=visible, at__gte=timezone.now() - MEMORY)
+    since = timezone.now() - MEMORY
+    rows = StoredReading.objects.filter(node__in=visible, at__gte=since, drill__ended_at=None)
     concerned = rows.filter(fault=changed.fault).values_list("node", flat=True).distinct()
     count = verdicts = 0
     differences: list[Difference] = []

@@ -100,6 +100,40 @@ CHECK_MOVES = Machine(
 del C
 
 
+class DrillWay(TextChoices):
+    AGENT = "agent", _("The agent of the machine")
+    CONDITION = "condition", _("A condition of the node")
+    PROVIDER = "provider", _("An event of the provider")
+    CHECK = "check", _("A check")
+
+
+class DrillState(TextChoices):
+    PREPARING = "preparing", _("Preparing")
+    """Healthy GPUs are played, until the machine is seen to tell of them."""
+    PLAYING = "playing", _("Playing")
+    FOLLOWING = "following", _("Following")
+    """The fault is there: is it found, and what follows?"""
+    ENDING = "ending", _("Cleaning up")
+    PASSED = "passed", _("Passed")
+    FAILED = "failed", _("Failed")
+    """It was not found, or judged otherwise than the rules say, or did not come to an end."""
+    CANCELLED = "cancelled", _("Cancelled")
+
+
+D = DrillState
+ENDED_DRILLS = (D.PASSED, D.FAILED, D.CANCELLED)
+DRILL_MOVES = Machine(
+    {
+        D.PREPARING: {D.PLAYING, D.ENDING},
+        D.PLAYING: {D.FOLLOWING, D.ENDING},
+        D.FOLLOWING: {D.ENDING},
+        D.ENDING: set(ENDED_DRILLS),
+    }
+    | {ended: set() for ended in ENDED_DRILLS}
+)
+del D
+
+
 S = IncidentState
 ENDED_INCIDENTS = (S.CLOSED, S.CANCELLED)
 INCIDENT_MOVES = Machine(

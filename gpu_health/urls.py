@@ -1,6 +1,7 @@
 from django.urls import path
 
 from gpu_health import check_views as checks
+from gpu_health import drill_views as drills
 from gpu_health import healing_views as healing
 from gpu_health import statistics_views as statistics
 from gpu_health import views
@@ -28,6 +29,13 @@ urlpatterns = [
     path("gpu-health/statistics/", statistics.statistics_page, name="gpu-statistics"),
     path("gpu-health/statistics/export.csv", statistics.export, name="export-gpu-statistics"),
     path("gpu-health/statistics/prices/", statistics.prices_page, name="gpu-prices"),
+    path("gpu-health/drills/", drills.drill_list, name="gpu-drills"),
+    path("gpu-health/drills/+order/", drills.order, name="order-gpu-drill"),
+    path("gpu-health/drills/<int:pk>/", drills.drill_page, name="gpu-drill"),
+    path("gpu-health/drills/<int:pk>/+cancel/", drills.cancel, name="cancel-gpu-drill"),
+    path(
+        "gpu-health/drills/clusters/<str:name>/+mark/<str:how>/", drills.mark, name="mark-gpu-drill-cluster"
+    ),
     path("gpu-health/rules/", views.rule_list, name="gpu-rules"),
     path("gpu-health/rules/<str:name>/", views.rule_page, name="gpu-rule"),
     path("gpu-health/rules/<str:name>/+reset/", views.reset, name="reset-gpu-rule"),

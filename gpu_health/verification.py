@@ -6,6 +6,7 @@ from typing import Any
 from clusters.models import Node
 from common.jobs.spec import BY_CIRCUMSTANCE, Container, JobObservation, JobSpec, JobState, Limits
 from gpu_health.actions.base import Target, job_owner, python_on
+from gpu_health.drill_orders import check_order
 from gpu_health.healing.facts import Progress, Work
 from gpu_health.states import RuleVerification
 
@@ -25,6 +26,8 @@ def check_job(node: Node, level: int, *, op_key: str, owner: str) -> JobSpec:
 
 
 def check_spec(target: Target, op_key: str) -> JobSpec:
+    if target.incident.drill_id is not None:
+        return check_order(target, op_key)
     level = LEVELS[target.incident.verification]
     return check_job(target.node, level, op_key=op_key, owner=job_owner(target.incident))
 

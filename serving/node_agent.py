@@ -20,6 +20,7 @@ from typing import Any
 
 from serving import logs
 from serving.devices import read_devices
+from serving.drills.agent import PlayedMachine
 from serving.fields import ProtocolError
 from serving.gpu_polling import GpuPolling, own_probes
 from serving.hearing import Heard, answer, hear_until_stopped, heartbeat_of
@@ -80,6 +81,7 @@ async def serve(
     token_file: Path,
     spool: Path | None = None,
     dcgm_url: str = "",
+    drill: Path | None = None,
 ) -> None:
     """Until SIGTERM or SIGINT."""
     agent = NodeAgent(node)
@@ -91,6 +93,7 @@ async def serve(
             await asyncio.sleep(READ_DEVICES_EVERY_SECONDS)
 
     readings = ReadingsSender(*urls, token_file=token_file, spool=spool)
+    played = [] if drill is None else [PlayedMachine(readings.take, drill).run()]
     await hear_until_stopped(
         Door(agent, sender),
         listener,
@@ -99,6 +102,7 @@ async def serve(
         readings.run(),
         KernelMessages(readings.take).run(),
         GpuPolling(readings.take, *own_probes(dcgm_url)).run(),
+        *played,
     )
 
 
@@ -134,6 +138,9 @@ def main(arguments: Sequence[str]) -> int:
         type=_url,
         help="metrics of this machine's dcgm-exporter, such as http://127.0.0.1:9400/metrics",
     )
+    parser.add_argument(
+        "--drill", type=Path, help="directory in which drills play faults; of machines of test clusters"
+    )
     given = parser.parse_args(arguments)
     logs.set_up("agent", node=given.node)
     try:
@@ -149,6 +156,7 @@ def main(arguments: Sequence[str]) -> int:
             token_file=given.token_file,
             spool=given.spool,
             dcgm_url=given.dcgm_url or "",
+            drill=given.drill,
         )
     )
     return 0

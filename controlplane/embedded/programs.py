@@ -66,7 +66,7 @@ def agent_program(env: Environment, home: Home) -> Program:
         AGENT_NAME,
         *(sys.executable, "-m", "serving.node_agent", "--node", machine_id()),
         *("--socket", str(home.run / AGENT_SOCKET), "--token-file", str(home.run / "node-token")),
-        *("--spool", str(home.run / "gpu-readings.jsonl")),
+        *("--spool", str(home.run / "gpu-readings.jsonl"), "--drill", str(home.run / "drill")),
         *(word for url in consoles for word in ("--url", f"{url}/api/v1/node-reports/")),
         priority=AGENT,
         healthy_after_seconds=2,

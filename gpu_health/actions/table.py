@@ -17,7 +17,9 @@ from gpu_health.actions.restart_services import (
     RESTART_FABRIC_MANAGER,
     RestartDaemon,
 )
+from gpu_health.drill_orders import PlayedAction
 from gpu_health.healing.facts import Progress, Work
+from gpu_health.models import Incident
 from gpu_health.policy.rule import Action
 from gpu_health.providers.base import Deed
 
@@ -56,3 +58,11 @@ KINDS: Mapping[Action, ActionKind] = {
 
 def kind_of(action: Action) -> ActionKind:
     return KINDS.get(action) or Unavailable(f"Slipway cannot {action} a machine here.")
+
+
+def kind_for(incident: Incident) -> ActionKind:
+    """Of its present action. In a drill no action touches the machine."""
+    action = Action(incident.action)
+    if incident.drill_id is not None:
+        return PlayedAction(str(action))
+    return kind_of(action)

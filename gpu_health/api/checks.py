@@ -3,22 +3,18 @@
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from django.http import Http404
-from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from clusters.models import Node
-from clusters.states import NodeState
 from common.api.examples import example
 from common.api.rows import StuckField
 from common.api.views import Created, Listed, Read
 from common.audit import MAX_REASON
 from gpu_health.api import examples
-from gpu_health.errors import InvalidCheck
+from gpu_health.api.machines import machine_of
 from gpu_health.filters import CheckFilter
 from gpu_health.models import GpuCheck
 from gpu_health.services.checks import cancel_check, order_check
@@ -78,7 +74,7 @@ class GpuChecks(Listed, Created, Read):
 
     def create_one(self, given: dict[str, Any]) -> GpuCheck:
         """It begins once nobody computes on the machine. Requires the right `fleet.operate`."""
-        node = self._node(given.pop("node"), given.pop("cluster", ""))
+        node = machine_of(self.actor, given.pop("node"), given.pop("cluster", ""))
         return order_check(
             actor=self.actor, node=node, waits=timedelta(minutes=given.pop("wait_minutes")), **given
         )
@@ -89,13 +85,3 @@ class GpuChecks(Listed, Created, Read):
         """Cancel: a Job that runs is stopped, and nothing follows from it."""
         reason = self.given()["reason"]
         return self.answer(cancel_check(actor=self.actor, check=self.get_object(), reason=reason))
-
-    def _node(self, name: str, cluster: str) -> Node:
-        rows = Node.objects.for_actor(self.actor).exclude(state=NodeState.GONE).filter(name=name)
-        found = list((rows.filter(cluster__name=cluster) if cluster else rows).select_related("cluster")[:2])
-        if not found:
-            raise Http404
-        if len(found) > 1:
-            several = _("Several clusters have a machine of this name: say which.")
-            raise InvalidCheck(fields={"cluster": [several]})
-        return found[0]

@@ -26,6 +26,7 @@ FINDING = {
     "ended_at": None,
     "closed_by": "",
     "close_reason": "",
+    "drill": None,
 }
 CLOSING = {"reason": "The GPU was reseated and passed dcgmi diag -r 3."}
 RULE = {

@@ -34,6 +34,7 @@ INCIDENT = {
     "acted_at": None,
     "returned_at": None,
     "ended_at": None,
+    "drill": None,
 }
 TIMELINE = {
     "results": [

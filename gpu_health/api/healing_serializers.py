@@ -30,6 +30,9 @@ class GpuIncidentSerializer(serializers.ModelSerializer[Incident]):
     ladder = serializers.ListField(child=serializers.CharField())
     rung = serializers.IntegerField(help_text="Index of the action; its length: the ladder is at its end.")
     action = serializers.CharField(help_text="Of the rung.")
+    drill = serializers.IntegerField(
+        source="drill_id", allow_null=True, help_text="The drill that it belongs to; null: it is real."
+    )
     hold = serializers.CharField(help_text="The guard that holds it, empty: none.")
     waits_for_approval = serializers.BooleanField()
     is_quarantined = serializers.BooleanField(help_text="Cordoned and tainted for this incident.")
@@ -72,6 +75,7 @@ class GpuIncidentSerializer(serializers.ModelSerializer[Incident]):
             "acted_at",
             "returned_at",
             "ended_at",
+            "drill",
         )
 
 

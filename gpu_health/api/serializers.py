@@ -46,6 +46,9 @@ class GpuFindingSerializer(serializers.ModelSerializer[Finding]):
     reasons = serializers.ListField(child=serializers.CharField())
     raw = serializers.CharField(help_text="What the source said last.")
     state = serializers.ChoiceField(choices=FindingState.choices)
+    drill = serializers.IntegerField(
+        source="drill_id", allow_null=True, help_text="The drill that plays it; null: it is real."
+    )
 
     class Meta:
         model = Finding
@@ -74,6 +77,7 @@ class GpuFindingSerializer(serializers.ModelSerializer[Finding]):
             "ended_at",
             "closed_by",
             "close_reason",
+            "drill",
         )
 
 

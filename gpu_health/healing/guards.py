@@ -90,6 +90,8 @@ class GuardFacts:
     since_asked: timedelta = timedelta(0)
     """Since the approval was asked for."""
     is_on: bool = False
+    is_drill: bool = False
+    """What it is about is played."""
     kill_switch: str = ""
     """Why healing is stopped, and by whom; empty: it is not."""
     held_by_person: str = ""
@@ -154,6 +156,8 @@ def _person(facts: GuardFacts, _limits: Limits) -> str:
 
 
 def _dry_run(facts: GuardFacts, _limits: Limits) -> str:
+    if facts.is_drill and not facts.is_on:
+        return "Dry run: a drill that only says what would be done."
     if not facts.is_on:
         return "Dry run: healing is switched off for the whole installation."
     return "Dry run: healing is switched off for this cluster." if facts.dry_cluster else ""

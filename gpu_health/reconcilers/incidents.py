@@ -35,7 +35,7 @@ class IncidentReconciler(Reconciler[Incident]):
         self.backend_of = backend_of
 
     def rows(self) -> QuerySet[Incident]:
-        return Incident.objects.select_related("node__cluster")
+        return Incident.objects.select_related("node__cluster", "drill")
 
     def lane_of(self, row: Incident) -> str:
         return row.node.cluster.own_lane

@@ -8,7 +8,7 @@ from clusters.backends.node_operations import NotPossible, SomebodyElses
 from common.models import Intent
 from common.reconcile import Effect, Operation
 from gpu_health.actions.base import Target
-from gpu_health.actions.table import kind_of
+from gpu_health.actions.table import kind_for
 from gpu_health.evidence_collection import COLLECT, known_evidence, told_by_job
 from gpu_health.healing.facts import (
     MachineFacts,
@@ -16,7 +16,7 @@ from gpu_health.healing.facts import (
     Work,
 )
 from gpu_health.models import Incident
-from gpu_health.policy.rule import Action, Verification
+from gpu_health.policy.rule import Verification
 from gpu_health.reconcilers.seeing import TAINT, IncidentStep, asking
 from gpu_health.reconcilers.settling import Sight
 from gpu_health.verification import check_spec, judged
@@ -76,7 +76,7 @@ class Act(IncidentStep):
         order = self.order(row, operation, "act")
         try:
             with asking(row):
-                kind_of(Action(row.action)).begin(target, order)
+                kind_for(row).begin(target, order)
         except NotPossible as error:
             self._impossible = str(error)
             return {"impossible": self._impossible}
@@ -94,14 +94,14 @@ class Act(IncidentStep):
                 )
             except SomebodyElses:
                 operations.taint(row.node.uid, TAINT, order)
-            return kind_of(Action(row.action)).happened(target, order)
+            return kind_for(row).happened(target, order)
 
     def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
         if self._impossible or (why := self._noted(operation)):
             return Sight(replace(machine, act=Work(Progress.IMPOSSIBLE, self._impossible or why)))
         try:
             with asking(row):
-                work = kind_of(Action(row.action)).look(target, f"{operation.op_key}:act")
+                work = kind_for(row).look(target, f"{operation.op_key}:act")
         except NotPossible as error:
             work = Work(Progress.IMPOSSIBLE, str(error))
         return Sight(replace(machine, act=work))

@@ -33,7 +33,7 @@ from gpu_health.incident_facts import (
     open_findings,
     policy,
 )
-from gpu_health.models import GpuCheck, Incident
+from gpu_health.models import Drill, GpuCheck, Incident
 from gpu_health.reconcilers.settling import Sight, outcome_of
 
 TAINT = Taint("slipway.io/gpu-health", TaintEffect.NO_SCHEDULE)
@@ -129,7 +129,7 @@ def decided(row: Incident, seen: Sight, now: datetime) -> Decision:
 class asking:
     """What the machine's cluster refuses or does not answer, in the kernel's words."""
 
-    def __init__(self, row: Incident | GpuCheck) -> None:
+    def __init__(self, row: Incident | GpuCheck | Drill) -> None:
         self._row = row
 
     def __enter__(self) -> None:

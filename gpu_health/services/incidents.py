@@ -35,8 +35,12 @@ def consider(node: Node) -> None:
     found = [one for one in open_findings(node.pk) if not is_stale(one, boot_id=node.boot_id, since=since)]
     if not found:
         return
-    lead = max(found, key=lambda one: (rank(one.ladder[0]), one.severity.rank, -one.pk))
-    row = Finding.objects.get(pk=lead.pk)
+    rows = {row.pk: row for row in Finding.objects.filter(pk__in=[one.pk for one in found])}
+    # What is real goes before what a drill plays.
+    lead = max(
+        found, key=lambda one: (not rows[one.pk].drill_id, rank(one.ladder[0]), one.severity.rank, -one.pk)
+    )
+    row = rows[lead.pk]
     try:
         with transaction.atomic():
             opened = Incident.objects.create(
@@ -46,6 +50,7 @@ def consider(node: Node) -> None:
                 first_at=lead.first_at,
                 next_at=timezone.now(),
                 **gpu_columns(node),
+                drill_id=row.drill_id,
                 **lead_columns(lead, row.gpu_uuid, row.rule),
             )
     except IntegrityError:

@@ -13,12 +13,13 @@ from django.utils.translation import gettext as _
 from clusters.models import Node
 from common import events
 from gpu_health import selectors
+from gpu_health.drills.marks import drill_of
 from gpu_health.errors import MachineMissing
 from gpu_health.events import FindingEnded, FindingOpened
 from gpu_health.evidence import TooMuchEvidence
 from gpu_health.incident_facts import boot_of
 from gpu_health.judge import Outcome, Verdict, judge
-from gpu_health.models import Finding, StoredReading
+from gpu_health.models import Drill, Finding, StoredReading
 from gpu_health.services.incidents import consider
 from gpu_health.signals.reading import BadReading, Clock, Reading
 from gpu_health.states import FindingOutcome, FindingState
@@ -73,6 +74,7 @@ def accept_readings(*, cluster_id: int, node_uid: str, entries: Iterable[Any]) -
 def store_readings(node: Node, readings: Sequence[Reading]) -> int:
     """How many are new. The machine is judged anew if any is."""
     now = timezone.now()
+    readings = _counting(node, readings)
     with transaction.atomic():
         known = set(
             StoredReading.objects.filter(node=node, origin__in=[one.origin for one in readings]).values_list(
@@ -86,6 +88,15 @@ def store_readings(node: Node, readings: Sequence[Reading]) -> int:
         if new:
             judge_node(node)
     return len(new)
+
+
+def _counting(node: Node, readings: Sequence[Reading]) -> list[Reading]:
+    """Without what a drill has played that is not under way on this machine: that counts no more."""
+    marked = [drill_of(one) for one in readings]
+    if not any(marked):
+        return list(readings)
+    present = set(Drill.objects.filter(node=node, ended_at=None).values_list("pk", flat=True))
+    return [one for one, drill in zip(readings, marked, strict=True) if drill is None or drill in present]
 
 
 def judge_node(node: Node) -> None:
@@ -141,6 +152,7 @@ def _note(node: Node, verdict: Verdict, *, judged_to: int) -> None:
         "raw": verdict.last.raw,
         "boot_id": boot_of(verdict.last),
         "judged_to": judged_to,
+        "drill_id": drill_of(verdict.last) if drill_of(verdict.first) else None,
     }
     if finding is not None:
         Finding.objects.filter(pk=finding.pk, state=FindingState.OPEN).update(**values)
@@ -171,4 +183,5 @@ def _row(node: Node, reading: Reading, now: datetime) -> StoredReading:
         raw=reading.raw,
         origin=reading.origin,
         received_at=now,
+        drill_id=drill_of(reading),
     )

@@ -4,6 +4,7 @@ Names and numbers: NVIDIA NVML API reference. What a GPU or an old driver does n
 """
 
 import contextlib
+import ctypes
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -124,7 +125,7 @@ class NvmlReader:
             total = self._ask("nvmlDeviceGetTotalEccErrors", handle, kind, VOLATILE)
             if total is not None and (rise := levels.rise(fault, device, float(total), at)):
                 yield levels.reading(fault, device, at, value=float(total), more={"rise": int(rise[0])})
-        sram = self._ask("nvmlDeviceGetSramEccErrorStatus", handle)
+        sram = self._sram(handle)
         if sram is not None:
             yield from levels.level("ecc.sram_threshold", device, bool(sram.bThresholdExceeded), at)
         rows = self._ask("nvmlDeviceGetRemappedRows", handle)
@@ -170,6 +171,15 @@ class NvmlReader:
                 if state is not None:
                     part = Device(device.bus_id, device.uuid, f"link {link}")
                     yield from levels.level("nvlink.down", part, not state, at, more={"link": link})
+
+    def _sram(self, handle: Any) -> Any:
+        """What the driver writes into a structure of the caller's; None: the library has none for it."""
+        structure = getattr(self._nvml, "c_nvmlEccSramErrorStatus_v1_t", None)
+        if structure is None:
+            return None
+        status = structure()
+        asked = self._ask("nvmlDeviceGetSramEccErrorStatus", handle, ctypes.byref(status))
+        return None if asked is None else status
 
     def _field(self, handle: Any, number: int) -> float | None:
         values = self._ask("nvmlDeviceGetFieldValues", handle, [number])

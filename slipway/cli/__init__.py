@@ -18,6 +18,7 @@ from slipway.cli import (
     federation,
     gpu,
     gpu_checks,
+    gpu_drills,
     gpu_findings,
     group_rules,
     hub_sources,
@@ -68,6 +69,7 @@ app.add_typer(federation.accounts, name="service-account")
 app.add_typer(federation.credentials, name="credential")
 gpu.app.add_typer(gpu_findings.app, name="finding")
 gpu.app.add_typer(gpu_checks.app, name="check")
+gpu.app.add_typer(gpu_drills.app, name="drill")
 app.add_typer(gpu.app, name="gpu")
 app.add_typer(stuck.app, name="stuck")
 

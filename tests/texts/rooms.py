@@ -35,6 +35,9 @@ ENGLISH = (
     "gateway/backends/",
     # Shared with machines and the client, which have no Django.
     "gpu_health/actions/",
+    "gpu_health/drill_orders.py",
+    "gpu_health/drill_reports.py",
+    "gpu_health/drills/",
     "gpu_health/evidence.py",
     "gpu_health/evidence_collection.py",
     "gpu_health/healing/",
@@ -44,6 +47,7 @@ ENGLISH = (
     "gpu_health/providers/",
     "gpu_health/reconcilers/",
     "gpu_health/services/admission.py",
+    "gpu_health/services/drill_traces.py",
     "gpu_health/services/sns.py",
     "gpu_health/services/draining.py",
     "gpu_health/signals/",

@@ -1,0 +1,26 @@
+"""How a reading says that a drill has played it."""
+
+import re
+from dataclasses import replace
+
+from gpu_health.signals.reading import Reading, details
+
+DETAIL = "drill"
+_MARK = re.compile(r"\[slipway drill (\d{1,12})\]")
+
+
+def mark(drill: int) -> str:
+    """For the words of conditions and events, which have no details."""
+    return f"[slipway drill {drill}]"
+
+
+def marked(reading: Reading, drill: int) -> Reading:
+    return replace(reading, details=details({**dict(reading.details), DETAIL: str(drill)}))
+
+
+def drill_of(reading: Reading) -> int | None:
+    """None: it is real."""
+    if (told := reading.detail(DETAIL)).isdecimal():
+        return int(told)
+    found = _MARK.search(reading.raw)
+    return int(found[1]) if found else None
