@@ -11,7 +11,7 @@ from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled
 from common.revisions import Revised
 from common.sealed import CannotUnseal, seal, unseal
-from gateway.routes import Fence, ReleaseHeader, RouteSpec, Target
+from gateway.routes import Cohort, Fence, ReleaseHeader, RouteSpec, Target
 from gateway.states import GatewayKind, MetricsKind
 
 KEY_PURPOSE = "release-key"
@@ -102,6 +102,8 @@ class Route(models.Model):
     candidate_version = models.CharField(max_length=400, blank=True)
     candidate_percent = models.PositiveSmallIntegerField(default=0)
     mirror_percent = models.PositiveSmallIntegerField(default=0)
+    cohort = models.JSONField(null=True, blank=True)
+    """As `gateway.routes.Cohort`; None: nobody's requests are chosen so."""
     release_header = models.CharField(max_length=10, default=default_release_header)
     """Who may choose a side by `x-release`: `gateway.routes.ReleaseHeader`."""
     sealed_release_key = models.TextField(blank=True)
@@ -145,6 +147,7 @@ class Route(models.Model):
             release_header=cast("ReleaseHeader", self.release_header),
             release_key=self.release_key,
             mirror_percent=self.mirror_percent,
+            cohort=Cohort(**self.cohort) if self.cohort else None,
         )
 
     @property

@@ -48,6 +48,27 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class Cohort:
+    """Whose requests go to the candidate whatever its share: of a header or a cookie those with this value,
+    or this percentage of its values, the same ones each time.
+
+    Their side is chosen by what they are, so they are no sample: they count as forced.
+    """
+
+    header: str = ""
+    """In lower case; or `cookie`."""
+    cookie: str = ""
+    value: str = ""
+    """Or `percent`, of a header: whoever sends the header and is not among them stays with stable."""
+    percent: int = 0
+
+    @property
+    def needs(self) -> str:
+        """As `TrafficBackend.cannot` names it; empty: every gateway can."""
+        return "cohort_percent" if self.percent else "cohort_cookie" if self.cookie else ""
+
+
+@dataclass(frozen=True, slots=True)
 class RouteSpec:
     """A service's route: `/<name>/...` with the prefix removed."""
 
@@ -63,6 +84,8 @@ class RouteSpec:
     mirror_percent: int = 0
     """Whole percent of stable's requests of which the candidate gets a copy, whose answer nobody sees. Only
     while it has no share of its own."""
+    cohort: Cohort | None = None
+    """Only with a candidate that gets no copies. `x-release`, where it is taken, comes first."""
 
     @property
     def targets(self) -> tuple[Target, ...]:

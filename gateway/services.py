@@ -29,6 +29,7 @@ from common.sentences import listed
 from gateway import selectors
 from gateway.backends import checks
 from gateway.backends.configured import backends_of, gateway_of, look_at, traffic_backend_of
+from gateway.backends.state import cohort_to_dict
 from gateway.errors import GatewayError, GatewayInUse, GatewayTaken, InvalidGateway, InvalidRoute, StaleFence
 from gateway.events import RouteChanged
 from gateway.models import Gateway, Route, sealed_key, sealed_secrets
@@ -370,14 +371,19 @@ def _spec_columns(spec: RouteSpec) -> dict[str, Any]:
         "candidate_version": spec.candidate.version if spec.candidate else "",
         "candidate_percent": spec.candidate_percent,
         "mirror_percent": spec.mirror_percent,
+        "cohort": cohort_to_dict(spec.cohort) if spec.cohort else None,
         "release_header": spec.release_header,
         "sealed_release_key": sealed_key(spec.release_key),
     }
 
 
 def _summary(spec: RouteSpec) -> dict[str, Any]:
-    return {
-        "stable": spec.stable.version,
-        "candidate": spec.candidate.version if spec.candidate else None,
-        "candidate_percent": spec.candidate_percent,
-    } | ({"mirror_percent": spec.mirror_percent} if spec.mirror_percent else {})
+    return (
+        {
+            "stable": spec.stable.version,
+            "candidate": spec.candidate.version if spec.candidate else None,
+            "candidate_percent": spec.candidate_percent,
+        }
+        | ({"mirror_percent": spec.mirror_percent} if spec.mirror_percent else {})
+        | ({"cohort": cohort_to_dict(spec.cohort)} if spec.cohort else {})
+    )

@@ -195,7 +195,7 @@ def _approvals(plan: Plan) -> list[tuple[int, ApprovalTerms]]:
 
 
 def _percent_before(plan: Plan, index: int) -> int:
-    return Place(plan.steps, index).percent
+    return Place(plan.steps, index).exposed_percent
 
 
 LENIENT: Sequence[tuple[str, float]] = (

@@ -65,7 +65,8 @@ class TrafficBackend(Protocol):
 
     def cannot(self) -> Mapping[str, str]:
         """What steps of plans may ask of a gateway and this one cannot, with the reason in words: `mirror`,
-        copies of all requests, and `mirror_percent`, of a share of them. Raises GatewayUnreachable."""
+        copies of all requests, and `mirror_percent`, of a share of them; `cohort_cookie`, requests chosen by
+        a cookie, and `cohort_percent`, by a share of a header's values. Raises GatewayUnreachable."""
 
     def health(self) -> Health:
         """Whether the gateway answers and has taken the last configuration. Never raises."""

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import get_args
 
+from gateway.cohorts import cohort_fault
 from gateway.errors import InvalidEndpoint, InvalidRoute, StaleFence
-from gateway.routes import Endpoint, Fence, NamedService, ReleaseHeader, RouteSpec, Target
+from gateway.routes import Cohort, Endpoint, Fence, NamedService, ReleaseHeader, RouteSpec, Target
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -29,8 +30,19 @@ def check_spec(spec: RouteSpec) -> None:
         raise InvalidRoute(f"Route {spec.name}: {spec.release_header!r} is no way to treat x-release.")
     if spec.release_key and not VERSION.fullmatch(spec.release_key):
         raise InvalidRoute(f"Route {spec.name}: its key cannot be sent as a header.")
+    if spec.cohort is not None:
+        _check_cohort(spec, spec.cohort)
     if spec.candidate is not None and spec.candidate.name == spec.stable.name:
         raise InvalidRoute(f"Route {spec.name}: stable and candidate are the same target {spec.stable.name}.")
+
+
+def _check_cohort(spec: RouteSpec, cohort: Cohort) -> None:
+    if fault := cohort_fault(cohort):
+        raise InvalidRoute(f"Route {spec.name}: {fault}")
+    if spec.candidate is None:
+        raise InvalidRoute(f"Route {spec.name}: a cohort for a candidate, but it has none.")
+    if spec.mirror_percent:
+        raise InvalidRoute(f"Route {spec.name}: a candidate with a cohort of its own gets no copies.")
 
 
 def check_percent(route: str, candidate: Target | None, candidate_percent: int) -> None:

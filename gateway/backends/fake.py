@@ -13,6 +13,7 @@ from django.conf import settings
 from gateway.backends import checks
 from gateway.backends.base import Backends, Config, Health
 from gateway.backends.state import State
+from gateway.cohorts import is_of
 from gateway.errors import GatewayUnreachable, UnknownRoute
 from gateway.latency import BOUNDS_MS, Histogram
 from gateway.routes import Endpoint, Fence, NamedService, RouteSpec, Side, Target
@@ -81,10 +82,11 @@ class FakeGateway:
         *,
         release: Side | None = None,
         key: str = "",
+        headers: Mapping[str, str] | None = None,
         abandon: bool = False,
     ) -> Mapping[str, int]:
         """Send requests; returns how many went to which target. `release` and `key` are the headers that
-        choose a side; `abandon`: the clients do not wait for answers.
+        choose a side, `headers` others; `abandon`: the clients do not wait for answers.
 
         Raises GatewayUnreachable; UnknownRoute for what a client would see as 404.
         """
@@ -95,7 +97,7 @@ class FakeGateway:
             release = None
         sent: dict[str, int] = {}
         for _ in range(requests):
-            target, is_forced = self._choose(spec, release)
+            target, is_forced = self._choose(spec, release, headers or {})
             sent[target.name] = sent.get(target.name, 0) + 1
             self._answer(route, target.name, is_forced=is_forced, abandon=abandon)
         return sent
@@ -180,11 +182,17 @@ class FakeGateway:
         _, place = self._observed.get(target, (None, ()))
         return frozenset({place}) if isinstance(place, NamedService) else frozenset(place)
 
-    def _choose(self, spec: RouteSpec, release: Side | None) -> tuple[Target, bool]:
+    def _choose(
+        self, spec: RouteSpec, release: Side | None, headers: Mapping[str, str]
+    ) -> tuple[Target, bool]:
         if release == "stable":
             return spec.stable, True
         if release == "canary" and spec.candidate is not None:
             return spec.candidate, True
+        if spec.cohort is not None and spec.candidate is not None:
+            is_of_it = is_of(spec.cohort, headers)
+            if is_of_it is not None:
+                return spec.candidate if is_of_it else spec.stable, True
         if spec.candidate is not None and self._random.random() * 100 < spec.candidate_percent:
             return spec.candidate, False
         return spec.stable, False

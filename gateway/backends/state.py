@@ -1,12 +1,12 @@
 """What the gateway was last told, and by whom: routes, their fences, and targets on their way in or out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
 from gateway.errors import GatewayError
-from gateway.routes import Fence, RouteSpec, Target
+from gateway.routes import Cohort, Fence, RouteSpec, Target
 
 FORMAT = 1
 KEEP_FORMER = timedelta(minutes=10)
@@ -143,13 +143,21 @@ def _without(mapping: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
 
 
 def spec_to_dict(spec: RouteSpec) -> dict[str, Any]:
-    return {
-        "stable": [spec.stable.name, spec.stable.version],
-        "candidate": [spec.candidate.name, spec.candidate.version] if spec.candidate else None,
-        "candidate_percent": spec.candidate_percent,
-        "release_header": spec.release_header,
-        "release_key": spec.release_key,
-    } | ({"mirror_percent": spec.mirror_percent} if spec.mirror_percent else {})
+    return (
+        {
+            "stable": [spec.stable.name, spec.stable.version],
+            "candidate": [spec.candidate.name, spec.candidate.version] if spec.candidate else None,
+            "candidate_percent": spec.candidate_percent,
+            "release_header": spec.release_header,
+            "release_key": spec.release_key,
+        }
+        | ({"mirror_percent": spec.mirror_percent} if spec.mirror_percent else {})
+        | ({"cohort": cohort_to_dict(spec.cohort)} if spec.cohort else {})
+    )
+
+
+def cohort_to_dict(cohort: Cohort) -> dict[str, Any]:
+    return {key: value for key, value in asdict(cohort).items() if value}
 
 
 def spec_from_dict(name: str, data: Any) -> RouteSpec:
@@ -163,4 +171,5 @@ def spec_from_dict(name: str, data: Any) -> RouteSpec:
         release_header=data.get("release_header", "off"),
         release_key=str(data.get("release_key", "")),
         mirror_percent=int(data.get("mirror_percent", 0)),
+        cohort=Cohort(**data["cohort"]) if data.get("cohort") else None,
     )

@@ -285,7 +285,7 @@ def _shapes(
                 kind="choice" if values else types.get(plain["type"], "text"),
                 is_optional=any(option.get("type") == "null" for option in options),
                 least=plain.get("minimum", plain.get("exclusiveMinimum")),
-                most=plain.get("maximum", plain.get("exclusiveMaximum")),
+                most=plain.get("maximum", plain.get("exclusiveMaximum", plain.get("maxLength"))),
                 choices={value: choices.get(value, value) for value in values},
                 default=told.get("default"),
             )

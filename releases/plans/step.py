@@ -9,6 +9,8 @@ from django.utils.translation import gettext
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from gateway.routes import Cohort
+
 MINUTE = 60
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
@@ -50,6 +52,15 @@ class ApprovalTerms(Protocol):
     def keep_judging(self) -> bool: ...
     @property
     def when(self) -> Literal["always", "unless_certified"]: ...
+
+
+class CohortTerms(Protocol):
+    """Whose requests a step sends to the candidate from then on, whatever its share."""
+
+    @property
+    def cohort(self) -> Cohort: ...
+    @property
+    def most_percent(self) -> int: ...
 
 
 class AnalysisTerms(Protocol):
@@ -99,6 +110,15 @@ class StepSpec(BaseModel):
     @property
     def candidate_percent(self) -> int | None:
         """The share of the requests that it gives the candidate; None: it changes none."""
+        return None
+
+    @property
+    def exposed_percent(self) -> int:
+        """The most of the requests that may meet the candidate by it."""
+        return self.candidate_percent or 0
+
+    @property
+    def cohort_terms(self) -> CohortTerms | None:
         return None
 
     @property
@@ -191,6 +211,11 @@ class Place:
     def percent(self) -> int:
         """The candidate's share of the requests when the step begins."""
         return max((step.candidate_percent or 0 for step in self.before), default=0)
+
+    @property
+    def exposed_percent(self) -> int:
+        """The most of the requests that may meet the candidate when the step begins."""
+        return max((step.exposed_percent for step in self.before), default=0)
 
     def last(self, kind: type[Spec]) -> Spec | None:
         """The last one of the kind before it."""

@@ -8,6 +8,7 @@ from releases.judge.verdict import Decision
 from releases.messages import Kind, Message
 from releases.models import Release
 from releases.reconcilers.base import SOON, halt
+from releases.reconcilers.cohort import cohort_of
 from releases.reconcilers.watching import Sight, candidate_fault, judged, look
 from releases.selectors.plans import plan_of
 from releases.states import ReleaseState
@@ -35,16 +36,15 @@ class WatchWhilePaused(Step[Release]):
     name = "watch"
 
     def observe(self, row: Release, operation: Operation) -> Sight | None:
-        has_traffic = row.candidate_percent > 0 and row.stable_deployment
+        has_traffic = (row.candidate_percent > 0 or cohort_of(row)) and row.stable_deployment
         return look(row, operation.at) if has_traffic else None
 
     def settle(self, row: Release, seen: Sight | None, now: datetime) -> Outcome:
         if seen is None:
             return wait(SOON)
         view = judged(row, seen, plan_of(row).judge)
-        fault = candidate_fault(seen) or (
-            view.verdict.message if view.verdict.decision is Decision.ROLL_BACK else Message()
-        )
+        is_bad = view.verdict.decision is Decision.ROLL_BACK
+        fault = candidate_fault(seen) or view.fault or (view.verdict.message if is_bad else Message())
         if fault:
             return halt(row, fault, save=view.save)
         return wait(SOON, save=view.save, write=view.write)

@@ -6,16 +6,26 @@ from common.reconcile import LeaseLost, Operation
 from gateway import services as gateway
 from gateway.errors import StaleFence
 from gateway.models import opened_key
-from gateway.routes import Fence, ReleaseHeader, RouteSpec, Target
+from gateway.routes import Cohort, Fence, ReleaseHeader, RouteSpec, Target
 from releases.models import Release
 from releases.reconcilers.base import ACTOR
+from releases.reconcilers.cohort import cohort_of
 
 
 def split_traffic(release: Release, operation: Operation, *, candidate_percent: int) -> None:
-    """Stable stays, and the candidate gets its share; what forces the canary reaches it at any share."""
+    """Stable stays, and the candidate gets its share; what forces the canary reaches it at any share, and so
+    does the cohort that the plan has named by now."""
     gateway.sync_workers(release.candidate_deployment)
     candidate = Target(release.candidate_deployment, str(release.version))
-    _set(release, operation, _stable(release), candidate=candidate, candidate_percent=candidate_percent)
+    terms = cohort_of(release)
+    _set(
+        release,
+        operation,
+        _stable(release),
+        candidate=candidate,
+        candidate_percent=candidate_percent,
+        cohort=terms.cohort if terms else None,
+    )
 
 
 def mirror_traffic(release: Release, operation: Operation, *, percent: int) -> None:
@@ -48,6 +58,7 @@ def _set(
     candidate: Target | None = None,
     candidate_percent: int = 0,
     mirror_percent: int = 0,
+    cohort: Cohort | None = None,
 ) -> None:
     """Raises LeaseLost when a later turn of this release, or a later release, was there first."""
     spec = RouteSpec(
@@ -58,6 +69,7 @@ def _set(
         release_header=cast("ReleaseHeader", release.service.release_header),
         release_key=opened_key(release.service.sealed_release_key),
         mirror_percent=mirror_percent,
+        cohort=cohort,
     )
     try:
         gateway.set_route(

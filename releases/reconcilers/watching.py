@@ -23,6 +23,7 @@ from releases.judge.verdict import Decision, Verdict, verdict
 from releases.messages import Kind, Message, text
 from releases.models import EvidencePoint, Release
 from releases.reconcilers.base import Executor, Spec, began_at, halt
+from releases.reconcilers.cohort import cohort_fault, cohort_of, seen_of_cohort
 from releases.reconcilers.counted import packed, unpacked
 from releases.selectors.plans import plan_of
 from releases.selectors.releases import slow_threshold
@@ -58,6 +59,8 @@ class Judged:
     verdict: Verdict
     save: Mapping[str, Any]
     write: Callable[[], None]
+    fault: Message
+    """What a cohort of clients met that ends the release; empty: nothing."""
 
 
 def look(release: Release, at: datetime, *, is_fresh: bool = False) -> Sight:
@@ -123,6 +126,8 @@ def judged(release: Release, sight: Sight, rules: JudgeRules) -> Judged:
         sides = {name: one for name, one in sight.counts.items() if name in (stable, candidate)}
         baseline["counts"] = packed(sides, slow_threshold_ms=evidence.slow_threshold_ms)
         baseline["at"] = sight.at.isoformat()
+        if cohort_of(release) is not None:
+            baseline["cohort"] = seen_of_cohort(release, sight.counts, baseline.get("cohort", {}))
     verdict_now = verdict(evidence, rules)
     # The look that decides is always drawn: a curve must be seen to reach its limit.
     decides = verdict_now.decision is Decision.ROLL_BACK
@@ -138,7 +143,13 @@ def judged(release: Release, sight: Sight, rules: JudgeRules) -> Judged:
             drawn = curve_point(evidence, rules, at=sight.at.timestamp())
             EvidencePoint.objects.create(release=release, at=sight.at, curve=drawn.to_dict())
 
-    return Judged(evidence, verdict_now, {"evidence": evidence.to_dict(), "baseline": baseline}, write)
+    return Judged(
+        evidence,
+        verdict_now,
+        {"evidence": evidence.to_dict(), "baseline": baseline},
+        write,
+        cohort_fault(release, baseline.get("cohort", {})),
+    )
 
 
 def _is_time_for_a_point(baseline: Mapping[str, Any], at: datetime) -> bool:
@@ -171,7 +182,7 @@ class WatchedExecutor(Executor[Spec]):
             # A service's first version has nothing to be compared with.
             return self.decide(row, seen, None, now)
         view = judged(row, seen, plan_of(row).judge)
-        fault = candidate_fault(seen)
+        fault = candidate_fault(seen) or view.fault
         if fault:
             return _with(view, halt(row, fault))
         if self.heeds_judge and view.verdict.decision is Decision.ROLL_BACK:

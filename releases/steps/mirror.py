@@ -15,13 +15,17 @@ from releases.messages import Kind, number, text
 from releases.models import Release
 from releases.plans.step import DAY, Fault, Place, StepSpec, whole
 from releases.plans.words import duration
+from releases.progress import StepProgress
 from releases.reconcilers.base import SOON, Executor, halt
 from releases.reconcilers.routing import mirror_traffic, return_traffic
 from releases.steps.deploy import no_candidate
 
 MIRRORED = Kind(
     "mirror.done",
-    gettext_lazy("The candidate got copies of %(percent)s %% of the requests for %(seconds)s s."),
+    gettext_lazy(
+        "The candidate got copies of %(percent)s %% of the requests for %(seconds)s s; its answers to them "
+        "were not judged."
+    ),
     percent=number,
     seconds=str,
 )
@@ -36,7 +40,8 @@ class Mirror(StepSpec):
     label = gettext_noop("Mirror")
     icon = "copy"
     about = gettext_noop(
-        "Send the candidate copies of this percentage of the requests; clients get stable's answers alone."
+        "Send the candidate copies of this percentage of the requests; clients get stable's answers alone, "
+        "and the candidate's are not judged."
     )
     order = 35
     start = {"percent": 10, "seconds": 300}
@@ -51,6 +56,8 @@ class Mirror(StepSpec):
 
     def faults(self, place: Place) -> Iterator[Fault]:
         yield from no_candidate(place)
+        if any(step.cohort_terms is not None for step in place.before):
+            yield Fault(_("the candidate already has a cohort; put the mirror before it"))
         if place.percent:
             yield Fault(_("the candidate already has real traffic; put the mirror before the first weight"))
 
@@ -61,6 +68,14 @@ class Mirror(StepSpec):
     def planned(self) -> str:
         words = {"percent": self.percent, "duration": duration(self.seconds)}
         return _("%(percent)s%% for %(duration)s") % words
+
+    def found(self, progress: StepProgress) -> str:
+        return _("%(percent)s%% copied, not judged") % {"percent": self.percent}
+
+    def consequences(self, release: Release) -> tuple[str, ...]:
+        words = {"percent": self.percent, "version": release.version}
+        copied = _("%(version)s gets copies of %(percent)s%% of the requests; its answers are not judged.")
+        return (copied % words,)
 
     def executor(self) -> "MirrorExecutor":
         return MirrorExecutor(self)

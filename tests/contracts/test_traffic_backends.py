@@ -17,7 +17,7 @@ from gateway.errors import (
     UnknownRoute,
 )
 from gateway.latency import BOUNDS_MS, since, total
-from gateway.routes import Endpoint, Fence, RouteSpec, Target
+from gateway.routes import Cohort, Endpoint, Fence, RouteSpec, Target
 from gateway.traffic import TargetCounts
 from perf.envoy_stack import CANARY, STABLE
 from tests.contracts.traffic_rigs import OPEN, EnvoyWorld, FakeWorld, GatewayApiWorld, World
@@ -125,6 +125,44 @@ def test_who_has_the_key_chooses_a_side(world: World) -> None:
     reweigh(world, 100, Fence(1, 3))
     assert world.send(10, release="stable", key="the-key") == {STABLE.version: 10}
     assert world.gateway.desired_route("chat") == replace(spec, candidate_percent=100)
+
+
+BETA = Cohort(header="x-cohort", value="beta")
+
+
+def test_a_cohort_goes_to_the_candidate_and_is_counted_apart(world: World) -> None:
+    released(world, 0)
+    cohort = replace(OPEN(STABLE, CANARY, 0), cohort=BETA)
+    world.gateway.set_route(cohort, fence=Fence(1, 2))
+    before = world.metrics.counts("chat")
+    assert world.send(20, headers={"x-cohort": "beta"}) == {CANARY.version: 20}
+    assert world.send(10, headers={"x-cohort": "betamax"}) == {STABLE.version: 10}
+    assert world.send(5, headers={"x-cohort": "beta"}, release="stable") == {STABLE.version: 5}
+    after = world.metrics.counts("chat")
+    assert routed_since(before, after) == {STABLE.name: 10, CANARY.name: 0}
+    assert after[CANARY.name].forced_requests == 20
+    assert world.gateway.desired_route("chat") == cohort
+    reweigh(world, 100, Fence(1, 3))
+    assert world.send(5, headers={"x-cohort": "beta"}) == {CANARY.version: 5}
+    world.gateway.set_route(OPEN(STABLE, None, 0), fence=Fence(1, 4))
+    assert world.send(5, headers={"x-cohort": "beta"}) == {STABLE.version: 5}
+
+
+def test_a_share_of_a_headers_values_is_the_same_each_time(world: World) -> None:
+    released(world, 0)
+    share = replace(OPEN(STABLE, CANARY, 0), cohort=Cohort(header="x-user", percent=40))
+    world.gateway.set_route(share, fence=Fence(1, 2))
+    sides = {}
+    for user in range(60):
+        for _ in range(2):
+            (side,) = world.send(1, headers={"x-user": f"user-{user}"})
+            assert sides.setdefault(user, side) == side
+    assert 10 <= sum(side == CANARY.version for side in sides.values()) <= 40
+    assert world.send(5) == {STABLE.version: 5}
+    by_cookie = replace(OPEN(STABLE, CANARY, 0), cohort=Cohort(cookie="tier", value="beta.1"))
+    world.gateway.set_route(by_cookie, fence=Fence(1, 3))
+    assert world.send(5, headers={"cookie": "a=b; tier=beta.1; c=d"}) == {CANARY.version: 5}
+    assert world.send(5, headers={"cookie": "tier=beta.12; mytier=beta.1"}) == {STABLE.version: 5}
 
 
 def test_without_a_candidate_everything_goes_to_stable(world: World) -> None:
@@ -238,6 +276,11 @@ MISROUTED = [
     RouteSpec("chat", STABLE, Target(STABLE.name, "chatty:2"), 5),
     RouteSpec("chat", STABLE, None, 0, release_header="ajar"),  # type: ignore[arg-type]
     RouteSpec("chat", STABLE, None, 0, release_header="secret", release_key="a\r\nx-evil: 1"),
+    RouteSpec("chat", STABLE, None, 0, cohort=BETA),
+    RouteSpec("chat", STABLE, CANARY, 0, mirror_percent=5, cohort=BETA),
+    RouteSpec("chat", STABLE, CANARY, 0, cohort=Cohort(header="x-release", value="canary")),
+    RouteSpec("chat", STABLE, CANARY, 0, cohort=Cohort(header="x-cohort")),
+    RouteSpec("chat", STABLE, CANARY, 0, cohort=Cohort(cookie="tier", percent=5)),
 ]
 
 

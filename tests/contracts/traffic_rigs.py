@@ -30,7 +30,14 @@ class World(Protocol):
     metrics: TrafficMetrics
 
     def run_workers(self, target: Target) -> None: ...
-    def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
+    def send(
+        self,
+        requests: int,
+        *,
+        release: Side | None = None,
+        key: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Mapping[str, int]:
         """How many answers each version gave; a request for an unknown service raises UnknownRoute."""
 
     def break_workers(self, target: Target) -> None:
@@ -53,10 +60,17 @@ class FakeWorld:
     def run_workers(self, target: Target) -> None:
         self.gateway.set_target(target.name, [Endpoint("10.0.0.1", 8000)], observed_at=datetime.now(UTC))
 
-    def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
+    def send(
+        self,
+        requests: int,
+        *,
+        release: Side | None = None,
+        key: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Mapping[str, int]:
         spec = self.gateway.desired_route("chat")
         versions = {target.name: target.version for target in spec.targets} if spec else {}
-        sent = self.gateway.send("chat", requests, release=release, key=key)
+        sent = self.gateway.send("chat", requests, release=release, key=key, headers=headers)
         return {versions[name]: count for name, count in sent.items()}
 
     def break_workers(self, target: Target) -> None:
@@ -76,8 +90,15 @@ class EnvoyWorld:
         if target.name in self.gateway._store.load().clusters:
             eventually(lambda: bool(self.gateway.ready(target.name)))
 
-    def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
-        headers = {"x-release": release} if release else {}
+    def send(
+        self,
+        requests: int,
+        *,
+        release: Side | None = None,
+        key: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Mapping[str, int]:
+        headers = dict(headers or {}) | ({"x-release": release} if release else {})
         headers |= {"x-release-key": key} if key else {}
 
         async def ask() -> list[Answer]:
@@ -112,6 +133,7 @@ class GatewayApiWorld:
 
     unlike: Mapping[str, str] = {
         "test_a_target_without_workers_errs_and_says_its_version": "nobody is there to count or to say it",
+        "test_a_share_of_a_headers_values_is_the_same_each_time": "HTTPRoutes cannot say so",
         "test_an_observation_older_than_the_last_is_ignored": "a Service follows its pods by itself",
     }
 
@@ -136,8 +158,15 @@ class GatewayApiWorld:
         self.cluster.run_service(target.name)
         self._versions[target.name] = target.version
 
-    def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
-        headers = {"x-release": release} if release else {}
+    def send(
+        self,
+        requests: int,
+        *,
+        release: Side | None = None,
+        key: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Mapping[str, int]:
+        headers = dict(headers or {}) | ({"x-release": release} if release else {})
         headers |= {"x-release-key": key} if key else {}
         sent: dict[str, int] = {}
         for _ in range(requests):

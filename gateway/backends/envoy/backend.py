@@ -50,6 +50,7 @@ def _is_proven(spec: RouteSpec, before: RouteSpec | None) -> bool:
         before is not None
         and set(spec.targets) <= set(before.targets)
         and (spec.release_header, spec.release_key) == (before.release_header, before.release_key)
+        and spec.cohort in (None, before.cohort)
     )
 
 

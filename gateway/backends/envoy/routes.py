@@ -13,9 +13,11 @@ from gateway.backends.envoy.messages.routes import (
     RouteAction,
     RouteConfiguration,
     RouteMatch,
+    WeightedClusters,
 )
 from gateway.backends.state import State
-from gateway.routes import Endpoint, RouteSpec, Side, Target
+from gateway.cohorts import cookie_pattern
+from gateway.routes import Cohort, Endpoint, RouteSpec, Side, Target
 from serving.protocol import CHOSEN_BY_HEADER
 
 API_PREFIX = "/v1"
@@ -115,7 +117,9 @@ def _routes_of(spec: RouteSpec) -> list[Route]:
                 "request_headers_to_add": [_header(CHOSEN_BY_HEADER, "client")],
             }
         )
-    unforced: RouteAction = {"weighted_clusters": {"clusters": _weights(spec)}, **_action()}
+    if spec.cohort is not None and spec.candidate is not None:
+        routes.append(_cohort_route(spec, spec.cohort, spec.candidate))
+    unforced: RouteAction = {"weighted_clusters": {"clusters": _weights(_shares(spec))}, **_action()}
     if spec.candidate is not None and spec.mirror_percent:
         share: FractionalPercent = {"numerator": spec.mirror_percent, "denominator": "HUNDRED"}
         unforced["request_mirror_policies"] = [
@@ -136,6 +140,34 @@ def _routes_of(spec: RouteSpec) -> list[Route]:
     return [*routes, by_weight, outside]
 
 
+def _cohort_route(spec: RouteSpec, cohort: Cohort, candidate: Target) -> Route:
+    match = _api_of(spec.name)
+    action: RouteAction = {"cluster": candidate.name, **_action()}
+    route: Route = {
+        "name": forced(spec.name),
+        "match": match,
+        "route": action,
+        "request_headers_to_add": [_header(CHOSEN_BY_HEADER, "client")],
+    }
+    if cohort.percent:
+        match["headers"] = [{"name": cohort.header, "present_match": True}]
+        shares = [(spec.stable, 100 - cohort.percent), (candidate, cohort.percent)]
+        weights: WeightedClusters = {"clusters": _weights(shares), "use_hash_policy": True}
+        route["route"] = {
+            "weighted_clusters": weights,
+            "hash_policy": [{"header": {"header_name": cohort.header}}],
+            **_action(),
+        }
+        return route
+    match["headers"] = [
+        {"name": "cookie", "string_match": {"safe_regex": {"regex": cookie_pattern(cohort)}}}
+        if cohort.cookie
+        else {"name": cohort.header, "string_match": {"exact": cohort.value}}
+    ]
+    route["response_headers_to_add"] = _version_header(candidate)
+    return route
+
+
 def _may_force(spec: RouteSpec) -> bool:
     return spec.release_header == "open" or (spec.release_header == "secret" and bool(spec.release_key))
 
@@ -145,10 +177,14 @@ def _api_of(name: str) -> RouteMatch:
     return {"path_separated_prefix": f"/{name}{API_PREFIX}"}
 
 
-def _weights(spec: RouteSpec) -> list[ClusterWeight]:
+def _shares(spec: RouteSpec) -> list[tuple[Target, int]]:
     shares = [(spec.stable, 100 - spec.candidate_percent)]
     if spec.candidate is not None:
         shares.append((spec.candidate, spec.candidate_percent))
+    return shares
+
+
+def _weights(shares: Sequence[tuple[Target, int]]) -> list[ClusterWeight]:
     return [
         {"name": target.name, "weight": percent, "response_headers_to_add": _version_header(target)}
         for target, percent in shares

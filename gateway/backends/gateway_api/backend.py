@@ -59,9 +59,12 @@ class GatewayApi:
         with told(spec.name):
             parent = parent_of(self._client, self._settings)
             parent.refuse_lacking()
-            asked = {0: "", 100: "mirror"}.get(spec.mirror_percent, "mirror_percent")
-            if why := cannot(parent.class_name, parent.features).get(asked):
-                raise InvalidRoute(why)
+            asked = [{0: "", 100: "mirror"}.get(spec.mirror_percent, "mirror_percent")]
+            asked += [spec.cohort.needs] if spec.cohort else []
+            known = cannot(parent.class_name, parent.features)
+            for one in asked:
+                if why := known.get(one):
+                    raise InvalidRoute(why)
             before, written = self._write(
                 spec.name, fence, lambda found: self._with(found, spec, fence, parent)
             )

@@ -10,6 +10,8 @@ TIMEOUT = "HTTPRouteRequestTimeout"
 HTTP_ROUTE = "HTTPRoute"
 MIRROR = "HTTPRouteRequestMirror"
 MIRROR_PERCENT = "HTTPRouteRequestPercentageMirror"
+HEADER_PATTERN = "HeaderRegularExpression"
+"""Ours: Gateway API has no name for header matches by regular expression, which are left to each class."""
 NEEDED = (HTTP_ROUTE, REWRITE)
 """Weights, headers of a match and changes of request headers are the core that `HTTPRoute` stands for."""
 
@@ -58,4 +60,12 @@ def cannot(class_name: str, features: frozenset[str] | None) -> dict[str, str]:
                 f"The gateway class {class_name} does not say that it supports {' and '.join(missing)}. If "
                 "its manual does, name them in the setting assume_features."
             )
+    if HEADER_PATTERN not in (features or frozenset()):
+        found["cohort_cookie"] = (
+            f"Whether the gateway class {class_name} matches headers by regular expressions, which a cookie "
+            f"needs, nobody says. If its manual does, name {HEADER_PATTERN} in the setting assume_features."
+        )
+    found["cohort_percent"] = (
+        "HTTPRoutes cannot choose a share of a header's values; name one value, which clients send."
+    )
     return found

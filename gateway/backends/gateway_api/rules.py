@@ -11,7 +11,8 @@ from hashlib import sha256
 from typing import Any
 
 from gateway.backends.checks import LABEL
-from gateway.routes import NamedService, RouteSpec, Side, Target
+from gateway.cohorts import cookie_pattern
+from gateway.routes import Cohort, NamedService, RouteSpec, Side, Target
 from serving.protocol import CHOSEN_BY_HEADER
 
 Rule = dict[str, Any]
@@ -31,15 +32,15 @@ def slug(service: str) -> str:
     return f"{readable or 'x'}--{sha256(service.encode()).hexdigest()[:8]}"
 
 
-def rule_names(service: str) -> tuple[str, str, str]:
-    """Of the split, and of the requests that choose the canary or stable."""
+def rule_names(service: str) -> tuple[str, str, str, str]:
+    """Of the split, of the requests that choose the canary or stable, and of a cohort's."""
     first = f"slipway.{slug(service)}"
-    return first, f"{first}.canary", f"{first}.stable"
+    return first, f"{first}.canary", f"{first}.stable", f"{first}.cohort"
 
 
 def rules_of(spec: RouteSpec, places: Places, *, home: str, timeout: str) -> list[Rule]:
     """`home`: the namespace of the route. `timeout`: empty where the gateway has none to set."""
-    split, canary, stable = rule_names(spec.name)
+    split, canary, stable, cohort = rule_names(spec.name)
     sides: list[tuple[str, Side, Target]] = [(stable, "stable", spec.stable)]
     if spec.candidate is not None:
         sides.insert(0, (canary, "canary", spec.candidate))
@@ -55,6 +56,18 @@ def rules_of(spec: RouteSpec, places: Places, *, home: str, timeout: str) -> lis
         )
         for name, side, target in (sides if _may_choose(spec) else [])
     ]
+    if spec.cohort is not None and spec.candidate is not None:
+        made.append(
+            _rule(
+                cohort,
+                headers=[_matching(spec.cohort)],
+                says=[{"name": CHOSEN_BY_HEADER, "value": "client"}],
+                silences=[SIDE_HEADER, KEY_HEADER],
+                refs=[_ref(places[spec.candidate.name], home, 1)],
+                path=_path_of(spec.name),
+                timeout=timeout,
+            )
+        )
     shares = [(spec.stable, 100 - spec.candidate_percent)]
     if spec.candidate is not None:
         shares.append((spec.candidate, spec.candidate_percent))
@@ -126,7 +139,8 @@ def is_ours(rule: Rule, service: str) -> bool:
     if "name" in rule:
         return rule["name"] in rule_names(service)
     matches = rule.get("matches") or ()
-    return bool(matches) and all(_is_our_match(one, service) for one in matches)
+    is_cohort = any(match.get("path") == _path_of(service) for match in matches) and _says_who_chose(rule)
+    return is_cohort or (bool(matches) and all(_is_our_match(one, service) for one in matches))
 
 
 def rivals(present: Sequence[Rule], service: str) -> list[str]:
@@ -147,6 +161,18 @@ def key_of(present: Sequence[Rule], service: str) -> str:
                 if header["name"].lower() == KEY_HEADER:
                     return str(header["value"])
     return ""
+
+
+def _says_who_chose(rule: Rule) -> bool:
+    """Only our rules do: so one is known whose headers are a cohort's."""
+    changes = [one.get("requestHeaderModifier") or {} for one in rule.get("filters") or ()]
+    return any(one["name"].lower() == CHOSEN_BY_HEADER for change in changes for one in change.get("set", ()))
+
+
+def _matching(cohort: Cohort) -> Rule:
+    if cohort.cookie:
+        return {"type": "RegularExpression", "name": "cookie", "value": cookie_pattern(cohort)}
+    return {"type": "Exact", "name": cohort.header, "value": cohort.value}
 
 
 def _is_our_match(match: Mapping[str, Any], service: str) -> bool:

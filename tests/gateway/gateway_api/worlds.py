@@ -6,6 +6,7 @@ that it has seen. What only a real data plane can show (retries, streams, connec
 
 import json
 import random
+import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -249,7 +250,14 @@ def _matches(match: Mapping[str, Any], path: str, headers: Mapping[str, str]) ->
     prefix = match["path"]["value"].rstrip("/")
     if path != prefix and not path.startswith(f"{prefix}/"):
         return False
-    return all(headers.get(one["name"]) == one["value"] for one in match.get("headers") or ())
+    return all(_has(headers, one) for one in match.get("headers") or ())
+
+
+def _has(headers: Mapping[str, str], match: Mapping[str, Any]) -> bool:
+    value = headers.get(match["name"])
+    if match.get("type") == "RegularExpression":
+        return value is not None and re.fullmatch(match["value"], value) is not None
+    return value == match["value"]
 
 
 def condition(name: str, status: str, reason: str, generation: int) -> dict[str, Any]:

@@ -56,6 +56,11 @@ class DiscoveryResponse(TypedDict):
     resources: list[Typed]
 
 
+class Regex(TypedDict):
+    regex: str
+
+
 class StringMatcher(TypedDict, total=False):
     exact: str
+    safe_regex: Regex
     prefix: str

@@ -1,6 +1,6 @@
 """What a request meets: a virtual host, its routes, and where they lead."""
 
-from typing import Literal, TypedDict
+from typing import Literal, Required, TypedDict
 
 from gateway.backends.envoy.messages.base import Extension, StringMatcher
 
@@ -15,9 +15,10 @@ class HeaderValueOption(TypedDict):
     append_action: Literal["OVERWRITE_IF_EXISTS_OR_ADD"]
 
 
-class HeaderMatcher(TypedDict):
-    name: str
+class HeaderMatcher(TypedDict, total=False):
+    name: Required[str]
     string_match: StringMatcher
+    present_match: bool
 
 
 class RouteMatch(TypedDict, total=False):
@@ -32,8 +33,17 @@ class ClusterWeight(TypedDict):
     response_headers_to_add: list[HeaderValueOption]
 
 
-class WeightedClusters(TypedDict):
-    clusters: list[ClusterWeight]
+class WeightedClusters(TypedDict, total=False):
+    clusters: Required[list[ClusterWeight]]
+    use_hash_policy: bool
+
+
+class HeaderHash(TypedDict):
+    header_name: str
+
+
+class HashPolicy(TypedDict):
+    header: HeaderHash
 
 
 class RetryBackOff(TypedDict):
@@ -66,6 +76,7 @@ class RequestMirrorPolicy(TypedDict):
 class RouteAction(TypedDict, total=False):
     cluster: str
     weighted_clusters: WeightedClusters
+    hash_policy: list[HashPolicy]
     request_mirror_policies: list[RequestMirrorPolicy]
     prefix_rewrite: str
     timeout: str
