@@ -9,8 +9,6 @@ from django.utils.translation import gettext
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from gateway.routes import Cohort
-
 MINUTE = 60
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
@@ -58,7 +56,13 @@ class CohortTerms(Protocol):
     """Whose requests a step sends to the candidate from then on, whatever its share."""
 
     @property
-    def cohort(self) -> Cohort: ...
+    def header(self) -> str: ...
+    @property
+    def cookie(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+    @property
+    def percent(self) -> int | None: ...
     @property
     def most_percent(self) -> int: ...
 
