@@ -24,7 +24,7 @@ def split_traffic(release: Release, operation: Operation, *, candidate_percent: 
         _stable(release),
         candidate=candidate,
         candidate_percent=candidate_percent,
-        cohort=terms and Cohort(terms.header, terms.cookie, terms.value, terms.percent or 0),
+        cohort=Cohort(terms.header, terms.cookie, terms.value, terms.percent or 0) if terms else None,
     )
 
 
