@@ -198,9 +198,9 @@ class Environment(ModelFiles, SignOn, GpuHealth, Kept, SampleCluster, BaseSettin
     )
     cluster_allowed_networks: Networks = Field(
         (),
-        description="Comma-separated networks or addresses where API servers of clusters may be although "
-        "only this machine reaches them: loopback, link-local and metadata addresses, which are refused "
-        "otherwise. `bin/up` allows loopback addresses in any case.",
+        description="Comma-separated networks or addresses where API servers of clusters, and the Prometheus "
+        "that counts their traffic, may be although only this machine reaches them: loopback, link-local and "
+        "metadata addresses, which are refused otherwise. `bin/up` allows loopback addresses in any case.",
     )
     webhook_allowed_hosts: HostsOrNetworks = Field(
         (),

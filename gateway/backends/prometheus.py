@@ -3,7 +3,6 @@
 For clusters whose workers cannot be reached from here. https://prometheus.io/docs/prometheus/latest/querying/api/
 """
 
-import ipaddress
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,10 +10,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import time
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import httpx2
 
-from common.outbound.addresses import Address, true_address
+from common.outbound import own_machine
 from common.outbound.client import in_words, whole_body
 from common.outbound.faults import Forbidden, Misbehaves, Unreachable
 from common.outbound.transport import Deadline, Pinned
@@ -60,6 +60,10 @@ class PrometheusSettings:
         made = cls(**{**given, "url": given["url"].rstrip("/")})
         if not re.match(r"https?://[^/?#@]+[^?#]*$", made.url):
             raise _wrong("url: as in http://prometheus.monitoring:9090.")
+        try:
+            own_machine.check_host(urlsplit(made.url).hostname or "")
+        except (Forbidden, ValueError) as error:
+            raise _wrong(f"url: {error}") from None
         labels = made.labels
         if not isinstance(labels, Mapping) or not all(isinstance(one, str) for one in labels.values()):
             raise _wrong('labels: an object of labels and values: {"cluster": "a"}.')
@@ -153,7 +157,9 @@ class PrometheusCounters:
         url = f"{self._settings.url}/api/v1/query"
         deadline = Deadline(self._within_seconds)
         client = httpx2.Client(
-            transport=Pinned(_judge, deadline=deadline), timeout=self._within_seconds, trust_env=False
+            transport=Pinned(own_machine.judge, deadline=deadline),
+            timeout=self._within_seconds,
+            trust_env=False,
         )
         try:
             with in_words(url), client:
@@ -204,16 +210,6 @@ def _scrapes(matrix: Sequence[Any], alive: set[Worker]) -> list[_Scrape]:
         )
         for worker, (at, began) in sorted(started.items(), key=lambda one: sorted(one[0]))
     ]
-
-
-def _judge(host: str, _port: int, addresses: Sequence[Address]) -> None:
-    """A Prometheus may well be on this machine or in this network, but no cloud's metadata service is one."""
-    for address in map(true_address, addresses):
-        if address.is_link_local or address.is_multicast or address.is_unspecified or address in _METADATA:
-            raise Forbidden(f"{host} leads to {address}, which is no server to ask.")
-
-
-_METADATA = {ipaddress.ip_address("168.63.129.16"), ipaddress.ip_address("fd00:ec2::254")}
 
 
 def _wrong(message: str) -> InvalidGateway:

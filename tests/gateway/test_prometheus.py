@@ -160,9 +160,22 @@ def test_one_that_does_not_answer_is_told(prometheus: Prometheus) -> None:
         counters(prometheus, "http://127.0.0.1:9").counts("nobody")
 
 
-def test_a_metadata_service_is_never_asked(prometheus: Prometheus) -> None:
-    with pytest.raises(GatewayUnreachable, match="which is no server to ask"):
-        counters(prometheus, "http://169.254.169.254").counts("chat")
+@pytest.mark.parametrize("host", ["127.0.0.1:9090", "localhost", "[::1]", "169.254.169.254", "168.63.129.16"])
+def test_what_only_this_machine_reaches_is_no_prometheus(settings: Any, host: str) -> None:
+    settings.SLIPWAY_CLUSTER_ALLOWED_NETWORKS = ()
+    with pytest.raises(InvalidGateway, match="SLIPWAY_CLUSTER_ALLOWED_NETWORKS"):
+        PrometheusSettings.read({"url": f"http://{host}"})
+    PrometheusSettings.read({"url": "http://10.0.0.7:9090"})
+
+
+def test_a_name_that_leads_there_is_never_asked(settings: Any, prometheus: Prometheus, url: str) -> None:
+    scrape(prometheus, "chat-r1", "a", routed=5, ended=5)
+    settings.SLIPWAY_CLUSTER_ALLOWED_NETWORKS = ()
+    # A number that a resolver takes for 127.0.0.1.
+    hidden = url.replace("127.0.0.1", "2130706433")
+    with pytest.raises(GatewayUnreachable, match=r"2130706433 \(127.0.0.1\) is an address that only"):
+        counters(prometheus, hidden).counts("chat")
+    assert not prometheus.asked
 
 
 @pytest.mark.parametrize(
@@ -170,6 +183,7 @@ def test_a_metadata_service_is_never_asked(prometheus: Prometheus) -> None:
     [
         (None, "with the url of Prometheus"),
         ({"url": "prometheus:9090"}, "as in http://"),
+        ({"url": "http://[::1"}, "Invalid IPv6"),
         ({"url": "http://p", "interval": 3}, "no such setting interval"),
         ({"url": "http://p", "deployment_label": "a-b"}, "cannot be a label"),
         ({"url": "http://p", "labels": {"cluster": 1}}, "an object of labels"),

@@ -1,6 +1,7 @@
 """What a worker tells whoever follows a request through all processes: a span, and lines of JSON."""
 
 import logging
+import socket
 import sys
 from pathlib import Path
 
@@ -44,6 +45,22 @@ def test_a_sampled_request_is_a_span_below_that_of_the_gateway_and_others_are_no
     ready = next(line for line in lines if line["message"].startswith("ready after"))
     assert (ready["role"], ready["level"], ready["logger"]) == ("model-worker", "INFO", "__main__")
     assert (ready["worker"], ready["service"], ready["version"]) == ("chat-1-0", "talk", "chat:v1")
+
+
+def test_a_collector_that_never_answers_keeps_no_worker_from_ending(tmp_path: Path) -> None:
+    """It would wait ten minutes for the collector, which is longer than this test waits for the worker."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": address, "OTEL_EXPORTER_OTLP_TIMEOUT": "600"}
+        with running(tmp_path / "log", environment, settings={"tokens": 1}) as worker:
+            worker.until_ready()
+            body = {"model": "talk", "prompt": "Hello", "max_tokens": 1}
+            url, given = f"{worker.url}/v1/completions", {"traceparent": SAMPLED}
+            assert worker.client.post(url, json=body, headers=given).status_code == 200
+            worker.process.terminate()
+            assert worker.wait() == 0
+        silent.settimeout(0)
+        silent.accept()[0].close()
 
 
 def test_without_an_endpoint_it_answers_all_the_same_and_lines_are_text(tmp_path: Path) -> None:

@@ -1,76 +1,26 @@
-"""Which addresses may be an API server's. Whoever operates a team's clusters names them, so what only this
-machine reaches is refused: its own services, and a cloud's metadata. Private networks are where clusters are.
-"""
+"""Which addresses may be an API server's, in the words of `kube`."""
 
-import ipaddress
-from collections.abc import Sequence
-
-from django.conf import settings
-
-from common.outbound.addresses import Address, address_of, true_address
-from common.outbound.faults import Unresolved
+from common.outbound import own_machine
+from common.outbound.faults import Forbidden, Unresolved
 from common.outbound.names import resolve
 from kube.errors import BadConfig, Unreachable
 
-SETTING = "SLIPWAY_CLUSTER_ALLOWED_NETWORKS"
-_METADATA = frozenset(
-    ipaddress.ip_address(text)
-    for text in (
-        "168.63.129.16",  # Azure
-        "100.100.100.200",  # Alibaba Cloud
-        "192.0.0.192",  # Oracle Cloud
-        "fd00:ec2::254",  # EC2
-    )
-)
-
 
 def check_host(host: str) -> None:
-    """What can be said without asking anybody: of an address, and of the name of this machine. Raises
-    BadConfig.
-    """
-    name = host.lower().rstrip(".")
-    if name == "localhost" or name.endswith(".localhost"):
-        judged(host, [ipaddress.ip_address("127.0.0.1")])
+    """Asks nobody. Raises BadConfig."""
     try:
-        found = [address_of(host)]
-    except ValueError:
-        return
-    judged(host, found)
+        own_machine.check_host(host)
+    except Forbidden as error:
+        raise BadConfig(str(error)) from None
 
 
 def addresses_of(host: str, port: int) -> list[str]:
     """Where to connect to. Raises BadConfig, Unreachable when the name has no address."""
     try:
         found = resolve(host, port)
+        own_machine.judge(host, port, found)
     except Unresolved as error:
         raise Unreachable(str(error)) from None
-    return [str(address) for address in judged(host, found)]
-
-
-def judged(host: str, found: Sequence[Address]) -> Sequence[Address]:
-    """All of them. Raises BadConfig when one is nobody's API server."""
-    for address in found:
-        true = true_address(address)
-        if _is_refused(true) and not _is_allowed(true):
-            shown = host if host == str(true) else f"{host} ({true})"
-            raise BadConfig(
-                f"{shown} is an address that only this machine reaches: of its own services, of its link or "
-                f"of a cloud's metadata. If the API server is there, name the network in {SETTING}."
-            )
-    return found
-
-
-def _is_refused(address: Address) -> bool:
-    return (
-        address.is_loopback
-        or address.is_link_local
-        or address.is_unspecified
-        or address.is_multicast
-        or (address.version == 4 and (address.is_reserved or address in ipaddress.ip_network("0.0.0.0/8")))
-        or address in _METADATA
-    )
-
-
-def _is_allowed(address: Address) -> bool:
-    networks = map(ipaddress.ip_network, settings.SLIPWAY_CLUSTER_ALLOWED_NETWORKS)
-    return any(network.version == address.version and address in network for network in networks)
+    except Forbidden as error:
+        raise BadConfig(str(error)) from None
+    return [str(address) for address in found]
