@@ -4,26 +4,30 @@ python3-saml verifies. Beyond it an answer must name Slipway as its audience, mu
 and is taken once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from cryptography import x509
 from django.conf import settings
 from django.urls import reverse
 
+from identity import saml_keys
 from identity.assertions import use_once
 from identity.errors import BadAssertion, ProviderUnavailable
 from identity.published import REMEMBERED_SECONDS, Remembered, body_of
 
+Read = TypeVar("Read")
 PROVIDER = "saml"
 TRANSIENT = "urn:oasis:names:tc:SAML:2.0:nameid-format:transient"
 UNSPECIFIED = "urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified"
 REDIRECT = "urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect"
 MAX_ANSWER = 512 * 1024
+METADATA_FOR = "P1D"
+"""After which a provider that reads our metadata by its address should read it again."""
 ATTRIBUTES: Mapping[str, Sequence[str]] = {
     "uid": (
         "urn:oasis:names:tc:SAML:attribute:subject-id",
@@ -110,8 +114,15 @@ def own_metadata() -> bytes:
     """XML for the provider. Needs nothing of the provider. Raises ProviderUnavailable."""
     from onelogin.saml2.settings import OneLogin_Saml2_Settings
 
-    # Only then does it show the certificate for encryption, too.
-    own = configured({}, wantAssertionsEncrypted=has_key())
+    saml_keys.certificates()
+    # Only `wantAssertionsEncrypted` shows the certificate for encryption, too. It has no end: a provider that
+    # was given the file once would refuse everybody from then on.
+    own = configured(
+        {},
+        wantAssertionsEncrypted=saml_keys.has_key(),
+        metadataValidUntil="",
+        metadataCacheDuration=METADATA_FOR,
+    )
     told = OneLogin_Saml2_Settings(own, sp_validation_only=True).get_sp_metadata()
     return told if isinstance(told, bytes) else str(told).encode()
 
@@ -126,14 +137,43 @@ def request_to_sign_in() -> tuple[str, str]:
 
 def verified(response: str) -> Answer:
     """What a posted `SAMLResponse` says. Raises BadAssertion, ProviderUnavailable."""
-    from onelogin.saml2.response import OneLogin_Saml2_Response
-    from onelogin.saml2.settings import OneLogin_Saml2_Settings
-
     if not response or len(response) > MAX_ANSWER:
         raise BadAssertion("There is no SAMLResponse, or one that is too long.")
     known = provider()
+    answer, audiences, assertion, until = opened(lambda key: _verified(known, response, key))
+    if entity_id() not in audiences:
+        raise BadAssertion("It is for another audience, or for none.")
+    has_uid = any(answer.attributes.get(name) for name in ATTRIBUTES["uid"])
+    if not has_uid and (not answer.name_id or answer.name_id_format == TRANSIENT):
+        raise BadAssertion("It names nobody for good: its NameID is transient or missing.")
+    ends = until or int(datetime.now(UTC).timestamp()) + 3_600
+    use_once({"iss": str(known["entityId"]), "jti": assertion, "exp": ends})
+    return answer
+
+
+def opened(read: Callable[[str], Read]) -> Read:
+    """What `read` makes with the first of our private keys with which it can; "" if there is none. Raises
+    what it raised with the first."""
+    first, *others = saml_keys.private_keys() or [""]
     try:
-        told = OneLogin_Saml2_Response(OneLogin_Saml2_Settings(configured(known)), response)
+        return read(first)
+    except BadAssertion:
+        for key in others:
+            with suppress(BadAssertion):
+                return read(key)
+        raise
+
+
+def _verified(
+    known: Mapping[str, Any], response: str, key: str
+) -> tuple[Answer, Sequence[str], str, int | None]:
+    """And for whom it is, its name, and the epoch second at which it ends. Raises BadAssertion."""
+    from onelogin.saml2.response import OneLogin_Saml2_Response
+    from onelogin.saml2.settings import OneLogin_Saml2_Settings
+
+    own = OneLogin_Saml2_Settings(configured(known, key=key))
+    try:
+        told = OneLogin_Saml2_Response(own, response)
         told.is_valid(at(reverse("saml-acs")), raise_exceptions=True)
         audiences = told.get_audiences()
         answer = Answer(
@@ -145,17 +185,9 @@ def verified(response: str) -> Answer:
             session_index=(told.get_session_index() or "")[:255],
             name_qualifiers=(told.get_nameid_nq() or "", told.get_nameid_spnq() or ""),
         )
-        assertion, until = told.get_assertion_id(), told.get_assertion_not_on_or_after()
+        return answer, audiences, told.get_assertion_id(), told.get_assertion_not_on_or_after()
     except Exception as error:  # whatever the parser makes of hostile XML
         raise BadAssertion(f"It cannot be accepted: {error}") from error
-    if entity_id() not in audiences:
-        raise BadAssertion("It is for another audience, or for none.")
-    has_uid = any(answer.attributes.get(name) for name in ATTRIBUTES["uid"])
-    if not has_uid and (not answer.name_id or answer.name_id_format == TRANSIENT):
-        raise BadAssertion("It names nobody for good: its NameID is transient or missing.")
-    ends = until or int(datetime.now(UTC).timestamp()) + 3_600
-    use_once({"iss": str(known["entityId"]), "jti": assertion, "exp": ends})
-    return answer
 
 
 def groups_left_out(attributes: Mapping[str, Any]) -> bool:
@@ -195,30 +227,11 @@ def _read(source: str) -> Mapping[str, Any]:
     return dict(found)
 
 
-def has_key() -> bool:
-    return bool(settings.SLIPWAY_SAML_KEY)
-
-
-def own_certificate() -> x509.Certificate | None:
-    """With which the provider encrypts for Slipway, and knows its signature. Raises ProviderUnavailable."""
-    if not has_key():
-        return None
-    try:
-        return x509.load_pem_x509_certificate(_own(settings.SLIPWAY_SAML_CERTIFICATE).encode())
-    except ValueError as error:
-        raise ProviderUnavailable(f"SLIPWAY_SAML_CERTIFICATE is no certificate: {error}") from None
-
-
-def _own(path: str) -> str:
-    try:
-        return Path(path).read_text() if path else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProviderUnavailable(f"Slipway's own key for SAML cannot be read: {error}") from error
-
-
-def configured(provider: Mapping[str, Any], **security: bool) -> dict[str, Any]:
-    """As python3-saml wants it. Raises ProviderUnavailable when our own key cannot be read."""
-    signs = has_key()
+def configured(provider: Mapping[str, Any], *, key: str = "", **security: bool | str) -> dict[str, Any]:
+    """As python3-saml wants it; `key`: another one of our own than the first. Raises ProviderUnavailable when
+    our own key cannot be read."""
+    signs = saml_keys.has_key()
+    shown = saml_keys.certificate_texts()
     sign_out = {"url": settings.SLIPWAY_PUBLIC_URL + reverse("saml-sign-out"), "binding": REDIRECT}
     return {
         "strict": True,
@@ -231,8 +244,9 @@ def configured(provider: Mapping[str, Any], **security: bool) -> dict[str, Any]:
             },
             "NameIDFormat": UNSPECIFIED,
             **({"singleLogoutService": sign_out} if signs else {}),
-            "x509cert": _own(settings.SLIPWAY_SAML_CERTIFICATE),
-            "privateKey": _own(settings.SLIPWAY_SAML_KEY),
+            "x509cert": shown[0] if signs else "",
+            **({"x509certNew": shown[1]} if len(shown) > 1 else {}),
+            "privateKey": key or (saml_keys.private_keys()[0] if signs else ""),
         },
         "security": {
             "requestedAuthnContext": False,

@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.urls import reverse
 
-from identity import saml
+from identity import saml, saml_keys
 from identity.assertions import use_once
 from identity.errors import BadAssertion
 
@@ -49,7 +49,7 @@ def request_to_sign_out(session: Mapping[str, Any]) -> str:
     from onelogin.saml2.auth import OneLogin_Saml2_Auth
 
     known = saml.provider()
-    if not saml.has_key() or not known.get("singleLogoutService", {}).get("url"):
+    if not saml_keys.has_key() or not known.get("singleLogoutService", {}).get("url"):
         return ""
     one = ProvidersSession(**session)
     auth = OneLogin_Saml2_Auth(saml.at(reverse("saml-sign-out")), saml.configured(known))
@@ -77,9 +77,8 @@ def asked_to_sign_out(parameters: Mapping[str, str], query: str) -> SignOut:
         xml = auth.get_last_request_xml() or ""
         if not url or auth.get_errors():
             raise BadAssertion(auth.get_last_error_reason() or ", ".join(auth.get_errors()))
-        key = auth.get_settings().get_sp_key()
         found = SignOut(
-            OneLogin_Saml2_Logout_Request.get_nameid(xml, key),
+            saml.opened(lambda key: _name_id(xml, key)),
             tuple(one[:255] for one in OneLogin_Saml2_Logout_Request.get_session_indexes(xml)),
             url,
         )
@@ -94,6 +93,16 @@ def asked_to_sign_out(parameters: Mapping[str, str], query: str) -> SignOut:
         raise BadAssertion("It is too old.")
     use_once({"iss": str(known["entityId"]), "jti": name, "exp": now + 2 * OLDEST_SECONDS})
     return found
+
+
+def _name_id(xml: str, key: str) -> str:
+    """Of a request to sign out. Raises BadAssertion."""
+    from onelogin.saml2.logout_request import OneLogin_Saml2_Logout_Request
+
+    try:
+        return str(OneLogin_Saml2_Logout_Request.get_nameid(xml, key))
+    except Exception as error:
+        raise BadAssertion(f"It cannot be accepted: {error}") from error
 
 
 def check_answer(parameters: Mapping[str, str], query: str) -> None:
@@ -130,4 +139,4 @@ def _attribute(xml: str, name: str) -> str:
 
 def is_offered() -> bool:
     """Whether providers may ask us."""
-    return bool(settings.SLIPWAY_SAML_METADATA) and saml.has_key()
+    return bool(settings.SLIPWAY_SAML_METADATA) and saml_keys.has_key()

@@ -40,6 +40,14 @@ class SignOn(BaseSettings):
     saml_certificate: File = Field(
         "", description="Absolute path of the certificate of SLIPWAY_SAML_KEY, as PEM; our metadata shows it."
     )
+    saml_second_key: File = Field(
+        "",
+        description="While keys are exchanged: a second private key, with which encrypted assertions are "
+        "read, too. It signs nothing.",
+    )
+    saml_second_certificate: File = Field(
+        "", description="The certificate of SLIPWAY_SAML_SECOND_KEY; our metadata shows both."
+    )
     saml_require_encryption: bool = Field(
         False, description="Whether an assertion that is not encrypted is refused. Needs SLIPWAY_SAML_KEY."
     )
@@ -95,6 +103,20 @@ class SignOn(BaseSettings):
     def _with_its_key(cls, path: str, info: ValidationInfo) -> str:
         if bool(path) != bool(info.data.get("saml_key")):
             raise ValueError("must be set if and only if SLIPWAY_SAML_KEY is")
+        return path
+
+    @field_validator("saml_second_key")
+    @classmethod
+    def _beside_a_first(cls, path: str, info: ValidationInfo) -> str:
+        if path and not info.data.get("saml_key"):
+            raise ValueError("is a second one: set SLIPWAY_SAML_KEY")
+        return path
+
+    @field_validator("saml_second_certificate")
+    @classmethod
+    def _with_its_second_key(cls, path: str, info: ValidationInfo) -> str:
+        if bool(path) != bool(info.data.get("saml_second_key")):
+            raise ValueError("must be set if and only if SLIPWAY_SAML_SECOND_KEY is")
         return path
 
     @field_validator("saml_require_encryption")

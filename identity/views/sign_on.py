@@ -18,7 +18,7 @@ from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
-from identity import saml, saml_logout, selectors
+from identity import saml_keys, saml_logout, selectors
 from identity.errors import ProviderUnavailable
 from identity.forms import GroupsForm, RuleForm
 from identity.group_rules import Rule
@@ -59,7 +59,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "saml_metadata_url": _absolute("saml-metadata"),
         "saml_acs_url": _absolute("saml-acs"),
         "saml_sign_out_url": _absolute("saml-sign-out") if saml_logout.is_offered() else "",
-        "saml_certificate": _saml_certificate(),
+        "saml_certificates": _saml_certificates(),
         "claim": settings.SLIPWAY_GROUPS_CLAIM,
         "minutes": settings.SLIPWAY_OIDC_CHECK_MINUTES,
         "passwords": settings.SLIPWAY_PASSWORD_LOGIN,
@@ -126,16 +126,23 @@ def delete_rule(request: HttpRequest, pk: int) -> HttpResponse:
     return done(request, _("The rule is deleted."), to=PAGE)
 
 
-def _saml_certificate() -> dict[str, Any]:
-    """Our own, in `fingerprint` and `expires_at`, or `problem`; empty: there is none."""
+def _saml_certificates() -> dict[str, Any]:
+    """Our own under `shown`, the one that signs first, or `problem`."""
+    if not settings.SLIPWAY_SAML_METADATA:
+        return {}
     try:
-        found = saml.own_certificate() if settings.SLIPWAY_SAML_METADATA else None
+        found = saml_keys.certificates()
     except ProviderUnavailable as error:
         return {"problem": str(error)}
-    if found is None:
-        return {}
-    fingerprint = found.fingerprint(hashes.SHA256()).hex(":").upper()
-    return {"fingerprint": fingerprint, "expires_at": found.not_valid_after_utc}
+    return {
+        "shown": [
+            {
+                "fingerprint": one.fingerprint(hashes.SHA256()).hex(":").upper(),
+                "expires_at": one.not_valid_after_utc,
+            }
+            for one in found
+        ]
+    }
 
 
 def _absolute(name: str, **parts: str) -> str:

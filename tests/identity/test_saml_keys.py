@@ -28,6 +28,22 @@ def own(settings: Any, tmp_path: Path, idp: SamlProvider) -> SamlProvider:
     return pair
 
 
+@pytest.fixture
+def second(settings: Any, tmp_path: Path, own: SamlProvider) -> SamlProvider:
+    """Whose key and certificate are Slipway's second pair."""
+    pair = SamlProvider()
+    (tmp_path / "second.key").write_text(pair.private_key)
+    (tmp_path / "second.crt").write_text(pair.certificate)
+    settings.SLIPWAY_SAML_SECOND_KEY = str(tmp_path / "second.key")
+    settings.SLIPWAY_SAML_SECOND_CERTIFICATE = str(tmp_path / "second.crt")
+    return pair
+
+
+def body(pair: SamlProvider) -> str:
+    """Of its certificate, as metadata shows it."""
+    return "".join(pair.certificate.split("\n")[1:-2])
+
+
 def follow(client: Client, location: str) -> Any:
     return client.get(location.removeprefix("http://testserver"))
 
@@ -36,8 +52,7 @@ def test_our_metadata_shows_the_certificate_and_where_to_sign_out(
     client: Client, idp: SamlProvider, own: SamlProvider
 ) -> None:
     told = client.get("/accounts/saml/metadata/").content.decode()
-    body = "".join(own.certificate.split("\n")[1:-2])
-    assert "".join(told.split()).count(body) == 2
+    assert "".join(told.split()).count(body(own)) == 2
     assert ('use="signing"' in told, 'use="encryption"' in told) == (True, True)
     assert f'Location="{SIGN_OUT}"' in told
     assert 'AuthnRequestsSigned="true"' in told
@@ -46,6 +61,45 @@ def test_our_metadata_shows_the_certificate_and_where_to_sign_out(
     page = browser.get("/settings/sign-on/").content.decode()
     assert "SHA-256 " in page
     assert SIGN_OUT in page
+
+
+def test_our_metadata_never_ends_and_is_read_again_within_a_day(
+    client: Client, idp: SamlProvider, own: SamlProvider
+) -> None:
+    told = client.get("/accounts/saml/metadata/").content.decode()
+    assert ("validUntil" in told, 'cacheDuration="P1D"' in told) == (False, True)
+
+
+def test_while_keys_are_exchanged_both_are_shown_both_open_and_the_first_signs(
+    client: Client, idp: SamlProvider, own: SamlProvider, second: SamlProvider
+) -> None:
+    told = "".join(client.get("/accounts/saml/metadata/").content.decode().split())
+    assert (told.count(body(own)), told.count(body(second))) == (2, 2)
+    assert told.index(body(own)) < told.index(body(second))
+    for pair in (own, second):
+        one = Client()
+        assert is_signed_by(one.post(START)["Location"], own.certificate)
+        sign_in(one, idp.but(encrypts_for=pair.certificate))
+        assert signed_in_as(one) == "ada"
+    stranger = SamlProvider()
+    assert sign_in(client, idp.but(encrypts_for=stranger.certificate)).status_code == 403
+    provider = idp.but(encrypts_for=second.certificate)
+    answer = provider.answer(provider.asked(client.post(START)["Location"]))
+    assert [post(one, answer).status_code for one in (client, Client())] == [302, 403]
+    browser = Client()
+    browser.force_login(person("root", superuser=True))
+    assert browser.get("/settings/sign-on/").content.decode().count("SHA-256 ") == 2
+
+
+def test_a_certificate_of_another_key_is_told_and_never_shown(
+    client: Client, idp: SamlProvider, own: SamlProvider, second: SamlProvider, settings: Any
+) -> None:
+    settings.SLIPWAY_SAML_SECOND_CERTIFICATE = settings.SLIPWAY_SAML_CERTIFICATE
+    assert client.get("/accounts/saml/metadata/").status_code == 502
+    browser = Client()
+    browser.force_login(person("root", superuser=True))
+    page = browser.get("/settings/sign-on/").content.decode()
+    assert "SLIPWAY_SAML_SECOND_CERTIFICATE is the certificate of another key" in page
 
 
 def test_without_a_key_nothing_of_this_is_offered(client: Client, idp: SamlProvider) -> None:
