@@ -3,6 +3,7 @@
 A token that works is never refused for its neighbours' sake: behind one address sit whole offices.
 """
 
+import math
 import time
 
 from django.utils.translation import gettext_lazy as _
@@ -18,7 +19,11 @@ _KEY = "slipway:failed-tokens:"
 
 class TooManyFailedTokens(Throttled):
     default_detail = _("Too many tokens from this address do not work. Mend the token, then try again.")
-    extra_detail_plural = extra_detail_singular = ""
+
+    def __init__(self, wait: float) -> None:
+        super().__init__(detail=self.default_detail)
+        # Only for the header: Django REST framework would say it in words of its own.
+        self.wait = math.ceil(wait)
 
 
 def note_failed_token(address: str) -> None:

@@ -9,9 +9,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from django.conf import settings
 from django.db import DatabaseError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 from django.views.decorators.cache import never_cache
@@ -21,14 +20,13 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from accounts.bearer import CHALLENGE, has_right
-from accounts.states import Right
 from common.declared import manifests
 from common.health import PartHealth
 from common.metrics import gauge
 from common.middleware import GetResponse, Told, around
 from controlplane.health import parts_health
 from controlplane.process_metrics import disks, process, queues
+from controlplane.scraping import door
 
 logger = logging.getLogger(__name__)
 
@@ -50,14 +48,9 @@ requests = Histogram(
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """In the format that the client asks for: Prometheus's text, or OpenMetrics."""
-    if settings.SLIPWAY_METRICS == "off":
-        raise Http404
-    if settings.SLIPWAY_METRICS == "token" and not has_right(request, Right.READ):
+    if (refused := door.refusal(request)) is not None:
         return HttpResponse(
-            "Send a token with the right `read` (Authorization: Bearer ...).\n",
-            status=401,
-            content_type="text/plain",
-            headers={"WWW-Authenticate": CHALLENGE},
+            refused.text, status=refused.status, content_type="text/plain", headers=refused.headers
         )
     body, content_type = exposed(StateOfThings(), requests, accepts=request.headers.get("Accept", ""))
     return HttpResponse(body, content_type=content_type)

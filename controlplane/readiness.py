@@ -1,8 +1,10 @@
 """`/healthz`: this process answers. `/readyz`: whether it can do its work, for load balancers and people.
+`/metrics`: what it measures, for Prometheus.
 
 Answered before anything else of Django's: a probe names the process by its address, which is no host that
-the console goes by, and comes without TLS from behind the proxy. What the parts say in detail is for who
-proves to have the installation's secret, or a token with the right to operate the fleet.
+the console goes by, and comes without TLS from behind the proxy; so does Prometheus, which asks each web.
+What the parts say in detail is for who proves to have the installation's secret, or a token with the right
+to operate the fleet.
 """
 
 import hmac
@@ -20,9 +22,10 @@ from accounts.states import Right
 from common.health import PartHealth
 from common.middleware import Answer, GetResponse
 from controlplane.health import parts_health
+from controlplane.metrics import metrics
 from controlplane.readiness_key import HEADER, readiness_key
 
-HEALTH, READINESS = "/healthz", "/readyz"
+HEALTH, READINESS, METRICS = "/healthz", "/readyz", "/metrics"
 
 
 @sync_and_async_middleware
@@ -50,6 +53,8 @@ def answer_to(request: HttpRequest) -> HttpResponse | None:
     elif request.path_info == READINESS:
         report = readiness(parts_health(), with_details=_may_see_details(request))
         response = JsonResponse(report, status=200 if report["ready"] else 503)
+    elif request.path_info == METRICS:
+        return metrics(request)
     else:
         return None
     response["Cache-Control"] = "no-store"

@@ -4,7 +4,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery, bootsteps
-from celery.signals import worker_process_init, worker_process_shutdown
+from celery.signals import worker_before_create_process, worker_process_init, worker_process_shutdown
 
 from common import watchdog
 
@@ -21,7 +21,13 @@ _takers: "list[Taker]" = []
 _stopped = threading.Event()
 
 
-@worker_process_init.connect
+@worker_before_create_process.connect
+def take_in_each(**_: Any) -> None:
+    """In the main process. Each new process takes after Celery's own receiver, which closes its pool of
+    connections: not under threads that use it already."""
+    worker_process_init.connect(begin_to_take)
+
+
 def begin_to_take(**_: Any) -> None:
     """In each pool process."""
     # Not before: Celery loads this module, and Django's apps after it.

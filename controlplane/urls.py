@@ -5,7 +5,6 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from controlplane.home.views import home
-from controlplane.metrics import metrics
 
 # One door for everyone, with its lockout: the admin has no login page of its own.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
@@ -31,7 +30,6 @@ urlpatterns = [
     path("api/v1/", include("controlplane.api_urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", SpectacularSwaggerSplitView.as_view(template_name="api/docs.html"), name="docs"),
-    path("metrics", metrics),
 ]
 
 handler400 = "common.api.outside.bad_request"

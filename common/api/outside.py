@@ -1,4 +1,4 @@
-"""Errors before or outside REST framework: problems under `/api/`, Django's own pages elsewhere."""
+"""Errors before or outside REST framework: problems for programs, Django's own pages for people."""
 
 import sys
 from typing import Any
@@ -54,7 +54,7 @@ def _unavailable(request: HttpRequest, error: OperationalError) -> HttpResponseB
 
 
 def _api(request: HttpRequest) -> bool:
-    return request.path.startswith("/api/")
+    return request.path.startswith(("/api/", "/scim/"))
 
 
 def _problem(request: HttpRequest, error: Exception) -> JsonResponse:

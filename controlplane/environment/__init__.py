@@ -7,7 +7,7 @@ import ipaddress
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from controlplane.environment.gpu_health import GpuHealth
@@ -165,7 +165,9 @@ class Environment(ModelFiles, SignOn, GpuHealth, Kept, SampleCluster, BaseSettin
         "stack, off in production.",
     )
     https: bool = Field(
-        False, description="The console is reached over HTTPS: secure cookies, HSTS, redirects."
+        False,
+        description="The console is reached over HTTPS: secure cookies, HSTS, redirects. Needs "
+        "SLIPWAY_TRUSTED_PROXIES.",
     )
     trusted_proxies: Networks = Field(
         (),
@@ -220,6 +222,16 @@ class Environment(ModelFiles, SignOn, GpuHealth, Kept, SampleCluster, BaseSettin
         if (length := len(bytes(home / LONGEST_SOCKET_NAME))) > LONGEST_SOCKET_PATH:
             raise ValueError(f"is {length - LONGEST_SOCKET_PATH} bytes too long for the unix sockets in it")
         return home
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _who_ends_tls(cls, proxies: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if info.data.get("https") and not proxies:
+            raise ValueError(
+                "must name who ends TLS while SLIPWAY_HTTPS is on: nobody else is believed that a request "
+                "came over it, and every page would lead to itself"
+            )
+        return proxies
 
     @model_validator(mode="after")
     def _distinct_ports(self) -> Self:

@@ -36,19 +36,15 @@ def role_readiness(role: str, *, with_details: bool) -> dict[str, object]:
 
 def role_metrics(role: str, authorization: str, address: str, accepts: str) -> tuple[int, bytes, str]:
     """Status, body and type. Who may read it says SLIPWAY_METRICS, as of a web's."""
-    from django.conf import settings
     from django.http import HttpRequest
 
-    from accounts.bearer import has_right
-    from accounts.states import Right
     from controlplane.metrics import exposed
+    from controlplane.scraping import door
 
     request = HttpRequest()
     request.META = {"HTTP_AUTHORIZATION": authorization, "REMOTE_ADDR": address}
-    if settings.SLIPWAY_METRICS == "off":
-        return 404, b"SLIPWAY_METRICS is off.\n", "text/plain"
-    if settings.SLIPWAY_METRICS == "token" and not has_right(request, Right.READ):
-        return 401, b"Send a token with the right `read` (Authorization: Bearer ...).\n", "text/plain"
+    if (refused := door.refusal(request)) is not None:
+        return refused.status, refused.text.encode(), "text/plain"
     body, content_type = exposed(StateOfRole(role), accepts=accepts)
     return 200, body, content_type
 

@@ -295,9 +295,16 @@ LOGGING = {
         },
         "json": {"()": "common.logs.formatters.JsonFormatter"},
     },
-    "filters": {"outage": {"()": "common.database.outage.LeftOutDuringOutage"}},
+    "filters": {
+        "outage": {"()": "common.database.outage.LeftOutDuringOutage"},
+        "clients": {"()": "common.logs.clients.OneLineForClients"},
+    },
     "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": env.log_format, "filters": ["outage"]}
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": env.log_format,
+            "filters": ["outage", "clients"],
+        }
     },
     # One line per request sent is too much where the gateway is asked every second, and where a bucket's
     # credentials were found is no news at the terminal of `bin/up`.

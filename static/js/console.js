@@ -69,6 +69,21 @@ function comingBack() {
   });
 }
 
+// Who signs out is led to their identity provider. What the page has asked for by itself comes back meanwhile as
+// from somebody who is not signed in, and would lead to the sign-in page in its place.
+function signingOut() {
+  let isLeaving = false;
+  document.addEventListener("submit", ({ target }) => {
+    if (target.getAttribute("action") === "/accounts/logout/") isLeaving = true;
+  });
+  window.addEventListener("pageshow", () => {
+    isLeaving = false;
+  });
+  document.body.addEventListener("htmx:beforeOnLoad", (event) => {
+    if (isLeaving) event.preventDefault();
+  });
+}
+
 // A form that came back: to the first field that is wrong, wherever on the page it is.
 function firstFault() {
   const fault = document.querySelector("main form[method=post] .field-error");
@@ -171,6 +186,7 @@ tickingButtons();
 themeChoice();
 menus();
 answers();
+signingOut();
 comingBack();
 openTab();
 firstFault();

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from django.conf import settings
 from django.test import Client, override_settings
+from django.utils.module_loading import import_string
 
 from common.logs import context, redaction
+from common.logs.clients import OneLineForClients
 from common.logs.formatters import JsonFormatter
 from common.models import Intent
 from common.reconcile import Kernel
@@ -30,10 +33,12 @@ REQUEST = "from-the-client-1"
 
 @pytest.fixture
 def lines() -> Iterator[Callable[[], list[dict[str, Any]]]]:
-    """Everything that is logged, as an object each."""
+    """Everything that is logged, as an object each, through the filters of the settings."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
+    for name in settings.LOGGING["handlers"]["stderr"]["filters"]:
+        handler.addFilter(import_string(settings.LOGGING["filters"][name]["()"])())
     root, level = logging.getLogger(), logging.getLogger().level
     root.addHandler(handler)
     root.setLevel(logging.INFO)
@@ -181,6 +186,23 @@ def test_the_access_log_names_the_route_and_who_asked_and_nothing_of_the_address
 def test_without_the_setting_there_is_no_access_log(lines):
     Client().get("/accounts/login/")
     assert [line for line in lines() if line["logger"] == "slipway.access"] == []
+
+
+@pytest.mark.django_db
+def test_another_host_s_name_is_a_warning_of_one_line(lines):
+    with override_settings(ALLOWED_HOSTS=["slipway.example.org"]):
+        assert Client().get("/", headers={"host": "elsewhere.example.org"}).status_code == 400
+    (told,) = [line for line in lines() if line["logger"].startswith("django.security")]
+    assert (told["level"], "exception" in told) == ("WARNING", False)
+    assert "elsewhere.example.org" in told["message"]
+    assert not any("exception" in line for line in lines())
+
+
+def test_a_failure_of_our_own_keeps_its_traceback():
+    failed = logging.LogRecord("django.request", logging.ERROR, "", 1, "failed", (), (None, None, None))
+    vars(failed)["status_code"] = 500
+    assert OneLineForClients().filter(failed)
+    assert failed.exc_info is not None
 
 
 def test_secrets_of_the_settings_are_hidden_wherever_they_stand(monkeypatch: pytest.MonkeyPatch):

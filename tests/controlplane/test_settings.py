@@ -93,6 +93,7 @@ def test_production_starts_with_its_settings(tmp_path: Path) -> None:
         ("redis_url", "redis://", "names no host"),
         ("public_url", "slipway.example.org", "must start with http://"),
         ("https", "perhaps", "valid boolean"),
+        ("https", "true", "SLIPWAY_TRUSTED_PROXIES: must name who ends TLS"),
         ("trusted_proxies", "10.0.0.0/33", "does not appear to be an IPv4 or IPv6 network"),
         ("database_connections", "3", "greater than or equal to 12"),
         ("keep_syncs_days", "-1", "greater than or equal to 0"),

@@ -34,6 +34,8 @@ def test_a_hundred_clients_are_answered_over_no_more_connections_than_the_settin
 
 
 def test_while_postgresql_is_away_doors_say_so_and_the_log_says_it_once(site: Site, host: Host, web: Role):
+    # Prometheus, which has been here before, hears of it.
+    assert ask(host, "/metrics").status_code == 200
     site.postgres.halt()
     try:
         assert ask(host, "/api/v1/models/").status_code == 503
@@ -43,8 +45,12 @@ def test_while_postgresql_is_away_doors_say_so_and_the_log_says_it_once(site: Si
         page = ask(host, "/")
         assert page.status_code == 503
         assert "The database does not answer" in page.text
+        directory = ask(host, "/scim/v2/Users")
+        assert (directory.status_code, "json" in directory.headers["Content-Type"]) == (503, True)
         assert ask(host, "/healthz").status_code == 200
         assert ask(host, "/readyz").status_code == 503
+        told = ask(host, "/metrics").text
+        assert 'slipway_part_up{part="database"} 0.0' in told
         with ThreadPoolExecutor(20) as clients:
             codes = Counter(
                 one.status_code for one in clients.map(lambda _: ask(host, "/api/v1/models/"), range(200))

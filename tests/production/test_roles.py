@@ -92,6 +92,7 @@ def test_who_takes_rows_forks_answers_on_its_health_port_and_stops_when_asked(si
     assert site.connections() <= 5 * 12
     for role in roles.values():
         assert role.stop() == 0
+        assert "Traceback" not in role.log
 
 
 def test_a_health_port_that_is_taken_is_refused(host: Host):
