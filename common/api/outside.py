@@ -13,6 +13,7 @@ from django.views import defaults
 
 from common import errors
 from common.api import problems
+from common.static_storage import NoStaticFiles
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
@@ -38,6 +39,9 @@ def server_error(request: HttpRequest, *_: Any) -> HttpResponseBase:
     """Called while the error that nobody caught is being handled."""
     if isinstance(error := sys.exc_info()[1], OperationalError):
         return _unavailable(request, error)
+    if isinstance(error, NoStaticFiles):
+        # A page would need them.
+        return HttpResponse(f"{error}\n", status=503, content_type="text/plain; charset=utf-8")
     if not _api(request):
         return defaults.server_error(request)
     kind = problems.UNEXPECTED

@@ -188,7 +188,7 @@ STATICFILES_DIRS = [
 STATIC_ROOT = env.home / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "common.static_storage.CollectedFiles"},
 }
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 # Nobody but a debugger asks for source maps, which are half of all that would be compressed.

@@ -72,3 +72,15 @@ def test_a_form_without_its_token_is_explained(visitor: Client) -> None:
     response = visitor.post("/form/")
     assert response.status_code == 403
     assert "This page is from an earlier sign-in." in response.content.decode()
+
+
+@pytest.mark.django_db
+def test_pages_without_collected_static_files_say_so(settings, tmp_path) -> None:
+    collected = {"BACKEND": "common.static_storage.CollectedFiles"}
+    settings.STORAGES = settings.STORAGES | {"staticfiles": collected}
+    settings.STATIC_ROOT = str(tmp_path)
+    answer = Client(raise_request_exception=False).get("/accounts/login/")
+    assert answer.status_code == 503
+    said = answer.content.decode()
+    assert f"There are no static files in {tmp_path}" in said
+    assert "slipway-server prepare" in said
