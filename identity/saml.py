@@ -119,9 +119,11 @@ def own_metadata() -> bytes:
     # was given the file once would refuse everybody from then on.
     own = configured(
         {},
-        wantAssertionsEncrypted=saml_keys.has_key(),
-        metadataValidUntil="",
-        metadataCacheDuration=METADATA_FOR,
+        security={
+            "wantAssertionsEncrypted": saml_keys.has_key(),
+            "metadataValidUntil": "",
+            "metadataCacheDuration": METADATA_FOR,
+        },
     )
     told = OneLogin_Saml2_Settings(own, sp_validation_only=True).get_sp_metadata()
     return told if isinstance(told, bytes) else str(told).encode()
@@ -227,7 +229,9 @@ def _read(source: str) -> Mapping[str, Any]:
     return dict(found)
 
 
-def configured(provider: Mapping[str, Any], *, key: str = "", **security: bool | str) -> dict[str, Any]:
+def configured(
+    provider: Mapping[str, Any], *, key: str = "", security: Mapping[str, bool | str] | None = None
+) -> dict[str, Any]:
     """As python3-saml wants it; `key`: another one of our own than the first. Raises ProviderUnavailable when
     our own key cannot be read."""
     signs = saml_keys.has_key()
@@ -259,7 +263,7 @@ def configured(provider: Mapping[str, Any], *, key: str = "", **security: bool |
             "logoutRequestSigned": signs,
             "logoutResponseSigned": signs,
             "wantAssertionsEncrypted": settings.SLIPWAY_SAML_REQUIRE_ENCRYPTION,
-            **security,
+            **(security or {}),
         },
     }
 

@@ -128,7 +128,7 @@ def _auth(known: Mapping[str, Any], parameters: Mapping[str, str], query: str, *
         "query_string": query,
         "validate_signature_from_qs": True,
     }
-    return OneLogin_Saml2_Auth(request, saml.configured(known, **security))
+    return OneLogin_Saml2_Auth(request, saml.configured(known, security=security))
 
 
 def _attribute(xml: str, name: str) -> str:
