@@ -60,6 +60,7 @@ ENGLISH = (
     "identity/openid.py",
     "identity/published.py",
     "identity/saml.py",
+    "identity/saml_keys.py",
     "identity/saml_logout.py",
     "identity/scim/",
     "identity/reconcilers.py",
