@@ -58,7 +58,7 @@ class WaitingFor:
 
 def releases_for(actor: Actor) -> QuerySet[Release]:
     rows = with_succession(Release.objects.for_actor(actor))
-    return rows.select_related("service", "team", "version__model", "from_version__model")
+    return rows.select_related("service__cluster", "team", "version__model", "from_version__model")
 
 
 def in_motion(actor: Actor) -> QuerySet[Release]:
