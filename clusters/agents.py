@@ -9,6 +9,8 @@ from serving.protocol import LOST_AFTER_SECONDS
 
 SILENT_AFTER = timedelta(seconds=15)
 """Longer than a web takes to start anew: until then nobody is told of a silent agent."""
+RELAY_SILENT_AFTER = timedelta(minutes=1)
+"""A pod of it that starts anew, on another machine say, takes that long."""
 LOOKED_WITHIN = timedelta(seconds=15)
 """For so long what the backend saw of a worker stands in for the reports of a silent agent."""
 

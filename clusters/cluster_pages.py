@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -15,9 +16,11 @@ from accounts.selectors import may_for_owner
 from accounts.services.tokens import LONGEST
 from accounts.states import Right
 from clusters import selectors
+from clusters.agents import is_silent
 from clusters.backends.checks import RIGHT
 from clusters.capacities import capacity
 from clusters.models import Cluster, Deployment
+from clusters.report_tokens import has_relay
 from clusters.services.clusters import move_cluster
 from clusters.services.node_agents import TOKEN_LIFE, issue_node_token, remove_node_agent
 from clusters.states import ON_A_HOST, CheckResult, DeploymentState
@@ -83,6 +86,8 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
         "checks": [one for one in ranked if one not in granted],
         "granted": granted,
         "capacity": capacity(row),
+        "has_relay": has_relay(row.kind, row.settings),
+        "relay_silent": is_silent(row.relay_silent_since, now=timezone.now()),
         "uses": cluster_uses(row),
         "settings": [
             (name, listed(value) if isinstance(value, list) else value)

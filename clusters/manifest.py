@@ -5,7 +5,7 @@ from functools import partial
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from clusters import events, home, metrics
+from clusters import events, home, inbox, metrics
 from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.badges import BADGES
 from clusters.consumers import FleetTopic
@@ -28,6 +28,7 @@ from clusters.webhook_events import (
 from common.alert_rules import AlertRule
 from common.declared import Manifest
 from common.pages.cards import Card
+from common.pages.inbox import InboxSource
 from common.pages.search import Destination, Search
 from common.pages.shell import NavItem
 from common.pages.subjects import Subject
@@ -132,6 +133,13 @@ ALERT_RULES = (
         summary="{{ $value }} workers of {{ $labels.cluster }} send no heartbeats.",
     ),
     AlertRule(
+        name="SlipwayRelaySilent",
+        expr="max by (cluster) (slipway_relay_silent) > 0",
+        lasts="1m",
+        severity="warning",
+        summary="The relay of {{ $labels.cluster }} does not report its workers.",
+    ),
+    AlertRule(
         name="SlipwayAgentSilent",
         expr="max by (cluster) (slipway_agents_silent) > 0",
         lasts="2m",
@@ -163,6 +171,7 @@ MANIFEST = Manifest(
             topic="fleet",
         ),
     ),
+    inbox=(InboxSource(find=inbox.silent_relays, topic="fleet"),),
     nav=(NavItem(name=_("Fleet"), path="/fleet/", icon="server-2", rank=60, key="f"),),
     search=(Search(_("Workers"), find_workers), Search(_("Deployments"), find_deployments)),
     destinations=DESTINATIONS,

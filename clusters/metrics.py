@@ -3,10 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from django.db.models import Q
+from django.utils import timezone
 from prometheus_client.metrics_core import Metric
 
 from clusters import selectors
 from clusters.fleet import ClusterNow
+from clusters.models import Cluster
 from clusters.states import Alert, WorkerState
 from common.metrics import gauge
 
@@ -40,6 +43,15 @@ def fleet() -> Iterator[Metric]:
             ((one.row.name,), float(sum(node.agent_silent_since is not None for node in one.nodes)))
             for one in found
         ],
+    )
+    present = Cluster.objects.present()
+    silent = set(selectors.silent_relays(present, now=timezone.now()).values_list("name", flat=True))
+    relays = present.filter(Q(relay_heard_at__isnull=False) | Q(relay_silent_since__isnull=False))
+    yield gauge(
+        "relay_silent",
+        "1: the relay of the cluster has not reported for a minute; clusters without one are left out.",
+        ("cluster",),
+        [((name,), float(name in silent)) for name in relays.order_by("name").values_list("name", flat=True)],
     )
 
 

@@ -80,6 +80,9 @@ class Cluster(Reconciled, Revised):
     problem = models.TextField(blank=True, editable=False)
     """Why it cannot be used at the moment, in words; empty while it can."""
     surveyed_at = models.DateTimeField(null=True, editable=False)
+    relay_heard_at = models.DateTimeField(null=True, editable=False)
+    """When its relay last reported; None: it has none, or was not heard yet."""
+    relay_silent_since = models.DateTimeField(null=True, editable=False)
     counted_at = models.DateTimeField(null=True, editable=False)
     """When its pods were last counted, or could not be; None: not yet."""
     checks = models.JSONField(default=list, blank=True, editable=False)

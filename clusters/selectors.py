@@ -14,7 +14,7 @@ from accounts.actors import grants_of
 from accounts.models import ApiToken
 from accounts.states import Right
 from clusters import heartbeat_records, history
-from clusters.agents import AgentHeard, agent_key, never_heard_key, relay_key
+from clusters.agents import RELAY_SILENT_AFTER, AgentHeard, agent_key, never_heard_key, relay_key
 from clusters.capacities import ClusterCapacity as ClusterCapacity
 from clusters.capacities import capacity as capacity
 from clusters.errors import ClusterMissing, DeploymentMissing
@@ -293,6 +293,12 @@ def relay_of(cluster: Cluster) -> AgentHeard | None:
     key = relay_key(cluster.pk)
     heard = heartbeat_records.agents([key])
     return None if heard is None else heard.get(key, AgentHeard())
+
+
+def silent_relays(clusters: QuerySet[Cluster], *, now: datetime) -> QuerySet[Cluster]:
+    """Those whose relay has not been heard for a minute."""
+    silent = clusters.filter(removed_at=None, relay_silent_since__lte=now - RELAY_SILENT_AFTER)
+    return silent.order_by("name")
 
 
 def agent_token(node: Node) -> ApiToken | None:

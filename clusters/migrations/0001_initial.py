@@ -46,6 +46,8 @@ class Migration(migrations.Migration):
                 ('sealed_secrets', models.JSONField(blank=True, default=dict, editable=False)),
                 ('problem', models.TextField(blank=True, editable=False)),
                 ('surveyed_at', models.DateTimeField(editable=False, null=True)),
+                ('relay_heard_at', models.DateTimeField(editable=False, null=True)),
+                ('relay_silent_since', models.DateTimeField(editable=False, null=True)),
                 ('counted_at', models.DateTimeField(editable=False, null=True)),
                 ('checks', models.JSONField(blank=True, default=list, editable=False)),
                 ('checked_at', models.DateTimeField(editable=False, null=True)),

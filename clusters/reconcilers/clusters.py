@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from clusters import selectors
-from clusters.agents import AgentHeard
+from clusters.agents import AgentHeard, silent_since
 from clusters.backends.base import BackendError, ClusterBackend
 from clusters.backends.checks import Check
 from clusters.backends.configured import backend_of
@@ -20,6 +20,7 @@ from clusters.reconcilers.files_tokens import RenewFilesToken, is_due
 from clusters.reconcilers.inventory import ObservedCluster, record_agents, record_machines
 from clusters.reconcilers.occupancy import CountPods
 from clusters.reconcilers.relay_tokens import RenewRelayToken, is_relay_token_due
+from clusters.report_tokens import has_relay
 from clusters.shared_machines import shared_machines
 from clusters.states import CheckResult
 from common import events
@@ -28,15 +29,22 @@ from common.reconcile import Operation, Outcome, Reconciler, Step, proceed, sile
 
 LOOK_EVERY = timedelta(seconds=10)
 CHECK_EVERY = timedelta(minutes=15)
+RelayOf = Callable[[Cluster], AgentHeard | None]
 AgentsOf = Callable[[int], Mapping[int, AgentHeard] | None]
 
 
 class Survey(Step[Cluster]):
     name = "survey"
 
-    def __init__(self, backend_of: Callable[[Cluster], ClusterBackend], agents_of: AgentsOf) -> None:
+    def __init__(
+        self,
+        backend_of: Callable[[Cluster], ClusterBackend],
+        agents_of: AgentsOf,
+        relay_of: RelayOf,
+    ) -> None:
         self.backend_of = backend_of
         self.agents_of = agents_of
+        self.relay_of = relay_of
 
     def observe(self, row: Cluster, operation: Operation) -> ObservedCluster:
         try:
@@ -58,8 +66,19 @@ class Survey(Step[Cluster]):
             if record_agents(row, heard, before=before, now=now) or is_news:
                 touch("fleet")
 
-        save: dict[str, Any] = {"surveyed_at": now, "problem": seen.problem}
+        save: dict[str, Any] = {"surveyed_at": now, "problem": seen.problem, **self._relay(row, now)}
         return wait(LOOK_EVERY, save=save, write=write)
+
+    def _relay(self, row: Cluster, now: datetime) -> dict[str, Any]:
+        """When its relay was heard, and since when it is silent. While nobody knows: as it was."""
+        heard = self.relay_of(row)
+        if heard is None:
+            gone = {"relay_heard_at": None, "relay_silent_since": None}
+            return {} if has_relay(row.kind, row.settings) else gone
+        told = {"relay_silent_since": silent_since(heard, row.relay_silent_since, now=now)}
+        if heard.age_seconds is not None:
+            told["relay_heard_at"] = now - timedelta(seconds=heard.age_seconds)
+        return told
 
 
 class RunChecks(Step[Cluster]):
@@ -107,9 +126,11 @@ class ClusterReconciler(Reconciler[Cluster]):
         self,
         backend_of: Callable[[Cluster], ClusterBackend] = backend_of,
         agents_of: AgentsOf = selectors.agents_of,
+        relay_of: RelayOf = selectors.relay_of,
     ) -> None:
         self.backend_of = backend_of
         self.agents_of = agents_of
+        self.relay_of = relay_of
 
     def lane_of(self, row: Cluster) -> str:
         return row.own_lane
@@ -133,7 +154,7 @@ class ClusterReconciler(Reconciler[Cluster]):
             return RunChecks(self.backend_of)
         if occupancy.is_due(row, now):
             return CountPods(self.backend_of)
-        return Survey(self.backend_of, self.agents_of)
+        return Survey(self.backend_of, self.agents_of, self.relay_of)
 
     def on_stuck(self, row: Cluster, reason: str) -> Mapping[str, Any]:
         return {"problem": reason}

@@ -1,8 +1,10 @@
 """A cluster's machines are those that its backend sees."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from clusters import selectors
 from clusters.agents import AgentHeard
@@ -10,10 +12,12 @@ from clusters.backends.base import Condition, Cordon, ObservedGpu, UnreadNode
 from clusters.backends.fake import NODE
 from clusters.backends.placement import Taint, TaintEffect
 from clusters.events import AgentSilent, WorkerLost
+from clusters.inbox import silent_relays
 from clusters.models import Cluster, Gpu, Node, Worker
 from clusters.reconcilers.inventory import ObservedCluster, record_machines
 from clusters.states import GpuState, NodeState
 from common import events
+from tests.cast import SYSTEM
 from tests.clusters.world import Scene
 
 pytestmark = pytest.mark.django_db
@@ -207,6 +211,30 @@ def test_a_machine_says_since_when_its_agent_is_silent_and_tells_it_once(scene, 
     scene.agents = {node.pk: AgentHeard(0.5, 1)}
     scene.pass_(11)
     assert Node.objects.get().agent_silent_since is None
+
+
+def test_a_cluster_says_when_its_relay_was_heard_and_its_silence_is_in_the_inbox(scene) -> None:
+    settings = {"report_url": "https://slipway.example", "relay_image": "worker@sha256:1"}
+    Cluster.objects.update(kind="kubernetes", settings=settings)
+    scene.relay = AgentHeard(1, 600)
+    scene.pass_(11)
+    row = Cluster.objects.get()
+    assert row.relay_heard_at is not None
+    assert (row.relay_silent_since, list(silent_relays(SYSTEM))) == (None, [])
+
+    scene.relay = AgentHeard(None)
+    scene.pass_(11)
+    Cluster.objects.update(relay_silent_since=timezone.now() - timedelta(minutes=2))
+    (entry,) = silent_relays(SYSTEM)
+    assert entry.title == "The relay of local is silent"
+    scene.pass_(11)
+    row = Cluster.objects.get()
+    assert row.relay_silent_since is not None
+    assert row.relay_heard_at is not None
+
+    scene.relay = AgentHeard(0.5, 1)
+    scene.pass_(11)
+    assert not list(silent_relays(SYSTEM))
 
 
 def test_nobody_calls_an_agent_silent_while_reports_are_not_known(scene, published) -> None:

@@ -118,6 +118,7 @@ class Scene:
         self.heartbeats: dict[str, Any] | None = None
         self.agents: dict[int, AgentHeard] | None = {}
         """By the machine's id."""
+        self.relay: AgentHeard | None = None
         self.team = Team.objects.get_or_create(name="vision")[0]
         self.cluster = Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})[0]
         self.version = version_of(self.team)
@@ -137,7 +138,9 @@ class Scene:
         )
         return [
             DeploymentReconciler(tools),
-            ClusterReconciler(lambda _cluster: self.world, lambda _cluster: self.agents),
+            ClusterReconciler(
+                lambda _cluster: self.world, lambda _cluster: self.agents, lambda _cluster: self.relay
+            ),
             NodeReconciler(lambda _cluster: self.world),
             DrainReconciler(lambda _cluster: self.world),
         ]

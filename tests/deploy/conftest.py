@@ -5,7 +5,7 @@ import pytest
 from controlplane.environment import PROJECT
 from tests.deploy.kustomize import Document, render
 
-PLACES = ("overlays/small", "overlays/production", "agents")
+PLACES = ("overlays/small", "overlays/production", "agents", "agents/relay")
 
 
 @pytest.fixture(params=PLACES)

@@ -19,10 +19,13 @@ import yaml
 from django.test import Client
 from typer.exceptions import TyperException
 
+from clusters.backends.kubernetes.manifests import DEPLOYMENT
+from clusters.backends.kubernetes.relay import relay_objects
+from clusters.backends.kubernetes.settings import RELAY, KubernetesSettings
 from controlplane.environment import PROJECT, Environment, variable
 from controlplane.server.__main__ import app
 from controlplane.server.health_port import open_health_port
-from tests.deploy.kustomize import Document, containers, pod_spec
+from tests.deploy.kustomize import Document, containers, pod_spec, render
 
 SERVER: Any = typer.main.get_command(app)
 FIELDS = {variable(name): name for name in Environment.model_fields}
@@ -257,3 +260,31 @@ def test_the_agent_of_a_machine_is_started_with_its_own_name_and_token(tmp_path:
         if isinstance(node.args[0], ast.Constant)
     }
     assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_the_relay_of_deploy_is_the_one_that_slipway_would_make() -> None:
+    documents = {one["kind"]: one for one in render(PROJECT / "deploy/agents/relay")}
+    settings = KubernetesSettings(
+        report_url="https://slipway.example.org", relay_image=f"w@sha256:{'0' * 64}"
+    )
+    _secret, service, deployment = relay_objects(settings, "token")
+    theirs, ours = (one["spec"]["template"]["spec"] for one in (documents["Deployment"], deployment))
+    (container,), (made,) = theirs["containers"], ours["containers"]
+    assert [*container["command"], *container["args"]] == [
+        "--url=$(URL)" if part.startswith("--url=") else part for part in made["command"]
+    ]
+    for key in container.keys() - {"command", "args", "image", "env", "ports"}:
+        assert container[key] == made[key], key
+    assert theirs.pop("serviceAccountName") == documents["ServiceAccount"]["metadata"]["name"]
+    assert theirs | {"containers": []} == ours | {"containers": []}
+    assert documents["Service"]["spec"]["ports"] == service["spec"]["ports"]
+    assert documents["Service"]["metadata"]["name"] == service["metadata"]["name"] == RELAY
+    policy = documents["NetworkPolicy"]["spec"]
+    labels = documents["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    assert (
+        policy["podSelector"]["matchLabels"].items() <= deployment["spec"]["selector"]["matchLabels"].items()
+    )
+    (heard,) = policy["ingress"][0]["from"]
+    assert heard["podSelector"]["matchExpressions"][0]["key"] == DEPLOYMENT
+    assert policy["ingress"][0]["ports"][0]["port"] == container["ports"][0]["name"]

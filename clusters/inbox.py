@@ -1,0 +1,25 @@
+"""What of clusters waits for a person."""
+
+from collections.abc import Iterator
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from accounts.states import Right
+from clusters import selectors
+from clusters.models import Cluster
+from common.actor import Actor
+from common.pages.inbox import InboxEntry
+
+
+def silent_relays(actor: Actor) -> Iterator[InboxEntry]:
+    """Clusters whose workers nobody hears; they may serve."""
+    mine = Cluster.objects.for_actor(actor, Right.FLEET_OPERATE)
+    for row in selectors.silent_relays(mine, now=timezone.now()):
+        yield InboxEntry(
+            badge=("part", "down"),
+            title=_("The relay of %(cluster)s is silent") % {"cluster": row.name},
+            url=f"/fleet/clusters/{row.name}/",
+            since=row.relay_silent_since,
+            why=_("Nobody hears how busy its workers are; those that the cluster calls ready serve."),
+        )
