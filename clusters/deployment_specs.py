@@ -5,13 +5,14 @@ from pathlib import Path
 from django.conf import settings
 
 from clusters.backends.base import DeploymentSpec, ModelFile, ModelVersion
-from clusters.backends.placement import Resources
+from clusters.backends.pod_settings import PodSettings, ResourceSettings
 from clusters.models import Deployment
 from clusters.report_tokens import report_token_of
 from models_registry.files import manifest_of
 
 
 def spec_of(row: Deployment) -> DeploymentSpec:
+    pod = PodSettings.read(row.pod)
     return DeploymentSpec(
         name=row.name,
         service=row.service,
@@ -24,7 +25,14 @@ def spec_of(row: Deployment) -> DeploymentSpec:
         settings=row.settings,
         image=row.image_reference,
         labels={"app.kubernetes.io/managed-by": "slipway", "slipway/service": row.service},
-        resources=Resources(gpus=row.resources.get("gpus_per_worker", 1)),
+        resources=ResourceSettings.read(row.resources).resources(),
+        placement=pod.placement(),
+        grace_seconds=pod.grace_seconds,
+        load_within_seconds=pod.load_within_seconds,
+        environment=pod.env,
+        secret_environment=pod.secrets(),
+        server=pod.server_of(row.engine),
+        nodes=pod.nodes_per_replica,
         report_token=report_token_of(row),
     )
 

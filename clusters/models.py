@@ -274,6 +274,8 @@ class Deployment(Reconciled):
     """Requests that one worker works on at the same time."""
     device = models.CharField(max_length=20, default="auto")
     resources = models.JSONField(default=dict)
+    pod = models.JSONField(default=dict)
+    """How its workers' pods look: `clusters.backends.pod_settings.PodSettings`."""
     settings = models.JSONField(default=dict)
     """The engine's."""
     image = models.ForeignKey(

@@ -2,11 +2,21 @@
 
 from typing import Any
 
-from clusters.models import Worker
+from clusters.backends.pod_settings import PodSettings
+from clusters.backends.servers import Server
+from clusters.models import Deployment, Worker
 from clusters.states import GONE, WorkerState
 from serving.relay_protocol import SCRAPED
 
-PATH = "/metrics"
+
+def server_of(row: Deployment) -> Server | None:
+    """What serves in its pods, where it is no worker of ours."""
+    return PodSettings.read(row.pod).server_of(row.engine)
+
+
+def is_read(row: Deployment, *, has_relay: bool) -> bool:
+    """Whether anything is heard of its workers, where those of others report."""
+    return server_of(row) is None or (has_relay and row.engine in SCRAPED)
 
 
 def scrape_targets(cluster_id: int) -> list[dict[str, Any]]:
@@ -15,17 +25,15 @@ def scrape_targets(cluster_id: int) -> list[dict[str, Any]]:
         deployment__cluster=cluster_id, deployment__engine__in=SCRAPED, state=WorkerState.READY
     )
     found = rows.exclude(deployment__state__in=GONE).exclude(address="").order_by("pk")
-    return [_target(row) for row in found.select_related("deployment", "node") if _metrics(row)]
+    return [
+        _target(row, server)
+        for row in found.select_related("deployment", "node")
+        if (server := server_of(row.deployment)) is not None
+    ]
 
 
-def _metrics(row: Worker) -> dict[str, Any]:
-    """Empty: its own heartbeats say it all."""
-    server = row.deployment.settings.get("server")
-    return server if isinstance(server, dict) else {}
-
-
-def _target(row: Worker) -> dict[str, Any]:
-    of, server = row.deployment, _metrics(row)
+def _target(row: Worker, server: Server) -> dict[str, Any]:
+    of = row.deployment
     return {
         "worker": row.uid,
         "deployment": of.name,
@@ -34,7 +42,7 @@ def _target(row: Worker) -> dict[str, Any]:
         "engine": of.engine,
         "machine": row.node.name if row.node else "",
         "address": row.address,
-        "port": server.get("metrics_port") or row.port or 1,
-        "path": server.get("metrics_path") or PATH,
+        "port": server.metrics_port or row.port or server.port,
+        "path": server.metrics_path,
         "slots": of.slots,
     }

@@ -16,6 +16,7 @@ from clusters.fleet import DeploymentNow, Fleet, WorkerNow
 from clusters.models import Deployment, Node
 from clusters.notes import DeploymentNote, deployment_notes
 from clusters.overview import Machine
+from clusters.pod_facts import pod_facts
 from clusters.services.logs import worker_log
 from clusters.services.nodes import cordon_node, uncordon_node
 from clusters.states import GpuState, WorkerState
@@ -249,4 +250,5 @@ def deployment(request: HttpRequest, name: str) -> HttpResponse:
     fleet = selectors.fleet(actor)
     now = next((one for one in overview.deployments_of(fleet) if one.row.pk == row.pk), None)
     context = {"fleet": fleet, "row": row, "now": now, "note": deployment_notes().get(row.name)}
+    context["pod_facts"] = pod_facts(row.engine, row.resources, row.pod)
     return page(request, "clusters/deployment.html", context, parts=("now",))

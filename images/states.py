@@ -8,6 +8,7 @@ from serving.protocol import ENGINES as SERVED_ENGINES
 ENGINES = (
     *SERVED_ENGINES,
     "sglang", "tgi", "tensorrt-llm", "triton", "llama.cpp", "onnxruntime", "diffusers", "comfyui",
+    "openai",
 )  # fmt: skip
 
 

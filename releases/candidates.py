@@ -20,6 +20,7 @@ def ensure_candidate(row: Release, *, replicas: int, prefetch_machines: int | No
         engine=service.engine,
         device=service.device,
         resources=service.resources,
+        pod=service.pod,
         settings=service.settings,
         image=row.image or service.image,
         op_key=f"release:{row.pk}",

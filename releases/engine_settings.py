@@ -126,7 +126,6 @@ ENGINE_SETTINGS: Mapping[str, Sequence[EngineSetting]] = {
 }
 CONTEXT_KEYS: Mapping[str, str] = {"transformers": "max_context", "vllm": "max_model_len"}
 """The setting that limits the context."""
-MOST_GPUS = 64
 
 
 def setting_faults(engine: str, settings: Mapping[str, Any]) -> list[str]:
@@ -137,14 +136,6 @@ def setting_faults(engine: str, settings: Mapping[str, Any]) -> list[str]:
         for known in ENGINE_SETTINGS.get(engine, ())
         if known.key in spelt and (fault := known.fault(spelt[known.key]))
     ]
-
-
-def resource_faults(resources: Mapping[str, Any]) -> list[str]:
-    """What no worker could be given, as sentences."""
-    gpus = resources.get("gpus_per_worker", 1)
-    if isinstance(gpus, bool) or not isinstance(gpus, int) or not 0 <= gpus <= MOST_GPUS:
-        return [_("gpus_per_worker: Give a whole number from 0 to %(most)d.") % {"most": MOST_GPUS}]
-    return []
 
 
 def split(engine: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -93,6 +93,8 @@ class Service(Revised):
     """Requests that one worker answers at the same time."""
     device = models.CharField(max_length=20, default="auto")
     resources = models.JSONField(default=dict, blank=True)
+    pod = models.JSONField(default=dict, blank=True)
+    """How its workers' pods look: `clusters.backends.pod_settings.PodSettings`."""
     settings = models.JSONField(default=dict, blank=True)
     image = models.ForeignKey(
         "images.RuntimeImage", on_delete=models.PROTECT, null=True, blank=True, related_name="+"

@@ -48,18 +48,14 @@ class Probe:
 
 
 class Prober(Protocol):
-    def ask(
-        self, *, worker: str, base_url: str, prompt: str, version_label: str, timeout_seconds: float
-    ) -> Probe:
+    def ask(self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float) -> Probe:
         """One completion from the worker at `base_url`; never raises for what the worker does."""
 
 
 class HttpProber:
     """Speaks the OpenAI completions API to the worker itself, past the gateway."""
 
-    def ask(
-        self, *, worker: str, base_url: str, prompt: str, version_label: str, timeout_seconds: float
-    ) -> Probe:
+    def ask(self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float) -> Probe:
         began = time.monotonic()
 
         def probe(answer: str = "", fault: Message | None = None) -> Probe:
@@ -67,7 +63,7 @@ class HttpProber:
             # A model says what it likes.
             return Probe(worker, prompt, milliseconds, storable(answer[:500]), fault or Message())
 
-        body = {"model": version_label, "prompt": prompt, "max_tokens": MAX_TOKENS, "temperature": 0}
+        body = {"model": model, "prompt": prompt, "max_tokens": MAX_TOKENS, "temperature": 0}
         try:
             with tracing.span("smoke test", "client", attributes={"slipway.worker": worker}):
                 response = httpx2.post(

@@ -8,7 +8,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from clusters.backends.labels import label_faults
-from clusters.backends.placement import Placement, Resources, Taint, faults_in, faults_of
+from clusters.backends.placement import (
+    Placement,
+    Resources,
+    SecretKey,
+    Taint,
+    faults_in,
+    faults_of,
+)
+from clusters.backends.servers import Server
 
 if TYPE_CHECKING:
     from clusters.backends.checks import Check
@@ -152,6 +160,16 @@ class DeploymentSpec:
     placement: Placement = field(default_factory=Placement)
     grace_seconds: float = 30.0
     """How long a worker that is asked to end may go on with the requests that it has."""
+    load_within_seconds: int = 3_600
+    """A worker that is not ready by then, counted from its start, is started anew."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Besides its own."""
+    secret_environment: Mapping[str, SecretKey] = field(default_factory=dict)
+    """By variable, where its value lies."""
+    server: Server | None = None
+    """In place of our worker; None: ours."""
+    nodes: int = 1
+    """Machines that one worker spans."""
     report_token: str = field(default="", repr=False)
     """With which its workers report where no agent of their machine does it; empty: none is needed."""
 

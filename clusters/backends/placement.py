@@ -32,6 +32,8 @@ class Toleration:
     key: str = ""
     effect: TaintEffect | None = None
     value: str | None = None
+    seconds: int | None = None
+    """How long after a taint NoExecute a worker may stay; None: for ever."""
 
     def covers(self, taint: Taint) -> bool:
         return (
@@ -57,7 +59,11 @@ class Resources:
     gpus: int = 1
     """Where there are any, and the device is not `cpu`."""
     cpus: float = 0.0
+    cpu_limit: float = 0.0
+    """The most that a worker may use at a time."""
     memory_bytes: int = 0
+    memory_limit_bytes: int = 0
+    """Beyond it a worker is killed; 0: what is set aside."""
     shared_memory_bytes: int = 0
 
 
@@ -73,12 +79,30 @@ class Placement:
     spread: tuple[Spread, ...] = ()
     image_pull_secrets: tuple[str, ...] = ()
     """Names of secrets that the cluster has."""
+    priority_class: str = ""
+    runtime_class: str = ""
+    """Empty: the cluster's own choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKey:
+    """One entry of a secret that the cluster has."""
+
+    secret: str
+    key: str
 
 
 def faults_of(resources: Resources) -> list[str]:
     return [
         f"{name} must not be negative"
-        for name in ("gpus", "cpus", "memory_bytes", "shared_memory_bytes")
+        for name in (
+            "gpus",
+            "cpus",
+            "cpu_limit",
+            "memory_bytes",
+            "memory_limit_bytes",
+            "shared_memory_bytes",
+        )
         if not 0 <= getattr(resources, name) < inf
     ]
 

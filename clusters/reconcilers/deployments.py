@@ -36,7 +36,8 @@ from clusters.fleet import LastHeartbeat
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.observations import COLUMNS, Noted, facts_of, has_ended, note
 from clusters.reconcilers.report_tokens import RenewReportToken, end_report_tokens, is_due
-from clusters.report_tokens import workers_report
+from clusters.report_tokens import has_relay, workers_report
+from clusters.scrape_targets import is_read
 from clusters.states import GONE, MOVES, DeploymentState, NodeState
 from clusters.verdicts import Verdict, held_back, verdict
 from common import audit, events
@@ -108,6 +109,8 @@ class DeploymentStep(Step[Deployment]):
         self, row: Deployment, workers: Iterable[ObservedWorker]
     ) -> Mapping[str, LastHeartbeat] | None:
         if not workers_report(row.cluster.kind, row.cluster.settings):
+            return None
+        if not is_read(row, has_relay=has_relay(row.cluster.kind, row.cluster.settings)):
             return None
         return self.tools.heartbeats([one.id for one in workers])
 

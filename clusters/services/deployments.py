@@ -41,6 +41,7 @@ def ensure_deployment(
     engine: str,
     device: str = "auto",
     resources: Mapping[str, Any] | None = None,
+    pod: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     image: RuntimeImage | None = None,
     prefetch_machines: int | None = None,
@@ -77,11 +78,12 @@ def ensure_deployment(
         slots=slots,
         device=device,
         resources=dict(resources or {}),
+        pod=dict(pod or {}),
         settings=dict(settings or {}),
         op_key=op_key,
         created_by=actor.name,
     )
-    wanted.clean_fields(exclude=("resources", "settings"))
+    wanted.clean_fields(exclude=("resources", "pod", "settings"))
     with transaction.atomic():
         existing = Deployment.objects.filter(name=name).first()
         if existing is None:

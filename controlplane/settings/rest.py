@@ -52,7 +52,7 @@ SPECTACULAR_SETTINGS = {
         "GpuRuleMode": "gpu_health.states.RuleMode",
         "GpuDrain": "gpu_health.states.DrainScope",
         "GpuVerification": "gpu_health.states.RuleVerification",
-        "EngineEnum": "serving.protocol.ENGINES",
+        "EngineEnum": "clusters.backends.servers.SERVED",
         "ImageEngine": "images.states.ENGINES",
         "ImageState": "images.states.ImageState",
         "Change": "models_registry.facts.comparison.CHANGES",

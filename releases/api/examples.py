@@ -38,6 +38,7 @@ SERVICE = {
     "slots": 4,
     "device": "auto",
     "resources": {},
+    "pod": {},
     "settings": {},
     "image": None,
     "plan": "canary",
@@ -102,7 +103,8 @@ NEW_SERVICE = {
     "cluster": "local",
     "engine": "vllm",
     "replicas": 2,
-    "resources": {"gpus_per_worker": 1},
+    "resources": {"gpus_per_worker": 1, "memory": "32Gi"},
+    "pod": {"node_selector": {"pool": "inference"}, "priority_class": "serving"},
     "alias": "production",
     "plan": "canary",
 }

@@ -11,12 +11,13 @@ from django.utils.translation import gettext_lazy as _
 from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
+from clusters.backends.pod_settings import MOST_GPUS
+from clusters.backends.servers import SERVED
 from clusters.models import Cluster
 from common.actor import Actor
 from images import selectors as catalogue
 from images.models import RuntimeImage
 from models_registry.models import Model, Version
-from releases.engine_settings import MOST_GPUS
 from releases.forms.choices import ImageChoice, VersionChoice, offer_images, plan_choices, ready_versions
 from releases.forms.cluster_rule import FIELDS as RULE_FIELDS
 from releases.forms.cluster_rule import ClusterRuleFields, rule_in
@@ -33,15 +34,16 @@ from releases.pages.engine_fields import (
     without_engine_fields,
 )
 from releases.pages.memory import Advice, advice_for
+from releases.pages.pod_fields import add_pod_fields, asked_in, is_pod_field, pod_fields
 from releases.plans.builtin import DEFAULT_PLAN, builtin_plans
-from serving.protocol import DEVICES, ENGINES
+from serving.protocol import DEVICES
 
 
 class ServiceSettings(forms.Form):
     """What the next release of a service will use."""
 
     description = forms.CharField(label=_("Description"), max_length=300, required=False)
-    engine = forms.ChoiceField(label=_("Engine"), choices=[(engine, engine) for engine in ENGINES])
+    engine = forms.ChoiceField(label=_("Engine"), choices=[(engine, engine) for engine in SERVED])
     device = forms.ChoiceField(label=_("Device"), choices=[(device, device) for device in DEVICES])
     replicas = forms.IntegerField(
         min_value=1,
@@ -84,12 +86,14 @@ class ServiceSettings(forms.Form):
     )
 
     stored_resources: Mapping[str, Any] = {}
+    stored_pod: Mapping[str, Any] = {}
     """Those of the service as it is."""
 
     def __init__(self, data: QueryDict | None = None, *, initial: Mapping[str, Any] | None = None) -> None:
         super().__init__(data, initial=dict(initial or {}))
-        self.engine_name = str(self["engine"].value() or ENGINES[0])
+        self.engine_name = str(self["engine"].value() or SERVED[0])
         add_engine_fields(self, self.engine_name)
+        add_pod_fields(self, self.engine_name)
 
     def clean(self) -> dict[str, Any] | None:
         for key in told_twice(self, self.engine_name):
@@ -99,12 +103,25 @@ class ServiceSettings(forms.Form):
     @property
     def main_fields(self) -> list[forms.BoundField]:
         """Those that every service has, whatever its engine."""
-        beside = {"settings", *RULE_FIELDS, *(field.name for field in self.engine_fields)}
+        beside = {
+            "settings",
+            *RULE_FIELDS,
+            *(field.name for field in (*self.engine_fields, *self.pod_fields)),
+        }
         return [field for field in self.visible_fields() if field.name not in beside]
 
     @property
     def engine_fields(self) -> list[forms.BoundField]:
         return engine_fields(self)
+
+    @property
+    def pod_fields(self) -> list[forms.BoundField]:
+        return pod_fields(self)
+
+    @property
+    def has_pod(self) -> bool:
+        """Whether anything is asked of its pods, or wrong with it."""
+        return any(field.errors or field.value() for field in self.pod_fields)
 
     @property
     def is_expert(self) -> bool:
@@ -138,11 +155,15 @@ class ServiceSettings(forms.Form):
     def changes(self) -> dict[str, Any]:
         """As `services.change_service` names them."""
         given = without_engine_fields(self.cleaned_data)
+        given = {name: value for name, value in given.items() if not is_pod_field(name)}
         given["settings"] = settings_in(self)
         given["plan_name"] = given.pop("plan")
         gpus = given.pop("gpus_per_worker")
-        if gpus is not None and gpus != self.stored_resources.get("gpus_per_worker", 1):
-            given["resources"] = {**self.stored_resources, "gpus_per_worker": gpus}
+        resources, given["pod"] = asked_in(self, self.stored_pod)
+        stored = self.stored_resources.get("gpus_per_worker")
+        if gpus is not None and gpus != (1 if stored is None else stored):
+            stored = gpus
+        given["resources"] = resources | ({} if stored is None else {"gpus_per_worker": stored})
         given.pop("reason", None)
         return given
 
@@ -170,6 +191,8 @@ class ServiceChangeForm(ServiceSettings):
             "alias",
             "image",
             "settings",
+            "resources",
+            "pod",
             "revision",
         )
         initial: dict[str, Any] = {name: getattr(service, name) for name in names}
@@ -177,7 +200,7 @@ class ServiceChangeForm(ServiceSettings):
         initial["gpus_per_worker"] = service.resources.get("gpus_per_worker", 1)
         super().__init__(data, initial=initial | dict(typed or {}))
         self._service = service
-        self.stored_resources = service.resources
+        self.stored_resources, self.stored_pod = service.resources, service.pod
         self.fields["plan"].choices = plan_choices(actor, service.team)  # type: ignore[attr-defined]
         offer_images(self, catalogue.usable_by(service.team).order_by("engine", "name"))
 

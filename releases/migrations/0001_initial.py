@@ -110,6 +110,7 @@ class Migration(migrations.Migration):
                 ('slots', models.PositiveSmallIntegerField(default=4, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1024)])),
                 ('device', models.CharField(default='auto', max_length=20)),
                 ('resources', models.JSONField(blank=True, default=dict)),
+                ('pod', models.JSONField(blank=True, default=dict)),
                 ('settings', models.JSONField(blank=True, default=dict)),
                 ('release_header', models.CharField(choices=[('off', 'Nobody'), ('secret', 'Clients that send the key'), ('open', 'Every client')], default=gateway.models.default_release_header, max_length=10)),
                 ('sealed_release_key', models.TextField(blank=True)),

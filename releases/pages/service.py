@@ -13,6 +13,7 @@ from accounts.states import Right
 from clusters import selectors as fleet
 from clusters.errors import NoImageFits
 from clusters.images import foresee_image
+from clusters.pod_facts import PodFact, pod_facts
 from common.actor import Actor
 from common.pages.steps import StepView
 from gateway import selectors as gateway
@@ -105,6 +106,10 @@ class ServicePage:
         rows = Release.objects.filter(service=self.service, candidate_deployment__in=answered)
         newest = rows.select_related("version").order_by("-pk")[:EARLIER_SHOWN]
         return {f"{row.version.name} (#{row.pk})": row.candidate_deployment for row in newest}
+
+    @cached_property
+    def pod_facts(self) -> list[PodFact]:
+        return pod_facts(self.service.engine, self.service.resources, self.service.pod)
 
     @cached_property
     def gateway(self) -> Gateway | None:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from accounts.models import Team
 from accounts.services.rights import require
 from accounts.states import Right
+from clusters.backends.servers import SERVED
 from clusters.candidates import candidates
 from clusters.choosing import Rule, choose
 from clusters.models import Cluster
@@ -17,16 +18,16 @@ from common import audit, events
 from common.actor import Actor
 from images.models import RuntimeImage
 from models_registry.models import Model, Version
-from releases.engine_settings import resource_faults, setting_faults
+from releases.engine_settings import setting_faults
 from releases.errors import InvalidService
 from releases.events import ServiceChanged
 from releases.models import Service
 from releases.plans.builtin import DIRECT, builtin_plan
 from releases.policy import Term, lowered
 from releases.selectors.plans import plan_named, policy_of
+from releases.services.pods import check_pods
 from releases.services.policy import may_lower, parse_policy, record_lowering
 from releases.services.release import begin, image_fault
-from serving.protocol import ENGINES
 
 
 def create_service(
@@ -45,6 +46,7 @@ def create_service(
     description: str = "",
     alias: str = "",
     resources: Mapping[str, Any] | None = None,
+    pod: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     plan_name: str = "canary",
     image: RuntimeImage | None = None,
@@ -73,6 +75,7 @@ def create_service(
         slots=slots,
         device=device,
         resources=dict(resources or {}),
+        pod=dict(pod or {}),
         settings=dict(settings or {}),
         plan_name=plan_name,
         image=image,
@@ -135,6 +138,7 @@ def change_service(
         "slots",
         "device",
         "resources",
+        "pod",
         "settings",
         "plan_name",
         "policy",
@@ -174,13 +178,12 @@ def change_service(
 def _check(service: Service) -> None:
     """Raises InvalidService with all that is wrong, by field."""
     faults: dict[str, list[str]] = {}
-    if service.engine not in ENGINES:
-        told = {"engine": service.engine, "known": ", ".join(ENGINES)}
+    if service.engine not in SERVED:
+        told = {"engine": service.engine, "known": ", ".join(SERVED)}
         faults["engine"] = [_("There is no '%(engine)s'; use %(known)s.") % told]
     elif wrong := setting_faults(service.engine, service.settings):
         faults["settings"] = wrong
-    if wrong := resource_faults(service.resources):
-        faults["resources"] = wrong
+    faults |= check_pods(service)
     if service.image is not None and (
         fault := image_fault(service.image, engine=service.engine, team=service.team)
     ):

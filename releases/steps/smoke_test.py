@@ -56,6 +56,12 @@ DIED = Kind(
 NO_WORKER = Kind("smoke_test.no_worker", gettext_lazy("No worker of the candidate was there to be asked."))
 
 
+def _named(row: Release) -> str:
+    """What a request calls the candidate's model. Servers of other makers may know one name alone."""
+    is_ours = fleet.is_our_worker(row.candidate_deployment)
+    return str(row.version) if is_ours else row.service.name
+
+
 class SmokeTest(StepSpec):
     label = gettext_noop("Smoke test")
     icon = "flame"
@@ -138,7 +144,7 @@ class SmokeTestExecutor(Executor[SmokeTest]):
             worker=f"{address}:{port}",
             base_url=f"http://{address}:{port}",
             prompt=smoke.PROMPTS[number % len(smoke.PROMPTS)],
-            version_label=str(row.version),
+            model=_named(row),
             timeout_seconds=max(min(left_seconds, LONGEST_ANSWER_SECONDS), 0.1),
         )
         return Asked(status, probe)

@@ -21,6 +21,7 @@ from releases.forms.release import ReleaseForm
 from releases.forms.release_header import ReleaseHeaderForm
 from releases.forms.service import NewServiceForm, ServiceChangeForm
 from releases.models import Service
+from releases.pages.pod_fields import field_of
 from releases.pages.service import ServicePage
 from releases.selectors.services import services_for, summarised
 from releases.services.release import start_release
@@ -214,7 +215,7 @@ def _release_form(
     return page(request, "releases/release_version.html", context, parts=parts, status=status)
 
 
-FIELDS = {"plan_name": "plan", "resources": "gpus_per_worker", "cluster_rule": "cluster"}
+FIELDS = {"plan_name": "plan", "cluster_rule": "cluster"}
 """What services call otherwise than forms do."""
 
 
@@ -224,12 +225,10 @@ def _blame(form: forms.Form, error: SlipwayError) -> None:
         form.add_error(None, str(error))
         return
     for name, sentences in error.fields.items():
-        name = FIELDS.get(name, name)
+        name = field_of(name) if name.startswith(("pod.", "resources.")) else FIELDS.get(name, name)
         for sentence in sentences:
-            if name in form.fields:
-                form.add_error(name, sentence)
-            else:
-                form.add_error(None, f"{name}: {sentence}")
+            is_field = name in form.fields
+            form.add_error(name if is_field else None, sentence if is_field else f"{name}: {sentence}")
 
 
 def visible_service(actor: Actor, name: str) -> Service:

@@ -3,12 +3,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.names import split_version
 from slipway.cli.options import Timeout, WaitForEnd
+from slipway.cli.pods import amounts, pod_of, read_json
 from slipway.cli.watching import fetch_lines, watch
 from slipway.client import Document, Refused, at
 from slipway.exits import CommandFailed, Exit
@@ -52,11 +52,40 @@ def create(
             help="Pick the cluster by region, provider, gpu, free_gpus or label.NAME; repeatable.",
         ),
     ] = None,
-    engine: Annotated[str, typer.Option("--engine", help="transformers or vllm.")] = "transformers",
+    engine: Annotated[
+        str, typer.Option("--engine", help="transformers, vllm, sglang, tgi, triton or openai.")
+    ] = "transformers",
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Number of workers.")] = 1,
     slots: Annotated[int, typer.Option("--slots", min=1, help="Concurrent requests per worker.")] = 4,
     gpus: Annotated[
         int | None, typer.Option("--gpus", min=0, help="GPUs of each worker; default: 1.")
+    ] = None,
+    cpus: Annotated[
+        str, typer.Option("--cpus", metavar="N[:LIMIT]", help="Processors of each worker: 4, 500m, 4:8.")
+    ] = "",
+    memory: Annotated[
+        str, typer.Option("--memory", metavar="SIZE[:LIMIT]", help="Memory of each worker: 16Gi, 16Gi:24Gi.")
+    ] = "",
+    pod: Annotated[
+        Path | None,
+        typer.Option("--pod", help="JSON file: how its pods look in Kubernetes (docs/KUBERNETES.md)."),
+    ] = None,
+    node_selector: Annotated[
+        list[str] | None,
+        typer.Option("--node-selector", metavar="KEY=VALUE", help="Label of its machines; repeatable."),
+    ] = None,
+    toleration: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--toleration", metavar="KEY[=VALUE][:EFFECT]", help="Taint that it tolerates; repeatable."
+        ),
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="Variable; repeatable.")
+    ] = None,
+    secret_env: Annotated[
+        list[str] | None,
+        typer.Option("--secret-env", metavar="NAME=SECRET/KEY", help="Variable out of a secret; repeatable."),
     ] = None,
     device: Annotated[
         str, typer.Option("--device", help="auto, cuda or cpu; cpu: workers get no GPUs.")
@@ -100,10 +129,17 @@ def create(
     if cluster_rule:
         body["cluster_rule"] = _rule(cluster_rule)
     body |= {key: value for key, value in named.items() if value}
-    if gpus is not None:
-        body["resources"] = {"gpus_per_worker": gpus}
+    resources = amounts(cpus, memory) | ({} if gpus is None else {"gpus_per_worker": gpus})
+    asked = pod_of(
+        read_json(pod, "--pod") if pod else {},
+        node_selector=node_selector or (),
+        tolerations=toleration or (),
+        env=env or (),
+        secret_env=secret_env or (),
+    )
+    body |= {key: value for key, value in (("resources", resources), ("pod", asked)) if value}
     if settings is not None:
-        body["settings"] = _read_json(settings)
+        body["settings"] = read_json(settings, "--settings")
     document = context.client.create(at("services"), body)
     if release_header is not None:
         document |= _take_header(context, name, release_header, reason)
@@ -197,12 +233,3 @@ def _shares(percent: dict[str, float | None]) -> str:
 
 def _percent(row: dict[str, Any]) -> Any:
     return ((row.get("weights") or {}).get("desired") or {}).get("candidate")
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise CommandFailed(f"--settings {path}: {error.strerror}.", Exit.USAGE) from None
-    except orjson.JSONDecodeError as error:
-        raise CommandFailed(f"--settings {path} is not JSON: {error}.", Exit.USAGE) from None

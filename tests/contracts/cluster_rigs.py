@@ -35,7 +35,7 @@ from kube.fake.cluster import node
 from kube.fake.controllers.machines import BEHAVIOUR
 from kube.fake.transport import FakeTransport
 from kube.fake.wire import ADMIN
-from kube.resources import PODS, Ref
+from kube.resources import NODES, PODS, Ref
 from serving.protocol import WorkerCommand
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.ports import PortBlock
@@ -112,6 +112,13 @@ class KubernetesRig:
         self.server.advance(1)
         self.cluster = TickingCluster(self.server)
         self.server.logs = self.jobs_said
+
+    def label(self, key: str, value: str) -> None:
+        """All its machines."""
+        for one in self.cluster.client.list(NODES).items:
+            self.cluster.client.patch(
+                Ref(NODES, one["metadata"]["name"]), {"metadata": {"labels": {key: value}}}
+            )
 
     def end_job(self, name: str, *, behaviour: str = "succeed", said: str = "") -> None:
         """Its pod's program does so."""

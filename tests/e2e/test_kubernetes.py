@@ -94,7 +94,7 @@ def test_a_version_goes_from_the_registry_to_all_traffic_of_a_kubernetes_cluster
             "engine": "echo",
             "replicas": 2,
             "plan": "swift",
-            "resources": {"gpus": 0, "cpus": 0.5},
+            "resources": {"gpus_per_worker": 0, "cpus": 0.5},
             "device": "cpu",
         },
     )

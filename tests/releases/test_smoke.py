@@ -37,6 +37,6 @@ def url() -> Iterator[str]:
 
 def test_an_answer_with_characters_that_no_database_keeps_is_a_good_one(url: str) -> None:
     seen = HttpProber().ask(
-        worker="chat-r1-0", base_url=url, prompt="Hello", version_label="chat:v1", timeout_seconds=10
+        worker="chat-r1-0", base_url=url, prompt="Hello", model="chat:v1", timeout_seconds=10
     )
     assert (seen.answer, seen.fault.text) == ("a\ufffdb?c", "")

@@ -59,9 +59,7 @@ class FakeProber:
         self.fault = ""
         self.asked: list[str] = []
 
-    def ask(
-        self, *, worker: str, base_url: str, prompt: str, version_label: str, timeout_seconds: float
-    ) -> Probe:
+    def ask(self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float) -> Probe:
         self.asked.append(base_url)
         return Probe(worker, prompt, 12.0, "" if self.fault else "an answer", Message(words=self.fault))
 

@@ -122,6 +122,32 @@ def test_a_service_says_what_its_workers_run_on(terminal: Terminal, developer: s
     assert (service.device, service.resources) == ("cuda", {"gpus_per_worker": 2})
 
 
+def test_a_service_says_how_its_pods_look(terminal: Terminal, developer: str, tmp_path: Path) -> None:
+    version_of(team("vision"), "tiny:v1")
+    Cluster.objects.create(name="west", kind="kubernetes", settings={"env_secrets": ["keys"]})
+    file = tmp_path / "pod.json"
+    file.write_text('{"priority_class": "serving", "env": {"A": "1"}}')
+    words = ("service", "create", "chat", "tiny:v1", "--engine", "vllm", "--cluster", "west", "--pod", file)
+
+    refused = terminal(*words, "--memory", "much")
+    assert (refused.status, "resources.memory" in refused.err) == (2, True), refused
+    said = terminal(
+        *words, "--cpus", "2:4", "--memory", "16Gi", "--node-selector", "pool=a", "--env", "B=x=y",
+        "--toleration", "gpu:NoSchedule", "--toleration", "team=a", "--secret-env", "TOKEN=keys/token",
+    )  # fmt: skip
+    assert said.status == 0, said
+
+    service = Service.objects.get(name="chat")
+    assert service.resources == {"cpus": "2", "cpu_limit": "4", "memory": "16Gi"}
+    assert service.pod == {
+        "priority_class": "serving",
+        "node_selector": {"pool": "a"},
+        "tolerations": [{"key": "gpu", "effect": "NoSchedule"}, {"key": "team", "value": "a"}],
+        "env": {"A": "1", "B": "x=y"},
+        "secret_env": {"TOKEN": {"secret": "keys", "key": "token"}},
+    }
+
+
 def test_a_service_tells_its_release_key_once(terminal: Terminal, scene: Scene) -> None:
     said = terminal("service", "release-header", scene.name, "secret")
     assert said.status == 0

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from clusters.backends.kubernetes.containers import GPU
 from clusters.backends.kubernetes.errors import granted, told
-from clusters.backends.kubernetes.manifests import GPU, MANAGED_BY
+from clusters.backends.kubernetes.manifests import MANAGED_BY
 from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.node_operations import NotPossible

@@ -45,13 +45,22 @@ def worker_of(pod: Document) -> ObservedWorker:
         name=metadata["name"],
         node=(pod.get("spec") or {}).get("nodeName", ""),
         address=status.get("podIP", ""),
-        port=PORT,
+        port=http_port(pod),
         pid=None,
         state=state,
         since=_since(metadata, status, container),
         restarts=container.get("restartCount", 0),
         reason=reason,
     )
+
+
+def http_port(pod: Document) -> int:
+    """Where its worker is asked."""
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        for port in container.get("ports") or ():
+            if container["name"] == CONTAINER and port.get("name") == "http":
+                return int(port["containerPort"])
+    return PORT
 
 
 def why_not_done(pod: Document) -> str:

@@ -11,7 +11,7 @@ from clusters.backends.base import NAME, SECRET_NAME, Misconfigured
 RELAY = "slipway-relay"
 RELAY_PORT = 8080
 BY_DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
-_LISTS = ("namespaces", "image_pull_secrets")
+_LISTS = ("namespaces", "image_pull_secrets", "env_secrets")
 _MAPPINGS = ("model_images", "fluid_options", "fluid_secret_options")
 _NUMBERS = {"node_cache_gib": 0, "fluid_replicas": 1}
 """With the least that each may be."""
@@ -92,6 +92,8 @@ class KubernetesSettings:
     runtime_class: str = ""
     service_account: str = ""
     image_pull_secrets: tuple[str, ...] = ()
+    env_secrets: tuple[str, ...] = ()
+    """Names of secrets that services may take variables from."""
 
     def __post_init__(self) -> None:
         for key in (
@@ -111,9 +113,10 @@ class KubernetesSettings:
         for name in self.namespaces:
             if not NAME.fullmatch(name):
                 raise Misconfigured(f"namespaces: {name!r} cannot name a namespace.")
-        for name in self.image_pull_secrets:
-            if not SECRET_NAME.fullmatch(name):
-                raise Misconfigured(f"image_pull_secrets: {name!r} cannot name a secret.")
+        for key in ("image_pull_secrets", "env_secrets"):
+            for name in getattr(self, key):
+                if not SECRET_NAME.fullmatch(name):
+                    raise Misconfigured(f"{key}: {name!r} cannot name a secret.")
         if not self.namespace:
             raise Misconfigured("namespace: name the one in which workers run.")
         if not self.node_cache.startswith("/") or ".." in self.node_cache.split("/"):

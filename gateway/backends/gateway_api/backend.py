@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic, sleep
 
 from clusters.backends.kubernetes.manifests import DEPLOYMENT
-from clusters.backends.kubernetes.pods import PORT
+from clusters.backends.kubernetes.pods import PORT, http_port
 from gateway.backends import checks
 from gateway.backends.base import Health
 from gateway.backends.gateway_api import documents
@@ -149,7 +149,9 @@ class GatewayApi:
                 for namespace in self._settings.all_namespaces
                 for pod in self._client.list(PODS, namespace=namespace, labels=f"{DEPLOYMENT}={target}").items
             ]
-        return frozenset(Endpoint(pod["status"]["podIP"], PORT) for pod in pods if _takes_requests(pod))
+        return frozenset(
+            Endpoint(pod["status"]["podIP"], http_port(pod)) for pod in pods if _takes_requests(pod)
+        )
 
     def cannot(self) -> Mapping[str, str]:
         with told():

@@ -5,6 +5,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from rest_framework import serializers
 
+from clusters.backends.servers import SERVED
 from common.api.examples import example
 from common.audit import MAX_REASON
 from releases.api import examples
@@ -13,7 +14,7 @@ from releases.api.serializers.traffic import WeightsSerializer
 from releases.models import Service
 from releases.selectors.services import SERVICE_STATES
 from releases.states import ReleaseHeader
-from serving.protocol import DEVICES, ENGINES
+from serving.protocol import DEVICES
 
 
 class ClusterRuleSerializer(serializers.Serializer[Any]):
@@ -88,6 +89,7 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
             "slots",
             "device",
             "resources",
+            "pod",
             "settings",
             "image",
             "plan",
@@ -134,14 +136,22 @@ class _ServiceFields(serializers.Serializer[Any]):
     alias = serializers.CharField(
         max_length=95, required=False, allow_blank=True, help_text="Alias to move to each promoted version."
     )
-    engine = serializers.ChoiceField(choices=ENGINES, required=False)
+    engine = serializers.ChoiceField(choices=SERVED, required=False)
     replicas = serializers.IntegerField(min_value=1, max_value=100, required=False)
     slots = serializers.IntegerField(
         min_value=1, max_value=1024, required=False, help_text="Concurrent requests per worker."
     )
     device = serializers.ChoiceField(choices=DEVICES, required=False)
     resources = serializers.DictField(
-        required=False, help_text="Per worker: gpus_per_worker, an integer (default 1)."
+        required=False,
+        help_text="Per worker: gpus_per_worker, an integer (default 1); cpus, cpu_limit, memory, "
+        "memory_limit and shared_memory, as Kubernetes writes them: `500m`, `16Gi`.",
+    )
+    pod = serializers.DictField(
+        required=False,
+        help_text="In Kubernetes: namespace, node_selector, tolerations, topology_spread, priority_class, "
+        "runtime_class, image_pull_secrets, env, secret_env, load_within_seconds, grace_seconds, "
+        "nodes_per_replica, server; see docs/KUBERNETES.md.",
     )
     settings = serializers.DictField(required=False, help_text="Engine settings.")
     image = serializers.CharField(

@@ -100,7 +100,7 @@ async def test_a_server_without_heartbeats_is_read_by_the_relay(site, row, tmp_p
     cluster = await asyncio.to_thread(in_pods, row)
     async with serving(text("vllm")) as port:
         server = {"server": {"metrics_port": port}}
-        await Deployment.objects.filter(pk=row.pk).aupdate(engine="vllm", settings=server)
+        await Deployment.objects.filter(pk=row.pk).aupdate(engine="vllm", pod=server)
         await Worker.objects.filter(name="chat-v1-0").aupdate(address="127.0.0.1")
 
         def play() -> None:

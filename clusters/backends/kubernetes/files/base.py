@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from clusters.backends.base import DeploymentSpec
+from clusters.backends.base import CannotRun, DeploymentSpec
 from clusters.backends.kubernetes.settings import KubernetesSettings
 
 Document = dict[str, Any]
@@ -47,6 +47,18 @@ class FilesWay(Protocol):
 def directory_of(spec: DeploymentSpec) -> str:
     """Of the version's files, on whatever volume `serving.fetch` fills."""
     return f"versions/{spec.version.digest or spec.version.id}"
+
+
+def fetch_image(spec: DeploymentSpec, settings: KubernetesSettings) -> str:
+    """What `serving.fetch` runs in: the worker's image, unless that is another maker's. Raises CannotRun."""
+    if spec.server is None:
+        return spec.image
+    if not settings.jobs_image:
+        raise CannotRun(
+            f"{spec.name} runs a server of another maker, whose image cannot fetch model files. Name the "
+            "worker's image in jobs_image of the cluster's settings or bring files another way (model_files)."
+        )
+    return settings.jobs_image
 
 
 def fetch_command(

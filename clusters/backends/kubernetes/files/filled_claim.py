@@ -16,6 +16,7 @@ from clusters.backends.kubernetes.files.base import (
     Mount,
     directory_of,
     fetch_command,
+    fetch_image,
     fetch_token,
 )
 from clusters.backends.kubernetes.files.kept import LABELS, Kept, annotations_of, owned_by, size_of
@@ -109,7 +110,7 @@ class FilledClaim:
         secrets = dict.fromkeys((*spec.placement.image_pull_secrets, *self._settings.image_pull_secrets))
         fetch = {
             "name": FILES_CONTAINER,
-            "image": spec.image,
+            "image": fetch_image(spec, self._settings),
             "command": fetch_command(spec, self._settings, cache=MODELS),
             "env": [fetch_token(self._settings)],
             "securityContext": CONFINED,

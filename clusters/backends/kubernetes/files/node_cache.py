@@ -9,6 +9,7 @@ from clusters.backends.kubernetes.files.base import (
     Mount,
     directory_of,
     fetch_command,
+    fetch_image,
     fetch_token,
 )
 from clusters.backends.kubernetes.pods import FILES_CONTAINER
@@ -25,7 +26,7 @@ class NodeCache:
         settings = self._settings
         fetch = {
             "name": FILES_CONTAINER,
-            "image": spec.image,
+            "image": fetch_image(spec, settings),
             "command": fetch_command(spec, settings, cache=MODELS, most_gib=settings.node_cache_gib),
             "env": [fetch_token(settings)],
             # A directory of the machine belongs to its root.

@@ -13,12 +13,13 @@ from clusters.backends.base import (
     FilesOnTheWay,
     ObservedNode,
 )
-from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Document, Mount
+from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Document, Mount, fetch_image
 from clusters.backends.kubernetes.files.kept import size_of
-from clusters.backends.kubernetes.manifests import MANAGED_BY, toleration
+from clusters.backends.kubernetes.manifests import MANAGED_BY
 from clusters.backends.kubernetes.nodes import GPU_RESOURCES, node_of
 from clusters.backends.kubernetes.pods import FILES_CONTAINER, why_not_done
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.kubernetes.templates import toleration
 from clusters.backends.placement import TaintEffect, Toleration
 from kube.base import Client, Object
 from kube.errors import AlreadyExists, Changed, KubeError, NotFound
@@ -104,7 +105,7 @@ class Prefetch:
         secrets = dict.fromkeys((*spec.placement.image_pull_secrets, *self._settings.image_pull_secrets))
         touch: Document = {
             "name": FILES_CONTAINER,
-            "image": spec.image,
+            "image": fetch_image(spec, self._settings),
             "command": ["python", "-c", "pass"],
             "securityContext": CONFINED,
             "volumeMounts": [{"name": "models", "mountPath": MODELS, "readOnly": True}],

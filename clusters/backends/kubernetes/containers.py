@@ -1,0 +1,163 @@
+"""The container that serves: our worker, or the server of an image of another maker."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from clusters.backends.base import DeploymentSpec
+from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Mount
+from clusters.backends.kubernetes.pods import CONTAINER, PORT
+from clusters.backends.kubernetes.reporting import reporting
+from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.servers import Server
+from serving.protocol import WORKER_ENVIRONMENT, WorkerCommand
+
+Document = dict[str, Any]
+
+GPU = "nvidia.com/gpu"
+SETTLE_SECONDS = 5.0
+"""Longer than a gateway takes to see that an endpoint is terminating."""
+PROBED_EVERY_SECONDS = 5
+
+
+def worker_container(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount) -> Document:
+    """It leaves by itself: after SIGTERM its health fails, and it takes requests until gateways have seen
+    that."""
+    command = WorkerCommand(
+        model_dir=Path(MODELS, "version"),
+        name="POD_NAME",
+        deployment=spec.name,
+        service=spec.service,
+        version_label=spec.version.label,
+        engine=spec.engine,
+        host="0.0.0.0",  # noqa: S104 - of the pod
+        port=PORT,
+        address="POD_IP",
+        machine="NODE_NAME",
+        slots=spec.slots,
+        device=spec.device,
+        settings=spec.settings,
+        settle_seconds=SETTLE_SECONDS,
+        grace_seconds=spec.grace_seconds,
+        **reporting(settings),
+    )
+    return {
+        "name": CONTAINER,
+        "image": spec.image,
+        "command": [_argument(one) for one in command.argv("python")],
+        "env": [*_surroundings(), *_whereabouts()],
+        "ports": [_port(PORT)],
+        "resources": resources(spec),
+        **_probes(spec, "/healthz"),
+        "securityContext": CONFINED,
+        # The last lines of a worker that ends without a word are its reason.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": _mounts(files, f"{MODELS}/version"),
+    }
+
+
+def server_container(spec: DeploymentSpec, server: Server, files: Mount) -> Document:
+    """It knows nothing of gateways, and may break off what it works on when it is told to end: that comes
+    when they have left, and the requests that it had have had their time."""
+    told = {
+        "MODEL_DIR": server.model_path,
+        "MODEL_NAME": spec.service,
+        "MODEL_VERSION": spec.version.label,
+        "PORT": str(server.port),
+        # Of a user that the image does not know, whose name some ask for.
+        "USER": "slipway",
+        "LOGNAME": "slipway",
+    }
+    found: Document = {
+        "name": CONTAINER,
+        "image": spec.image,
+        "env": [
+            *({"name": name, "value": value} for name, value in told.items()),
+            *_surroundings(),
+            *_whereabouts(),
+        ],
+        "ports": [_port(server.port)],
+        "resources": resources(spec),
+        **_probes(spec, server.health_path),
+        "lifecycle": {"preStop": {"sleep": {"seconds": math.ceil(SETTLE_SECONDS + spec.grace_seconds)}}},
+        "securityContext": CONFINED,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            *_mounts(files, server.model_path),
+            {"name": "scratch", "mountPath": "/tmp", "subPath": "tmp"},  # noqa: S108 - of the pod
+        ],
+    }
+    if server.command:
+        found["command"] = list(server.command)
+    if server.args:
+        found["args"] = list(server.args)
+    return found
+
+
+def _surroundings() -> list[Document]:
+    told = {**WORKER_ENVIRONMENT, "HOME": "/scratch"}
+    return [{"name": name, "value": value} for name, value in told.items()]
+
+
+def _whereabouts() -> list[Document]:
+    paths = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP", "NODE_NAME": "spec.nodeName"}
+    return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in paths.items()]
+
+
+def _port(number: int) -> Document:
+    return {"name": "http", "containerPort": number, "protocol": "TCP"}
+
+
+def _probes(spec: DeploymentSpec, path: str) -> Document:
+    """While it loads, only the start-up probe asks; one that is busy must never be killed for it."""
+    healthy = {"httpGet": {"path": path, "port": "http"}}
+    return {
+        "startupProbe": healthy
+        | {
+            "periodSeconds": PROBED_EVERY_SECONDS,
+            "timeoutSeconds": 5,
+            "failureThreshold": max(1, spec.load_within_seconds // PROBED_EVERY_SECONDS),
+        },
+        "readinessProbe": healthy | {"periodSeconds": 2, "timeoutSeconds": 5, "failureThreshold": 2},
+        "livenessProbe": {
+            "tcpSocket": {"port": "http"},
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": 6,
+        },
+    }
+
+
+def _mounts(files: Mount, model_path: str) -> list[Document]:
+    return [
+        {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108 - of the pod
+        {"name": "scratch", "mountPath": "/scratch"},
+        {"name": "models", "mountPath": model_path, "readOnly": True}
+        | ({"subPath": files.sub_path} if files.sub_path else {}),
+    ]
+
+
+def _argument(text: str) -> str:
+    """Kubernetes puts values of the environment where `$(NAME)` stands: in ours, and in nobody else's."""
+    option, is_option, value = text.partition("=")
+    if is_option and option in ("--name", "--address", "--machine"):
+        return f"{option}=$({value})"
+    return text.replace("$(", "$$(")
+
+
+def resources(spec: DeploymentSpec) -> Document:
+    wanted = spec.resources
+    requests: Document = {}
+    limits: Document = {}
+    if wanted.cpus:
+        requests["cpu"] = f"{round(wanted.cpus * 1000)}m"
+    # More processors than it asked for do no harm; more memory would be its neighbours'.
+    if wanted.cpu_limit:
+        limits["cpu"] = f"{round(wanted.cpu_limit * 1000)}m"
+    if wanted.memory_bytes:
+        requests["memory"] = str(wanted.memory_bytes)
+    if most := wanted.memory_limit_bytes or wanted.memory_bytes:
+        limits["memory"] = str(most)
+    if wanted.gpus and spec.device != "cpu":
+        requests[GPU] = limits[GPU] = str(wanted.gpus)
+    return {key: value for key, value in (("requests", requests), ("limits", limits)) if value}

@@ -1,0 +1,41 @@
+"""What is wrong with the resources and pods that a service asks for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from clusters.backends.pod_settings import (
+    PodFaults,
+    PodSettings,
+    ResourceSettings,
+    engine_faults,
+    place_faults,
+)
+from clusters.backends.servers import SERVERS
+from clusters.states import ClusterKind
+from releases.models import Service
+
+
+def check_pods(service: Service) -> dict[str, list[str]]:
+    """Faults by field, `pod.tolerations.0.effect`; empty when any cluster of its kind could take it."""
+    found = _faults("resources", ResourceSettings, service.resources)
+    if wrong := _faults("pod", PodSettings, service.pod):
+        return found | wrong
+    pod = PodSettings.read(service.pod)
+    if service.cluster.kind != ClusterKind.KUBERNETES and (service.pod or service.engine in SERVERS):
+        words = _("Cluster %(cluster)s runs workers as processes of its machine: it has no pods.")
+        where = "pod" if service.pod else "engine"
+        return found | {where: [words % {"cluster": service.cluster.name}]}
+    wrong = engine_faults(service.engine, pod) | place_faults(pod, service.cluster.settings)
+    return found | {f"pod.{place}": told for place, told in wrong.items()}
+
+
+def _faults(
+    field: str, kind: type[PodSettings] | type[ResourceSettings], given: Mapping[str, Any]
+) -> dict[str, list[str]]:
+    try:
+        kind.read(given)
+    except PodFaults as faults:
+        return {f"{field}.{place}" if place else field: told for place, told in faults.faults.items()}
+    return {}
