@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.backends.base import DeploymentSpec, Fence
+from clusters.backends.base import CannotRun, DeploymentSpec, Fence
 from clusters.backends.kubernetes.files.base import Mount
 from clusters.backends.kubernetes.pods import PORT
 from clusters.backends.kubernetes.reporting import report_secret
@@ -48,6 +48,8 @@ def objects_of(
 
     Raises CannotRun for what Kubernetes could not run.
     """
+    if spec.nodes > 1:
+        raise CannotRun(f"{spec.name}: workers that span machines are not supported yet.")
     made = [_service(spec), _budget(spec), _deployment(spec, settings, files)]
     if settings.reports_to and spec.report_token:
         made.insert(0, report_secret(spec))
