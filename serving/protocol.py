@@ -295,6 +295,9 @@ class WorkerCommand:
     )
     settle_seconds: Annotated[float, "after SIGTERM, how long it still takes new requests"] = 1.0
     grace_seconds: Annotated[float, "after that, how long requests in flight may take"] = 30.0
+    nodes: Annotated[int, "machines that it spans"] = 1
+    node_rank: Annotated[int, "of a follower: which of them this is, from 1 on"] = 0
+    master_address: Annotated[str, "of the machine of the worker itself, where it spans several"] = ""
     linger_seconds: Annotated[float, "how long a worker whose engine failed stays to say why"] = 60.0
     exit_with_parent: Annotated[bool, "drain when the parent process dies (Linux)"] = False
 
@@ -309,12 +312,20 @@ class WorkerCommand:
             raise ProtocolError(f"--engine must be one of {', '.join(ENGINES)}")
         if self.device not in DEVICES:
             raise ProtocolError(f"--device must be one of {', '.join(DEVICES)}")
-        for key, low, high in (("port", 0, 65_535), ("slots", 1, 4_096), ("queue_limit", 0, 100_000)):
+        for key, low, high in (
+            ("port", 0, 65_535),
+            ("slots", 1, 4_096),
+            ("queue_limit", 0, 100_000),
+            ("nodes", 1, 4_096),
+            ("node_rank", 0, max(0, self.nodes - 1)),
+        ):
             if not low <= getattr(self, key) <= high:
                 raise ProtocolError(f"{_flag(key)} must be from {low} to {high}")
         for key in ("settle_seconds", "grace_seconds", "linger_seconds"):
             if not 0 <= getattr(self, key) <= 86_400:
                 raise ProtocolError(f"{_flag(key)} must be from 0 to 86400")
+        if self.nodes > 1 and not self.master_address:
+            raise ProtocolError("--master-address must say where the worker of these --nodes is")
         if not all(_ABILITY.fullmatch(ability) for ability in self.abilities):
             raise ProtocolError(f"--abilities must be names that match {_ABILITY.pattern}")
         if self.heartbeat_url and not self.heartbeat_url.startswith(("http://", "https://", "unix:/")):

@@ -7,6 +7,7 @@ Pure: what is not known is refused here, before anything is stored.
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
@@ -28,7 +29,12 @@ from serving.protocol import WORKER_ENVIRONMENT
 MOST_GPUS = 64
 MOST_NODES = 64
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OURS = frozenset({*WORKER_ENVIRONMENT, "HOME", "POD_NAME", "POD_IP", "NODE_NAME", "MODEL_DIR", "MODEL_NAME"})
+_OURS = frozenset(
+    {
+        *WORKER_ENVIRONMENT, "HOME", "LOGNAME", "MODEL_DIR", "MODEL_NAME", "MODEL_VERSION", "NODE_NAME",
+        "POD_IP", "POD_NAME", "PORT", "USER", "VLLM_HOST_IP",
+    }
+)  # fmt: skip
 _OUR_PREFIXES = ("SLIPWAY_", "LWS_", "KUBERNETES_")
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
@@ -284,14 +290,32 @@ def place_faults(pod: PodSettings, settings: Mapping[str, Any]) -> dict[str, lis
     return found
 
 
-def engine_faults(engine: str, pod: PodSettings) -> dict[str, list[str]]:
-    """What the engine cannot do of it."""
+def _sizes_fault(nodes: int, gpus: int, settings: Mapping[str, Any]) -> str:
+    sizes = {name.replace("_", "-"): size for name, size in settings.items()}
+    given = [sizes.get(f"{kind}-parallel-size", 1) for kind in ("tensor", "pipeline", "data")]
+    if given == [1, 1, 1] or not all(isinstance(one, int) for one in given):
+        return ""
+    if (wanted := prod(given)) == nodes * gpus:
+        return ""
+    return (
+        f"{nodes} machines with {gpus} GPUs each are {nodes * gpus} GPUs, and the engine's settings (tensor, "
+        f"pipeline and data parallel size) make use of {wanted}."
+    )
+
+
+def engine_faults(
+    engine: str, pod: PodSettings, *, gpus: int = 1, settings: Mapping[str, Any] | None = None
+) -> dict[str, list[str]]:
+    """What the engine cannot do of it. `gpus`: on each machine; `settings`: the engine's."""
+    settings = settings or {}
     found: dict[str, list[str]] = {}
     if pod.server is not None and engine not in USUAL:
         known = ", ".join(USUAL)
         found["server"] = [f"The engine {engine} runs in our worker alone. Choose one of {known}."]
     if pod.nodes_per_replica > 1 and (engine != "vllm" or pod.server is not None):
         found["nodes_per_replica"] = ["Only our worker with the engine vllm can span machines."]
+    elif pod.nodes_per_replica > 1 and (said := _sizes_fault(pod.nodes_per_replica, gpus, settings)):
+        found["nodes_per_replica"] = [said]
     return found
 
 
@@ -312,7 +336,7 @@ def _sentence(kind: type[_Settings], error: Any) -> str:
 
 
 def _fields_at(kind: type[_Settings], place: tuple[Any, ...]) -> list[str]:
-    names = {
+    names: dict[str, type[_Settings]] = {
         "tolerations": TolerationSetting,
         "topology_spread": SpreadSetting,
         "secret_env": SecretKeySetting,

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from clusters.backends.servers import USUAL
 
-Words = str | Promise
+Words = Any
 RESOURCES, POD, SERVER = "resources", "pod", "server"
 _TOLERATION = re.compile(
     r"(?P<key>[^=:\s]*)(=(?P<value>[^:\s]*))?(:(?P<effect>\w+))?( for (?P<seconds>\d+)s)?"
@@ -91,7 +90,7 @@ def _tolerations_written(found: list[dict[str, Any]]) -> str:
 
 def _toleration(one: Mapping[str, Any]) -> str:
     has_value = one.get("value") is not None or one.get("operator") == "Equal"
-    text = one.get("key", "") + (f"={one.get('value') or ''}" if has_value else "")
+    text = str(one.get("key", "")) + (f"={one.get('value') or ''}" if has_value else "")
     text += f":{one['effect']}" if one.get("effect") else ""
     return text + (f" for {one['seconds']}s" if one.get("seconds") is not None else "")
 

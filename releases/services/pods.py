@@ -27,7 +27,9 @@ def check_pods(service: Service) -> dict[str, list[str]]:
         words = _("Cluster %(cluster)s runs workers as processes of its machine: it has no pods.")
         where = "pod" if service.pod else "engine"
         return found | {where: [words % {"cluster": service.cluster.name}]}
-    wrong = engine_faults(service.engine, pod) | place_faults(pod, service.cluster.settings)
+    gpus = 1 if found else ResourceSettings.read(service.resources).gpus_per_worker
+    wrong = engine_faults(service.engine, pod, gpus=gpus, settings=service.settings)
+    wrong |= place_faults(pod, service.cluster.settings)
     return found | {f"pod.{place}": told for place, told in wrong.items()}
 
 

@@ -29,7 +29,7 @@ from serving.settings import SettingsError
 _FLAG = re.compile(r"[a-z][a-z0-9-]*")
 # Set by the worker, or a way to run code or to listen elsewhere that a version's file must not have.
 _REFUSED = re.compile(
-    r"host|port|uds|grpc|model|served-model-name|api-key|api-server-count|config|headless|root-path|ssl-.*"
+    r"host|port|nnodes|node-rank|master-addr|master-port|uds|grpc|model|served-model-name|api-key|api-server-count|config|headless|root-path|ssl-.*"
     r"|middleware|trust-remote-code|.*-plugin|.*-cls|tool-server|allowed-.*|hf-token|code-revision"
 )
 STOP_WITHIN_SECONDS = 15.0
@@ -120,6 +120,7 @@ class VllmEngine:
             ) from None
 
     def argv(self, program: str) -> list[str]:
+        """Of `vllm serve`; on the other machines of a worker that spans several, one without an API."""
         from serving.app import served_names
 
         limits = [] if "max-num-seqs" in self._settings.flags else [f"--max-num-seqs={self._command.slots}"]
@@ -127,12 +128,27 @@ class VllmEngine:
             program,
             "serve",
             str(self._command.model_dir),
-            f"--uds={self._socket}",
+            *(["--headless"] if self._command.node_rank else [f"--uds={self._socket}"]),
             "--served-model-name",
             *served_names(self._command),
             *limits,
             *self._settings.arguments(),
+            *self._group(),
         ]
+
+    def _group(self) -> list[str]:
+        """As in vLLM's manual, "Parallelism and Scaling": without Ray."""
+        command = self._command
+        if command.nodes < 2:
+            return []
+        told = {
+            "nnodes": command.nodes,
+            "node-rank": command.node_rank,
+            "master-addr": command.master_address,
+        }
+        if "distributed-executor-backend" not in self._settings.flags:
+            told["distributed-executor-backend"] = "mp"
+        return [f"--{name}={value}" for name, value in told.items()]
 
     async def died(self) -> str:
         if self._child is None:

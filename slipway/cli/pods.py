@@ -12,7 +12,7 @@ from slipway.exits import CommandFailed, Exit
 
 def amounts(cpus: str, memory: str) -> dict[str, str]:
     """`4:8` each: what is set aside, and the limit."""
-    found = {}
+    found: dict[str, str] = {}
     for given, least, most in ((cpus, "cpus", "cpu_limit"), (memory, "memory", "memory_limit")):
         wanted, _, limit = given.partition(":")
         found |= {key: value for key, value in ((least, wanted), (most, limit)) if value}
@@ -53,7 +53,7 @@ def read_json(path: Path, option: str) -> Any:
 
 
 def _pairs(option: str, pairs: Iterable[str], read: Callable[[str], Any]) -> dict[str, Any]:
-    found = {}
+    found: dict[str, Any] = {}
     for pair in pairs:
         name, is_pair, value = pair.partition("=")
         if not is_pair or not name:

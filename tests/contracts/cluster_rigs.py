@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import count
@@ -33,6 +33,7 @@ from kube.client import KubeClient
 from kube.fake.cluster import FakeCluster as FakeApiCluster
 from kube.fake.cluster import node
 from kube.fake.controllers.machines import BEHAVIOUR
+from kube.fake.kinds import BUILT_IN, Kind
 from kube.fake.transport import FakeTransport
 from kube.fake.wire import ADMIN
 from kube.resources import NODES, PODS, Ref
@@ -103,10 +104,11 @@ class KubernetesRig:
 
     name = "kubernetes"
 
-    def __init__(self, *, machines: int = 1) -> None:
+    def __init__(self, *, machines: int = 1, kinds: Sequence[Kind] = BUILT_IN) -> None:
         self.jobs_said: dict[tuple[str, str], str] = {}
         self.server = FakeApiCluster(
-            nodes=[node(f"gpu-{number}", **{"nvidia.com/gpu": "8"}) for number in range(machines)]
+            nodes=[node(f"gpu-{number}", **{"nvidia.com/gpu": "8"}) for number in range(machines)],
+            kinds=kinds,
         )
         self.server.make("namespaces", {"metadata": {"name": "slipway"}})
         self.server.advance(1)

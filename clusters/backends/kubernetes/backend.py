@@ -27,6 +27,7 @@ from clusters.backends.kubernetes.files.choice import Choice, Found, choose, loo
 from clusters.backends.kubernetes.files.filled_claim import FilledClaim
 from clusters.backends.kubernetes.files.fluid import FluidDataset
 from clusters.backends.kubernetes.files.prefetch import Prefetch
+from clusters.backends.kubernetes.groups import FOLLOWS, is_leader, why_no_group, workers_of
 from clusters.backends.kubernetes.manifests import DEPLOYMENT, objects_of
 from clusters.backends.kubernetes.node_operations import KubernetesNodeOperations
 from clusters.backends.kubernetes.nodes import node_of
@@ -41,7 +42,7 @@ from clusters.backends.standing import ObservedPods
 from kube import errors
 from kube.base import Client, Object
 from kube.client import FIELD_MANAGER
-from kube.resources import BY_KIND, NODES, PODS, Ref
+from kube.resources import BY_KIND, LEADER_WORKER_SETS, NODES, PODS, Ref
 from model_store.fetch_progress import FetchProgress
 
 ATTEMPTS = 5
@@ -77,6 +78,12 @@ class KubernetesCluster:
             allowed = ", ".join(self._settings.all_namespaces)
             raise CannotRun(f"{spec.name}: the cluster lets Slipway use {allowed}, and not {namespace}.")
         with told(), refused(spec.name):
+            if spec.nodes > 1 and not self._client.serves(LEADER_WORKER_SETS):
+                raise CannotRun(
+                    f"{spec.name}: its workers span {spec.nodes} machines each, and the cluster has no "
+                    "LeaderWorkerSet to keep such groups of pods. Install it "
+                    "(https://lws.sigs.k8s.io/docs/installation/), or leave nodes_per_replica out."
+                )
             hand_out(self._client, self._settings, self._store_token, namespace=namespace)
             # First: what comes late is refused before it makes anything for its files.
             anchor = Anchors(self._client, namespace).raise_to(spec.name, fence)
@@ -98,6 +105,9 @@ class KubernetesCluster:
             for document in documents:
                 found = self._put(document, fence)
             _check_pods_can_be_made(found)
+            has_pods = spec.nodes == 1 or not spec.replicas or (found.get("status") or {}).get("replicas")
+            if not has_pods and (why := why_no_group(self._client, spec.name, namespace)):
+                raise CannotRun(f"Its pods cannot be made: {why}")
 
     def files_reason(self, spec: DeploymentSpec) -> str:
         with told():
@@ -128,16 +138,17 @@ class KubernetesCluster:
 
     def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
         with told():
-            pods = [
-                pod
-                for namespace in self._settings.all_namespaces
-                for pod in self._client.list(
-                    PODS, namespace=namespace, labels=f"{DEPLOYMENT}={deployment}"
-                ).items
-            ]
+            pods: list[Object] = []
+            groups: list[ObservedWorker] = []
+            for namespace in self._settings.all_namespaces:
+                found = self._client.list(PODS, namespace=namespace, labels=f"{DEPLOYMENT}={deployment}")
+                leaders = [pod for pod in found.items if is_leader(pod)]
+                if leaders:
+                    groups += workers_of(self._client, deployment, namespace, leaders)
+                pods += [pod for pod in found.items if not is_leader(pod)]
         pods.sort(key=lambda pod: (pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]))
         left = FETCHES_READ
-        found = []
+        workers = sorted(groups, key=lambda one: one.name)
         for pod in pods:
             if _is_left_over(pod):
                 continue
@@ -145,8 +156,8 @@ class KubernetesCluster:
             if left and fetches_files(pod):
                 left -= 1
                 worker = replace(worker, fetch=self._fetch_of(pod))
-            found.append(worker)
-        return tuple(found)
+            workers.append(worker)
+        return tuple(workers)
 
     def logs(self, worker: str, *, lines: int) -> str:
         with told():
@@ -156,7 +167,7 @@ class KubernetesCluster:
                     pod = self._client.get(ref)
                 except errors.NotFound:
                     continue
-                if DEPLOYMENT not in (pod["metadata"].get("labels") or {}):
+                if not {DEPLOYMENT, FOLLOWS} & (pod["metadata"].get("labels") or {}).keys():
                     continue
                 return self._log_of(ref, pod, lines)
         raise UnknownWorker(f"The cluster has no worker {worker}.")

@@ -19,6 +19,7 @@ from kube.errors import BadConfig, KubeError, NotAllowed, NotAuthenticated, NotF
 from kube.resources import (
     DATASETS,
     GATEWAY_CLASSES,
+    LEADER_WORKER_SETS,
     NAMESPACES,
     NODES,
     STORAGE_CLASSES,
@@ -36,7 +37,7 @@ KNOWN_KINDS: Sequence[tuple[str, Resource]] = (
         "Inference Extension",
         Resource("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools"),
     ),
-    ("LeaderWorkerSet", Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")),
+    ("LeaderWorkerSet", LEADER_WORKER_SETS),
     ("Fluid", DATASETS),
     ("Prometheus operator", Resource("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors")),
     ("GPU operator", Resource("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies", is_namespaced=False)),
@@ -64,6 +65,9 @@ def checks(
 def _looks(client: Client, settings: KubernetesSettings) -> Iterator[tuple[str, Callable[[], Check]]]:
     for right in RIGHTS:
         if right.feature is Feature.FLUID and not settings.fluid_mount:
+            continue
+        if right.feature is Feature.GROUPS:
+            yield f"right: {right.name}", partial(_right_of_groups, client, settings, right)
             continue
         yield f"{RIGHT}{right.name}", partial(_right, client, settings, right)
     for namespace in settings.all_namespaces:
@@ -118,6 +122,12 @@ def _right(client: Client, settings: KubernetesSettings, right: Right) -> Check:
         return Check(name, CheckResult.PASSED, f"May {', '.join(right.verbs)} {right.kind}.")
     result = CheckResult.FAILED if right.feature in NEEDED else CheckResult.WARNING
     return Check(name, result, f"May not {'; '.join(missing)}. {right.without}")
+
+
+def _right_of_groups(client: Client, settings: KubernetesSettings, right: Right) -> Check:
+    if client.serves(LEADER_WORKER_SETS):
+        return _right(client, settings, right)
+    return Check(f"right: {right.name}", CheckResult.PASSED, "Not needed: LeaderWorkerSet is not installed.")
 
 
 def _namespace(client: Client, name: str) -> Check:
@@ -203,6 +213,8 @@ def _model_files(client: Client, settings: KubernetesSettings) -> Check:
 def _extensions(client: Client) -> Check:
     found = [name for name, resource in KNOWN_KINDS if client.serves(resource)]
     text = f"Installed: {', '.join(found)}." if found else "None of those that Slipway can use is installed."
+    if "LeaderWorkerSet" not in found:
+        text += " Without LeaderWorkerSet no worker can span machines."
     return Check("extensions", CheckResult.PASSED, text)
 
 

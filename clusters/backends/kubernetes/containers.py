@@ -18,12 +18,29 @@ GPU = "nvidia.com/gpu"
 SETTLE_SECONDS = 5.0
 """Longer than a gateway takes to see that an endpoint is terminating."""
 PROBED_EVERY_SECONDS = 5
+_OF_GROUPS = {"--master-address": "LWS_LEADER_ADDRESS", "--node-rank": "LWS_WORKER_INDEX"}
+"""Variables that the controller of LeaderWorkerSets gives each container."""
 
 
 def worker_container(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount) -> Document:
     """It leaves by itself: after SIGTERM its health fails, and it takes requests until gateways have seen
     that."""
-    command = WorkerCommand(
+    return _ours(spec, files, _command(spec, **reporting(settings)).argv("python")) | {
+        "ports": [_port(PORT)],
+        **_probes(spec, "/healthz"),
+    }
+
+
+def follower_container(spec: DeploymentSpec, files: Mount) -> Document:
+    """Of a worker's other machines: nobody asks it anything but its leader."""
+    argv = _command(spec, node_rank=1).argv("python")
+    return _ours(spec, files, ["python", "-m", "serving.follower", *argv[3:]])
+
+
+def _command(spec: DeploymentSpec, **further: Any) -> WorkerCommand:
+    if spec.nodes > 1:
+        further |= {"nodes": spec.nodes, "master_address": "LEADER"}
+    return WorkerCommand(
         model_dir=Path(MODELS, "version"),
         name="POD_NAME",
         deployment=spec.name,
@@ -36,19 +53,36 @@ def worker_container(spec: DeploymentSpec, settings: KubernetesSettings, files: 
         machine="NODE_NAME",
         slots=spec.slots,
         device=spec.device,
-        settings=spec.settings,
+        settings=_settings(spec),
         settle_seconds=SETTLE_SECONDS,
         grace_seconds=spec.grace_seconds,
-        **reporting(settings),
+        **further,
     )
+
+
+def _settings(spec: DeploymentSpec) -> dict[str, Any]:
+    """Where a worker spans machines: each is a stage of the pipeline, and its GPUs share the stage's layers,
+    unless the service says otherwise."""
+    given = dict(spec.settings)
+    if spec.nodes < 2 or {"tensor-parallel-size", "pipeline-parallel-size"} & {
+        name.replace("_", "-") for name in given
+    }:
+        return given
+    sizes = {"tensor-parallel-size": max(1, spec.resources.gpus), "pipeline-parallel-size": spec.nodes}
+    return given | sizes
+
+
+def _ours(spec: DeploymentSpec, files: Mount, argv: list[str]) -> Document:
+    environment = [*_surroundings(), *_whereabouts()]
+    if spec.nodes > 1:
+        # Of the machines that it has, the address by which the others reach it.
+        environment.append({"name": "VLLM_HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
     return {
         "name": CONTAINER,
         "image": spec.image,
-        "command": [_argument(one) for one in command.argv("python")],
-        "env": [*_surroundings(), *_whereabouts()],
-        "ports": [_port(PORT)],
+        "command": [_argument(one) for one in argv],
+        "env": environment,
         "resources": resources(spec),
-        **_probes(spec, "/healthz"),
         "securityContext": CONFINED,
         # The last lines of a worker that ends without a word are its reason.
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -142,6 +176,8 @@ def _argument(text: str) -> str:
     option, is_option, value = text.partition("=")
     if is_option and option in ("--name", "--address", "--machine"):
         return f"{option}=$({value})"
+    if is_option and option in _OF_GROUPS:
+        return f"{option}=$({_OF_GROUPS[option]})"
     return text.replace("$(", "$$(")
 
 

@@ -1,17 +1,23 @@
-"""What a deployment of ours is made of in Kubernetes: Deployment, Service, PodDisruptionBudget."""
+"""What a deployment of ours is made of in Kubernetes: Service, PodDisruptionBudget, and a Deployment, or a
+LeaderWorkerSet where one worker spans machines.
+
+A deployment is always of the one kind: how many machines its workers span never changes."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.backends.base import CannotRun, DeploymentSpec, Fence
+from clusters.backends.base import DeploymentSpec, Fence
 from clusters.backends.kubernetes.files.base import Mount
+from clusters.backends.kubernetes.groups import FOLLOWS, group_spec, set_name
 from clusters.backends.kubernetes.pods import PORT
 from clusters.backends.kubernetes.reporting import report_secret
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.templates import pod_spec
+from kube.resources import LEADER_WORKER_SETS
 
 Document = dict[str, Any]
 
+INSTANCE = "app.kubernetes.io/instance"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 DEPLOYMENT = "slipway.dev/deployment"
 SERVICE = "slipway.dev/service"
@@ -48,9 +54,8 @@ def objects_of(
 
     Raises CannotRun for what Kubernetes could not run.
     """
-    if spec.nodes > 1:
-        raise CannotRun(f"{spec.name}: workers that span machines are not supported yet.")
-    made = [_service(spec), _budget(spec), _deployment(spec, settings, files)]
+    workers = _deployment if spec.nodes == 1 else _groups
+    made = [_service(spec), _budget(spec), workers(spec, settings, files)]
     if settings.reports_to and spec.report_token:
         made.insert(0, report_secret(spec))
     namespace = spec.placement.namespace or settings.namespace
@@ -69,7 +74,7 @@ def objects_of(
 def _labels(spec: DeploymentSpec) -> dict[str, str]:
     ours = {
         "app.kubernetes.io/name": "slipway-worker",
-        "app.kubernetes.io/instance": spec.name,
+        INSTANCE: spec.name,
         MANAGED_BY: "slipway",
         SERVICE: spec.service,
     }
@@ -97,7 +102,8 @@ def _budget(spec: DeploymentSpec) -> Document:
         "spec": {
             "maxUnavailable": 1,
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
-            "selector": {"matchLabels": selector(spec.name)},
+            # A worker that spans machines goes with any of its pods.
+            "selector": {"matchLabels": selector(spec.name) if spec.nodes == 1 else {INSTANCE: spec.name}},
         },
     }
 
@@ -114,12 +120,34 @@ def _deployment(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount
             "progressDeadlineSeconds": spec.load_within_seconds + 600,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "selector": {"matchLabels": selector(spec.name)},
-            "template": {
-                "metadata": {
-                    "labels": _labels(spec),
-                    "annotations": {VERSION: spec.version.label},
-                },
-                "spec": pod_spec(spec, settings, files, selector=selector(spec.name)),
-            },
+            "template": _template(spec, settings, files),
         },
+    }
+
+
+def _groups(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount) -> Document:
+    return {
+        "apiVersion": LEADER_WORKER_SETS.api_version,
+        "kind": LEADER_WORKER_SETS.kind,
+        "metadata": {"name": set_name(spec.name)},
+        "spec": group_spec(
+            replicas=spec.replicas,
+            size=spec.nodes,
+            leader=_template(spec, settings, files),
+            follower=_template(spec, settings, files, is_follower=True),
+        ),
+    }
+
+
+def _template(
+    spec: DeploymentSpec, settings: KubernetesSettings, files: Mount, *, is_follower: bool = False
+) -> Document:
+    labels = _labels(spec)
+    if is_follower:
+        # Whoever looks for those that take requests must not find it.
+        del labels[DEPLOYMENT]
+        labels[FOLLOWS] = spec.name
+    return {
+        "metadata": {"labels": labels, "annotations": {VERSION: spec.version.label}},
+        "spec": pod_spec(spec, settings, files, selector=selector(spec.name), is_follower=is_follower),
     }

@@ -22,6 +22,7 @@ from kube.resources import (
     JINDO_RUNTIMES,
     JOBS,
     JUICEFS_RUNTIMES,
+    LEADER_WORKER_SETS,
     NAMESPACES,
     NODES,
     PODS,
@@ -50,6 +51,8 @@ class Feature(StrEnum):
     """Traffic by HTTPRoutes of a Gateway of the cluster."""
     FLUID = "fluid"
     """Datasets of Fluid for model files."""
+    GROUPS = "groups"
+    """Workers that span machines, by LeaderWorkerSets."""
     JOBS = "jobs"
     """Model files filled by a Job; checks and repairs of machines."""
     CHECKS = "checks"
@@ -118,6 +121,7 @@ RIGHTS: Sequence[Right] = (
     Right(Feature.SERVING, CONFIG_MAPS, WRITE, "Nothing guards against a writer that wakes up late."),
     Right(Feature.SERVING, DISRUPTION_BUDGETS, WRITE, "Drains of machines may take all workers at once."),
     Right(Feature.SERVING, SECRETS, WITHOUT_LISTS, "Workers get no token to report with."),
+    Right(Feature.GROUPS, LEADER_WORKER_SETS, WRITE, "Workers cannot span machines."),
     Right(Feature.NODE_OPERATIONS, NODES, ("patch",), "Machines cannot be cordoned or tainted from here."),
     Right(Feature.DRAIN, PODS, ("list",), NO_DRAIN, is_everywhere=True),
     Right(Feature.DRAIN, DISRUPTION_BUDGETS, ("list",), NO_DRAIN, is_everywhere=True),

@@ -5,7 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusters.backends.base import CannotRun, DeploymentSpec
-from clusters.backends.kubernetes.containers import SETTLE_SECONDS, server_container, worker_container
+from clusters.backends.kubernetes.containers import (
+    SETTLE_SECONDS,
+    follower_container,
+    server_container,
+    worker_container,
+)
 from clusters.backends.kubernetes.files.base import Mount
 from clusters.backends.kubernetes.reporting import add_report_token
 from clusters.backends.kubernetes.settings import BY_DIGEST, KubernetesSettings
@@ -17,14 +22,21 @@ KILL_AFTER_SECONDS = 5
 
 
 def pod_spec(
-    spec: DeploymentSpec, settings: KubernetesSettings, files: Mount, *, selector: Mapping[str, str]
+    spec: DeploymentSpec,
+    settings: KubernetesSettings,
+    files: Mount,
+    *,
+    selector: Mapping[str, str],
+    is_follower: bool = False,
 ) -> Document:
     """`selector`: labels of the pods among which it is spread. Raises CannotRun."""
     if not BY_DIGEST.fullmatch(spec.image):
         raise CannotRun(
             f"{spec.name} needs an image by digest, repository@sha256:..., and has {spec.image or 'none'}."
         )
-    if spec.server is None:
+    if is_follower:
+        container = follower_container(spec, files)
+    elif spec.server is None:
         container = worker_container(spec, settings, files)
     else:
         container = server_container(spec, spec.server, files)
@@ -49,7 +61,7 @@ def pod_spec(
     }
     if files.containers:
         pod["initContainers"] = list(files.containers)
-    if settings.reports_to and spec.server is None:
+    if settings.reports_to and spec.server is None and not is_follower:
         add_report_token(pod, spec)
     wished: Document = {
         "nodeSelector": dict(placement.node_selector),

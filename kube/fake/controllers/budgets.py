@@ -2,10 +2,12 @@
 
 from kube.fake.controllers.deployments import REPLICA_SETS, amount
 from kube.fake.controllers.hands import Hands, Object, controller_of, set_condition
+from kube.fake.controllers.stateful_sets import STATEFUL_SETS
 from kube.fake.evicting import is_ready
 from kube.fake.selectors import matches_labels
 
 BUDGETS = "poddisruptionbudgets.policy"
+_SCALED = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS}
 
 
 def step(hands: Hands) -> None:
@@ -70,7 +72,8 @@ def _expected(hands: Hands, pods: list[Object]) -> int:
     owners = {}
     for pod in pods:
         owner = controller_of(pod)
-        found = hands.get(REPLICA_SETS, pod["metadata"]["namespace"], owner["name"]) if owner else None
+        kind = _SCALED.get(owner["kind"]) if owner else None
+        found = hands.get(kind, pod["metadata"]["namespace"], owner["name"]) if owner and kind else None
         above = controller_of(found) if found else None
         if found and above:
             found = hands.get("deployments.apps", found["metadata"]["namespace"], above["name"]) or found

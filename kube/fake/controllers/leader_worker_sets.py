@@ -55,14 +55,30 @@ class _Turn:
         self._have_set(self.name, self.spec["replicas"], wanted, owner=self.item, start=0)
         found = self.hands.get(STATEFUL_SETS, self.namespace, self.name)
         pods = self.hands.all("pods", self.namespace)
-        return sorted((one for one in pods if found and is_owned_by(one, found)), key=ordinal_of)
+        own = sorted((one for one in pods if found and is_owned_by(one, found)), key=ordinal_of)
+        return [self._labelled(one) for one in own]
+
+    def _labelled(self, leader: Object) -> Object:
+        """As its webhook does when the pod is made."""
+        labels = leader["metadata"]["labels"]
+        if GROUP in labels:
+            return leader
+
+        def change(item: Object) -> Object:
+            item["metadata"]["labels"][GROUP] = str(ordinal_of(leader))
+            return item
+
+        return self.hands.edit("pods", leader, change)
 
     def _follow(self, leader: Object) -> None:
         """The workers of its group; all of them anew when one had to start again."""
         if "deletionTimestamp" in leader["metadata"] or self.size < 2:
             return
         group, name = str(ordinal_of(leader)), leader["metadata"]["name"]
-        if self.group.get("restartPolicy") == "RecreateGroupOnPodRestart" and self._has_restarted(leader):
+        failed = self._failed(leader)
+        if self.group.get("restartPolicy") == "RecreateGroupOnPodRestart" and failed:
+            said = f"Worker pod {failed} failed, deleted leader pod {name} to recreate group {group}"
+            self.hands.events.say("leaderworkerset", self.item, "RecreateGroupOnPodRestart", said)
             self.hands.delete("pods", leader, propagationPolicy="Foreground")
             return
         if self.spec.get("startupPolicy") == "LeaderReady" and not is_ready(leader):
@@ -70,18 +86,19 @@ class _Turn:
         template = self._template(self.group["workerTemplate"], {GROUP: group}, index=None)
         self._have_set(name, self.size - 1, template, owner=leader, start=1)
 
-    def _has_restarted(self, leader: Object) -> bool:
+    def _failed(self, leader: Object) -> str:
+        """The first pod of the group that failed or had to start again; empty: none."""
         workers = self.hands.get(STATEFUL_SETS, self.namespace, leader["metadata"]["name"])
         pods = [
             pod
             for pod in self.hands.look("pods", self.namespace)
             if workers is not None and is_owned_by(pod, workers)
         ]
-        return any(
-            status.get("restartCount", 0) or pod["status"].get("phase") == "Failed"
-            for pod in [leader, *pods]
-            for status in pod["status"].get("containerStatuses") or ()
-        )
+        for pod in [leader, *pods]:
+            statuses = pod["status"].get("containerStatuses") or ()
+            if pod["status"].get("phase") == "Failed" or any(one.get("restartCount") for one in statuses):
+                return str(pod["metadata"]["name"])
+        return ""
 
     def _have_set(self, name: str, replicas: int, template: Object, *, owner: Object, start: int) -> None:
         found = self.hands.get(STATEFUL_SETS, self.namespace, name)

@@ -1,0 +1,134 @@
+"""Workers that span machines: a LeaderWorkerSet, each of whose groups is one worker."""
+
+from typing import Any
+
+import pytest
+
+from clusters.backends.base import CannotRun, DeploymentSpec, Fence, ObservedState, StaleFence
+from clusters.backends.kubernetes.groups import FOLLOWS
+from clusters.backends.placement import Resources
+from kube.fake.controllers.machines import BEHAVIOUR
+from kube.fake.extensions import EXTENSIONS
+from kube.fake.kinds import BUILT_IN
+from kube.resources import DISRUPTION_BUDGETS, LEADER_WORKER_SETS, NODES, PODS, SERVICES, Ref
+from serving.follower import argv_of
+from serving.protocol import WorkerCommand
+from tests.contracts.cluster_rigs import KubernetesRig, wish
+
+pytestmark = pytest.mark.any_database
+
+
+@pytest.fixture
+def rig() -> KubernetesRig:
+    return KubernetesRig(machines=4, kinds=(*BUILT_IN, *EXTENSIONS))
+
+
+def group(replicas: int = 2, **how: Any) -> DeploymentSpec:
+    fields = {"engine": "vllm", "resources": Resources(gpus=8)}
+    return wish(replicas=replicas, nodes=2, **fields | how)
+
+
+def pods(rig: KubernetesRig, selector: str) -> list[dict[str, Any]]:
+    return list(rig.cluster.client.list(PODS, namespace="slipway", labels=selector).items)
+
+
+def until_ready(rig: KubernetesRig, spec: DeploymentSpec) -> None:
+    for _ in range(20):
+        found = rig.cluster.observe(spec.name)
+        if len(found) == spec.replicas and all(one.state == ObservedState.READY for one in found):
+            return
+    raise AssertionError(found)
+
+
+def test_each_group_is_one_worker_and_only_leaders_are_sent_requests(rig: KubernetesRig) -> None:
+    spec = group()
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    until_ready(rig, spec)
+    leaders = pods(rig, f"slipway.dev/deployment={spec.name}")
+    followers = pods(rig, f"{FOLLOWS}={spec.name}")
+    assert (len(leaders), len(followers)) == (2, 2)
+    client = rig.cluster.client
+    service = client.get(Ref(SERVICES, spec.name, "slipway"))["spec"]["selector"]
+    assert all(service.items() <= one["metadata"]["labels"].items() for one in leaders)
+    assert not any(service.items() <= one["metadata"]["labels"].items() for one in followers)
+    budget = client.get(Ref(DISRUPTION_BUDGETS, spec.name, "slipway"))
+    assert budget["status"]["expectedPods"] == 4
+    assert budget["status"]["disruptionsAllowed"] == 1
+    machines = {one["spec"]["nodeName"] for one in (*leaders, *followers)}
+    assert len(machines) == 4
+
+
+def test_leader_and_followers_are_told_who_they_are(rig: KubernetesRig) -> None:
+    spec = group()
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    until_ready(rig, spec)
+    leader = pods(rig, f"slipway.dev/deployment={spec.name}")[0]["spec"]["containers"][0]
+    follower = pods(rig, f"{FOLLOWS}={spec.name}")[0]["spec"]["containers"][0]
+    assert "--master-address=$(LWS_LEADER_ADDRESS)" in leader["command"]
+    assert "--node-rank=$(LWS_WORKER_INDEX)" in follower["command"]
+    assert follower["command"][:3] == ["python", "-m", "serving.follower"]
+    assert "readinessProbe" not in follower
+    said = [
+        one.replace("$(LWS_WORKER_INDEX)", "1").replace("$(", "").replace(")", "")
+        for one in follower["command"]
+    ]
+    argv = argv_of(WorkerCommand.parse(said[3:]), "vllm")
+    for flag in (
+        "--headless", "--nnodes=2", "--node-rank=1", "--master-addr=LWS_LEADER_ADDRESS",
+        "--tensor-parallel-size=8", "--pipeline-parallel-size=2", "--distributed-executor-backend=mp",
+    ):  # fmt: skip
+        assert flag in argv
+    assert not any(one.startswith("--uds") for one in argv)
+
+
+def test_a_group_that_does_not_run_says_which_of_its_pods_and_why(rig: KubernetesRig) -> None:
+    client = rig.cluster.client
+    for one in client.list(NODES).items[1:]:
+        client.patch(Ref(NODES, one["metadata"]["name"]), {"spec": {"unschedulable": True}})
+    spec = group(replicas=1)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    for _ in range(5):
+        (worker,) = rig.cluster.observe(spec.name)
+    assert worker.state == ObservedState.STARTING
+    assert worker.reason.startswith(
+        f"Its pod {worker.name}-1, one of 2 that work as one: None of the 4 machines"
+    )
+    for one in client.list(NODES).items[1:]:
+        client.patch(Ref(NODES, one["metadata"]["name"]), {"spec": {"unschedulable": None}})
+    until_ready(rig, spec)
+
+
+def test_a_group_that_lost_a_pod_begins_anew_and_counts_as_restarted(rig: KubernetesRig) -> None:
+    spec = group(replicas=1)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    until_ready(rig, spec)
+    (follower,) = pods(rig, f"{FOLLOWS}={spec.name}")
+    ref = Ref(PODS, follower["metadata"]["name"], "slipway")
+    rig.cluster.client.patch(ref, {"metadata": {"annotations": {BEHAVIOUR: "crashloop:1"}}})
+    said = []
+    for _ in range(20):
+        said += [one.reason for one in rig.cluster.observe(spec.name)]
+    (worker,) = rig.cluster.observe(spec.name)
+    assert (worker.state, worker.restarts) == (ObservedState.READY, 1)
+    assert any(f"Its group began anew, since its pod {ref.name} failed." in one for one in said), said
+
+
+def test_a_cluster_without_leader_worker_sets_says_what_is_missing() -> None:
+    rig = KubernetesRig(machines=2)
+    with pytest.raises(CannotRun, match="span 2 machines each, and the cluster has no LeaderWorkerSet"):
+        rig.cluster.apply(group(), fence=Fence(1, 1))
+    extensions = next(one for one in rig.cluster.checks() if one.name == "extensions")
+    assert "Without LeaderWorkerSet no worker can span machines." in extensions.detail
+
+
+def test_a_removed_group_stays_away_however_late_a_writer_wakes(rig: KubernetesRig) -> None:
+    spec = group(replicas=1)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    until_ready(rig, spec)
+    rig.cluster.remove(spec.name, fence=Fence(1, 3))
+    with pytest.raises(StaleFence):
+        rig.cluster.apply(spec, fence=Fence(1, 2))
+    rig.server.advance(60)
+    assert rig.cluster.observe(spec.name) == ()
+    assert pods(rig, f"{FOLLOWS}={spec.name}") == []
+    assert rig.cluster.client.list(LEADER_WORKER_SETS, namespace="slipway").items == ()
