@@ -32,7 +32,6 @@ from clusters.fleet import (
 from clusters.history import Sample
 from clusters.models import Cluster, Deployment, Gpu, Node, NodeAgent, Worker
 from clusters.report_tokens import has_relay, workers_report
-from clusters.scrape_targets import server_of
 from clusters.states import GONE, ClusterKind, DeploymentState, GpuState, NodeState, WorkerState
 from common.actor import Actor
 from common.live.board import EVERYONE, PUBLIC, Audience
@@ -105,11 +104,6 @@ def deployment(name: str) -> Deployment:
     if found is None:
         raise DeploymentMissing(_("There is no deployment %(name)s.") % {"name": name})
     return found
-
-
-def is_our_worker(name: str) -> bool:
-    """Whether Slipway's own worker serves there, and not the server of another maker. DeploymentMissing."""
-    return server_of(deployment(name)) is None
 
 
 def deployment_name(deployment_id: int) -> str:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy, gettext_noop, ngettext, ngett
 from pydantic import Field
 
 from clusters import selectors as fleet
+from clusters.scrape_targets import server_of
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
 from common.reconcile import Operation, Outcome
@@ -58,7 +59,7 @@ NO_WORKER = Kind("smoke_test.no_worker", gettext_lazy("No worker of the candidat
 
 def _named(row: Release) -> str:
     """What a request calls the candidate's model. Servers of other makers may know one name alone."""
-    is_ours = fleet.is_our_worker(row.candidate_deployment)
+    is_ours = server_of(fleet.deployment(row.candidate_deployment)) is None
     return str(row.version) if is_ours else row.service.name
 
 
