@@ -78,10 +78,10 @@ def _toleration(one: Mapping[str, Any]) -> str:
     text = f"{key}={value}" if value is not None else key
     text += f":{effect}" if effect else ""
     if value is None:
-        text = f"{text} op=Exists".strip()
-    return f"{text} for {one['seconds']}s" if one.get("seconds") is not None else text
+        text = f"{text} op=Exists".strip()  # untranslated
+    return f"{text} for {one['seconds']}s" if one.get("seconds") is not None else text  # untranslated
 
 
 def _spread(one: Mapping[str, Any]) -> str:
     when = one.get("when_unsatisfiable", "ScheduleAnyway")
-    return f"{one['topology_key']} (max skew {one.get('max_skew', 1)}, {when})"
+    return f"{one['topology_key']} (max skew {one.get('max_skew', 1)}, {when})"  # untranslated

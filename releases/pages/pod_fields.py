@@ -92,7 +92,7 @@ def _toleration(one: Mapping[str, Any]) -> str:
     has_value = one.get("value") is not None or one.get("operator") == "Equal"
     text = str(one.get("key", "")) + (f"={one.get('value') or ''}" if has_value else "")
     text += f":{one['effect']}" if one.get("effect") else ""
-    return text + (f" for {one['seconds']}s" if one.get("seconds") is not None else "")
+    return text + (f" for {one['seconds']}s" if one.get("seconds") is not None else "")  # untranslated
 
 
 def _spreads(text: str) -> list[dict[str, Any]]:
