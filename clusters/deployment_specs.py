@@ -32,6 +32,7 @@ def spec_of(row: Deployment) -> DeploymentSpec:
         environment=pod.env,
         secret_environment=pod.secrets(),
         server=pod.server_of(row.engine),
+        pod_patch=row.pod_patch,
         nodes=pod.nodes_per_replica,
         report_token=report_token_of(row),
     )

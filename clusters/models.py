@@ -276,6 +276,8 @@ class Deployment(Reconciled):
     resources = models.JSONField(default=dict)
     pod = models.JSONField(default=dict)
     """How its workers' pods look: `clusters.backends.pod_settings.PodSettings`."""
+    pod_patch = models.JSONField(default=dict)
+    """What was changed of the template of its pods, as approved when it was made."""
     settings = models.JSONField(default=dict)
     """The engine's."""
     image = models.ForeignKey(

@@ -34,6 +34,13 @@ BADGES: Mapping[str, Badges] = {
         "paused": Badge(_("Paused"), "warn", "player-pause"),
         "stuck": Badge(_("Stuck"), "bad", "alert-triangle"),
     },
+    "pod_patch": {
+        "proposed": Badge(_("Proposed"), "ask", "user-question"),
+        "approved": Badge(_("In effect"), "good", "circle-check"),
+        "replaced": Badge(_("Replaced"), "idle", "history"),
+        "rejected": Badge(_("Rejected"), "bad", "thumb-down"),
+        "withdrawn": Badge(_("Withdrawn"), "idle", "circle-off"),
+    },
     "service": {
         "starting": Badge(_("Starting"), "busy", "progress"),
         "serving": Badge(_("Serving"), "good", "circle-check"),

@@ -3,6 +3,7 @@
 from clusters.services import deployments
 from releases.models import Release
 from releases.reconcilers.base import ACTOR
+from releases.services.pod_patch import approved_patch
 
 
 def ensure_candidate(row: Release, *, replicas: int, prefetch_machines: int | None = None) -> None:
@@ -21,6 +22,7 @@ def ensure_candidate(row: Release, *, replicas: int, prefetch_machines: int | No
         device=service.device,
         resources=service.resources,
         pod=service.pod,
+        pod_patch=approved_patch(service),
         settings=service.settings,
         image=row.image or service.image,
         op_key=f"release:{row.pk}",

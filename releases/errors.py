@@ -31,6 +31,14 @@ class BypassReasonMissing(Invalid):
     """Who may let a shortfall pass must say why, in the field that is named."""
 
 
+class InvalidPatch(Invalid):
+    """A patch of a service's pods touches what it may not, or is none; `fields` maps places to why."""
+
+
+class UnknownPatch(Missing):
+    """The service has no such patch of its pods."""
+
+
 class UnknownDeployment(Missing):
     """No release has made this deployment."""
 

@@ -12,6 +12,7 @@ from common.revisions import Revised
 from gateway.models import default_release_header
 from releases.messages import Message
 from releases.plans.builtin import WARM_ROLLBACK
+from releases.pod_patch_models import PodPatch as PodPatch
 from releases.states import (
     FINAL,
     IN_MOTION,

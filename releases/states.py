@@ -45,6 +45,16 @@ class ThresholdSource(TextChoices):
     PERSON = "person", _("Set by a person")
 
 
+class PatchState(TextChoices):
+    """Of a patch of a service's pods."""
+
+    PROPOSED = "proposed", _("Proposed")
+    APPROVED = "approved", _("In effect")
+    REPLACED = "replaced", _("Replaced")
+    REJECTED = "rejected", _("Rejected")
+    WITHDRAWN = "withdrawn", _("Withdrawn")
+
+
 class Decision(TextChoices):
     APPROVE = "approve", _("Approve")
     REJECT = "reject", _("Reject")

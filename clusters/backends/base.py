@@ -168,6 +168,8 @@ class DeploymentSpec:
     """By variable, where its value lies."""
     server: Server | None = None
     """In place of our worker; None: ours."""
+    pod_patch: Mapping[str, Any] = field(default_factory=dict)
+    """What a person changed of the template of its pods, and another approved."""
     nodes: int = 1
     """Machines that one worker spans."""
     report_token: str = field(default="", repr=False)

@@ -79,10 +79,15 @@ def _namespace(given: str) -> str:
     return given
 
 
+def is_ours(variable: str) -> bool:
+    """Whether Slipway, or what starts pods for it, sets the variable."""
+    return variable in _OURS or variable.startswith(_OUR_PREFIXES)
+
+
 def _variable(given: str) -> str:
     if not _VARIABLE.fullmatch(given):
         raise ValueError(f"{given!r} cannot name a variable: letters, digits and '_'.")
-    if given in _OURS or given.startswith(_OUR_PREFIXES):
+    if is_ours(given):
         raise ValueError(f"{given} is set by Slipway. Choose another name.")
     return given
 

@@ -89,6 +89,7 @@ class Migration(migrations.Migration):
                 ('device', models.CharField(default='auto', max_length=20)),
                 ('resources', models.JSONField(default=dict)),
                 ('pod', models.JSONField(default=dict)),
+                ('pod_patch', models.JSONField(default=dict)),
                 ('settings', models.JSONField(default=dict)),
                 ('image_reference', models.CharField(blank=True, editable=False, max_length=600)),
                 ('image_reason', models.TextField(blank=True, editable=False)),

@@ -42,6 +42,7 @@ def ensure_deployment(
     device: str = "auto",
     resources: Mapping[str, Any] | None = None,
     pod: Mapping[str, Any] | None = None,
+    pod_patch: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     image: RuntimeImage | None = None,
     prefetch_machines: int | None = None,
@@ -79,11 +80,12 @@ def ensure_deployment(
         device=device,
         resources=dict(resources or {}),
         pod=dict(pod or {}),
+        pod_patch=dict(pod_patch or {}),
         settings=dict(settings or {}),
         op_key=op_key,
         created_by=actor.name,
     )
-    wanted.clean_fields(exclude=("resources", "pod", "settings"))
+    wanted.clean_fields(exclude=("resources", "pod", "pod_patch", "settings"))
     with transaction.atomic():
         existing = Deployment.objects.filter(name=name).first()
         if existing is None:

@@ -247,4 +247,25 @@ class Migration(migrations.Migration):
             model_name='release',
             constraint=models.UniqueConstraint(condition=models.Q(('state__in', ('pending', 'running', 'waiting_approval', 'paused', 'rolling_back', 'stuck'))), fields=('service',), name='one_release_in_motion'),
         ),
+        migrations.CreateModel(
+            name='PodPatch',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('patch', models.JSONField()),
+                ('state', models.CharField(choices=[('proposed', 'Proposed'), ('approved', 'In effect'), ('replaced', 'Replaced'), ('rejected', 'Rejected'), ('withdrawn', 'Withdrawn')], default='proposed', max_length=10)),
+                ('reason', models.TextField()),
+                ('proposer', models.CharField(max_length=200)),
+                ('proposed_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('decider', models.CharField(blank=True, max_length=200)),
+                ('decided_at', models.DateTimeField(null=True)),
+                ('decision_reason', models.TextField(blank=True)),
+                ('decided_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('proposed_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('service', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='pod_patches', to='releases.service')),
+            ],
+            options={
+                'ordering': ['-pk'],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('state', 'proposed')), fields=('service',), name='one_patch_proposed'), models.UniqueConstraint(condition=models.Q(('state', 'approved')), fields=('service',), name='one_patch_approved'), models.CheckConstraint(condition=models.Q(models.Q(('state', 'approved'), _negated=True), models.Q(('decided_by', models.F('proposed_by')), _negated=True), _connector='OR'), name='patch_approver_is_not_proposer')],
+            },
+        ),
     ]

@@ -6,12 +6,13 @@ A deployment is always of the one kind: how many machines its workers span never
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.backends.base import DeploymentSpec, Fence
+from clusters.backends.base import CannotRun, DeploymentSpec, Fence
 from clusters.backends.kubernetes.files.base import Mount
 from clusters.backends.kubernetes.groups import FOLLOWS, group_spec, set_name
 from clusters.backends.kubernetes.pods import PORT
 from clusters.backends.kubernetes.reporting import report_secret
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.kubernetes.template_patch import patch_faults, patched
 from clusters.backends.kubernetes.templates import pod_spec
 from kube.resources import LEADER_WORKER_SETS
 
@@ -147,7 +148,13 @@ def _template(
         # Whoever looks for those that take requests must not find it.
         del labels[DEPLOYMENT]
         labels[FOLLOWS] = spec.name
-    return {
+    template = {
         "metadata": {"labels": labels, "annotations": {VERSION: spec.version.label}},
         "spec": pod_spec(spec, settings, files, selector=selector(spec.name), is_follower=is_follower),
     }
+    if not spec.pod_patch:
+        return template
+    if faults := patch_faults(spec.pod_patch, allows=settings.patch_allows, secrets=settings.env_secrets):
+        said = "; ".join(f"{place}: {' '.join(told)}" for place, told in faults.items())
+        raise CannotRun(f"{spec.name}: the patch of its pods is not allowed here (any more). {said}")
+    return patched(template, spec.pod_patch)

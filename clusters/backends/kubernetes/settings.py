@@ -11,7 +11,8 @@ from clusters.backends.base import NAME, SECRET_NAME, Misconfigured
 RELAY = "slipway-relay"
 RELAY_PORT = 8080
 BY_DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
-_LISTS = ("namespaces", "image_pull_secrets", "env_secrets")
+_LISTS = ("namespaces", "image_pull_secrets", "env_secrets", "patch_allows")
+_ALLOWANCES = ("host_path", "host_namespaces", "security_context", "service_account")
 _MAPPINGS = ("model_images", "fluid_options", "fluid_secret_options")
 _NUMBERS = {"node_cache_gib": 0, "fluid_replicas": 1}
 """With the least that each may be."""
@@ -94,6 +95,8 @@ class KubernetesSettings:
     image_pull_secrets: tuple[str, ...] = ()
     env_secrets: tuple[str, ...] = ()
     """Names of secrets that services may take variables from."""
+    patch_allows: tuple[str, ...] = ()
+    """What patches of pods may do besides: `template_patch.ALLOWANCES`."""
 
     def __post_init__(self) -> None:
         for key in (
@@ -117,6 +120,9 @@ class KubernetesSettings:
             for name in getattr(self, key):
                 if not SECRET_NAME.fullmatch(name):
                     raise Misconfigured(f"{key}: {name!r} cannot name a secret.")
+        if unknown := sorted({*self.patch_allows} - {*_ALLOWANCES}):
+            known = ", ".join(_ALLOWANCES)
+            raise Misconfigured(f"patch_allows: {', '.join(unknown)} is unknown; there are {known}.")
         if not self.namespace:
             raise Misconfigured("namespace: name the one in which workers run.")
         if not self.node_cache.startswith("/") or ".." in self.node_cache.split("/"):
