@@ -7,8 +7,9 @@ from django.utils.translation import gettext as _
 from common.actor import Actor
 from common.pages.inbox import InboxEntry
 from releases.selectors import services as service_selectors
+from releases.selectors.pod_patches import patches_waiting_for
 from releases.selectors.releases import verdict_of, waiting_for, waiting_for_what
-from releases.states import ReleaseState
+from releases.states import PatchState, ReleaseState
 
 
 def approvals(actor: Actor) -> Iterator[InboxEntry]:
@@ -32,6 +33,21 @@ def approvals(actor: Actor) -> Iterator[InboxEntry]:
             ),
             is_decision=True,
             about=release,
+        )
+
+
+def pod_patches(actor: Actor) -> Iterator[InboxEntry]:
+    """Patches of services' pods that this actor may approve."""
+    for row in patches_waiting_for(actor):
+        yield InboxEntry(
+            badge=("pod_patch", PatchState.PROPOSED),
+            title=_("Pods of %(service)s") % {"service": row.service.name},
+            url=f"/services/{row.service.name}/pods/",
+            since=row.proposed_at,
+            why=row.reason,
+            notes=(_("proposed by %(proposer)s") % {"proposer": row.proposer},),
+            is_decision=True,
+            about=row.service,
         )
 
 

@@ -120,6 +120,7 @@ MANIFEST = Manifest(
             tells=(("releases.release", ReleaseState.WAITING_APPROVAL),),
             topic="releases",
         ),
+        InboxSource(find=inbox.pod_patches, topic="releases"),
         InboxSource(find=inbox.services_in_trouble, topic="releases"),
     ),
     cards=(

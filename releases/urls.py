@@ -1,6 +1,6 @@
 from django.urls import path
 
-from releases.views import plans, policies, releases, services
+from releases.views import plans, pod_patches, policies, releases, services
 
 # A plus sign is in no name of a service or a plan.
 urlpatterns = [
@@ -13,6 +13,10 @@ urlpatterns = [
     path("services/<str:name>/settings/", services.service_settings, name="service-settings"),
     path("services/<str:name>/release-header/", services.release_header, name="set-release-header"),
     path("services/<str:name>/policy/", policies.service_policy, name="service-policy"),
+    path("services/<str:name>/pods/", pod_patches.pods_page, name="service-pods"),
+    path("services/<str:name>/pods/<int:pk>/approve/", pod_patches.decide_patch, {"decision": "approve"}),
+    path("services/<str:name>/pods/<int:pk>/reject/", pod_patches.decide_patch, {"decision": "reject"}),
+    path("services/<str:name>/pods/<int:pk>/withdraw/", pod_patches.decide_patch, {"decision": "withdraw"}),
     path("services/<str:name>/release/", services.release_version, name="release-version"),
     path("settings/plans/", plans.plan_list, name="plans"),
     path("settings/plans/+new/", plans.new_plan, name="new-plan"),

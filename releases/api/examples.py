@@ -56,6 +56,19 @@ SERVICE = {
     "created_by": "ada",
     "created_at": "2026-11-20T08:55:00Z",
 }
+POD_PATCH = {
+    "id": 7,
+    "state": "approved",
+    "patch": {"spec": {"schedulerName": "volcano"}},
+    "reason": "Gang scheduling, agreed with the cluster's operators.",
+    "proposer": "ada",
+    "proposed_at": "2026-11-20T09:00:00Z",
+    "decider": "nina",
+    "decided_at": "2026-11-20T09:30:00Z",
+    "decision_reason": "Seen on staging.",
+}
+NEW_POD_PATCH = {"patch": POD_PATCH["patch"], "reason": POD_PATCH["reason"]}
+POD_PATCH_DECISION = {"reason": "Seen on staging."}
 RELEASE_HEADER = {"release_header": "secret", "reason": "For the nightly comparison."}
 RELEASE_KEY = {"release_header": "secret", "release_key": "the-key-is-shown-this-once"}
 TRAFFIC = {

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,11 @@ from clusters.choosing import Rule
 from common.api.views import Changed, Created, Listed, Read
 from models_registry.models import Model
 from releases.api.named import cluster_named, image_named, model_named, team_named, version_named
+from releases.api.serializers.pod_patches import (
+    NewPodPatchSerializer,
+    PodPatchDecisionSerializer,
+    PodPatchSerializer,
+)
 from releases.api.serializers.services import (
     NewServiceSerializer,
     ReleaseHeaderSerializer,
@@ -27,9 +33,16 @@ from releases.api.serializers.traffic import (
     TrafficSerializer,
 )
 from releases.filters import ServiceFilter
-from releases.models import Service
+from releases.models import PodPatch, Service
 from releases.pages.traffic_charts import span_over
 from releases.selectors.services import slow_thresholds, summarised, traffic_of
+from releases.services.pod_patch import (
+    approve_patch,
+    patch_of,
+    propose_patch,
+    reject_patch,
+    withdraw_patch,
+)
 from releases.services.release_header import set_release_header
 from releases.services.service import change_service, create_service
 from releases.services.threshold import set_slow_threshold
@@ -45,6 +58,10 @@ class Services(Listed, Created, Read, Changed):
         "partial_update": ServiceChangeSerializer,
         "set_slow_threshold": NewSlowThresholdSerializer,
         "release_header": ReleaseHeaderSerializer,
+        "propose_pod_patch": NewPodPatchSerializer,
+        "approve_pod_patch": PodPatchDecisionSerializer,
+        "reject_pod_patch": PodPatchDecisionSerializer,
+        "withdraw_pod_patch": PodPatchDecisionSerializer,
     }
     parameters = {"traffic": ("since", "until", "step_seconds")}
     created_status = 202
@@ -116,6 +133,42 @@ class Services(Listed, Created, Read, Changed):
         told = traffic_of(service, since=given["since"], until=given["until"], step=step)
         shown = {"service": service.name, **given, "step_seconds": int(step.total_seconds()), "points": told}
         return Response(TrafficSerializer(shown).data)
+
+    @extend_schema(responses=PodPatchSerializer(many=True), filters=False)
+    @action(detail=True, methods=["get"], url_path="pod-patches")
+    def pod_patches(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Patches of the pod template, newest first."""
+        rows = self.get_object().pod_patches.all()[:100]
+        return Response(PodPatchSerializer(rows, many=True).data)
+
+    @extend_schema(responses={201: PodPatchSerializer})
+    @pod_patches.mapping.post
+    def propose_pod_patch(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Propose a patch of the pod template; somebody else approves it."""
+        row = propose_patch(self.get_object(), actor=self.actor, **self.given())
+        return Response(PodPatchSerializer(row).data, status=201)
+
+    @extend_schema(responses=PodPatchSerializer)
+    @action(detail=True, methods=["post"], url_path="pod-patches/<int:patch>/approve")
+    def approve_pod_patch(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Approve a proposed patch; it takes effect with the next release."""
+        return self._decided(approve_patch)
+
+    @extend_schema(responses=PodPatchSerializer)
+    @action(detail=True, methods=["post"], url_path="pod-patches/<int:patch>/reject")
+    def reject_pod_patch(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Reject a proposed patch."""
+        return self._decided(reject_patch)
+
+    @extend_schema(responses=PodPatchSerializer)
+    @action(detail=True, methods=["post"], url_path="pod-patches/<int:patch>/withdraw")
+    def withdraw_pod_patch(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Withdraw a proposed patch."""
+        return self._decided(withdraw_patch)
+
+    def _decided(self, decide: Callable[..., PodPatch]) -> Response:
+        row = patch_of(self.get_object(), self.kwargs["patch"])
+        return Response(PodPatchSerializer(decide(row, actor=self.actor, **self.given())).data)
 
     @extend_schema(responses=SlowThresholdSerializer(many=True), filters=False)
     @action(detail=True, methods=["get"], url_path="slow-thresholds")

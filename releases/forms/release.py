@@ -16,6 +16,7 @@ from images.models import RuntimeImage
 from models_registry.models import Version
 from releases.forms.choices import ImageChoice, VersionChoice, offer_images, plan_choices, ready_versions
 from releases.models import Service
+from releases.services.changes import differs_from_stable
 
 
 class ReleaseForm(forms.Form):
@@ -51,7 +52,7 @@ class ReleaseForm(forms.Form):
     ) -> None:
         super().__init__(data, **options)
         others = ready_versions(service.model)
-        if service.stable_version_id is not None:
+        if service.stable_version_id is not None and not differs_from_stable(service):
             others = others.exclude(pk=service.stable_version_id)
         self.fields["version"].queryset = others  # type: ignore[attr-defined]
         self.fields["plan"].choices = plan_choices(actor, service.team)  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ from images.models import RuntimeImage
 from models_registry.models import Version
 from releases import bake
 from releases.errors import UnknownPlan
-from releases.models import Release, Service
+from releases.models import PodPatch, Release, Service
 from releases.pages import actions, lanes, strip, values
 from releases.pages.traffic_charts import SPANS, moments_of, span_named, traffic_charts
 from releases.plans.plan import Plan
@@ -32,7 +32,8 @@ from releases.sampling import sampler
 from releases.selectors.plans import plan_named, plan_of, policy_of
 from releases.selectors.releases import weights
 from releases.selectors.services import history, release_of, summarised
-from releases.states import ReleaseHeader
+from releases.services.pod_patch import approved_patch
+from releases.states import PatchState, ReleaseHeader
 
 HISTORY_SHOWN = 25
 EARLIER_SHOWN = 2
@@ -106,6 +107,16 @@ class ServicePage:
         rows = Release.objects.filter(service=self.service, candidate_deployment__in=answered)
         newest = rows.select_related("version").order_by("-pk")[:EARLIER_SHOWN]
         return {f"{row.version.name} (#{row.pk})": row.candidate_deployment for row in newest}
+
+    @cached_property
+    def pod_patch(self) -> str:
+        """Empty: none is in effect."""
+        found = approved_patch(self.service)
+        return json.dumps(found) if found else ""
+
+    @cached_property
+    def is_patch_proposed(self) -> bool:
+        return PodPatch.objects.filter(service=self.service, state=PatchState.PROPOSED).exists()
 
     @cached_property
     def pod_facts(self) -> list[PodFact]:

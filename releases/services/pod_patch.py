@@ -15,7 +15,7 @@ from clusters.states import ClusterKind
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
-from releases.errors import InvalidPatch, NotPossibleNow, SeparationOfDuties
+from releases.errors import InvalidPatch, NotPossibleNow, SeparationOfDuties, UnknownPatch
 from releases.events import ServiceChanged
 from releases.models import PodPatch, Service
 from releases.states import PatchState
@@ -81,6 +81,16 @@ def withdraw_patch(row: PodPatch, *, actor: Actor, reason: str = "") -> PodPatch
     require(actor, Right.SERVICES_WRITE, row.service.team)
     with transaction.atomic():
         return _decide(row, PatchState.WITHDRAWN, actor=actor, action="withdraw", reason=reason)
+
+
+def patch_of(service: Service, pk: int) -> PodPatch:
+    """Raises UnknownPatch."""
+    rows = PodPatch.objects.select_related("service__team", "service__cluster")
+    if (row := rows.filter(pk=pk, service=service).first()) is None:
+        raise UnknownPatch(
+            _("%(service)s has no patch %(number)s of its pods.") % {"service": service.name, "number": pk}
+        )
+    return row
 
 
 def approved_patch(service: Service) -> dict[str, Any]:

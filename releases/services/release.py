@@ -24,6 +24,7 @@ from releases.plans.builtin import ROLLBACK, WARM_ROLLBACK, builtin_plan
 from releases.plans.later import refuse_later
 from releases.plans.plan import Plan, plan_hash
 from releases.selectors.plans import plan_named, policy_of
+from releases.services.changes import OF_WORKERS, differs_from_stable
 from releases.services.policy import let_pass, record_bypass
 from releases.states import IN_MOTION, Halt, ReleaseState, word_of
 
@@ -183,13 +184,20 @@ def begin(
     """Create the release with its steps; call it inside the transaction of whoever wishes it."""
     # Read inside the transaction: what is stable now is what the release starts from.
     service.refresh_from_db(
-        fields=["stable_version", "stable_deployment", "plan_name", "policy", "policy_replaces_team"]
+        fields=[
+            "stable_version",
+            "stable_deployment",
+            "plan_name",
+            "policy",
+            "policy_replaces_team",
+            *OF_WORKERS,
+        ]
     )
     refuse_if_it_goes(service.cluster)
     warm = undoes.stable_deployment if undoes and plan.name == WARM_ROLLBACK else ""
     if not warm:
         # Workers that run answer, whatever has become of their files since.
-        _check_releasable(service, version)
+        _check_releasable(service, version, image=image)
     if undoes is None and (lacks := gateway.lacks(service.cluster_id)):
         raise NotReleasable(lacks)
     unable = gateway.cannot(service.cluster_id)
@@ -313,7 +321,7 @@ def halt_release(release: Release, halt: Halt, *, by: str, reason: str) -> None:
     events.publish(ReleaseMoved(release.pk, release.service_id))
 
 
-def _check_releasable(service: Service, version: Version) -> None:
+def _check_releasable(service: Service, version: Version, *, image: RuntimeImage | None) -> None:
     if version.model_id != service.model_id:
         raise NotReleasable(
             _("%(version)s is not a version of %(model)s, which %(service)s serves.")
@@ -332,9 +340,9 @@ def _check_releasable(service: Service, version: Version) -> None:
             )
             % {"version": version, "damages": len(damages)}
         )
-    if service.stable_version_id == version.pk:
+    if service.stable_version_id == version.pk and not differs_from_stable(service, image=image):
         raise NotReleasable(
-            _("%(version)s already serves all traffic of %(service)s.")
+            _("%(version)s already serves all traffic of %(service)s, with these settings.")
             % {"version": version, "service": service.name}
         )
 

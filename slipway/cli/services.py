@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli import pod_patches
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.names import split_version
 from slipway.cli.options import Timeout, WaitForEnd
@@ -34,6 +35,7 @@ TAKEN_FROM = {
     ReleaseHeader.OPEN: "every client",
 }
 app = typer.Typer(help="Services: a gateway endpoint and the version that serves it.", no_args_is_help=True)
+app.add_typer(pod_patches.app, name="pod-patch")
 
 
 @app.command("create")

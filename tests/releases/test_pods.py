@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from clusters.models import Cluster, Deployment
+from common.models import AuditRecord
 from kube.resources import PODS
 from releases.models import Release, Service
 from tests.cast import Api, api, person
@@ -178,3 +179,53 @@ def test_the_form_keeps_what_it_shows_and_blames_the_field(pods: Pods, client: C
     faults = refused.context["form"].errors
     assert "NoSchedule" in faults["pod_tolerations"][0]
     assert faults["resources_memory"] == ["Give an amount of memory: 16Gi or 512Mi."]
+
+
+PATCH = {
+    "spec": {
+        "schedulerName": "volcano",
+        "containers": [{"name": "worker", "env": [{"name": "A", "value": "1"}]}],
+    }
+}
+
+
+def test_a_patch_of_the_pods_is_deployed_when_somebody_else_has_approved_it(
+    pods: Pods, client: Client
+) -> None:
+    image("echo-1", engine="echo")
+    assert pods.create().status_code == 202
+    before = pods.deployed()[0]["spec"]
+    path = "services/fresh/pod-patches/"
+    proposed = pods.eve.post(path, {"patch": PATCH, "reason": "Gang scheduling."})
+    assert proposed.status_code == 201, proposed.content
+    number = proposed.json()["id"]
+    assert pods.eve.post(path, {"patch": {"spec": {"dnsPolicy": "None"}}, "reason": "x"}).status_code == 409
+    own = pods.eve.post(f"{path}{number}/approve/", {"reason": "fine"})
+    assert own.status_code == 403, own.content
+    nina = person("nina", **{pods.scene.team.name: "approver"})
+    client.force_login(nina)
+    assert "Pods of fresh" in client.get("/").content.decode()
+    shown = client.get("/services/fresh/pods/").content.decode()
+    assert "volcano" in shown
+    answer = client.post(f"/services/fresh/pods/{number}/approve/", {"reason": "seen on staging"})
+    assert answer.status_code == 302, answer.content
+    assert pods.eve.get(path).json()[0]["state"] == "approved"
+    record = AuditRecord.objects.get(action="service.pod_patch.approve")
+    assert (record.actor, record.reason, record.detail["patch"]) == ("nina", "seen on staging", PATCH)
+    # It is deployed by a release of the same version, whose workers are others now.
+    service = Service.objects.get(name="fresh")
+    first = Deployment.objects.get(service="fresh")
+    Service.objects.filter(pk=service.pk).update(
+        stable_version=first.version, stable_deployment=first.name, plan_name="direct"
+    )
+    Release.objects.filter(service=service).update(state="promoted", next_at=None)
+    again = pods.eve.post(
+        "releases/", {"service": "fresh", "version": "v1", "plan": "direct", "reason": "patch"}
+    )
+    assert again.status_code == 202, again.content
+    row = Release.objects.latest("pk")
+    pods.scene.run_until(lambda: bool(pods.pods(row.candidate_deployment)), seconds=20)
+    after = pods.pods(row.candidate_deployment)[0]["spec"]
+    assert (before.get("schedulerName"), after["schedulerName"]) == ("default-scheduler", "volcano")
+    assert {"name": "A", "value": "1"} in after["containers"][0]["env"]
+    assert after["containers"][0]["command"][:3] == ["python", "-m", "serving.worker"]

@@ -342,3 +342,23 @@ def test_a_version_says_where_it_comes_from_and_is_tagged_archived_and_restored(
     assert terminal("models", "archive", "tiny:v1", "--reason", "old").out.startswith("tiny:v1 archived")
     assert "v1" not in terminal("models", "show", "tiny").out
     assert terminal("models", "restore", "tiny:v1").out.startswith("tiny:v1 ready")
+
+
+def test_a_patch_of_pods_is_proposed_by_one_and_approved_by_another(
+    terminal: Terminal, scene: Scene, tmp_path: Path
+) -> None:
+    Cluster.objects.update(kind="kubernetes")
+    file = tmp_path / "patch.json"
+    file.write_text('{"spec": {"schedulerName": "volcano", "nodeName": "gpu-1"}}')
+    words = ("service", "pod-patch")
+    refused = terminal(*words, "propose", scene.name, file, "--reason", "gang")
+    assert (refused.status, "patch.spec.nodeName" in refused.err) == (2, True), refused
+    file.write_text('{"spec": {"schedulerName": "volcano"}}')
+    proposed = terminal(*JSON, *words, "propose", scene.name, file, "--reason", "gang")
+    assert proposed.status == 0, proposed
+    number = proposed.document["id"]
+    own = terminal(*words, "approve", scene.name, number, "--reason", "fine")
+    assert own.status == 7, own
+    terminal.token = token_of(person("nina", **{scene.team.name: Role.APPROVER}))
+    assert terminal(*words, "approve", scene.name, number, "--reason", "fine").status == 0
+    assert "approved" in terminal(*words, "list", scene.name).out
