@@ -1,6 +1,6 @@
 """What a Kubernetes cluster is asked for a deployment, whoever writes late, twice or over others."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.manifests import fence_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from kube.client import KubeClient
+from kube.fake.kinds import BUILT_IN, Kind
 from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport, OnlyAt, after_doing, failing, pausing
 from kube.fake.wire import ADMIN
@@ -24,8 +25,8 @@ APPLIED = (SERVICES, DISRUPTION_BUDGETS, DEPLOYMENTS)
 class World:
     """One API server, and as many control planes that write to it as a test wants."""
 
-    def __init__(self) -> None:
-        self.server = FakeApiServer()
+    def __init__(self, kinds: Sequence[Kind] = BUILT_IN) -> None:
+        self.server = FakeApiServer(kinds=kinds)
         for name in SETTINGS.all_namespaces:
             self.server.make("namespaces", {"metadata": {"name": name}})
         self.client = KubeClient(FakeTransport(self.server, user=ADMIN))

@@ -1,18 +1,30 @@
 """Workers that span machines: a LeaderWorkerSet, each of whose groups is one worker."""
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from clusters.backends.base import CannotRun, DeploymentSpec, Fence, ObservedState, StaleFence
+from clusters.backends.base import (
+    CannotRun,
+    ClusterUnreachable,
+    DeploymentSpec,
+    Fence,
+    NotYet,
+    ObservedState,
+    StaleFence,
+)
 from clusters.backends.kubernetes.groups import FOLLOWS
 from clusters.backends.placement import Resources
 from kube.fake.controllers.machines import BEHAVIOUR
 from kube.fake.extensions import EXTENSIONS
 from kube.fake.kinds import BUILT_IN
+from kube.fake.transport import pausing
 from kube.resources import DISRUPTION_BUDGETS, LEADER_WORKER_SETS, NODES, PODS, SERVICES, Ref
 from serving.follower import argv_of
 from serving.protocol import WorkerCommand
+from tests.clusters.kubernetes.test_backend import SPEC, World
 from tests.contracts.cluster_rigs import KubernetesRig, wish
 
 pytestmark = pytest.mark.any_database
@@ -132,3 +144,33 @@ def test_a_removed_group_stays_away_however_late_a_writer_wakes(rig: KubernetesR
     assert rig.cluster.observe(spec.name) == ()
     assert pods(rig, f"{FOLLOWS}={spec.name}") == []
     assert rig.cluster.client.list(LEADER_WORKER_SETS, namespace="slipway").items == ()
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_writer_that_slept_at_any_call_does_not_bring_an_old_group_back(is_removed: bool) -> None:
+    at = 0
+    while True:
+        at += 1
+        world = World(kinds=(*BUILT_IN, *EXTENSIONS))
+        spec = replace(SPEC, engine="vllm", nodes=2)
+        slept: list[int] = []
+
+        def meanwhile(world: World = world, spec: DeploymentSpec = spec, slept: list[int] = slept) -> None:
+            slept.append(1)
+            if is_removed:
+                world.cluster.remove(spec.name, fence=Fence(1, 7))
+            else:
+                world.cluster.apply(replace(spec, replicas=9), fence=Fence(1, 7))
+
+        sleeper, transport = world.writer()
+        transport.faults.append(pausing(at, meanwhile))
+        with suppress(StaleFence, NotYet, ClusterUnreachable):
+            sleeper.apply(spec, fence=Fence(1, 3))
+        if not slept:
+            assert at > 3
+            return
+        found = world.items(LEADER_WORKER_SETS)
+        if is_removed:
+            assert found == [], at
+        else:
+            assert [one["spec"]["replicas"] for one in found] == [9], at
