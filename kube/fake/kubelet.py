@@ -4,7 +4,6 @@ Each pod has an address of its own in 127.0.0.0/8 (Linux), so that each may list
 of `registry.invalid` cannot be pulled.
 """
 
-import http.client
 import os
 import signal
 import subprocess
@@ -19,11 +18,11 @@ from kube.base import Client, Object
 from kube.errors import Changed, NotFound
 from kube.fake.commands import expanded, mapped
 from kube.fake.events import Recorder
+from kube.fake.handlers import is_ready, pre_stop_seconds
 from kube.fake.surroundings import EVERYWHERE, Missing, Surroundings
 from kube.resources import PODS, Ref
 
 PROBE_SECONDS = 0.5
-PROBE_WITHIN_SECONDS = 2.0
 FIRST_BACK_OFF_SECONDS = 1.0
 LONGEST_BACK_OFF_SECONDS = 30.0
 BACK_OFF_TOLD_SECONDS = 15.0
@@ -55,6 +54,8 @@ class _Container:
     lacks: str = ""
     """Why it could not be made."""
     is_ready: bool = False
+    is_told: bool = False
+    """To end."""
     probed_at: float = 0.0
 
 
@@ -67,6 +68,8 @@ class _Pod:
     containers: list[_Container] = field(default_factory=list)
     began: str = ""
     end_at: float | None = None
+    asked_at: float = 0.0
+    """When it was to end."""
     secrets_at: float = 0.0
     """When its volumes of secrets were last written."""
     told: Object = field(default_factory=dict)
@@ -176,7 +179,7 @@ class Kubelet:
         code = process.poll()
         if code is None:
             if not container.is_init and now - container.probed_at >= PROBE_SECONDS:
-                container.probed_at, container.is_ready = now, _is_ready(pod.address, container.spec)
+                container.probed_at, container.is_ready = now, is_ready(pod.address, container.spec)
                 if not container.is_ready:
                     self._say(pod, container, "Unhealthy", "Readiness probe failed", warning=True)
             return
@@ -239,17 +242,21 @@ class Kubelet:
             )  # fmt: skip
 
     def _end(self, pod: _Pod, item: Object) -> None:
-        """As asked for: a term, the grace time, a kill; then it is gone."""
+        """As asked for: `preStop` sleeps, a term, a kill when the grace time is over; then it is gone."""
         running = [one.process for one in pod.containers if one.process and one.process.poll() is None]
         now = time.monotonic()
         if pod.end_at is None:
             pod.end_at = now + float(item["metadata"].get("deletionGracePeriodSeconds") or 0)
-            for process in running:
-                process.send_signal(signal.SIGTERM)
+            pod.asked_at = now
             for container in pod.containers:
                 if container.process in running:
                     self._say(pod, container, "Killing", f"Stopping container {container.spec['name']}")
-        elif now >= pod.end_at:
+        for container in pod.containers:
+            is_due = now >= pod.asked_at + pre_stop_seconds(container.spec) and not container.is_told
+            if container.process in running and container.process is not None and is_due:
+                container.is_told = True
+                container.process.send_signal(signal.SIGTERM)
+        if now >= pod.end_at:
             self._kill(pod)
         if all(process.poll() is not None for process in running):
             with suppress(NotFound, Changed):
@@ -368,23 +375,6 @@ def _ended(code: int, container: _Container) -> Object:
         "startedAt": _stamp(container.started_at),
         "finishedAt": _stamp(),
     }
-
-
-def _is_ready(address: str, spec: Object) -> bool:
-    probe = (spec.get("readinessProbe") or {}).get("httpGet")
-    if probe is None:
-        return True
-    ports = {one.get("name"): one["containerPort"] for one in spec.get("ports") or ()}
-    connection = http.client.HTTPConnection(
-        address, ports.get(probe["port"], probe["port"]), timeout=PROBE_WITHIN_SECONDS
-    )
-    try:
-        connection.request("GET", probe.get("path", "/"))
-        return connection.getresponse().status < 400
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 def _word(is_so: bool) -> str:

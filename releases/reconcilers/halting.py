@@ -8,9 +8,10 @@ from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.services import deployments
 from clusters.states import DeploymentState
-from common.reconcile import Effect, Operation, Outcome, Step, move, wait
+from common.reconcile import Effect, Operation, Outcome, Step, kernel, move, wait
 from releases.models import Release
 from releases.reconcilers.base import ACTOR, finish_step
+from releases.reconcilers.leaving import gateway_has_left
 from releases.reconcilers.routing import return_traffic
 from releases.states import ENDS, STEP_ENDS, Halt, ReleaseState, StepState
 
@@ -53,6 +54,10 @@ class StopCandidate(Step[Release]):
     effect = Effect.ABSOLUTE
 
     def act(self, row: Release, operation: Operation) -> None:
+        if row.stable_deployment and not gateway_has_left(
+            row.service.name, since=row.halted_at, now=kernel.clock()
+        ):
+            return  # requests of clients still go there
         try:
             deployments.remove_deployment(actor=ACTOR, name=row.candidate_deployment, reason=row.outcome)
         except DeploymentMissing:

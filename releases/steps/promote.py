@@ -19,6 +19,7 @@ from releases.models import Release, Service
 from releases.plans.step import Fault, Place, StepSpec
 from releases.reconcilers.bake import end_workers
 from releases.reconcilers.base import ACTOR, Executor, finish_step, halt
+from releases.reconcilers.leaving import gateway_has_left
 from releases.reconcilers.routing import make_stable
 from releases.selectors.plans import plan_of
 from releases.states import Decision, Halt, ReleaseState, StepState
@@ -100,6 +101,13 @@ class PromoteExecutor(Executor[Promote]):
             return halt(row, FAILED_AT_LAST(), kind=Halt.ROLLBACK)
 
         bake = timedelta(seconds=plan_of(row).bake_seconds) if row.stable_deployment else timedelta(0)
+        began = now - self.elapsed(row, now)
+        if (
+            row.stable_deployment
+            and not bake
+            and not gateway_has_left(row.service.name, since=began, now=now)
+        ):
+            return self.look_again(row, progress={}, after=timedelta(seconds=0.5))
 
         def serve() -> None:
             finish_step(row, row.step_index, StepState.DONE, note=SHIFTED(version=row.version))

@@ -3,6 +3,7 @@
 import base64
 import itertools
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -248,3 +249,21 @@ def test_an_image_without_a_command_runs_what_it_is_known_to_run(node: Node) -> 
     pod = node.run("tool", restartPolicy="Never", container=container)
     eventually(lambda: node.status(pod).get("phase") == "Succeeded")
     assert "usage" in (node.kubelet.log("default", "tool") or "")
+
+
+def test_a_container_is_told_to_end_only_after_its_pre_stop(node: Node) -> None:
+    sleeps = {"lifecycle": {"preStop": {"sleep": {"seconds": 2}}}}
+    pod = node.run("slow", "python", "-c", STAYS, container=sleeps, terminationGracePeriodSeconds=30)
+    eventually(lambda: node.is_ready(pod))
+    began = time.monotonic()
+    node.client.delete(pod)
+
+    def is_gone() -> bool:
+        try:
+            node.status(pod)
+        except NotFound:
+            return True
+        return False
+
+    eventually(is_gone)
+    assert time.monotonic() - began >= 2
