@@ -14,7 +14,10 @@ from clusters.backends.pod_settings import (
 )
 from clusters.backends.servers import SERVERS
 from clusters.states import ClusterKind
+from gateway import selectors as gateway
+from gateway.states import MetricsKind
 from releases.models import Service
+from releases.plans.plan import Plan
 
 
 def check_pods(service: Service) -> dict[str, list[str]]:
@@ -31,6 +34,24 @@ def check_pods(service: Service) -> dict[str, list[str]]:
     wrong = engine_faults(service.engine, pod, gpus=gpus, settings=service.settings)
     wrong |= place_faults(pod, service.cluster.settings)
     return found | {f"pod.{place}": told for place, told in wrong.items()}
+
+
+def uncounted(service: Service, plan: Plan) -> str:
+    """Why the plan cannot be followed with servers of other makers, whose requests the gateway does not count
+    itself; empty: it can."""
+    is_ours = PodSettings.read(service.pod).server_of(service.engine) is None
+    found = gateway.gateway_of(service.cluster)
+    if is_ours or found is None or found.metrics == MetricsKind.GATEWAY:
+        return ""
+    step = next((one for one in plan.steps if one.kind in ("weight", "hold", "judge", "mirror")), None)
+    if step is None:
+        return ""
+    words = _(
+        "The plan's step %(step)s needs counts, and nobody counts the requests of the engine %(engine)s on "
+        "cluster %(cluster)s: its workers do not, nor does its gateway. Take a plan without it, or a gateway "
+        "of the kind envoy."
+    )
+    return words % {"step": step.spoken(), "engine": service.engine, "cluster": service.cluster.name}
 
 
 def _faults(

@@ -25,6 +25,7 @@ from releases.plans.later import refuse_later
 from releases.plans.plan import Plan, plan_hash
 from releases.selectors.plans import plan_named, policy_of
 from releases.services.changes import OF_WORKERS, differs_from_stable
+from releases.services.pods import uncounted
 from releases.services.policy import let_pass, record_bypass
 from releases.states import IN_MOTION, Halt, ReleaseState, word_of
 
@@ -205,6 +206,8 @@ def begin(
         if service.stable_version_id is not None and (why := unable.get(step.needs)):
             words = _("Step %(number)s of the plan (%(step)s) cannot be done here: %(why)s")
             raise NotReleasable(words % {"number": number, "step": step.spoken(), "why": why})
+    if service.stable_version_id is not None and undoes is None and (why := uncounted(service, plan)):
+        raise NotReleasable(why)
     policy = policy_of(service)
     # Nobody's requests go to a service's first version, and a rollback must not wait for anybody at night.
     is_exempt = undoes is not None or service.stable_version_id is None

@@ -53,7 +53,7 @@ class PatchForm(forms.Form):
 
 
 class DecisionForm(forms.Form):
-    reason = forms.CharField(max_length=MAX_REASON)
+    reason = forms.CharField(label=gettext_lazy("Reason"), max_length=MAX_REASON)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from clusters.models import Cluster, Deployment
+from clusters.models import Cluster, Deployment, Worker
+from clusters.scrape_targets import scrape_targets
 from common.models import AuditRecord
+from gateway.models import Gateway
 from kube.resources import PODS
 from releases.models import Release, Service
 from tests.cast import Api, api, person
@@ -229,3 +231,42 @@ def test_a_patch_of_the_pods_is_deployed_when_somebody_else_has_approved_it(
     assert (before.get("schedulerName"), after["schedulerName"]) == ("default-scheduler", "volcano")
     assert {"name": "A", "value": "1"} in after["containers"][0]["env"]
     assert after["containers"][0]["command"][:3] == ["python", "-m", "serving.worker"]
+
+
+def test_a_server_of_another_maker_runs_as_its_image_does_and_is_read_by_the_relay(pods: Pods) -> None:
+    image("sglang-1", engine="sglang")
+    Cluster.objects.update(
+        settings={"report_url": "https://slipway.example", "relay_image": f"r@sha256:{'0' * 64}"}
+    )
+    answer = pods.create(engine="sglang", pod={"server": {"port": 30_000}, "grace_seconds": 60})
+    assert answer.status_code == 202, answer.content
+    (pod,) = pods.deployed()
+    spec, container = pod["spec"], pod["spec"]["containers"][0]
+    assert container["command"] == ["python3", "-m", "sglang.launch_server"]
+    assert "--served-model-name" in container["args"]
+    told = {one["name"]: one.get("value") for one in container["env"]}
+    assert (told["MODEL_NAME"], told["MODEL_DIR"], told["PORT"]) == ("fresh", "/models/version", "30000")
+    assert container["ports"] == [{"name": "http", "containerPort": 30_000, "protocol": "TCP"}]
+    assert container["startupProbe"]["httpGet"]["path"] == "/health"
+    # It is told to end when gateways have left and its requests had their time.
+    assert container["lifecycle"]["preStop"]["sleep"]["seconds"] == 65
+    assert spec["terminationGracePeriodSeconds"] >= 70
+    cluster = Cluster.objects.get()
+    worker = Worker.objects.filter(deployment__service="fresh")
+    pods.scene.run_until(worker.filter(state="ready").exists, seconds=20)
+    worker.update(address="10.0.0.7")  # pods of this fake have none
+    (target,) = scrape_targets(cluster.pk)
+    assert (target["engine"], target["port"], target["path"]) == ("sglang", 30_000, "/metrics")
+    assert "/models/version" in {one["mountPath"] for one in container["volumeMounts"]}
+
+
+def test_a_plan_that_counts_is_refused_where_nobody_counts_for_a_server_of_another_maker(pods: Pods) -> None:
+    scene = pods.scene
+    Service.objects.filter(pk=scene.service.pk).update(engine="tgi")
+    Gateway.objects.update(metrics="workers")
+    body = {"service": scene.name, "version": "v2", "plan": "swift", "reason": "x"}
+    answer = pods.eve.post("releases/", body)
+    assert answer.status_code == 409
+    assert "nobody counts the requests of the engine tgi" in answer.json()["detail"]
+    Gateway.objects.update(metrics="gateway")
+    assert pods.eve.post("releases/", body).status_code == 202
