@@ -1,5 +1,6 @@
 """The fleet: machines, workers and deployments, live."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -251,4 +252,5 @@ def deployment(request: HttpRequest, name: str) -> HttpResponse:
     now = next((one for one in overview.deployments_of(fleet) if one.row.pk == row.pk), None)
     context = {"fleet": fleet, "row": row, "now": now, "note": deployment_notes().get(row.name)}
     context["pod_facts"] = pod_facts(row.engine, row.resources, row.pod)
+    context["pod_patch"] = json.dumps(row.pod_patch, indent=2)
     return page(request, "clusters/deployment.html", context, parts=("now",))
