@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from clusters.backends.kubernetes.groups import FOLLOWS
 from clusters.backends.kubernetes.manifests import DEPLOYMENT
 from clusters.backends.kubernetes.nodes import is_gpu
 from clusters.backends.kubernetes.quantities import whole
@@ -28,14 +29,14 @@ def pod_of(pod: Document, budgets: Iterable[Document] = ()) -> StandingPod:
         node=spec.get("nodeName", ""),
         phase=Phase(phase) if phase in set(Phase) else Phase.UNKNOWN,
         owner=f"{controller['kind']} {controller['name']}" if controller else "",
-        deployment=labels.get(DEPLOYMENT, ""),
+        deployment=labels.get(DEPLOYMENT) or labels.get(FOLLOWS, ""),
         gpus=gpus_of(spec),
         is_daemon=controller is not None and controller["kind"] == "DaemonSet",
         is_mirror=MIRROR in (metadata.get("annotations") or {}),
         is_leaving="deletionTimestamp" in metadata,
         why=_why_waiting(status),
         local_data=()
-        if DEPLOYMENT in labels
+        if {DEPLOYMENT, FOLLOWS} & labels.keys()
         else tuple(one["name"] for one in spec.get("volumes") or () if "emptyDir" in one),
         budgets=tuple(
             budget_of(one)

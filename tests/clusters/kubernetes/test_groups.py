@@ -68,6 +68,8 @@ def test_each_group_is_one_worker_and_only_leaders_are_sent_requests(rig: Kubern
     assert budget["status"]["disruptionsAllowed"] == 1
     machines = {one["spec"]["nodeName"] for one in (*leaders, *followers)}
     assert len(machines) == 4
+    ours = [one for one in rig.cluster.pods().pods if one.deployment == spec.name]
+    assert sum(one.gpus["nvidia.com/gpu"] for one in ours) == 32
 
 
 def test_leader_and_followers_are_told_who_they_are(rig: KubernetesRig) -> None:
@@ -174,3 +176,13 @@ def test_a_writer_that_slept_at_any_call_does_not_bring_an_old_group_back(is_rem
             assert found == [], at
         else:
             assert [one["spec"]["replicas"] for one in found] == [9], at
+
+
+def test_a_group_whose_pods_may_not_be_made_says_why(rig: KubernetesRig) -> None:
+    quota = {"metadata": {"name": "none", "namespace": "slipway"}, "spec": {"hard": {"pods": "0"}}}
+    rig.cluster.client.create({"apiVersion": "v1", "kind": "ResourceQuota", **quota})
+    spec = group(replicas=1)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    rig.server.advance(5)
+    with pytest.raises(CannotRun, match="Its pods cannot be made: .*exceeded quota: none"):
+        rig.cluster.apply(spec, fence=Fence(1, 1))
