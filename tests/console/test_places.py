@@ -37,6 +37,7 @@ KINDS = {
     "hubs.TransferState": "transfer",
     "models_registry.UploadState": "upload",
     "models_registry.VersionState": "version",
+    "releases.PatchState": "pod_patch",
     "releases.ReleaseState": "release",
     "releases.StepState": "step",
 }
