@@ -184,5 +184,5 @@ def test_a_group_whose_pods_may_not_be_made_says_why(rig: KubernetesRig) -> None
     spec = group(replicas=1)
     rig.cluster.apply(spec, fence=Fence(1, 1))
     rig.server.advance(5)
-    with pytest.raises(CannotRun, match="Its pods cannot be made: .*exceeded quota: none"):
+    with pytest.raises(CannotRun, match=r"Its pods cannot be made: .*exceeded quota: none"):
         rig.cluster.apply(spec, fence=Fence(1, 1))
