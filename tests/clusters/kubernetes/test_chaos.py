@@ -4,7 +4,9 @@ Never one too many, never an orphan, and what others have stays as it was.
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -55,7 +57,9 @@ class World:
         KubernetesCluster(self.client, SETTINGS, store_token="sesame").apply(NEIGHBOUR, fence=Fence(1, 1))
         self.foreign = self.state(of_us=False)
 
-    def try_(self, wish: "Wish", *, sleeps_before_call: int = 0, meanwhile: "Wish | None" = None) -> bool:
+    def try_(
+        self, wish: "Wish", *, sleeps_before_call: int = 0, meanwhile: Callable[[], object] = int
+    ) -> bool:
         """One attempt of a worker; whether it came through. It may sleep past its lease, and others go on."""
         self.turn += 1
         fence = Fence(1, self.turn)
@@ -63,8 +67,8 @@ class World:
 
         def sleep(_: Any) -> None:
             calls[0] += 1
-            if meanwhile is not None and calls[0] == sleeps_before_call:
-                self.try_(meanwhile)
+            if calls[0] == sleeps_before_call:
+                meanwhile()
 
         self.transport.faults.insert(0, sleep)
         try:
@@ -137,7 +141,7 @@ class Wish:
 
 wishes = st.builds(Wish, replicas=st.sampled_from([0, 1, 2, 3, None]), label=st.sampled_from(["", "42"]))
 mishaps = st.lists(st.none() | st.none() | st.sampled_from(Mishap), max_size=16)
-attempts = st.tuples(wishes, mishaps, st.integers(0, 12), st.none() | wishes)
+attempts = st.tuples(wishes, mishaps, st.integers(0, 12), wishes)
 
 
 def check(world: World, last: Wish) -> None:
@@ -158,15 +162,25 @@ def check(world: World, last: Wish) -> None:
 @settings(
     report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=15
 )
-@given(st.lists(attempts, min_size=1, max_size=5), wishes)
+@given(st.lists(attempts, max_size=3), wishes, st.tuples(wishes, st.integers(1, 14)))
 def test_a_deployment_is_what_was_wanted_last_and_nothing_else_is_touched(
-    course: list[Any], last: Wish
+    course: list[Any], last: Wish, sleeper: tuple[Wish, int]
 ) -> None:
     world = World()
     for wish, calls, sleeps_before, meanwhile in course:
         world.chaos.calls.extend(calls)
-        world.try_(wish, sleeps_before_call=sleeps_before, meanwhile=meanwhile)
-    world.settle(last)
+        world.try_(wish, sleeps_before_call=sleeps_before, meanwhile=partial(world.try_, meanwhile))
+    woken = False
+
+    def last_of_all() -> None:
+        nonlocal woken
+        woken = True
+        world.settle(last)
+
+    world.try_(sleeper[0], sleeps_before_call=sleeper[1], meanwhile=last_of_all)
+    if not woken:
+        world.settle(last)
+    world.collect_garbage()
     check(world, last)
 
 

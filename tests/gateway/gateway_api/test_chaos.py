@@ -1,7 +1,9 @@
 """Whatever goes wrong between the control plane and a cluster: in the end its routes are what was wanted."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -44,7 +46,7 @@ class World:
             )
         self.foreign = self.others()
 
-    def try_(self, wish: Wish, *, sleeps_before_call: int = 0, meanwhile: Wish = None) -> bool:
+    def try_(self, wish: Wish, *, sleeps_before_call: int = 0, meanwhile: Callable[[], object] = int) -> bool:
         """One attempt of a worker; whether it came through. It may sleep past its lease, and others go on."""
         self.turn += 1
         fence, calls = Fence(1, self.turn), [0]
@@ -52,7 +54,7 @@ class World:
         def sleep(_: Any) -> None:
             calls[0] += 1
             if calls[0] == sleeps_before_call:
-                self.try_(meanwhile)
+                meanwhile()
 
         self.cluster.transport.faults.insert(0, sleep)
         try:
@@ -131,13 +133,22 @@ attempts = st.tuples(wishes, calls, st.integers(0, 8), wishes)
 
 @pytest.mark.parametrize("is_theirs", [False, True], ids=["own", "theirs"])
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=12)
-@given(course=st.lists(attempts, min_size=1, max_size=4), last=wishes)
+@given(course=st.lists(attempts, max_size=3), last=wishes, sleeper=st.tuples(wishes, st.integers(1, 8)))
 def test_a_route_is_what_was_wanted_last_and_nothing_else_is_touched(
-    course: list[Any], last: Wish, is_theirs: bool
+    course: list[Any], last: Wish, sleeper: tuple[Wish, int], is_theirs: bool
 ) -> None:
     world = World(is_theirs=is_theirs)
     for wish, mishaps, sleeps_before, meanwhile in course:
         world.chaos.calls.extend(mishaps)
-        world.try_(wish, sleeps_before_call=sleeps_before, meanwhile=meanwhile)
-    world.settle(last)
+        world.try_(wish, sleeps_before_call=sleeps_before, meanwhile=partial(world.try_, meanwhile))
+    woken = False
+
+    def last_of_all() -> None:
+        nonlocal woken
+        woken = True
+        world.settle(last)
+
+    world.try_(sleeper[0], sleeps_before_call=sleeper[1], meanwhile=last_of_all)
+    if not woken:
+        world.settle(last)
     check(world, last)
