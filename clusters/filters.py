@@ -3,12 +3,13 @@
 from typing import Any, ClassVar
 
 import django_filters
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from accounts.actors import of_request
-from clusters.models import Cluster
-from clusters.states import ClusterKind, DeploymentState, DrainState, Group, NodeState
+from clusters.machine_facts import ZONE_LABEL
+from clusters.models import Cluster, Gpu
+from clusters.states import ClusterKind, DeploymentState, DrainState, GpuState, Group, NodeState
 from common import filters
 from common.filters import ListFilter
 
@@ -24,6 +25,15 @@ def cluster(by: str) -> django_filters.ModelChoiceFilter:
     return filters.named(_("Cluster"), "Cluster.", _visible_clusters, by, unknown=unknown)
 
 
+def _with_gpu(text: str) -> Q:
+    cards = Gpu.objects.exclude(state=GpuState.GONE).filter(node=OuterRef("pk"), name__icontains=text)
+    return Q(Exists(cards))
+
+
+def _in_zone(text: str) -> Q:
+    return Q(**{f"labels__{ZONE_LABEL}": text})
+
+
 class NodeFilter(ListFilter):
     rest_only: ClassVar = ("name",)
     q = filters.search("Words that must occur in name or address.", _("Name, address"), ("name", "address"))
@@ -36,7 +46,10 @@ class NodeFilter(ListFilter):
 class MachineFilter(NodeFilter):
     """Of a page that lists machines of all clusters."""
 
+    further: ClassVar = ("group", "cordoned", "gpu", "zone")
     cluster = cluster("cluster")
+    gpu = filters.text(_("GPU type"), "Words of the GPU's name, in any case.", _with_gpu, "H100")
+    zone = filters.text(_("Zone"), "Name of the zone.", _in_zone)
 
 
 class DrainFilter(ListFilter):

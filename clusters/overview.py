@@ -2,15 +2,22 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from clusters.alerts import is_trouble, rank_of
 from clusters.fleet import ClusterNow, DeploymentNow, Fleet, NodeNow, WorkerNow
+from clusters.machine_facts import NOTHING, MachineFacts
 from clusters.states import DeploymentState, Group, NodeState, WorkerState
 from common.sentences import listed
 
 BARS_SHOWN = 16
+MOST_CELLS = 500
+"""Of one group of one cluster: more machines share cells, and pages stay small."""
+MACHINES_ON_A_PAGE = 50
+_TONES = ("", "warn", "bad")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +27,10 @@ class Cell:
     node: NodeNow
     mark: str
     tone: str
+
+    @property
+    def busy(self) -> float | None:
+        return self.node.load.busy
 
     @property
     def label(self) -> str:
@@ -35,9 +46,43 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class PageCell:
+    """Machines that stand on one page of their list, in the heat map of a group with very many."""
+
+    nodes: Sequence[NodeNow]
+    cluster: str
+    group: str
+    number: int
+    """Of the page, from 1."""
+    mark: str
+    tone: str
+    live_path: str = ""
+    """No value of theirs is live: what changes is heard of their machines."""
+
+    @property
+    def busy(self) -> float | None:
+        slots = sum(one.load.slots for one in self.nodes)
+        return sum((one.load.busy or 0.0) * one.load.slots for one in self.nodes) / slots if slots else None
+
+    @property
+    def label(self) -> str:
+        first, last, count = self.nodes[0].row.name, self.nodes[-1].row.name, len(self.nodes)
+        words = ngettext("%(count)s machine, %(first)s", "%(count)s machines, %(first)s to %(last)s", count)
+        words %= {"count": count, "first": first, "last": last}
+        troubled = sum(bool(cell_of(one).mark) for one in self.nodes)
+        return words + ", " + _("%(count)s in trouble") % {"count": troubled} if troubled else words
+
+    @property
+    def url(self) -> str:
+        asked = {"cluster": self.cluster, "group": self.group, "sort": "name", "page": self.number}
+        return f"/fleet/?{urlencode(asked)}"
+
+
+@dataclass(frozen=True, slots=True)
 class GroupMap:
     name: str
-    cells: Sequence[Cell]
+    machines: int
+    cells: Sequence[Cell | PageCell]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +111,7 @@ class Machine:
 
     node: NodeNow
     cluster: str
-    gpus: Sequence[str]
+    facts: MachineFacts = NOTHING
 
     @property
     def busy_path(self) -> str:
@@ -84,11 +129,26 @@ class Machine:
 def maps_of(fleet: Fleet) -> list[ClusterMap]:
     found = []
     for cluster in fleet.clusters:
-        by_group: dict[str, list[Cell]] = {}
+        by_group: dict[str, list[NodeNow]] = {}
         for node in sorted(cluster.nodes, key=lambda node: node.row.name):
-            by_group.setdefault(node.row.group, []).append(cell_of(node))
-        groups = [GroupMap(str(group.label), by_group[group]) for group in Group if group in by_group]
+            by_group.setdefault(node.row.group, []).append(node)
+        groups = [
+            GroupMap(str(group.label), len(nodes), _cells(cluster.row.name, group, nodes))
+            for group in Group
+            if (nodes := by_group.get(group))
+        ]
         found.append(ClusterMap(cluster, groups))
+    return found
+
+
+def _cells(cluster: str, group: str, nodes: Sequence[NodeNow]) -> Sequence[Cell | PageCell]:
+    if len(nodes) <= MOST_CELLS:
+        return [cell_of(node) for node in nodes]
+    found = []
+    for number, start in enumerate(range(0, len(nodes), MACHINES_ON_A_PAGE), start=1):
+        some = nodes[start : start + MACHINES_ON_A_PAGE]
+        worst = max((cell_of(one) for one in some), key=lambda cell: _TONES.index(cell.tone))
+        found.append(PageCell(some, cluster, group, number, worst.mark, worst.tone))
     return found
 
 
@@ -140,10 +200,10 @@ def totals_of(fleet: Fleet) -> Totals:
     )
 
 
-def machines_of(fleet: Fleet, gpus: Mapping[int, Sequence[str]]) -> list[Machine]:
-    """Those in trouble first. `gpus`: their names by machine."""
+def machines_of(fleet: Fleet, facts: Mapping[int, MachineFacts]) -> list[Machine]:
+    """Those in trouble first. `facts`: by machine."""
     found = [
-        Machine(node, cluster.row.name, gpus.get(node.row.pk, ()))
+        Machine(node, cluster.row.name, facts.get(node.row.pk, NOTHING))
         for cluster in fleet.clusters
         for node in cluster.nodes
     ]

@@ -30,9 +30,9 @@ from clusters.fleet import (
     narrowed,
 )
 from clusters.history import Sample
-from clusters.models import Cluster, Deployment, Gpu, Node, NodeAgent, Worker
+from clusters.models import Cluster, Deployment, Node, NodeAgent, Worker
 from clusters.report_tokens import has_relay, workers_report
-from clusters.states import GONE, ClusterKind, DeploymentState, GpuState, NodeState, WorkerState
+from clusters.states import GONE, ClusterKind, DeploymentState, NodeState, WorkerState
 from common.actor import Actor
 from common.live.board import EVERYONE, PUBLIC, Audience
 from common.live.redis import NotShared
@@ -360,16 +360,6 @@ def audience_of(actor: Actor) -> Audience:
     if not grants.may(Right.READ):
         return frozenset()
     return frozenset({PUBLIC, *grants.team_ids(Right.READ)})
-
-
-def gpu_names(actor: Actor) -> dict[int, list[str]]:
-    """By machine, in the order of their slots."""
-    found: dict[int, list[str]] = {}
-    present = Gpu.objects.exclude(state=GpuState.GONE)
-    rows = present.filter(node__in=Node.objects.for_actor(actor)).order_by("node", "index")
-    for node_id, name in rows.values_list("node_id", "name"):
-        found.setdefault(node_id, []).append(name)
-    return found
 
 
 def visible_deployment(actor: Actor, name: str) -> Deployment | None:

@@ -1,4 +1,5 @@
-"""Machines of a cluster as the process that watches it has them, for all others: in Redis, while they hold.
+"""Machines of a cluster, and what it tells of them, as the process that watches it has them: in Redis, for
+all others, while they hold.
 
 Each watcher writes under a run of its own, and says which run is the one as long as the claim is its own: one
 that was overtaken while it slept writes where nobody reads.
@@ -14,6 +15,7 @@ from threading import Lock
 from typing import Any
 
 from clusters.backends.sightings import Sighting, sighting_of
+from clusters.backends.told import Told, unpacked
 from clusters.models import Cluster
 from common.live.redis import NotShared, ask
 
@@ -21,6 +23,7 @@ FRESH_SECONDS = 75.0
 """A cluster in which nothing changes is heard about once a minute. What is older is nobody's word."""
 KEPT_SECONDS = 300
 TOGETHER = 500
+MACHINES, TOLD = "machines", "told"
 _SAY = """
 if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('set', KEYS[2], ARGV[2], 'EX', ARGV[3])
@@ -33,12 +36,12 @@ def claim_key(cluster: int) -> str:
     return f"slipway:watching:{cluster}"
 
 
-def _about_key(cluster: int) -> str:
-    return f"slipway:machines:{cluster}"
+def _about_key(cluster: int, what: str) -> str:
+    return f"slipway:{what}:{cluster}"
 
 
-def _run_key(cluster: int, run: str) -> str:
-    return f"slipway:machines:{cluster}:{run}"
+def _run_key(cluster: int, what: str, run: str) -> str:
+    return f"slipway:{what}:{cluster}:{run}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,18 @@ class SharedMachines:
     """When the cluster was last heard: they are as of then."""
 
 
+@dataclass(frozen=True, slots=True)
+class SharedTold:
+    told: tuple[Told, ...]
+    heard_at: datetime
+
+
 class Publisher:
     """Of the process that watches. `share` writes what differs from what it wrote last."""
 
-    def __init__(self, cluster: Cluster, owner: str) -> None:
+    def __init__(self, cluster: Cluster, owner: str, what: str = MACHINES) -> None:
         self._cluster = cluster.pk
+        self._what = what
         self._revision = cluster.revision
         self._owner = owner
         self._lock = Lock()
@@ -63,7 +73,8 @@ class Publisher:
         self._shared: Mapping[str, bytes] = {}
 
     def share(self, machines: Mapping[str, bytes], *, heard_at: float) -> None:
-        """By uid, as `sightings.packed`. `heard_at`: seconds since 1970. Never raises for Redis' sake."""
+        """By uid, as `sightings.packed`; or what was told, by `told.about`. `heard_at`: seconds since 1970.
+        Never raises for Redis' sake."""
         with self._lock:
             self._share(machines, heard_at)
 
@@ -72,7 +83,7 @@ class Publisher:
         changed = {uid: one for uid, one in machines.items() if before.get(uid) != one}
         gone = before.keys() - machines.keys()
         about = {"run": self._run, "revision": self._revision, "heard_at": heard_at, "count": len(machines)}
-        key = _run_key(self._cluster, self._run)
+        key = _run_key(self._cluster, self._what, self._run)
 
         def write(client: Any) -> None:
             pipeline = client.pipeline(transaction=True)
@@ -81,7 +92,7 @@ class Publisher:
             for some in _batches(list(gone)):
                 pipeline.hdel(key, *some)
             pipeline.expire(key, KEPT_SECONDS)
-            keys = (claim_key(self._cluster), _about_key(self._cluster))
+            keys = (claim_key(self._cluster), _about_key(self._cluster, self._what))
             pipeline.eval(_SAY, 2, *keys, self._owner, json.dumps(about), KEPT_SECONDS)
             pipeline.execute()
 
@@ -106,14 +117,46 @@ def shared_machines(cluster: Cluster) -> SharedMachines | None:
     return SharedMachines(sightings, datetime.fromtimestamp(heard_at, UTC))
 
 
-def _read(client: Any, cluster: Cluster) -> tuple[dict[bytes, bytes], float] | None:
-    said = client.get(_about_key(cluster.pk))
+def told_about(cluster: Cluster, things: Sequence[str]) -> SharedTold | None:
+    """Of these alone, by `told.about`, the latest first. None: nobody hears it, or what was heard is too
+    old."""
+    try:
+        found = ask(lambda client: _read_told(client, cluster, things))
+    except NotShared:
+        return None
+    if found is None:
+        return None
+    values, heard_at = found
+    told = [one for value in values if value is not None for one in unpacked(value)]
+    told.sort(key=lambda one: one.last_at.timestamp() if one.last_at else 0.0, reverse=True)
+    return SharedTold(tuple(told), datetime.fromtimestamp(heard_at, UTC))
+
+
+def _read_told(
+    client: Any, cluster: Cluster, things: Sequence[str]
+) -> tuple[list[bytes | None], float] | None:
+    about = _about(client, cluster, TOLD)
+    if about is None:
+        return None
+    key = _run_key(cluster.pk, TOLD, about["run"])
+    return (client.hmget(key, things) if things else []), about["heard_at"]
+
+
+def _about(client: Any, cluster: Cluster, what: str) -> dict[str, Any] | None:
+    """Of what holds still."""
+    said = client.get(_about_key(cluster.pk, what))
     if said is None:
         return None
-    about = json.loads(said)
-    if about["revision"] != cluster.revision or time.time() - about["heard_at"] > FRESH_SECONDS:
+    about: dict[str, Any] = json.loads(said)
+    is_old = about["revision"] != cluster.revision or time.time() - about["heard_at"] > FRESH_SECONDS
+    return None if is_old else about
+
+
+def _read(client: Any, cluster: Cluster) -> tuple[dict[bytes, bytes], float] | None:
+    about = _about(client, cluster, MACHINES)
+    if about is None:
         return None
-    values: dict[bytes, bytes] = client.hgetall(_run_key(cluster.pk, about["run"]))
+    values: dict[bytes, bytes] = client.hgetall(_run_key(cluster.pk, MACHINES, about["run"]))
     # One that came or went between the two reads: the next look has it.
     return (values, about["heard_at"]) if len(values) == about["count"] else None
 

@@ -12,14 +12,17 @@ from accounts.actors import of_request
 from accounts.selectors import may_for_owner
 from accounts.states import Right
 from clusters import heartbeat_records, overview, selectors
+from clusters.backends.told import about
 from clusters.filters import DeploymentFilter, MachineFilter
 from clusters.fleet import DeploymentNow, Fleet, WorkerNow
+from clusters.machine_facts import machine_facts, standing_on
 from clusters.models import Deployment, Node
 from clusters.notes import DeploymentNote, deployment_notes
-from clusters.overview import Machine
+from clusters.overview import MACHINES_ON_A_PAGE, Machine
 from clusters.pod_facts import pod_facts
 from clusters.services.logs import worker_log
 from clusters.services.nodes import cordon_node, uncordon_node
+from clusters.shared_machines import told_about
 from clusters.states import GpuState, WorkerState
 from clusters.topology import LEVELS, place_of
 from common.actor import Actor
@@ -35,6 +38,12 @@ TROUBLES_SHOWN = 8
 
 MACHINE_SORTS: dict[str, Callable[[Machine], Any]] = {
     "name": lambda machine: machine.node.row.name,
+    "state": lambda machine: machine.node.row.state,
+    "zone": lambda machine: machine.facts.zone or None,
+    "gpu": lambda machine: machine.facts.gpu_type or None,
+    "driver": lambda machine: machine.facts.driver or None,
+    "used": lambda machine: machine.facts.used,
+    "free": lambda machine: machine.facts.free,
     "cluster": lambda machine: machine.cluster,
     "group": lambda machine: machine.node.row.group,
     "busy": lambda machine: machine.node.load.busy,
@@ -95,12 +104,13 @@ def _noted(fleet: Fleet) -> list[tuple[DeploymentNow, DeploymentNote]]:
 def machines(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
     fleet = selectors.fleet(actor)
-    rows = overview.machines_of(fleet, selectors.gpu_names(actor))
+    rows = overview.machines_of(fleet, machine_facts(actor))
     listing = row_page(
         request,
         rows,
         sorts=MACHINE_SORTS,
         default_sort="trouble",
+        size=MACHINES_ON_A_PAGE,
         filters=MachineFilter(request.GET, queryset=Node.objects.all(), request=request),
         id_of=lambda machine: machine.node.row.pk,
     )
@@ -150,7 +160,12 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
     now = next((one for cluster in fleet.clusters for one in cluster.nodes if one.row.pk == pk), None)
     readings = heartbeat_records.latest_readings(row.cluster_id, row.uid)
     found = place_of(row.labels)
+    workers = now.workers if now else ()
+    things = [about("Node", row.name), *(about("Pod", one.row.name) for one in workers)]
     context = {
+        "told": told_about(row.cluster, things),
+        "standing": standing_on(row),
+        "deployments": sorted({one.deployment.name for one in workers}),
         "fleet": fleet,
         "row": row,
         "now": now,

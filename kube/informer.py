@@ -45,6 +45,7 @@ class Informer(Generic[Kept]):
         changed: Callable[[Kept | None, Kept | None], None] = lambda before, after: None,  # noqa: ARG005
         namespace: str = "",
         labels: str = "",
+        fields: str = "",
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -54,6 +55,7 @@ class Informer(Generic[Kept]):
         self._changed = changed
         self._namespace = namespace
         self._labels = labels
+        self._fields = fields
         self._clock = clock
         self._chance = chance
         self._lock = Lock()
@@ -116,6 +118,7 @@ class Informer(Generic[Kept]):
             keep=lambda item: (item["metadata"]["uid"], self._keep(item)),
             namespace=self._namespace,
             labels=self._labels,
+            fields=self._fields,
         )
         kept = dict(listing.items)
         with self._lock:
@@ -134,6 +137,7 @@ class Informer(Generic[Kept]):
             since=self._version,
             namespace=self._namespace,
             labels=self._labels,
+            fields=self._fields,
             for_seconds=WATCH_SECONDS,
         ) as changes:
             self._heard()

@@ -30,6 +30,9 @@ class HeardMachines(Protocol):
     def age_seconds(self) -> float | None:
         """How long nothing was heard of them; None: never anything."""
 
+    def told(self) -> Mapping[str, bytes]:
+        """What the cluster tells of machines and of our pods, by `told.about`, as `told.packed`."""
+
 
 @runtime_checkable
 class HandsOutSecrets(Protocol):

@@ -41,6 +41,9 @@ class Telling:
     def machines(self) -> dict[str, bytes]:
         return dict(self.seen)
 
+    def told(self) -> dict[str, bytes]:
+        return {}
+
 
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Telling:

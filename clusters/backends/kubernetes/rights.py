@@ -112,7 +112,7 @@ RIGHTS: Sequence[Right] = (
     Right(
         Feature.CAPACITY,
         EVENTS,
-        ("list",),
+        ("list", "watch"),
         "What happened to machines and to others' pods is not told.",
         is_everywhere=True,
     ),

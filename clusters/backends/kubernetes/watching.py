@@ -1,17 +1,21 @@
 """What changes in a Kubernetes cluster is heard at once, instead of at the next look."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
 from clusters.backends.base import ObservedWorker
 from clusters.backends.kubernetes.manifests import DEPLOYMENT
 from clusters.backends.kubernetes.nodes import node_of
 from clusters.backends.kubernetes.pods import worker_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.kubernetes.told import told_of
 from clusters.backends.sightings import packed
+from clusters.backends.told import Told
+from clusters.backends.told import packed as packed_told
 from kube.base import Client, Object
 from kube.informer import Informer
-from kube.resources import NODES, PODS
+from kube.resources import EVENTS, NODES, PODS
 
 Packed = bytes
 """A machine, as processes share it: thousands of them cost little memory."""
@@ -36,25 +40,39 @@ def watch(
     nodes = Informer(
         client, NODES, keep=lambda node: packed(node_of(node)), changed=lambda *_: machines_changed()
     )
-    informers: list[Informer[Worker] | Informer[Packed]] = [
+    events = Events()
+    informers: list[Informer[Worker] | Informer[Packed] | Informer[Told]] = [
         Informer(client, PODS, keep=_worker, changed=worker_changed, namespace=namespace, labels=DEPLOYMENT)
         for namespace in settings.all_namespaces
     ]
     informers.append(nodes)
+    # Those of machines lie in the namespace `default`: who may not read them there hears of pods alone.
+    for namespace, kind in (("", "Node"), *((one, "Pod") for one in settings.all_namespaces)):
+        informers.append(
+            Informer(
+                client,
+                EVENTS,
+                keep=told_of,
+                changed=events.changed,
+                namespace=namespace,
+                fields=f"involvedObject.kind={kind}",
+            )
+        )
     threads = [
         Thread(target=one.run, args=(stop,), name=f"watching {number}", daemon=True)
         for number, one in enumerate(informers)
     ]
     for thread in threads:
         thread.start()
-    return Machines(nodes)
+    return Machines(nodes, events)
 
 
 class Machines:
     """As `extras.HeardMachines`."""
 
-    def __init__(self, informer: Informer[Packed]) -> None:
+    def __init__(self, informer: Informer[Packed], events: "Events") -> None:
         self._informer = informer
+        self._events = events
 
     def machines(self) -> Mapping[str, Packed]:
         return self._informer.snapshot()
@@ -62,6 +80,41 @@ class Machines:
     @property
     def age_seconds(self) -> float | None:
         return self._informer.age_seconds
+
+    def told(self) -> Mapping[str, Packed]:
+        return self._events.told()
+
+
+class Events:
+    """What is told, by what it is about. Informers tell it of changes, each in its thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._told: dict[str, Counter[Told]] = {}
+        self._packed: dict[str, Packed] = {}
+        self._changed: set[str] = set()
+
+    def changed(self, before: Told | None, after: Told | None) -> None:
+        with self._lock:
+            for one, step in ((before, -1), (after, 1)):
+                if one is not None:
+                    held = self._told.setdefault(one.about, Counter())
+                    held[one] += step
+                    if held[one] <= 0:
+                        del held[one]
+                    self._changed.add(one.about)
+
+    def told(self) -> Mapping[str, Packed]:
+        """Another mapping each time; only what changed is packed anew."""
+        with self._lock:
+            for about in self._changed:
+                if held := self._told.get(about):
+                    self._packed[about] = packed_told(held)
+                else:
+                    self._told.pop(about, None)
+                    self._packed.pop(about, None)
+            self._changed.clear()
+            return dict(self._packed)
 
 
 def _worker(pod: Object) -> Worker:

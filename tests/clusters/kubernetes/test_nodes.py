@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from clusters.backends.base import ObservedNode, UnreadNode
 from clusters.backends.kubernetes.nodes import CORDON, node_of
 from clusters.backends.kubernetes.quantities import amount, whole
+from clusters.backends.kubernetes.told import told_of
+from clusters.backends.kubernetes.watching import Events
+from clusters.backends.told import unpacked
 
 RECORDED = Path(__file__).with_name("recorded_nodes.json").read_text()
 
@@ -78,3 +81,23 @@ def test_whole_bytes_stay_what_they_are(count: int) -> None:
     assert whole(str(count)) == count
     assert whole(f"{count}Ki") == count * 1024
     assert amount(f"{count}m") * 1000 == count
+
+
+def test_what_the_cluster_tells_is_counted_and_goes_with_its_event() -> None:
+    def event(uid: str, **fields: Any) -> dict[str, Any]:
+        about = {"kind": "Node", "name": "gpu-1"}
+        return {"metadata": {"uid": uid}, "involvedObject": about, "type": "Warning", **fields}
+
+    old = told_of(event("1", reason="Rebooted", count=2, lastTimestamp="2026-11-22T08:00:00Z"))
+    last = {"count": 7, "lastObservedTime": "2026-11-22T09:00:00.5Z"}
+    new = told_of(event("2", reason="NotReady", series=last, eventTime="2026-11-22T08:30:00Z"))
+    bare = told_of({"metadata": {}})
+    events = Events()
+    for one in (old, new, bare):
+        events.changed(None, one)
+    found = unpacked(events.told()["Node gpu-1"])
+    assert [(one.reason, one.count) for one in found] == [("NotReady", 7), ("Rebooted", 2)]
+    events.changed(new, None)
+    assert unpacked(events.told()["Node gpu-1"]) == [old]
+    events.changed(old, None)
+    assert list(events.told()) == [" "]

@@ -1,0 +1,58 @@
+"""What a cluster tells of a machine or of a pod of ours (an Event of Kubernetes), in our words."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+MOST_TOLD = 20
+"""Of one machine or pod, the latest."""
+LONGEST_MESSAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    kind: str
+    """`Node` or `Pod`."""
+    name: str
+    reason: str
+    message: str
+    is_warning: bool
+    count: int
+    first_at: datetime | None
+    last_at: datetime | None
+    """None: it does not say when."""
+    by: str = ""
+    """The component that says so: `kubelet`."""
+
+    @property
+    def about(self) -> str:
+        return about(self.kind, self.name)
+
+
+def about(kind: str, name: str) -> str:
+    """The key under which it is handed on: names of pods are made up, and hardly meet between namespaces."""
+    return f"{kind} {name}"
+
+
+def packed(told: Iterable[Told]) -> bytes:
+    """The latest of them, as processes hand them to each other."""
+    latest = sorted(told, key=lambda one: one.last_at.timestamp() if one.last_at else 0.0, reverse=True)
+    return json.dumps([_fields(one) for one in latest[:MOST_TOLD]], ensure_ascii=False).encode()
+
+
+def unpacked(value: bytes) -> list[Told]:
+    return [
+        Told(kind, name, reason, message, is_warning, count, _time(first), _time(last), by)
+        for kind, name, reason, message, is_warning, count, first, last, by in json.loads(value)
+    ]
+
+
+def _fields(told: Told) -> list[Any]:
+    times = (one.isoformat() if one else "" for one in (told.first_at, told.last_at))
+    return [told.kind, told.name, told.reason, told.message, told.is_warning, told.count, *times, told.by]
+
+
+def _time(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

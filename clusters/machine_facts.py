@@ -1,0 +1,93 @@
+"""What a list of machines says of each beside how busy it is: its GPUs, who holds them, where it stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, Min, TextField, Value
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce
+
+from clusters.models import Gpu, Node, Occupancy
+from clusters.states import GpuState, NodeState
+from clusters.topology import LEVELS
+from common.actor import Actor
+
+ZONE_LABEL = next(level for level in LEVELS if level.name == "zone").labels[0]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    gpu_type: str = ""
+    """Of its first GPU; empty: it has none, or none is known."""
+    gpus: int = 0
+    driver: str = ""
+    zone: str = ""
+    used: int | None = None
+    """GPUs that pods hold; None: nobody has counted."""
+    others: int = 0
+    """Of these, by pods that are not ours."""
+    free: int | None = None
+    """What pods can still have: none where no new ones come."""
+
+
+NOTHING = MachineFacts()
+
+
+def machine_facts(actor: Actor) -> dict[int, MachineFacts]:
+    """By the machine's id. Three queries."""
+    nodes = Node.objects.for_actor(actor)
+    cards = {
+        node: (name, count, driver)
+        for node, name, count, driver in Gpu.objects.exclude(state=GpuState.GONE)
+        .filter(node__in=nodes)
+        .values("node_id")
+        .annotate(name=Min("name"), count=Count("pk"), version=Min("driver"))
+        .values_list("node_id", "name", "count", "version")
+    }
+    used = dict(Occupancy.objects.exclude(seen_at=None).values_list("cluster_id", "used"))
+    zone = Coalesce(KT(f"labels__{ZONE_LABEL}"), Value(""), output_field=TextField())
+    rows = nodes.annotate(zone=zone).values_list("pk", "name", "cluster_id", "state", "is_cordoned", "zone")
+    found = {}
+    for pk, name, cluster, state, is_cordoned, zone in rows:
+        gpu_type, gpus, driver = cards.get(pk, ("", 0, ""))
+        held = None if cluster not in used else _sums(used[cluster].get(name) or {})
+        takes_pods = state == NodeState.READY and not is_cordoned
+        found[pk] = MachineFacts(
+            gpu_type=gpu_type,
+            gpus=gpus,
+            driver=driver,
+            zone=zone,
+            used=None if held is None or not gpus else sum(held),
+            others=held[1] if held else 0,
+            free=None if held is None or not gpus else max(0, gpus - sum(held)) * takes_pods,
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What pods there are on a machine, and GPUs they hold, as counted at `seen_at`."""
+
+    ours: int
+    others: int
+    gpus_of_ours: int
+    gpus_of_others: int
+    seen_at: datetime
+    problem: str
+    """What could not be seen, and why."""
+
+
+def standing_on(node: Node) -> Standing | None:
+    """None: nobody has counted yet."""
+    found = Occupancy.objects.filter(cluster=node.cluster_id).first()
+    if found is None or found.seen_at is None:
+        return None
+    pods = found.pods.get(node.name) or {}
+    gpus = _sums(found.used.get(node.name) or {})
+    return Standing(pods.get("ours", 0), pods.get("others", 0), *gpus, found.seen_at, found.problem)
+
+
+def _sums(used: Mapping[str, Mapping[str, int]]) -> tuple[int, int]:
+    """GPUs that ours hold, and that others do. Of slices, too: a machine with those has no whole ones."""
+    return tuple(sum(one.get(whose, 0) for one in used.values()) for whose in ("ours", "others"))  # type: ignore[return-value]

@@ -1,0 +1,117 @@
+"""The list of machines at any size, and what a machine's page tells of what stands there."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from clusters import overview
+from clusters.backends.told import Told, packed
+from clusters.fleet import ClusterRow, Fleet, NodeRow, Rows, fleet_of
+from clusters.models import Cluster, Occupancy
+from clusters.overview import MACHINES_ON_A_PAGE, MOST_CELLS, Cell, PageCell
+from clusters.shared_machines import TOLD, Publisher, claim_key, told_about
+from clusters.states import ClusterKind
+from common.live.redis import ask
+from tests.cast import person
+from tests.clusters.world import gpu_of, node_of
+
+pytestmark = pytest.mark.django_db
+ZONE = "topology.kubernetes.io/zone"
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster.objects.create(name="prod", kind=ClusterKind.KUBERNETES, revision=1)
+
+
+@pytest.fixture
+def browser() -> Client:
+    browser = Client()
+    browser.force_login(person("ann", superuser=True))
+    return browser
+
+
+def fleet(machines: int, *, the_last: str = "ready") -> Fleet:
+    nodes = [NodeRow(number, f"gpu-{number:05}", 1, "online", "ready") for number in range(machines - 1)]
+    nodes.append(NodeRow(machines, f"gpu-{machines - 1:05}", 1, "online", the_last))
+    rows = Rows(clusters=[ClusterRow(1, "prod", None, "")], nodes=nodes)
+    return fleet_of(rows, {}, now=timezone.now(), is_live=True)
+
+
+def cells(found: Fleet) -> Any:
+    ((group,),) = (one.groups for one in overview.maps_of(found))
+    return group.cells
+
+
+def test_machines_have_a_cell_each_until_there_are_very_many() -> None:
+    assert {type(one) for one in cells(fleet(MOST_CELLS))} == {Cell}
+    found = cells(fleet(MOST_CELLS + 1, the_last="not_ready"))
+    assert {type(one) for one in found} == {PageCell}
+    assert len(found) == -(-(MOST_CELLS + 1) // MACHINES_ON_A_PAGE)
+    assert found[0].label == "50 machines, gpu-00000 to gpu-00049"
+    assert found[-1].label == "1 machine, gpu-00500, 1 in trouble"
+    assert (found[0].tone, found[-1].tone) == ("", "bad")
+
+
+def test_a_shared_cell_leads_to_the_page_of_its_machines(browser: Client, cluster: Cluster) -> None:
+    for number in reversed(range(MACHINES_ON_A_PAGE + 1)):
+        node_of(cluster, f"gpu-{number:05}")
+    url = PageCell([], "prod", "online", 2, "", "").url
+    page = browser.get(url).content.decode()
+    table = page[page.index("<tbody>") :]
+    assert "gpu-00050" in table
+    assert "gpu-00049" not in table
+
+
+def test_machines_say_their_gpus_and_are_found_by_them(browser: Client, cluster: Cluster) -> None:
+    for name, zone, gpu in (("a", "z1", "H100"), ("b", "z2", "L4")):
+        machine = node_of(cluster, name, labels={ZONE: zone})
+        for index in range(4):
+            gpu_of(machine, index, name=gpu, driver="570.1")
+    node_of(cluster, "c", labels={})
+    used = {"a": {"nvidia.com/gpu": {"ours": 1, "others": 2}}, "b": {}}
+    Occupancy.objects.create(cluster=cluster, used=used, seen_at=timezone.now())
+
+    def rows(query: str) -> list[str]:
+        page = browser.get(f"/fleet/{query}").content.decode()
+        table = page[page.index("<tbody>") : page.index("</tbody>")]
+        return [one.split("</a>")[0].rpartition(">")[2] for one in table.split("<tr>")[1:]]
+
+    assert rows("?gpu=h100") == ["a"]
+    assert rows("?zone=z2") == ["b"]
+    assert rows("?sort=free")[:2] == ["a", "b"]
+    assert rows("?sort=-used")[:2] == ["a", "b"]
+    assert rows("?sort=gpu") == ["a", "b", "c"]
+    page = browser.get("/fleet/?gpu=h100").content.decode()
+    for words in ("4 × H100", "570.1", "z1", "2 by others"):
+        assert words in page
+
+
+@pytest.mark.stack
+def test_a_machines_page_tells_what_stands_there_and_what_its_cluster_told(
+    browser: Client, cluster: Cluster, valkey: Any
+) -> None:
+    machine = node_of(cluster, "a")
+    counted = {"pods": {"a": {"ours": 2, "others": 7}}, "used": {"a": {"nvidia.com/gpu": {"others": 3}}}}
+    Occupancy.objects.create(cluster=cluster, seen_at=timezone.now(), **counted)
+    ask(lambda client: client.set(claim_key(cluster.pk), "me"))
+    now = datetime.now(UTC)
+    events = [
+        Told("Node", "a", "NodeNotReady", "it is silent", True, 3, now - timedelta(hours=1), now, "kubelet"),
+        Told("Node", "a", "Rebooted", "another boot id", False, 1, None, now - timedelta(minutes=9)),
+    ]
+    others = packed([Told("Node", "b", "Elsewhere", "", False, 1, None, now)])
+    heard = {"Node a": packed(events), "Node b": others}
+    Publisher(cluster, "me", TOLD).share(heard, heard_at=time.time())
+    page = browser.get(f"/fleet/nodes/{machine.pk}/").content.decode()
+    assert page.index("NodeNotReady") < page.index("Rebooted")
+    assert "it is silent" in page
+    assert "Elsewhere" not in page
+    assert page.index("Others") < page.index('<td class="number">7</td><td class="number">3</td>')
+    found = told_about(cluster, ["Node a"])
+    assert found is not None
+    assert [one.count for one in found.told] == [3, 1]
