@@ -6,7 +6,8 @@ from typing import Any
 from clusters.backends.base import FilesFetch
 
 Document = dict[str, Any]
-"""`{place, come_bytes, size_bytes, bytes_per_second, left_seconds}`; the last two null: not known."""
+"""`{place, come_bytes, size_bytes, bytes_per_second, left_seconds, problem}`; rate and rest null: not known.
+"""
 
 
 def documents(
@@ -33,5 +34,6 @@ def _document(fetch: FilesFetch, earlier: Mapping[str, Any] | None, seconds: flo
         "come_bytes": fetch.come_bytes,
         "size_bytes": fetch.size_bytes,
         "bytes_per_second": rate,
+        "problem": fetch.problem,
         "left_seconds": -(-(fetch.size_bytes - fetch.come_bytes) // rate) if rate else None,
     }

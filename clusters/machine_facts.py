@@ -30,6 +30,10 @@ class MachineFacts:
     free: int | None = None
     """What pods can still have: none where no new ones come."""
 
+    @property
+    def short_type(self) -> str:
+        return self.gpu_type.removeprefix("NVIDIA ")
+
 
 NOTHING = MachineFacts()
 

@@ -299,6 +299,9 @@ class FilesFetchSerializer(serializers.Serializer[Any]):
     size_bytes = serializers.IntegerField()
     bytes_per_second = serializers.IntegerField(allow_null=True, help_text="Over the last seconds.")
     left_seconds = serializers.IntegerField(allow_null=True, help_text="null: unknown, or nothing comes.")
+    problem = serializers.CharField(
+        default="", help_text="Why they have not come yet, or do not come; empty: nothing went wrong."
+    )
 
 
 @example(examples.DEPLOYMENT)

@@ -132,6 +132,8 @@ class FilesFetch:
     size_bytes: int
     bytes_per_second: int | None = None
     """Over the last seconds; None: the place does not say."""
+    problem: str = ""
+    """Why they have not come yet, or do not come, in words; empty: nothing went wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Bring the candidate's files to where its workers will run, before they take GPUs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -25,7 +25,16 @@ from releases.states import Halt
 from releases.steps.deploy import Deploy
 
 LOOK_EVERY = timedelta(seconds=1)
+NAMED = 3
 THERE = Kind("prefetch.there", gettext_lazy("The model files are there after %(seconds)s s."), seconds=count)
+THERE_BUT = Kind(
+    "prefetch.there_but",
+    gettext_lazy(
+        "The model files are there after %(seconds)s s, but not on %(places)s: workers fetch them there."
+    ),
+    seconds=count,
+    places=text,
+)
 WARM = Kind("prefetch.warm", gettext_lazy("Its workers run already."))
 NOT_BROUGHT = Kind(
     "prefetch.not_brought", gettext_lazy("The model files cannot be brought: %(fault)s"), fault=text
@@ -100,6 +109,10 @@ class Prefetch(StepSpec):
         return PrefetchExecutor(self)
 
 
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (f" +{len(names) - NAMED}" if len(names) > NAMED else "")
+
+
 class PrefetchExecutor(Executor[Prefetch]):
     """The candidate's deployment, without workers yet: its cluster brings the files."""
 
@@ -137,10 +150,13 @@ class PrefetchExecutor(Executor[Prefetch]):
         progress = {"fetches": seen.fetches, "waits_for": seen.reason}
         took = self.elapsed(row, now)
         if seen.is_applied:
-            done = [one | {"come_bytes": one["size_bytes"]} for one in row.progress.get("fetches", [])]
+            before = row.progress.get("fetches", [])
+            done = [one if one.get("problem") else one | {"come_bytes": one["size_bytes"]} for one in before]
+            lacking = [one["place"] for one in before if one.get("problem")]
+            seconds = round(took.total_seconds())
             return self.go_on(
                 row,
-                note=THERE(seconds=round(took.total_seconds())),
+                note=THERE_BUT(seconds=seconds, places=_some(lacking)) if lacking else THERE(seconds=seconds),
                 detail={"fetches": done, "waits_for": ""},
             )
         if took > timedelta(seconds=self.spec.within_seconds):

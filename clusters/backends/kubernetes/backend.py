@@ -48,6 +48,7 @@ from model_store.fetch_progress import FetchProgress
 ATTEMPTS = 5
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 LOOKED_AT_AGAIN_SECONDS = 60.0
+MACHINES_KEPT_SECONDS = 30.0
 FETCHES_READ = 16
 """Of so many pods at the most the log is asked in one look."""
 FETCH_LOG_LINES = 20
@@ -65,6 +66,7 @@ class KubernetesCluster:
         self._settings = settings
         self._found: dict[str, tuple[float, Found]] = {}
         """By namespace, what was there of use to model files, and when."""
+        self._seen: tuple[float, tuple[ObservedNode | UnreadNode, ...]] = (-inf, ())
         self.node_operations = KubernetesNodeOperations(client, settings)
 
     @property
@@ -96,7 +98,7 @@ class KubernetesCluster:
             }
             files = self._way(spec, namespace).mount(spec, namespace=namespace)
             if spec.prefetch_machines is not None:
-                prefetch = Prefetch(self._client, self._settings, namespace)
+                prefetch = Prefetch(self._client, self._settings, namespace, nodes=self._machines_seen)
                 if spec.replicas:
                     prefetch.forget(spec)
                 elif files.is_per_machine:
@@ -108,6 +110,15 @@ class KubernetesCluster:
             has_pods = spec.nodes == 1 or not spec.replicas or (found.get("status") or {}).get("replicas")
             if not has_pods and (why := why_no_group(self._client, spec.name, namespace)):
                 raise CannotRun(f"Its pods cannot be made: {why}")
+
+    def _machines_seen(self) -> tuple[ObservedNode | UnreadNode, ...]:
+        """All machines, listed no more often than each half a minute by this process: a prefetch asks every
+        two seconds, and a cluster has thousands."""
+        at, found = self._seen
+        if monotonic() - at > MACHINES_KEPT_SECONDS:
+            found = self._client.gather(NODES, keep=node_of).items
+            self._seen = (monotonic(), found)
+        return found
 
     def files_reason(self, spec: DeploymentSpec) -> str:
         with told():

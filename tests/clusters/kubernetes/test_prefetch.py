@@ -1,11 +1,13 @@
 """Model files come to machines of a cluster before workers do, by Jobs that ask for no GPU."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from clusters.backends.base import CannotRun, Fence, FilesOnTheWay, StaleFence
+from clusters.backends.kubernetes.files.prefetch import MOST_JOBS
 from kube.fake.cluster import node
 from kube.resources import DEPLOYMENTS, JOBS, Ref
 from serving.fetch.__main__ import command_line as fetch_command_line
@@ -27,11 +29,11 @@ def world() -> FilesWorld:
     return world
 
 
-def end(world: FilesWorld, machine: str, kind: str = "Complete") -> None:
-    (job,) = (
+def end(world: FilesWorld, machine: str, kind: str = "Complete", at: str = "2026-11-22T08:00:00Z") -> None:
+    """Its last Job."""
+    (*_, job) = (
         one for one in world.items(JOBS) if one["metadata"]["annotations"]["slipway.dev/node"] == machine
     )
-    at = "2026-11-22T08:00:00Z"
     first = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}[kind]
     conditions = [
         {"type": one, "status": "True", "lastProbeTime": at, "lastTransitionTime": at}
@@ -87,13 +89,57 @@ def test_the_jobs_go_when_workers_begin_and_with_the_deployment(world: FilesWorl
     assert all("deletionTimestamp" in one["metadata"] for one in world.items(JOBS))
 
 
-def test_a_machine_to_which_they_do_not_come_is_named(world: FilesWorld) -> None:
+def fail_for_good(world: FilesWorld, *machines: str, spec: Any = EARLY) -> None:
+    for _ in range(MOST_JOBS):
+        with pytest.raises(FilesOnTheWay):
+            world.apply(spec=spec)
+        for machine in machines:
+            end(world, machine, "Failed")
+
+
+def test_a_machine_to_which_they_do_not_come_tries_again_and_says_why(world: FilesWorld) -> None:
     with pytest.raises(FilesOnTheWay):
         world.apply(spec=EARLY)
     end(world, "gpu-1")
-    end(world, "gpu-2", "Failed")
-    with pytest.raises(CannotRun, match="Its files do not come to gpu-2: its Job failed"):
+    end(world, "gpu-2", "Failed", at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    with pytest.raises(FilesOnTheWay, match="Not yet to gpu-2: its Job failed") as told:
         world.apply(spec=EARLY)
+    assert [bool(one.problem) for one in told.value.fetches] == [False, True]
+    assert machines(world) == ["gpu-1", "gpu-2"], "not at once"
+    end(world, "gpu-2", "Failed")
+    for _ in range(2):
+        with pytest.raises(FilesOnTheWay, match="Not yet to gpu-2: its Job failed"):
+            world.apply(spec=EARLY)
+    assert machines(world) == ["gpu-1", "gpu-2", "gpu-2"]
+    end(world, "gpu-2")
+    world.apply(spec=EARLY)
+
+
+def test_one_machine_without_them_holds_up_no_others_and_all_of_them_do(world: FilesWorld) -> None:
+    fail_for_good(world, "gpu-2")
+    end(world, "gpu-1")
+    world.apply(spec=EARLY)
+    nowhere = FilesWorld()
+    nowhere.server.plant("nodes", node("gpu-1", **GPUS))
+    fail_for_good(nowhere, "gpu-1")
+    with pytest.raises(CannotRun, match="Its files do not come to gpu-1: its Job failed"):
+        nowhere.apply(spec=EARLY)
+
+
+def test_another_machine_takes_the_place_of_one_to_which_they_do_not_come(world: FilesWorld) -> None:
+    one = replace(EARLY, prefetch_machines=1)
+    fail_for_good(world, "gpu-1", spec=one)
+    with pytest.raises(FilesOnTheWay):
+        world.apply(spec=one)
+    end(world, "gpu-2")
+    world.apply(spec=one)
+
+
+def test_machines_are_not_listed_at_every_look(world: FilesWorld) -> None:
+    for _ in range(4):
+        with pytest.raises(FilesOnTheWay):
+            world.apply(spec=EARLY)
+    assert len([one for one in world.transport.calls if one.path == "/api/v1/nodes"]) == 1
 
 
 def test_where_no_machine_could_run_them_it_is_said() -> None:

@@ -4,7 +4,10 @@ They belong to the deployment's anchor, and go with it or when its workers begin
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from clusters.backends.base import (
     CannotRun,
@@ -12,6 +15,7 @@ from clusters.backends.base import (
     FilesFetch,
     FilesOnTheWay,
     ObservedNode,
+    UnreadNode,
 )
 from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Document, Mount, fetch_image
 from clusters.backends.kubernetes.files.kept import size_of
@@ -26,52 +30,89 @@ from kube.errors import AlreadyExists, Changed, KubeError, NotFound
 from kube.resources import JOBS, NODES, PODS, Ref
 from model_store.fetch_progress import FetchProgress
 
+Seen = ObservedNode | UnreadNode
 PREFETCH = "slipway.dev/prefetch"
 NODE = "slipway.dev/node"
 HOSTNAME = "kubernetes.io/hostname"
 TRIES = 2
+"""Of one Job, after its first."""
+MOST_JOBS = 3
+"""Of one machine, one after the other; then its files come with its workers, or not at all."""
+AGAIN_AFTER_SECONDS = 30.0
+TRY = "slipway.dev/try"
+PROBLEM = "slipway.dev/problem"
+LONGEST_PROBLEM = 300
 LOGS_READ = 16
 LOG_LINES = 20
 MACHINES_NAMED = 3
 
 
 class Prefetch:
-    def __init__(self, client: Client, settings: KubernetesSettings, namespace: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        settings: KubernetesSettings,
+        namespace: str,
+        *,
+        nodes: Callable[[], Sequence[Seen]] | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`nodes`: machines as they were seen lately; None: they are listed."""
+        self._nodes = nodes or (lambda: client.gather(NODES, keep=node_of).items)
+        self._clock = clock
         self._client = client
         self._settings = settings
         self._namespace = namespace
 
     def bring(self, spec: DeploymentSpec, mount: Mount, *, owner: Document) -> None:
-        """Returns when as many machines as are asked for have the files. Raises FilesOnTheWay, CannotRun."""
-        jobs = {job["metadata"]["annotations"][NODE]: job for job in self._jobs(spec)}
-        machines = self._machines(spec, first=list(jobs))
+        """Returns when as many machines as are asked for have the files, or all others have failed for good:
+        where some have them, workers can run. Raises FilesOnTheWay, and CannotRun where none has."""
+        jobs = _latest(self._jobs(spec))
+        given_up = {name for name, job in jobs.items() if _has_given_up(job)}
+        machines = self._machines(spec, first=[name for name in jobs if name not in given_up])
+        if spec.prefetch_machines and len(machines) > spec.prefetch_machines:
+            # One to which they do not come is replaced by another, as long as there is one.
+            machines.sort(key=lambda one: one.name in given_up)
+            machines = machines[: spec.prefetch_machines]
         if not machines:
             raise CannotRun(f"No machine that is ready could run workers of {spec.name}.")
         for machine in machines:
             if machine.name not in jobs:
-                try:
-                    job = self._client.create(self._job(spec, mount, machine, owner))
-                except AlreadyExists:
-                    continue  # of this deployment's former self, or another is at it: the next look tells
-                jobs[machine.name] = job
+                self._begin(jobs, self._job(spec, mount, machine, owner))
         pods = self._pods(spec)
-        fetches, faults = [], []
-        is_whole = True
+        fetches, faults, whole = [], [], 0
         for number, machine in enumerate(machines):
-            ended = _ended(jobs.get(machine.name))
-            if ended == "Failed":
-                faults.append(f"{machine.name}: {_why(pods.get(machine.name))}")
-                continue
-            is_whole = is_whole and ended == "Complete"
-            pod = pods.get(machine.name) if number < LOGS_READ else None
-            fetches.append(self._come(spec, machine.name, pod, is_whole=ended == "Complete"))
-        if not is_whole:
-            raise FilesOnTheWay(
-                "Its files are being brought to machines before workers start.", tuple(fetches)
-            )
-        if faults:
+            job = jobs.get(machine.name)
+            ended, problem = _ended(job), _problem_of(job)
+            if ended == "Failed" and job is not None:
+                problem = _why(pods.get(machine.name))
+                if _has_given_up(job):
+                    faults.append(f"{machine.name}: {problem}")
+                elif self._is_due_again(job):
+                    again = self._job(spec, mount, machine, owner, number=_try_of(job) + 1, problem=problem)
+                    self._begin(jobs, again)
+            whole += ended == "Complete"
+            pod = pods.get(machine.name) if number < LOGS_READ and ended != "Failed" else None
+            come = self._come(spec, machine.name, pod, is_whole=ended == "Complete")
+            fetches.append(replace(come, problem="" if ended == "Complete" else problem))
+        if whole + len(faults) < len(machines):
+            raise FilesOnTheWay(_words(fetches), tuple(fetches))
+        if faults and not whole:
             more = f" and {len(faults) - MACHINES_NAMED} more" if len(faults) > MACHINES_NAMED else ""
             raise CannotRun(f"Its files do not come to {'; '.join(faults[:MACHINES_NAMED])}{more}")
+
+    def _begin(self, jobs: dict[str, Object], wanted: Document) -> None:
+        """What is there of the deployment's former self, or by another who is at it, the next look tells."""
+        with suppress(AlreadyExists):
+            jobs[wanted["metadata"]["annotations"][NODE]] = self._client.create(wanted)
+
+    def _is_due_again(self, job: Object) -> bool:
+        ended_at = max((one.get("lastTransitionTime", "") for one in job["status"]["conditions"]), default="")
+        try:
+            age = (self._clock() - datetime.fromisoformat(ended_at)).total_seconds()
+        except ValueError:
+            return True
+        return age >= AGAIN_AFTER_SECONDS * _try_of(job)
 
     def forget(self, spec: DeploymentSpec) -> None:
         """Its workers begin, or it is over."""
@@ -93,15 +134,27 @@ class Prefetch:
 
     def _machines(self, spec: DeploymentSpec, *, first: Sequence[str]) -> list[ObservedNode]:
         """Those that could run its workers; those that were begun with come first."""
-        found = (node_of(node) for node in self._client.list(NODES).items)
-        able = [one for one in found if isinstance(one, ObservedNode) and could_run(spec, one)]
+        able = [one for one in self._nodes() if isinstance(one, ObservedNode) and could_run(spec, one)]
         able.sort(key=lambda one: (one.name not in first, one.name))
-        return able[: spec.prefetch_machines or None]
+        return able
 
-    def _job(self, spec: DeploymentSpec, mount: Mount, machine: ObservedNode, owner: Document) -> Document:
-        name = f"{spec.name[:45]}-files-{hashlib.sha256(machine.name.encode()).hexdigest()[:8]}"
+    def _job(
+        self,
+        spec: DeploymentSpec,
+        mount: Mount,
+        machine: ObservedNode,
+        owner: Document,
+        *,
+        number: int = 1,
+        problem: str = "",
+    ) -> Document:
+        """`problem`: of the one before."""
+        name = f"{spec.name[:43]}-files-{hashlib.sha256(machine.name.encode()).hexdigest()[:8]}"
+        name += f"-{number}" if number > 1 else ""
         labels = {MANAGED_BY: "slipway", PREFETCH: spec.name}
-        annotations = {NODE: machine.name}
+        annotations = {NODE: machine.name, TRY: str(number)}
+        if problem:
+            annotations[PROBLEM] = problem[:LONGEST_PROBLEM]
         secrets = dict.fromkeys((*spec.placement.image_pull_secrets, *self._settings.image_pull_secrets))
         touch: Document = {
             "name": FILES_CONTAINER,
@@ -174,6 +227,34 @@ def could_run(spec: DeploymentSpec, node: ObservedNode) -> bool:
         and all(any(one.covers(taint) for one in tolerations) for taint in hard)
         and len(node.gpus or ()) >= needs_gpus
     )
+
+
+def _latest(jobs: Iterable[Object]) -> dict[str, Object]:
+    """The last try of each machine."""
+    ordered = sorted(jobs, key=_try_of)
+    return {job["metadata"]["annotations"][NODE]: job for job in ordered}
+
+
+def _try_of(job: Object) -> int:
+    return int(job["metadata"]["annotations"].get(TRY, "1"))
+
+
+def _has_given_up(job: Object) -> bool:
+    return _ended(job) == "Failed" and _try_of(job) >= MOST_JOBS
+
+
+def _problem_of(job: Object | None) -> str:
+    """Why the try before it failed."""
+    return str(job["metadata"]["annotations"].get(PROBLEM, "")) if job else ""
+
+
+def _words(fetches: Sequence[FilesFetch]) -> str:
+    words = "Its files are being brought to machines before workers start."
+    failed = [f"{one.place}: {one.problem}" for one in fetches if one.problem]
+    if not failed:
+        return words
+    more = f" and {len(failed) - MACHINES_NAMED} more" if len(failed) > MACHINES_NAMED else ""
+    return f"{words} Not yet to {'; '.join(failed[:MACHINES_NAMED])}{more}"
 
 
 def _ended(job: Object | None) -> str:
