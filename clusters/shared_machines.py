@@ -1,5 +1,5 @@
-"""Machines of a cluster, and what it tells of them, as the process that watches it has them: in Redis, for
-all others, while they hold.
+"""Machines and pods of a cluster, and what it tells of them, as the process that watches it has them: in
+Redis, for all others, while they hold.
 
 Each watcher writes under a run of its own, and says which run is the one as long as the claim is its own: one
 that was overtaken while it slept writes where nobody reads.
@@ -15,6 +15,8 @@ from threading import Lock
 from typing import Any
 
 from clusters.backends.sightings import Sighting, sighting_of
+from clusters.backends.standing import ObservedPods
+from clusters.backends.standing import unpacked as unpacked_pod
 from clusters.backends.told import Told, unpacked
 from clusters.models import Cluster
 from common.live.redis import NotShared, ask
@@ -23,7 +25,7 @@ FRESH_SECONDS = 75.0
 """A cluster in which nothing changes is heard about once a minute. What is older is nobody's word."""
 KEPT_SECONDS = 300
 TOGETHER = 500
-MACHINES, TOLD = "machines", "told"
+MACHINES, PODS, TOLD = "machines", "pods", "told"
 _SAY = """
 if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('set', KEYS[2], ARGV[2], 'EX', ARGV[3])
@@ -106,15 +108,27 @@ class Publisher:
 
 def shared_machines(cluster: Cluster) -> SharedMachines | None:
     """None: nobody watches it, or what was heard is too old, or of other settings."""
-    try:
-        found = ask(lambda client: _read(client, cluster))
-    except NotShared:
-        return None
-    if found is None:
+    if (found := _shared(cluster, MACHINES)) is None:
         return None
     values, heard_at = found
     sightings = tuple(sighting_of(uid.decode(), value) for uid, value in values.items())
     return SharedMachines(sightings, datetime.fromtimestamp(heard_at, UTC))
+
+
+def shared_pods(cluster: Cluster) -> ObservedPods | None:
+    """All that have not ended, as they are counted. None as above, and where they may not all be read."""
+    if (found := _shared(cluster, PODS)) is None:
+        return None
+    values, heard_at = found
+    pods = tuple(unpacked_pod(uid.decode(), value) for uid, value in values.items())
+    return ObservedPods(pods, seen_at=datetime.fromtimestamp(heard_at, UTC))
+
+
+def _shared(cluster: Cluster, what: str) -> tuple[dict[bytes, bytes], float] | None:
+    try:
+        return ask(lambda client: _read(client, cluster, what))
+    except NotShared:
+        return None
 
 
 def told_about(cluster: Cluster, things: Sequence[str]) -> SharedTold | None:
@@ -152,11 +166,11 @@ def _about(client: Any, cluster: Cluster, what: str) -> dict[str, Any] | None:
     return None if is_old else about
 
 
-def _read(client: Any, cluster: Cluster) -> tuple[dict[bytes, bytes], float] | None:
-    about = _about(client, cluster, MACHINES)
+def _read(client: Any, cluster: Cluster, what: str) -> tuple[dict[bytes, bytes], float] | None:
+    about = _about(client, cluster, what)
     if about is None:
         return None
-    values: dict[bytes, bytes] = client.hgetall(_run_key(cluster.pk, MACHINES, about["run"]))
+    values: dict[bytes, bytes] = client.hgetall(_run_key(cluster.pk, what, about["run"]))
     # One that came or went between the two reads: the next look has it.
     return (values, about["heard_at"]) if len(values) == about["count"] else None
 

@@ -18,7 +18,7 @@ from clusters.backends.base import BackendError
 from clusters.backends.configured import backend_of, keep_only
 from clusters.backends.extras import Watchable
 from clusters.models import Cluster, Deployment
-from clusters.shared_machines import TOLD, Publisher, claim_key
+from clusters.shared_machines import MACHINES, PODS, TOLD, Publisher, claim_key
 from clusters.states import ClusterKind
 from common.live.redis import NotShared, ask
 from common.reconcile import kernel
@@ -91,12 +91,15 @@ class ClusterWatcher:
         stop = Event()
         pk = cluster.pk
         wake_workers = Gathered(lambda names: _wake_deployments(pk, names))
-        publisher, teller = Publisher(cluster, self._owner), Publisher(cluster, self._owner, TOLD)
+        publisher, pods, teller = (Publisher(cluster, self._owner, what) for what in (MACHINES, PODS, TOLD))
 
         def share() -> None:
             age = heard.age_seconds
             if age is not None:
                 publisher.share(heard.machines(), heard_at=time.time() - age)
+                standing, pods_age = heard.pods()
+                if pods_age is not None:
+                    pods.share(standing, heard_at=time.time() - pods_age)
                 teller.share(heard.told(), heard_at=time.time() - age)
 
         def tell(_: frozenset[str]) -> None:

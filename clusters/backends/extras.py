@@ -30,6 +30,10 @@ class HeardMachines(Protocol):
     def age_seconds(self) -> float | None:
         """How long nothing was heard of them; None: never anything."""
 
+    def pods(self) -> tuple[Mapping[str, bytes], float | None]:
+        """All of the cluster that have not ended, by uid, as `standing.packed`; and how long nothing was
+        heard of them, None: never anything, as where they may not be read."""
+
     def told(self) -> Mapping[str, bytes]:
         """What the cluster tells of machines and of our pods, by `told.about`, as `told.packed`."""
 

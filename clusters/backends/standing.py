@@ -1,7 +1,9 @@
 """What stands on a machine, ours and everybody else's, in our words."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 
@@ -70,6 +72,26 @@ class StandingPod:
         return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
 
 
+def packed(pod: StandingPod) -> bytes:
+    """What is counted of it, as processes hand it to each other: some hundred bytes."""
+    fields = [pod.name, pod.namespace, pod.node, pod.phase, pod.deployment, dict(pod.gpus), pod.why]
+    return json.dumps(fields, ensure_ascii=False).encode()
+
+
+def unpacked(uid: str, value: bytes) -> StandingPod:
+    name, namespace, node, phase, deployment, gpus, why = json.loads(value)
+    return StandingPod(
+        uid=uid,
+        name=name,
+        namespace=namespace,
+        node=node,
+        phase=Phase(phase),
+        deployment=deployment,
+        gpus=gpus,
+        why=why,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ObservedPods:
     """What holds a cluster's GPUs."""
@@ -77,3 +99,5 @@ class ObservedPods:
     pods: tuple[StandingPod, ...]
     problem: str = ""
     """What could not be seen of it, and why."""
+    seen_at: datetime | None = None
+    """None: just now."""

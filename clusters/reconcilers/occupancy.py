@@ -8,6 +8,7 @@ from typing import Any
 from clusters.backends.base import BackendError, ClusterBackend
 from clusters.backends.standing import ObservedPods, StandingPod
 from clusters.models import Cluster, Occupancy
+from clusters.shared_machines import shared_pods
 from common.live.touch import touch
 from common.reconcile import Operation, Outcome, Step, proceed
 
@@ -25,6 +26,8 @@ class CountPods(Step[Cluster]):
         self.backend_of = backend_of
 
     def observe(self, row: Cluster, operation: Operation) -> ObservedPods | str:
+        if (heard := shared_pods(row)) is not None:
+            return heard
         try:
             return self.backend_of(row).pods()
         except BackendError as error:
@@ -34,7 +37,7 @@ class CountPods(Step[Cluster]):
         if isinstance(seen, str):
             counted: dict[str, Any] = {"problem": seen}
         else:
-            counted = {**counts_of(seen.pods), "problem": seen.problem, "seen_at": now}
+            counted = {**counts_of(seen.pods), "problem": seen.problem, "seen_at": seen.seen_at or now}
 
         def write() -> None:
             before = Occupancy.objects.filter(cluster=row).first()

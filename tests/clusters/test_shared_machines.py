@@ -11,8 +11,11 @@ from clusters.backends.base import Condition, Cordon, GpuSharing, ObservedGpu, O
 from clusters.backends.fake import NODE, FakeCluster
 from clusters.backends.placement import Taint, TaintEffect
 from clusters.backends.sightings import digest_of, packed, sighting_of, sightings_of
-from clusters.models import Cluster, Node
-from clusters.shared_machines import FRESH_SECONDS, Publisher, claim_key, shared_machines
+from clusters.backends.standing import Phase, StandingPod
+from clusters.backends.standing import packed as packed_pod
+from clusters.backends.standing import unpacked as unpacked_pod
+from clusters.models import Cluster, Node, Occupancy
+from clusters.shared_machines import FRESH_SECONDS, PODS, Publisher, claim_key, shared_machines
 from clusters.states import NodeState
 from common.live.redis import ask
 from tests.clusters.world import Scene
@@ -128,3 +131,26 @@ def test_a_look_takes_what_is_shared_and_asks_the_cluster_for_no_list(
     mine.share(machines("b"), heard_at=time.time() - FRESH_SECONDS - 1)
     scene.pass_(11)
     assert lists == [1]
+
+
+def test_pods_that_are_shared_are_counted_without_a_list(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists: list[int] = []
+    real = FakeCluster.pods
+    monkeypatch.setattr(FakeCluster, "pods", lambda self: lists.append(1) or real(self))
+    pod = StandingPod(uid="1", name="train-0", namespace="research", node="a", gpus={"nvidia.com/gpu": 4})
+    waiting = replace(pod, uid="2", node="", phase=Phase.PENDING, why="no GPU is free")
+    for one in (pod, waiting):
+        assert unpacked_pod(one.uid, packed_pod(one)) == one
+    publisher(scene.cluster)
+    pods = {one.uid: packed_pod(one) for one in (pod, waiting)}
+    at = time.time() - 3
+    Publisher(scene.cluster, "one", PODS).share(pods, heard_at=at)
+    scene.pass_(2)
+    found = Occupancy.objects.get(cluster=scene.cluster)
+    assert found.used == {"a": {"nvidia.com/gpu": {"others": 4}}}
+    assert (found.pending_count, found.pending[0]["why"]) == (1, "no GPU is free")
+    assert found.seen_at is not None
+    assert found.seen_at.timestamp() == pytest.approx(at, abs=0.01)
+    assert lists == []

@@ -44,6 +44,9 @@ class Telling:
     def told(self) -> dict[str, bytes]:
         return {}
 
+    def pods(self) -> tuple[dict[str, bytes], float | None]:
+        return {}, None
+
 
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Telling:

@@ -37,7 +37,7 @@ from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.store_token import hand_out
-from clusters.backends.kubernetes.watching import Machines, watch
+from clusters.backends.kubernetes.watching import UNFINISHED, Machines, watch
 from clusters.backends.standing import ObservedPods
 from kube import errors
 from kube.base import Client, Object
@@ -46,7 +46,6 @@ from kube.resources import BY_KIND, LEADER_WORKER_SETS, NODES, PODS, Ref
 from model_store.fetch_progress import FetchProgress
 
 ATTEMPTS = 5
-UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 LOOKED_AT_AGAIN_SECONDS = 60.0
 MACHINES_KEPT_SECONDS = 30.0
 FETCHES_READ = 16
@@ -191,7 +190,7 @@ class KubernetesCluster:
         problem = ""
         with told():
             try:
-                found = self._client.list(PODS, fields=UNFINISHED).items
+                found = self._client.gather(PODS, keep=pod_of, fields=UNFINISHED).items
             except errors.NotAllowed:
                 problem = (
                     "Only pods in Slipway's own namespaces are seen: what others use counts as free. "
@@ -200,9 +199,11 @@ class KubernetesCluster:
                 found = tuple(
                     pod
                     for namespace in self._settings.all_namespaces
-                    for pod in self._client.list(PODS, namespace=namespace, fields=UNFINISHED).items
+                    for pod in self._client.gather(
+                        PODS, keep=pod_of, namespace=namespace, fields=UNFINISHED
+                    ).items
                 )
-        return ObservedPods(tuple(pod_of(pod) for pod in found), problem)
+        return ObservedPods(found, problem)
 
     def health(self) -> Health:
         try:

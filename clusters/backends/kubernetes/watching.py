@@ -9,14 +9,17 @@ from clusters.backends.kubernetes.manifests import DEPLOYMENT
 from clusters.backends.kubernetes.nodes import node_of
 from clusters.backends.kubernetes.pods import worker_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.told import told_of
 from clusters.backends.sightings import packed
+from clusters.backends.standing import packed as packed_pod
 from clusters.backends.told import Told
 from clusters.backends.told import packed as packed_told
 from kube.base import Client, Object
 from kube.informer import Informer
 from kube.resources import EVENTS, NODES, PODS
 
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 Packed = bytes
 """A machine, as processes share it: thousands of them cost little memory."""
 Worker = tuple[str, ObservedWorker]
@@ -58,20 +61,23 @@ def watch(
                 fields=f"involvedObject.kind={kind}",
             )
         )
+    pods = Informer(client, PODS, keep=lambda pod: packed_pod(pod_of(pod)), fields=UNFINISHED)
+    informers.append(pods)
     threads = [
         Thread(target=one.run, args=(stop,), name=f"watching {number}", daemon=True)
         for number, one in enumerate(informers)
     ]
     for thread in threads:
         thread.start()
-    return Machines(nodes, events)
+    return Machines(nodes, pods, events)
 
 
 class Machines:
     """As `extras.HeardMachines`."""
 
-    def __init__(self, informer: Informer[Packed], events: "Events") -> None:
+    def __init__(self, informer: Informer[Packed], pods: Informer[Packed], events: "Events") -> None:
         self._informer = informer
+        self._pods = pods
         self._events = events
 
     def machines(self) -> Mapping[str, Packed]:
@@ -80,6 +86,9 @@ class Machines:
     @property
     def age_seconds(self) -> float | None:
         return self._informer.age_seconds
+
+    def pods(self) -> tuple[Mapping[str, Packed], float | None]:
+        return self._pods.snapshot(), self._pods.age_seconds
 
     def told(self) -> Mapping[str, Packed]:
         return self._events.told()
