@@ -48,6 +48,8 @@ class Drill(Reconciled):
     why = models.TextField(blank=True, editable=False)
     outcome = models.CharField(max_length=20, choices=DrillState.choices, blank=True, editable=False)
     """How it will have ended once the machine is as before."""
+    former_condition = models.JSONField(null=True, editable=False)
+    """`{condition}`: the one of the node in whose place the drill's is, null where there was none."""
     expected = models.JSONField(default=dict, editable=False)
     """`{outcome, severity, ladder, drain, rule}`: what the rules in force said of the fault as it began."""
     ordered_by = models.CharField(max_length=200, editable=False)

@@ -67,7 +67,10 @@ class DrillForm(forms.Form):
 
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.fields["node"].queryset = _machines(actor)  # type: ignore[attr-defined]
+        machines = _machines(actor)
+        self.fields["node"].queryset = machines  # type: ignore[attr-defined]
+        if machines.count() == 1:
+            self.initial.setdefault("node", machines.first())
         choices = [(one.name, one.title) for one in scenarios().values()]
         self.fields["scenario"].choices = choices  # type: ignore[attr-defined]
 

@@ -16,6 +16,7 @@ from gpu_health.reconcilers.check_schedule import CheckScheduleReconciler
 from gpu_health.reconcilers.checks import CheckReconciler
 from gpu_health.reconcilers.drills import DrillReconciler
 from gpu_health.reconcilers.incidents import IncidentReconciler
+from gpu_health.reconcilers.signals import SignalReconciler
 from gpu_health.states import IncidentState
 from gpu_health.webhook_events import finding_payload, incident_payload
 
@@ -52,7 +53,13 @@ DESTINATIONS = (
     ),
 )
 MANIFEST = Manifest(
-    reconcilers=(IncidentReconciler(), CheckReconciler(), CheckScheduleReconciler(), DrillReconciler()),
+    reconcilers=(
+        IncidentReconciler(),
+        CheckReconciler(),
+        CheckScheduleReconciler(),
+        DrillReconciler(),
+        SignalReconciler(),
+    ),
     inbox=(
         InboxSource(find=inbox.approvals, topic="changes:gpu-health"),
         InboxSource(
@@ -83,6 +90,7 @@ MANIFEST = Manifest(
             title=_("Drill on %(node__name)s"),
             badges="gpu_drill",
         ),
+        Subject("gpu_health.signalreader", _("Reader of machines"), "/gpu-health/"),
         Subject("gpu_health.checkschedule", _("Schedule of GPU checks"), "/gpu-health/checks/"),
         Subject("gpu_health.healingpolicy", _("Healing policy"), "/gpu-health/incidents/"),
         Subject("gpu_health.healingpool", _("Healing pool"), "/gpu-health/incidents/"),

@@ -4,6 +4,9 @@ from collections.abc import Callable, Collection, Mapping
 from threading import Event
 from typing import Protocol, runtime_checkable
 
+from clusters.backends.base import Condition
+from clusters.backends.node_operations import Order
+
 
 @runtime_checkable
 class Watchable(Protocol):
@@ -62,3 +65,14 @@ class Closable(Protocol):
 
     def close(self) -> None:
         """Give them back; it is asked nothing more."""
+
+
+@runtime_checkable
+class SetsConditions(Protocol):
+    """Operations on machines of a cluster whose machines have conditions that others may write: drills do."""
+
+    def set_condition(self, node: str, kind: str, condition: Condition | None, order: Order) -> None:
+        """The condition of this type is so from now on; None: there is none.
+
+        Raises as NodeOperations, NotPossible where Slipway may not.
+        """

@@ -25,7 +25,7 @@ class CheckScheduleReconciler(Recurring[CheckSchedule]):
 
     name = "order checks"
     model = CheckSchedule
-    effect = Effect.CREATE
+    effect = Effect.ABSOLUTE
     every = timedelta(minutes=5)
 
     def act(self, row: CheckSchedule, operation: Operation) -> None:

@@ -1,19 +1,21 @@
 """A drill plays its fault on the machine, follows what comes of it, and leaves the machine as it was."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
 
+from clusters.backends.base import Condition
 from clusters.backends.configured import backend_of
+from clusters.backends.extras import SetsConditions
 from clusters.backends.node_operations import NodeOperations, NotPossible, UnknownNode
 from clusters.services.node_orders import order_for
 from common import audit
 from common.errors import Invalid
 from common.jobs.spec import JobObservation, JobState, owner_of
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, move, wait
+from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, move, wait
 from gpu_health.drill_orders import drill_job, fault_order, healthy_order
 from gpu_health.drill_reports import differences, followed, report
 from gpu_health.drills.marks import mark, marked
@@ -83,6 +85,15 @@ class DrillStep(Step[Drill]):
             return Played(failure=_why(seen))
         return Played(is_done=True, result=seen.result)
 
+    def set_condition(self, row: Drill, operation: Operation, kind: str, wanted: Condition | None) -> None:
+        """Raises NotPossible, UnknownNode."""
+        operations = self.operations(row)
+        if not isinstance(operations, SetsConditions):
+            raise NotPossible("Machines of this cluster have no conditions that others may write.")
+        with asking(row):
+            order = order_for(row, operation, node=row.node, by=BY, reason=f"drill {row.pk}")
+            operations.set_condition(row.node.uid, kind, wanted, order)
+
     def _job(self, row: Drill, what: str, document: Mapping[str, Any]) -> Any:
         key, owner = f"{row._meta.label_lower}:{row.pk}:{what}", owner_of(row._meta.label_lower, row.pk)
         return drill_job(row.node, row.pk, document, op_key=key, owner=owner)
@@ -127,6 +138,7 @@ class Play(DrillStep):
     name = "play"
     effect = Effect.ABSOLUTE
     _is_told = False
+    _at = 0.0
 
     def act(self, row: Drill, operation: Operation) -> None:
         if row.cancelled_by:
@@ -137,15 +149,36 @@ class Play(DrillStep):
         elif row.way == Way.CHECK:
             self.order(row, operation, "play", {"order": "check", "gpu": row.gpu, **scenario.part(Way.CHECK)})
         else:
+            self._at = operation.at.timestamp()
             try:
-                self._is_told = tell(row, scenario)
+                self._is_told = self._tell(row, scenario, operation)
             except (NotPossible, UnknownNode, Invalid) as error:
                 self._impossible = str(error)
+
+    def _tell(self, row: Drill, scenario: Scenario, operation: Operation) -> bool:
+        """What no agent tells: a condition of the node, an event of the provider by its own door."""
+        if row.way == Way.PROVIDER:
+            document, cluster = event_of(row, scenario), row.node.cluster.name
+            accept_events(actor=ACTOR, document=document, machine=row.node.uid, cluster=cluster)
+            return True
+        wanted = condition_of(row, scenario)
+        if row.former_condition is None:
+            self._keep_former(row, operation, wanted.type)
+        self.set_condition(row, operation, wanted.type, wanted)
+        return True
+
+    def _keep_former(self, row: Drill, operation: Operation, kind: str) -> None:
+        with asking(row):
+            seen = self.operations(row).look(row.node.uid)
+        former = next((asdict(one) for one in seen.conditions if one.type == kind), None)
+        rows = Drill.objects.filter(pk=row.pk, fence=operation.fence)
+        if not rows.update(former_condition={"condition": former}):
+            raise LeaseLost
 
     def observe(self, row: Drill, operation: Operation) -> Played:
         if row.way in (Way.AGENT, Way.CHECK):
             return self.played(row, "play")
-        return Played(is_done=self._is_told, failure=self._impossible)
+        return Played(is_done=self._is_told, failure=self._impossible, result={"at": self._at})
 
     def settle(self, row: Drill, seen: Played, now: datetime) -> Outcome:
         if row.cancelled_by:
@@ -174,14 +207,10 @@ def known(row: Drill) -> Scenario:
     return row.played
 
 
-def tell(row: Drill, scenario: Scenario) -> bool:
-    """What no agent tells: an event of the provider, by its own door."""
-    if row.way == Way.PROVIDER:
-        accept_events(
-            actor=ACTOR, document=event_of(row, scenario), machine=row.node.uid, cluster=row.node.cluster.name
-        )
-        return True
-    raise NotPossible("This cluster has no conditions of nodes.")
+def condition_of(row: Drill, scenario: Scenario) -> Condition:
+    told = scenario.part(Way.CONDITION)
+    message = f"{told.get('message', '')} {mark(row.pk)}".strip()
+    return Condition(told["type"], told["status"], told.get("reason", ""), message)
 
 
 def event_of(row: Drill, scenario: Scenario) -> dict[str, Any]:
@@ -252,7 +281,10 @@ class End(DrillStep):
     effect = Effect.ABSOLUTE
 
     def act(self, row: Drill, operation: Operation) -> None:
-        self.order(row, operation, "over", {"order": "over"})
+        if row.way == Way.AGENT:
+            self.order(row, operation, "over", {"order": "over"})
+        elif row.way == Way.CONDITION:
+            self._withdraw(row, operation)
         incident = self._incident(row)
         if incident is not None and not incident.cancel:
             try:
@@ -261,7 +293,18 @@ class End(DrillStep):
                 return
 
     def observe(self, row: Drill, operation: Operation) -> tuple[Played, bool]:
-        return self.played(row, "over"), self._incident(row) is None
+        done = self.played(row, "over") if row.way == Way.AGENT else Played(True, self._impossible)
+        return done, self._incident(row) is None
+
+    def _withdraw(self, row: Drill, operation: Operation) -> None:
+        if row.former_condition is None:
+            return
+        former = row.former_condition["condition"]
+        try:
+            kind = condition_of(row, known(row)).type
+            self.set_condition(row, operation, kind, Condition(**former) if former else None)
+        except (NotPossible, UnknownNode) as error:
+            self._impossible = str(error)
 
     def settle(self, row: Drill, seen: tuple[Played, bool], now: datetime) -> Outcome:
         withdrawn, is_back = seen

@@ -37,19 +37,37 @@ EKS_REASONS: Mapping[str, str] = {
     "NvidiaDeviceCountMismatch": "gpu.count_mismatch",
 }
 GPU_RESOURCE = "nvidia.com/gpu"
+PLUGIN = "device_plugin.unhealthy"
 MAX_XIDS = 32
 
 _XID = re.compile(r"(?<![A-Za-z])(?:Nvidia)?XID[ _:=]{0,2}(\d{1,4})", re.IGNORECASE)
 
 
 class KubernetesReader:
-    """`read_node` at each look; `read_event` for each event that is about the node."""
+    """`read_node` at each look; `read_event` for each event that is about the node.
 
-    def __init__(self, *, session: str, node: str) -> None:
-        self._conditions = Levels(Source.NODE_CONDITION, session, node)
-        self._plugin = Levels(Source.DEVICE_PLUGIN, session, node)
+    `conditions` and `plugin_is_bad`: what an earlier look, by another reader, has found.
+    """
+
+    def __init__(
+        self, *, session: str, node: str, conditions: Iterable[str] = (), plugin_is_bad: bool = False
+    ) -> None:
+        self._known = set(conditions)
+        self._conditions = Levels(
+            Source.NODE_CONDITION, session, node, {(fault, MACHINE) for fault in self._known}
+        )
+        plugin = {(PLUGIN, MACHINE)} if plugin_is_bad else set()
+        self._plugin = Levels(Source.DEVICE_PLUGIN, session, node, plugin)
         self._events = Levels(Source.KUBERNETES_EVENT, session, node)
-        self._known: set[str] = set()
+
+    @property
+    def bad_conditions(self) -> frozenset[str]:
+        """Faults that conditions tell of at the moment."""
+        return frozenset(fault for fault, _device in self._conditions.present)
+
+    @property
+    def plugin_is_bad(self) -> bool:
+        return bool(self._plugin.present)
 
     def read_node(self, node: Mapping[str, Any], at: float) -> list[Reading]:
         """`node` as the API shows it. Parts that are missing or of another form say nothing."""
@@ -77,7 +95,7 @@ class KubernetesReader:
             return []
         words = f"{counts[1]} of {counts[0]} GPUs are allocatable"
         fewer = counts[1] < counts[0]
-        return self._plugin.level("device_plugin.unhealthy", MACHINE, fewer, at, raw=words, value=counts[1])
+        return self._plugin.level(PLUGIN, MACHINE, fewer, at, raw=words, value=counts[1])
 
     def _bad(self, conditions: Iterable[Any]) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -29,6 +29,11 @@ class Levels:
     _on: set[tuple[str, Device]] = field(default_factory=set)
     _last: dict[tuple[str, Device], tuple[float, float]] = field(default_factory=dict)
 
+    @property
+    def present(self) -> frozenset[tuple[str, Device]]:
+        """What is so at the moment."""
+        return frozenset(self._on)
+
     def level(
         self, fault: str, device: Device, is_on: bool, at: float, *, raw: str = "", kind: Kind = Kind.FAULT,
         value: float | None = None, more: Mapping[str, object] = NOTHING,

@@ -214,6 +214,20 @@ def test_idle_machines_are_checked_in_turn_where_a_setting_says_so(bench: Bench,
     assert GpuCheck.objects.get().ordered_by == "gpu-health"
 
 
+def test_a_machine_is_checked_again_when_it_is_its_turn(bench: Bench, settings: Any) -> None:
+    settings.SLIPWAY_GPU_CHECK_HOURS = 24
+    clock = Clock(timezone.now() + timedelta(minutes=1))
+    kernel = worker([CheckScheduleReconciler()], clock, None, Kernel)
+    CheckSchedule.objects.update(next_at=timezone.now())
+    kernel.sweep()
+    GpuCheck.objects.update(state="passed", ended_at=timezone.now())
+
+    clock.pass_(timedelta(hours=30))
+    kernel.sweep()
+
+    assert GpuCheck.objects.count() == 2
+
+
 @pytest.mark.parametrize("why", ["cordoned", "checked lately", "no GPUs"])
 def test_a_machine_that_is_not_due_is_left_alone(bench: Bench, settings: Any, why: str) -> None:
     if why == "cordoned":

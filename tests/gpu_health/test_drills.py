@@ -1,5 +1,6 @@
 """Faults are played on machines of test clusters, and what follows is followed."""
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +8,17 @@ import pytest
 
 from accounts.models import User
 from accounts.states import Role
+from clusters.backends.base import Condition, ObservedNode
+from clusters.backends.node_operations import Order
+from clusters.models import Node
 from common.actor import Actor
 from common.errors import NotAllowed
 from gpu_health import selectors
 from gpu_health.drills.scenarios import scenarios
 from gpu_health.errors import DrillRefused, InvalidDrill, NotATestCluster
 from gpu_health.incident_statistics import counted
-from gpu_health.models import DrillCluster, Finding, Incident
+from gpu_health.models import DrillCluster, Finding, Incident, SignalReader
+from gpu_health.reconcilers.signals import SignalReconciler
 from gpu_health.services.drills import cancel_drill, mark_cluster, order_drill
 from gpu_health.services.readings import accept_readings
 from serving.drills.machine import read_play
@@ -152,3 +157,45 @@ def test_a_drill_is_refused_while_a_fault_or_another_drill_has_the_machine(ward:
     ward.finding("xid.119")
     with pytest.raises(DrillRefused, match="incident"):
         ward.drill("xid-94")
+
+
+class Conditions:
+    """A machine with conditions that others may write, as Kubernetes has."""
+
+    def __init__(self, ward: DrillWard) -> None:
+        self.ward = ward
+        self.held: dict[str, Condition] = {"KernelDeadlock": Condition("KernelDeadlock", "False")}
+        self.look_before = ward.operations.look
+        ward.operations.set_condition = self.set
+        ward.operations.look = self.look
+        ward.cluster.kind = "kubernetes"
+        ward.cluster.save(update_fields=["kind"])
+        ward.node.cluster = ward.cluster
+
+    def set(self, node: str, kind: str, condition: Condition | None, order: Order) -> None:
+        self.held.pop(kind, None)
+        if condition is not None:
+            self.held[kind] = condition
+        Node.objects.update(
+            conditions=[asdict(one) for one in self.held.values()],
+            seen_as=f"after {order.fence}",
+            seen_at=self.ward.clock.at,
+        )
+
+    def look(self, node: str) -> ObservedNode:
+        return replace(self.look_before(node), conditions=tuple(self.held.values()))
+
+
+def test_a_condition_is_played_read_off_the_node_and_given_back_as_it_was(ward: DrillWard) -> None:
+    conditions = Conditions(ward)
+    ward.kernel.register(SignalReconciler())
+    SignalReader.objects.get_or_create(pk=1, defaults={"next_at": ward.clock.at})
+
+    drill = ward.play(ward.drill("kernel-deadlock"))
+
+    assert drill.state == "passed", drill.why
+    found = Finding.objects.get(drill=drill)
+    assert (found.fault, found.state) == ("kernel.deadlock", "cleared")
+    assert f"[slipway drill {drill.pk}]" in found.raw
+    assert conditions.held == {"KernelDeadlock": Condition("KernelDeadlock", "False")}
+    assert ward.orders == [], "nothing is written on the machine itself"

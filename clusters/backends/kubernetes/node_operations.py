@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clusters.backends.base import ClusterUnreachable, ObservedNode, StaleFence, UnreadNode
+from clusters.backends.base import ClusterUnreachable, Condition, ObservedNode, StaleFence, UnreadNode
 from clusters.backends.kubernetes.errors import granted, told
 from clusters.backends.kubernetes.jobs import KubernetesJobs
 from clusters.backends.kubernetes.manifests import FENCE, fence_of, fence_text
@@ -19,7 +19,7 @@ from clusters.backends.standing import StandingPod
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import Container, JobSpec
 from kube.base import Client, Object
-from kube.errors import Changed, EvictionRefused, NotFound, ServerFault
+from kube.errors import Changed, EvictionRefused, NotAllowed, NotFound, ServerFault
 from kube.resources import DISRUPTION_BUDGETS, NODES, PODS, Ref
 
 ATTEMPTS = 5
@@ -32,6 +32,11 @@ REBOOT = (
     "nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--pid", "--", "systemctl", "reboot",
 )  # fmt: skip
 """Of the machine itself, whose process 1 the pod sees."""
+
+NO_STATUS = (
+    "Slipway may not write the conditions of machines, and needs it for drills alone: `kubectl create "
+    "clusterrole slipway-drills --verb=patch --resource=nodes/status`, and bind it to its account."
+)
 
 Change = dict[str, Any]
 
@@ -76,6 +81,26 @@ class KubernetesNodeOperations:
 
     def untaint(self, node: str, taint: Taint, order: Order) -> None:
         self._change(node, order, lambda found: {"spec": {"taints": _without(found, taint) or None}})
+
+    def set_condition(self, node: str, kind: str, condition: Condition | None, order: Order) -> None:
+        """By a patch of the status, which Slipway's account may not by itself: see NO_STATUS."""
+        with told():
+            self._mark(node, order)
+            for _ in range(ATTEMPTS):
+                found = self._node(node)
+                conditions = list((found.get("status") or {}).get("conditions") or ())
+                others = [one for one in conditions if one["type"] != kind]
+                wanted = [*others, *([_said(condition)] if condition else [])]
+                version = found["metadata"]["resourceVersion"]
+                patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": wanted}}
+                try:
+                    self._client.patch(Ref(NODES, found["metadata"]["name"]), patch, subresource="status")
+                except (Changed, NotFound):
+                    continue
+                except NotAllowed as error:
+                    raise NotPossible(f"{NO_STATUS} {error}") from None
+                return
+        raise ClusterUnreachable(f"The machine {node} is changed by others faster than it can be written.")
 
     def look(self, node: str) -> ObservedNode:
         with told():
@@ -201,3 +226,13 @@ def _without(node: Object, taint: Taint) -> list[Change]:
     """The other taints as they are, also those that others set."""
     taints = (node.get("spec") or {}).get("taints") or ()
     return [one for one in taints if (one["key"], one["effect"]) != (taint.key, taint.effect)]
+
+
+def _said(condition: Condition) -> Change:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    words = {"type": condition.type, "status": condition.status, "reason": condition.reason}
+    return words | {
+        "message": condition.message,
+        "lastTransitionTime": now,
+        "lastHeartbeatTime": now,
+    }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import Fence, ObservedNode, StaleFence
+from clusters.backends.base import Condition, Fence, ObservedNode, StaleFence
 from clusters.backends.node_operations import NotPossible, Order, SomebodyElses, UnknownNode
 from clusters.backends.placement import Taint, TaintEffect
 from clusters.backends.standing import StandingPod
@@ -160,3 +160,14 @@ def test_the_name_of_a_machine_that_was_made_anew_is_not_taken_for_it(world: Wor
     with pytest.raises(UnknownNode):
         world.cluster.node_operations.cordon(uid, order())
     assert json.dumps(raw(world)).count("unschedulable") == 0
+
+
+def test_a_condition_is_written_beside_the_others_and_taken_away(world: World) -> None:
+    operations, found = world.cluster.node_operations, machine(world)
+    deadlock = Condition("KernelDeadlock", "True", "DockerHung", "played")
+
+    operations.set_condition(found.uid, "KernelDeadlock", deadlock, order())
+    assert set(machine(world).conditions) == {*found.conditions, deadlock}
+
+    operations.set_condition(found.uid, "KernelDeadlock", None, order())
+    assert set(machine(world).conditions) == set(found.conditions)

@@ -1,0 +1,20 @@
+"""What clusters show of their machines is read as they are seen."""
+
+from datetime import timedelta
+
+from common.reconcile import Effect, Operation, Recurring
+from gpu_health.models import SignalReader
+from gpu_health.services.node_signals import AT_ONCE, read_node, unread_nodes
+
+
+class SignalReconciler(Recurring[SignalReader]):
+    """Conditions of nodes and GPUs that are not allocatable become readings."""
+
+    name = "read nodes"
+    model = SignalReader
+    effect = Effect.ABSOLUTE
+    every = timedelta(seconds=2)
+
+    def act(self, row: SignalReader, operation: Operation) -> None:
+        for node in unread_nodes(operation.at)[:AT_ONCE]:
+            read_node(node, operation.at)

@@ -1,0 +1,83 @@
+"""What clusters show of their machines becomes findings, once, and only while it is fresh."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from clusters.models import Cluster, Gpu, Node
+from clusters.states import NodeState
+from gpu_health.models import Finding
+from gpu_health.services.node_signals import read_node, unread_nodes
+from tests import cast
+
+pytestmark = pytest.mark.django_db
+DEADLOCK = {"type": "KernelDeadlock", "status": "True", "reason": "DockerHung", "message": "blocked"}
+EKS = {"type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaXID79Error", "message": ""}
+
+
+@pytest.fixture
+def node() -> Node:
+    cluster = Cluster.objects.create(name="eks", kind="kubernetes", team=cast.team("serving"))
+    row = Node.objects.create(
+        cluster=cluster, uid="n-1", name="gpu-1", seen_at=timezone.now(), seen_as="a", state=NodeState.READY
+    )
+    for index in range(2):
+        Gpu.objects.create(cluster=cluster, node=row, uuid=f"n-1/{index}", index=index)
+    return row
+
+
+def seen(node: Node, as_: str, **columns: Any) -> None:
+    """The survey writes what it saw, and the machine is read if that is news."""
+    now = timezone.now()
+    Node.objects.filter(pk=node.pk).update(seen_as=as_, seen_at=now, **columns)
+    for row in unread_nodes(now):
+        read_node(row, now)
+
+
+def open_faults() -> set[str]:
+    return set(Finding.objects.filter(state="open").values_list("fault", flat=True))
+
+
+def test_conditions_of_both_polarities_are_found_once_and_end_when_they_are_over(node: Node) -> None:
+    seen(node, "b", conditions=[DEADLOCK, EKS])
+    assert open_faults() == {"kernel.deadlock", "xid.79"}
+
+    seen(node, "c", conditions=[DEADLOCK, EKS], labels={"a": "b"})
+    assert Finding.objects.get(fault="xid.79").count == 1
+
+    seen(node, "d", conditions=[EKS])
+    assert open_faults() == {"xid.79"}
+    assert Finding.objects.get(fault="kernel.deadlock").state == "cleared"
+
+
+def test_gpus_that_are_not_allocatable_are_found_where_gpus_are_not_shared(node: Node) -> None:
+    seen(node, "b", allocatable={"nvidia.com/gpu": 1})
+    assert open_faults() == {"device_plugin.unhealthy"}
+    seen(node, "c", allocatable={"nvidia.com/gpu": 2})
+    assert open_faults() == set()
+
+    Gpu.objects.update(sharing="time-slicing")
+    seen(node, "d", allocatable={"nvidia.com/gpu": 1})
+    assert open_faults() == set()
+
+
+def test_a_machine_is_read_only_when_it_was_seen_otherwise(node: Node) -> None:
+    seen(node, "b")
+    assert not unread_nodes(timezone.now()).exists()
+    Node.objects.update(seen_as="c")
+    assert unread_nodes(timezone.now()).exists()
+
+
+@pytest.mark.parametrize("stale", ["node", "cluster", "old"])
+def test_what_is_stale_is_not_judged(node: Node, stale: str) -> None:
+    Node.objects.update(conditions=[DEADLOCK], seen_as="b")
+    if stale == "node":
+        Node.objects.update(state=NodeState.UNKNOWN)
+    elif stale == "cluster":
+        Cluster.objects.update(problem="It does not answer.")
+    else:
+        Node.objects.update(seen_at=timezone.now() - timedelta(minutes=10))
+
+    assert not unread_nodes(timezone.now()).exists()
