@@ -62,13 +62,15 @@ def on_the_samples_cluster(
         client,
         CLUSTER,
         {
-            "settings": {"namespace": NAMESPACE, "store_url": console},
+            "settings": {"namespace": NAMESPACE, "store_url": console, "jobs_image": STAND_IN},
             "provider": "this machine",
             "labels": {"purpose": "sample"},
             "secrets": {"kubeconfig": kubeconfig.read_text()},
         },
         say,
     )
+    mark = {"cluster": CLUSTER, "is_test": True, "reason": "Its machines are played."}
+    client.post(at("gpu-health", "drills", "mark"), mark)
     gateway = Ref(GATEWAYS, GATEWAY, GATEWAYS_NAMESPACE)
     _ensure_gateway(client, CLUSTER, gateway, NAMESPACE, gateway_url)
     words = "Stands for one: containers of the sample's cluster are processes of this machine."

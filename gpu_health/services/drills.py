@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
 from accounts.states import Right
-from clusters.models import Cluster, Node
+from clusters.models import Cluster, Node, NodeAgent
 from clusters.states import ClusterKind, NodeState
 from common import audit
 from common.actor import Actor
@@ -120,6 +120,8 @@ def _way(played: Scenario, wanted: str, node: Node) -> str:
     ways = [str(way) for way in played.ways]
     if node.cluster.kind != ClusterKind.KUBERNETES:
         ways = [way for way in ways if way != Way.CONDITION]
+    elif not NodeAgent.objects.filter(cluster=node.cluster, node_uid=node.uid).exists():
+        ways = [way for way in ways if way != Way.AGENT]
     if wanted and wanted not in ways:
         words = _("On this machine the scenario can be played by: %(ways)s.") % {
             "ways": ", ".join(ways) or "-"
@@ -127,7 +129,13 @@ def _way(played: Scenario, wanted: str, node: Node) -> str:
         raise InvalidDrill(fields={"way": [words]})
     if not ways:
         raise InvalidDrill(
-            fields={"scenario": [_("It takes a Kubernetes cluster: its nodes have conditions.")]}
+            fields={
+                "scenario": [
+                    _("It takes a machine whose agent reports.")
+                    if Way.AGENT in played.ways
+                    else _("It takes a Kubernetes cluster: its nodes have conditions.")
+                ]
+            }
         )
     return wanted or ways[0]
 

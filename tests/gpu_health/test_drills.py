@@ -188,6 +188,8 @@ class Conditions:
 
 def test_a_condition_is_played_read_off_the_node_and_given_back_as_it_was(ward: DrillWard) -> None:
     conditions = Conditions(ward)
+    with pytest.raises(InvalidDrill, match="whose agent reports"):
+        ward.drill("xid-94")
     ward.kernel.register(SignalReconciler())
     SignalReader.objects.get_or_create(pk=1, defaults={"next_at": ward.clock.at})
 
