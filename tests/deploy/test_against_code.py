@@ -252,6 +252,10 @@ def test_the_agent_of_a_machine_is_started_with_its_own_name_and_token(tmp_path:
     words = run().stdout.splitlines()
     assert words[:4] == ["-m", "serving.node_agent", "--node", "11-22"]
     assert "secret" not in words
+    assert "--drill" not in words
+    environ["DRILLS"] = "yes"
+    words = run().stdout.splitlines()
+    assert words[words.index("--drill") + 1] == "/spool/drill"
     assert words[words.index("--url") + 1] == "https://slipway.test/api/v1/node-reports/"
     known = {
         node.args[0].value
