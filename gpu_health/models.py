@@ -112,7 +112,7 @@ class Finding(models.Model):
     close_reason = models.TextField(blank=True, editable=False)
     judged_to = models.PositiveBigIntegerField(default=0, editable=False)
     """The last reading that it was judged by; what a closed one was judged by counts for no other."""
-    drill = models.ForeignKey(Drill, on_delete=models.SET_NULL, null=True, editable=False, related_name="+")
+    drill = models.ForeignKey(Drill, on_delete=models.CASCADE, null=True, editable=False, related_name="+")
     """The one that plays it; None: it is real."""
 
     objects = FindingRows.as_manager()
@@ -245,7 +245,7 @@ class Incident(Reconciled):
     act_began_at = models.DateTimeField(null=True, editable=False)
     returned_at = models.DateTimeField(null=True, editable=False)
     ended_at = models.DateTimeField(null=True, editable=False)
-    drill = models.ForeignKey(Drill, on_delete=models.SET_NULL, null=True, editable=False, related_name="+")
+    drill = models.ForeignKey(Drill, on_delete=models.CASCADE, null=True, editable=False, related_name="+")
     """The one that it belongs to: what is done to the machine's GPUs is played."""
 
     objects = IncidentRows.as_manager()

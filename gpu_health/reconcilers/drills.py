@@ -267,6 +267,8 @@ def _of_incident(row: Drill, incident: Incident, since: timedelta, now: datetime
         return _ending(DrillState.PASSED, "The machine is back in service.", now)
     if incident.state == IncidentState.NEEDS_PERSON:
         return _ending(DrillState.PASSED, f"The ladder ends with a person. {incident.reason}", now)
+    if incident.hold == "verification":
+        return _ending(DrillState.PASSED, incident.hold_reason, now)
     if incident.state == IncidentState.CANCELLED:
         return _ending(DrillState.FAILED, f"The incident was cancelled. {incident.reason}", now)
     if since > ACTS_WITHIN:

@@ -21,6 +21,7 @@ from gpu_health.models import DrillCluster, Finding, Incident, SignalReader
 from gpu_health.reconcilers.signals import SignalReconciler
 from gpu_health.services.drills import cancel_drill, mark_cluster, order_drill
 from gpu_health.services.readings import accept_readings
+from gpu_health.states import ENDED_INCIDENTS
 from serving.drills.machine import read_play
 from tests import cast
 from tests.gpu_health.drilling import SYSTEM, DrillWard
@@ -129,6 +130,19 @@ def test_every_source_of_a_scenario_reaches_the_judge_by_its_own_way(ward: Drill
     assert drill.state == "passed", drill.why
     found = Finding.objects.get(drill=drill, fault=scenarios()[name].fault)
     assert found.outcome == drill.expected["outcome"]
+
+
+@pytest.mark.parametrize("name", [one for one in scenarios() if scenarios()[one].ways[0] != "condition"])
+def test_every_scenario_that_acts_comes_to_its_end_and_leaves_the_machine_as_it_was(
+    ward: DrillWard, name: str
+) -> None:
+    drill = ward.play(ward.drill(name, acts=True))
+
+    assert drill.state == "passed", drill.why
+    assert not ward.operations.cordoned
+    assert not ward.operations.taints
+    assert not Finding.objects.filter(state="open").exists()
+    assert not Incident.objects.exclude(state__in=ENDED_INCIDENTS).exists()
 
 
 def test_faults_are_played_on_test_clusters_only_and_by_who_may_operate_them(ward: DrillWard) -> None:
