@@ -7,6 +7,7 @@ from django.urls import path, re_path
 
 from clusters.routing import websocket_urlpatterns as clusters
 from common.live.consumer import LiveConsumer
+from gpu_health.routing import websocket_urlpatterns as gpu_health
 from releases.routing import websocket_urlpatterns as releases
 
 
@@ -21,6 +22,7 @@ nowhere: Any = _refuse
 websocket_urlpatterns = [
     path("ws/live/", LiveConsumer.as_asgi()),
     *clusters,
+    *gpu_health,
     *releases,
     re_path("", nowhere),
 ]

@@ -14,9 +14,16 @@ from common.errors import Missing
 from common.events import subscribe, witness
 from common.live.touch import touch
 from common.reconcile import Due
-from controlplane.changes import show_changes
+from controlplane.changes import ChangesTopic, show_changes
 from gateway import services as gateway
 from gateway.errors import GatewayError
+from gpu_health.events import (
+    FindingEnded,
+    FindingOpened,
+    IncidentApprovalAsked,
+    IncidentMoved,
+    IncidentOpened,
+)
 from hubs.services import syncs
 from model_store.events import BlobRepaired
 from models_registry.events import ModelDeleted
@@ -38,6 +45,8 @@ def connect() -> None:
     subscribe(ReleaseMoved, show_release)
     subscribe(ServiceChanged, show_service)
     subscribe(Recorded, show_changes)
+    for moved in (FindingOpened, FindingEnded, IncidentOpened, IncidentMoved, IncidentApprovalAsked):
+        subscribe(moved, show_gpu_health)
     witness(ModelDeleted, forget_sources)
     witness(KeyTrusted, verify_signatures)
     witness(ClusterRegistered, give_gateway)
@@ -98,3 +107,9 @@ def show_release(event: ReleaseMoved) -> None:
 def show_service(event: ServiceChanged) -> None:
     touch("service", event.service_id)
     touch("releases")
+
+
+def show_gpu_health(_event: object) -> None:
+    """Findings come from machines and are in no audit record: pages that list them hear of them here."""
+    touch("gpu-health")
+    touch(ChangesTopic.kind, "gpu-health")

@@ -49,6 +49,12 @@ BADGES: Mapping[str, Badges] = {
         "measured": Badge(_("Measured"), "idle", "circle-dashed"),
         "skipped": Badge(_("Skipped"), "idle", "circle-off"),
     },
+    "gpu_machine": {
+        "healthy": Badge(_("Healthy"), "good", "circle-check"),
+        "suspect": Badge(_("Suspect"), "warn", "alert-triangle"),
+        "out_of_service": Badge(_("Out of service"), "busy", "circle-off"),
+        "needs_person": Badge(_("Needs a person"), "ask", "user-question"),
+    },
     "gpu_lemon": {"lemon": Badge(_("Lemon"), "bad", "lemon")},
     "gpu_finding": {
         "open": Badge(_("Open"), "warn", "alert-triangle"),

@@ -21,6 +21,7 @@ from gpu_health.filters import IncidentFilter
 from gpu_health.healing_panel import healing_panel
 from gpu_health.incident_facts import policy
 from gpu_health.models import Incident
+from gpu_health.rma_answer import zip_of
 from gpu_health.services import healing, incidents
 
 SORTS = {"opened": "opened_at", "machine": "node__name", "fault": "fault"}
@@ -56,6 +57,13 @@ def incident_page(request: HttpRequest, pk: int) -> HttpResponse:
         "may_approve": may_act and incident.waits_for_approval,
     }
     return page(request, "gpu_health/incident.html", context, parts=("now",))
+
+
+@require_safe
+@signed_in
+def rma(request: HttpRequest, pk: int) -> HttpResponse:
+    """For the vendor of the machine."""
+    return zip_of(or_404(_incident, of_request(request), pk))
 
 
 @require_safe

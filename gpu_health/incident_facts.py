@@ -1,7 +1,6 @@
 """From rows to what the pure core of healing decides by."""
 
 from collections import Counter
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,27 +20,13 @@ from gpu_health.models import (
 )
 from gpu_health.policy.rule import Action, Severity, Verification
 from gpu_health.policy.rule import Drain as Scope
+from gpu_health.pools import domain_of, groups_of
 from gpu_health.signals.reading import Reading, Source
 from gpu_health.states import ENDED_INCIDENTS, FindingOutcome, FindingState, IncidentState
 
 BY = "gpu-health"
 """Whose cordons and taints are those of healing."""
 ACTOR = Actor.system(BY)
-POOL_LABELS = (
-    "slipway.io/pool",
-    "cloud.google.com/gke-nodepool",
-    "eks.amazonaws.com/nodegroup",
-    "karpenter.sh/nodepool",
-    "kubernetes.azure.com/agentpool",
-    "agentpool",
-)
-DOMAIN_LABELS = (
-    "slipway.io/rack",
-    "nvidia.com/gpu.clique",
-    "topology.kubernetes.io/rack",
-    "cloud.google.com/gce-topology-block",
-)
-"""Of what machines share and may lose together: an NVLink domain, a rack."""
 ACTIONABLE = (FindingOutcome.ACT, FindingOutcome.PROPOSE)
 
 
@@ -50,19 +35,6 @@ def policy() -> HealingPolicy:
     return HealingPolicy.objects.filter(pk=HealingPolicy.ONLY).first() or HealingPolicy(
         pk=HealingPolicy.ONLY, revision=0
     )
-
-
-def pool_of(node: Node) -> str:
-    """`cluster/pool`: by the label of its provider's node pool, else all machines of the cluster."""
-    return f"{node.cluster.name}/{_labelled(node.labels, POOL_LABELS) or 'default'}"
-
-
-def domain_of(labels: Mapping[str, Any]) -> str:
-    return _labelled(labels, DOMAIN_LABELS)
-
-
-def _labelled(labels: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    return next((str(labels[name]) for name in names if labels.get(name)), "")
 
 
 def boot_of(reading: Reading) -> str:
@@ -172,15 +144,10 @@ def guard_facts(row: Incident, pool: HealingPool, held: HealingPolicy, now: date
     others = Incident.objects.filter(pool=row.pool, drill=None).exclude(pk=row.pk)
     own = Incident.objects.filter(node_id=row.node_id, acts__gt=0, state__in=ENDED_INCIDENTS, drill=None)
     last_end = own.aggregate(at=Max("ended_at"))["at"]
-    machines = [
-        one
-        for one in Node.objects.filter(cluster_id=node.cluster_id)
-        .exclude(state=NodeState.GONE)
-        .select_related("cluster")
-        .only("pk", "labels", "is_cordoned", "state", "cluster__name")
-        if pool_of(one) == row.pool
-    ]
-    bad = {one.pk for one in machines if one.is_cordoned or one.state != NodeState.READY}
+    machines = groups_of(node.cluster_id).pools.get(row.pool, frozenset())
+    present = Node.objects.filter(cluster_id=node.cluster_id).exclude(state=NodeState.GONE)
+    unusable = present.filter(Q(is_cordoned=True) | ~Q(state=NodeState.READY))
+    bad = machines.intersection(unusable.order_by().values_list("pk", flat=True))
     bad |= set(
         others.filter(is_quarantined=True)
         .exclude(state__in=ENDED_INCIDENTS)
@@ -231,8 +198,7 @@ def _domain_facts(row: Incident) -> DomainFacts:
     name = domain_of(row.node.labels)
     if not name:
         return DomainFacts()
-    nodes = Node.objects.filter(cluster_id=row.node.cluster_id).exclude(state=NodeState.GONE)
-    there = [pk for pk, labels in nodes.values_list("pk", "labels") if domain_of(labels) == name]
+    there = groups_of(row.node.cluster_id).domains.get(name, frozenset())
     ended = (*ENDED_INCIDENTS, IncidentState.WATCHING)
     bad = Incident.objects.filter(node_id__in=there, drill=None).exclude(state__in=ended).count()
     return DomainFacts(name=name, machines=len(there), bad=bad)

@@ -5,6 +5,7 @@ from django.utils.translation import ngettext
 
 from common.alert_rules import AlertRule
 from common.declared import Manifest
+from common.pages.cards import Card
 from common.pages.inbox import InboxSource
 from common.pages.search import Destination
 from common.pages.shell import NavItem
@@ -12,6 +13,8 @@ from common.pages.subjects import Subject
 from common.webhooks.catalogue import WebhookEvent, installation
 from gpu_health import events, inbox, metrics, pruning
 from gpu_health.badges import BADGES
+from gpu_health.consumers import GpuHealthTopic
+from gpu_health.health_now import HealthCard
 from gpu_health.reconcilers.check_schedule import CheckScheduleReconciler
 from gpu_health.reconcilers.checks import CheckReconciler
 from gpu_health.reconcilers.drills import DrillReconciler
@@ -35,6 +38,12 @@ DESTINATIONS = (
         url="/gpu-health/statistics/",
         icon="chart-line",
         words="mttd mttr availability lost hours cost lemon mtbf",
+    ),
+    Destination(
+        title=_("Limits of healing"),
+        url="/gpu-health/limits/",
+        icon="settings",
+        words="budget slots breaker rate cooldown maintenance windows dry run approvals lemon",
     ),
     Destination(
         title=_("GPU prices"),
@@ -92,13 +101,24 @@ MANIFEST = Manifest(
         ),
         Subject("gpu_health.signalreader", _("Reader of machines"), "/gpu-health/"),
         Subject("gpu_health.checkschedule", _("Schedule of GPU checks"), "/gpu-health/checks/"),
-        Subject("gpu_health.healingpolicy", _("Healing policy"), "/gpu-health/incidents/"),
+        Subject("gpu_health.healingpolicy", _("Healing policy"), "/gpu-health/limits/"),
         Subject("gpu_health.healingpool", _("Healing pool"), "/gpu-health/incidents/"),
         Subject("gpu_health.gpuprices", _("GPU prices"), "/gpu-health/statistics/prices/"),
         Subject("gpu_health.finding", _("GPU finding"), "/gpu-health/findings/{pk}/", badges="gpu_finding"),
         Subject("gpu_health.rulechange", _("GPU health rule"), "/gpu-health/rules/{name}/"),
     ),
     badges=BADGES,
+    topics=(GpuHealthTopic(),),
+    cards=(
+        Card(
+            name="gpu-health",
+            template="gpu_health/_home.html",
+            read=HealthCard,
+            column="side",
+            rank=20,
+            topic="gpu-health",
+        ),
+    ),
     nav=(
         NavItem(
             name=_("GPU health"),

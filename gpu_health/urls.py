@@ -3,6 +3,7 @@ from django.urls import path
 from gpu_health import check_views as checks
 from gpu_health import drill_views as drills
 from gpu_health import healing_views as healing
+from gpu_health import limits_views as limits
 from gpu_health import statistics_views as statistics
 from gpu_health import views
 
@@ -12,6 +13,7 @@ urlpatterns = [
     path("gpu-health/findings/<int:pk>/+close/", views.close, name="close-gpu-finding"),
     path("gpu-health/incidents/", healing.incident_list, name="gpu-incidents"),
     path("gpu-health/incidents/<int:pk>/", healing.incident_page, name="gpu-incident"),
+    path("gpu-health/incidents/<int:pk>/rma.zip", healing.rma, name="gpu-incident-rma"),
     path("gpu-health/incidents/<int:pk>/+approve/", healing.approve, name="approve-gpu-incident"),
     path("gpu-health/incidents/<int:pk>/+hold/", healing.hold, name="hold-gpu-incident"),
     path("gpu-health/incidents/<int:pk>/+resume/", healing.resume, name="resume-gpu-incident"),
@@ -26,6 +28,7 @@ urlpatterns = [
     path("gpu-health/checks/+order/", checks.order, name="order-gpu-check"),
     path("gpu-health/checks/<int:pk>/", checks.check_page, name="gpu-check"),
     path("gpu-health/checks/<int:pk>/+cancel/", checks.cancel, name="cancel-gpu-check"),
+    path("gpu-health/limits/", limits.limits_page, name="gpu-limits"),
     path("gpu-health/statistics/", statistics.statistics_page, name="gpu-statistics"),
     path("gpu-health/statistics/export.csv", statistics.export, name="export-gpu-statistics"),
     path("gpu-health/statistics/prices/", statistics.prices_page, name="gpu-prices"),

@@ -9,8 +9,8 @@ from kube.errors import Throttled
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    per_second: float = 20.0
-    burst: int = 40
+    per_second: float = 50.0
+    burst: int = 300
 
 
 ORDINARY = Rate()

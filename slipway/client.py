@@ -102,6 +102,10 @@ class Client:
         told = {key: value for key, value in params.items() if value not in (None, "")}
         return self._answer("GET", address, params=told, headers={"Accept": "*/*"}).text
 
+    def content(self, address: Address) -> bytes:
+        """What is no text: a file."""
+        return self._answer("GET", address, headers={"Accept": "*/*"}).content
+
     def create(self, address: Address, body: Mapping[str, Any]) -> Document:
         """POST that happens once: a lost answer is asked for again under the same key."""
         headers = {"Idempotency-Key": str(uuid.uuid4())}

@@ -199,12 +199,14 @@ class FakeNodeOperations:
         self._fence = Fence(0, 0)
         self._cluster = cluster
 
-    def cordon(self, node: str, order: Order) -> None:
+    def cordon(self, node: str, order: Order, taint: Taint | None = None) -> None:
         self._guard(node, order)
         held = self.cordoned.get(node)
         if held is not None and held.by != order.by:
             raise SomebodyElses(f"{held.by} has cordoned {node} already.")
         self.cordoned[node] = held or Cordon(order.by, order.reason, datetime.now(UTC))
+        if taint is not None:
+            self.taint(node, taint, order)
 
     def uncordon(self, node: str, order: Order) -> None:
         self._guard(node, order)

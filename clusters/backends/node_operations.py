@@ -55,8 +55,9 @@ class NodeOperations(Protocol):
     Raises ClusterUnreachable, UnknownNode, StaleFence, and NotPossible where the cluster has no such thing.
     """
 
-    def cordon(self, node: str, order: Order) -> None:
-        """No new worker is placed there; those that run stay. `nodes()` shows by whom and why.
+    def cordon(self, node: str, order: Order, taint: Taint | None = None) -> None:
+        """No new worker is placed there; those that run stay. `nodes()` shows by whom and why. `taint`: is
+        set with it, in one write.
 
         Raises SomebodyElses when another one has cordoned it: it is cordoned, and stays theirs.
         """

@@ -2,6 +2,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -13,6 +15,7 @@ from gpu_health.api import healing_serializers as serializers
 from gpu_health.filters import IncidentFilter
 from gpu_health.incident_facts import policy
 from gpu_health.models import HealingPolicy, HealingPool, Incident
+from gpu_health.rma_answer import zip_of
 from gpu_health.services import healing, incidents
 
 SHOWN = extend_schema(responses={200: serializers.GpuIncidentSerializer})
@@ -45,6 +48,12 @@ class Incidents(Listed, Read):
         """What was collected before the last action: serials, readings, outputs of tools."""
         incident = self.get_object()
         return Response({"incident": incident.pk, "evidence": incident.evidence})
+
+    @extend_schema(responses={(200, "application/zip"): OpenApiTypes.BINARY})
+    @action(detail=True, methods=["get"])
+    def rma(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        """All that the machine's vendor asks for, as a zip: serial numbers, logs, counters, checks."""
+        return zip_of(self.get_object())
 
     @SHOWN
     @action(detail=True, methods=["post"])

@@ -9,11 +9,14 @@ from gpu_health.healing.facts import (
     MachineFacts,
     Refusal,
     Stage,
+    Whose,
 )
 from gpu_health.healing.guards import Gate
+from gpu_health.incident_facts import BY
 from gpu_health.models import Incident
 from gpu_health.reconcilers.seeing import (
     LOOK_EVERY,
+    TAINT,
     BackendOf,
     IncidentStep,
     decided,
@@ -24,6 +27,8 @@ from gpu_health.reconcilers.settling import Sight
 from gpu_health.services.admission import admit
 from gpu_health.states import IncidentState
 
+SURVEYED_WITHIN = timedelta(seconds=15)
+
 
 class Gated(IncidentStep):
     """Waits until the guards let the incident through. Takes the slot with their answer."""
@@ -32,6 +37,7 @@ class Gated(IncidentStep):
     effect = Effect.ABSOLUTE
     look_every = LOOK_EVERY
     _refusal: Refusal | None = None
+    _sight: Sight | None = None
 
     def __init__(self, backend_of: BackendOf, *, asks_machine: bool) -> None:
         super().__init__(backend_of)
@@ -41,18 +47,37 @@ class Gated(IncidentStep):
         return Sight(replace(machine, pods_left=len(pods_on(row))))
 
     def look(self, row: Incident, operation: Operation) -> Sight:
+        """What the step that came before has seen, and what the last survey says, serve for waiting: whatever
+        acts next looks at the machine itself first."""
         if not self._asks:
             return Sight(plain_machine(row))
+        if self._sight is not None:
+            return self._sight
+        if (machine := surveyed(row, operation.at)) is not None:
+            return Sight(replace(machine, pods_left=len(pods_on(row))))
         return super().look(row, operation)
 
     def act(self, row: Incident, operation: Operation) -> None:
-        seen = self.look(row, operation)
+        seen = self._sight = self.look(row, operation)
         gates = gates_before(decided(row, seen, operation.at).to, row)
         if gates:
             self._refusal = admit(row, gates, operation.at)
 
     def settle(self, row: Incident, seen: Sight, now: datetime) -> Outcome:
         return super().settle(row, replace(seen, refusal=self._refusal), now)
+
+
+def surveyed(row: Incident, now: datetime) -> MachineFacts | None:
+    """The quarantined machine by its row, where that shows our cordon and our taint, or is too young to show
+    what the quarantine has just seen; None: somebody has changed something, or it was never ours alone."""
+    node = row.node
+    if not row.is_quarantined or row.former_cordon or node.boot_id != (row.session or node.boot_id):
+        return None
+    is_ours = node.is_cordoned and node.cordoned_by == BY
+    has_taint = any(one.get("key") == TAINT.key for one in node.taints)
+    if (is_ours and has_taint) or (not node.is_cordoned and now - row.state_since < SURVEYED_WITHIN):
+        return replace(plain_machine(row), cordon=Whose.OURS, has_taint=True)
+    return None
 
 
 def gates_before(to: Stage | None, row: Incident) -> frozenset[Gate]:

@@ -25,9 +25,10 @@ class Quarantine(IncidentStep):
         order = self.order(row, operation, "cordon")
         operations = self.operations(row)
         with asking(row):
-            with suppress(SomebodyElses):  # it is cordoned, and stays theirs
-                operations.cordon(row.node.uid, order)
-            operations.taint(row.node.uid, TAINT, order)
+            try:
+                operations.cordon(row.node.uid, order, TAINT)
+            except SomebodyElses:  # it is cordoned, and stays theirs
+                operations.taint(row.node.uid, TAINT, order)
 
 
 class Drain(IncidentStep):

@@ -17,8 +17,9 @@ from common.reconcile import kernel
 from gpu_health.errors import IncidentEnded, NotHeld, NothingToApprove
 from gpu_health.events import IncidentOpened
 from gpu_health.healing.course import is_stale, rank
-from gpu_health.incident_facts import gpu_columns, lead_columns, open_findings, pool_of, settled_until
+from gpu_health.incident_facts import gpu_columns, lead_columns, open_findings, settled_until
 from gpu_health.models import Finding, Incident, IncidentEntry
+from gpu_health.pools import pool_of
 from gpu_health.states import ENDED_INCIDENTS, IncidentState
 
 

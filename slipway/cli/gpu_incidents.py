@@ -88,6 +88,25 @@ def evidence(
     context.say(orjson.dumps(found["evidence"], option=orjson.OPT_INDENT_2).decode())
 
 
+@incident.command("rma")
+def rma(
+    typer_context: typer.Context,
+    number: Number,
+    output: Annotated[
+        Path | None, typer.Option("--to", help="File; default: rma-incident-NUMBER.zip.")
+    ] = None,
+) -> None:
+    """Write all that the machine's vendor asks for to a zip: serial numbers, logs, counters, checks."""
+    context = context_of(typer_context)
+    target = output or Path(f"rma-incident-{number}.zip")
+    content = context.client.content(_path(number, "rma"))
+    try:
+        target.write_bytes(content)
+    except OSError as error:
+        raise CommandFailed(f"{target}: {error.strerror}.", Exit.FAILED) from None
+    context.tell({"incident": number, "file": str(target), "bytes": len(content)}, f"Written to {target}.")
+
+
 @incident.command("approve")
 def approve(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
     """Approve the action, or the return to service, that the incident asks approval for."""

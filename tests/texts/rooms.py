@@ -45,6 +45,7 @@ ENGLISH = (
     "gpu_health/judge.py",
     "gpu_health/policy/",
     "gpu_health/providers/",
+    "gpu_health/rma.py",
     "gpu_health/reconcilers/",
     "gpu_health/services/admission.py",
     "gpu_health/services/drill_traces.py",

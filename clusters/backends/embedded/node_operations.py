@@ -99,12 +99,13 @@ class EmbeddedNodeOperations:
         self._supervisor = supervisor
         self._job_runner = job_runner
 
-    def cordon(self, node: str, order: Order) -> None:
+    def cordon(self, node: str, order: Order, taint: Taint | None = None) -> None:
         def change(marks: Marks) -> Marks:
             if marks.cordon and marks.cordon.by != order.by:
                 raise SomebodyElses(f"{marks.cordon.by} has cordoned this machine already.")
             cordon = marks.cordon or Cordon(order.by, order.reason, datetime.now(UTC))
-            return replace(marks, cordon=cordon)
+            marks = replace(marks, cordon=cordon)
+            return replace(marks, taints=_with(marks, taint)) if taint else marks
 
         self._change(node, order, change)
 
@@ -117,9 +118,7 @@ class EmbeddedNodeOperations:
         self._change(node, order, change)
 
     def taint(self, node: str, taint: Taint, order: Order) -> None:
-        self._change(
-            node, order, lambda marks: replace(marks, taints=tuple(sorted((*_without(marks, taint), taint))))
-        )
+        self._change(node, order, lambda marks: replace(marks, taints=_with(marks, taint)))
 
     def untaint(self, node: str, taint: Taint, order: Order) -> None:
         self._change(node, order, lambda marks: replace(marks, taints=_without(marks, taint)))
@@ -210,6 +209,10 @@ def _asking() -> Iterator[None]:
         yield
     except (SupervisorFault, SupervisorUnreachable) as error:
         raise ClusterUnreachable(str(error)) from None
+
+
+def _with(marks: Marks, taint: Taint) -> tuple[Taint, ...]:
+    return tuple(sorted((*_without(marks, taint), taint)))
 
 
 def _without(marks: Marks, taint: Taint) -> tuple[Taint, ...]:

@@ -1,6 +1,9 @@
 """What may be done to a Kubernetes node. It is marked with each order: an earlier one comes too late."""
 
 import json
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -39,6 +42,31 @@ NO_STATUS = (
 )
 
 Change = dict[str, Any]
+FRESH_SECONDS = 2.0
+MOST_LOOKS = 64
+
+
+class LastLook:
+    """Machines as they were looked at moments ago, each for one use: a look and the change that follows from
+    it cost one read. Whoever takes one changes it under its resourceVersion, and is refused if it is old.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[str, tuple[float, Object]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keep(self, uid: str, node: Object) -> None:
+        with self._lock:
+            self._kept[uid] = (self._clock(), node)
+            self._kept.move_to_end(uid)
+            while len(self._kept) > MOST_LOOKS:
+                self._kept.popitem(last=False)
+
+    def take(self, uid: str) -> Object | None:
+        with self._lock:
+            at, node = self._kept.pop(uid, (0.0, None))
+        return node if node is not None and self._clock() - at <= FRESH_SECONDS else None
 
 
 class KubernetesNodeOperations:
@@ -49,17 +77,22 @@ class KubernetesNodeOperations:
         self._settings = settings
         self._names: dict[str, str] = {}
         """By uid, as last seen; the uid is checked whenever the node is read."""
+        self._looked_at = LastLook()
 
-    def cordon(self, node: str, order: Order) -> None:
+    def cordon(self, node: str, order: Order, taint: Taint | None = None) -> None:
         def change(found: Object) -> Change:
             cordon = cordon_of(found)
             if cordon is not None and cordon.by != order.by:
                 whose = cordon.by or "Somebody past Slipway"
                 raise SomebodyElses(f"{whose} has cordoned this machine already.")
+            tainted = {"spec": {"taints": _with(found, taint)}} if taint else {}
             if cordon is not None:
-                return {}
+                return tainted
             told = {"by": order.by, "reason": order.reason, "since": datetime.now(UTC).isoformat()}
-            return {"metadata": {"annotations": {CORDON: json.dumps(told)}}, "spec": {"unschedulable": True}}
+            return {
+                "metadata": {"annotations": {CORDON: json.dumps(told)}},
+                "spec": {"unschedulable": True, **tainted.get("spec", {})},
+            }
 
         self._change(node, order, change)
 
@@ -74,10 +107,7 @@ class KubernetesNodeOperations:
         self._change(node, order, change)
 
     def taint(self, node: str, taint: Taint, order: Order) -> None:
-        wanted = {"key": taint.key, "effect": taint.effect.value}
-        if taint.value:
-            wanted["value"] = taint.value
-        self._change(node, order, lambda found: {"spec": {"taints": [*_without(found, taint), wanted]}})
+        self._change(node, order, lambda found: {"spec": {"taints": _with(found, taint)}})
 
     def untaint(self, node: str, taint: Taint, order: Order) -> None:
         self._change(node, order, lambda found: {"spec": {"taints": _without(found, taint) or None}})
@@ -104,7 +134,9 @@ class KubernetesNodeOperations:
 
     def look(self, node: str) -> ObservedNode:
         with told():
-            found = node_of(self._node(node))
+            document = self._node(node)
+        self._looked_at.keep(node, document)
+        found = node_of(document)
         if isinstance(found, UnreadNode):
             raise ClusterUnreachable(found.problem)
         return found
@@ -183,10 +215,17 @@ class KubernetesNodeOperations:
     def _change(self, node: str, order: Order, change: Callable[[Object], Change]) -> None:
         """Under the resourceVersion that was looked at: whoever was overtaken meanwhile looks again."""
         with told():
-            for _ in range(ATTEMPTS):
-                found = self._node(node)
+            for attempt in range(ATTEMPTS):
+                # What was looked at a moment ago serves, as long as nobody has changed it since.
+                looked_at = self._looked_at.take(node) if attempt == 0 else None
+                found = looked_at or self._node(node)
                 self._check(found, order)
-                wanted = change(found)
+                try:
+                    wanted = change(found)
+                except SomebodyElses:
+                    if looked_at is None:
+                        raise
+                    continue
                 metadata = wanted.setdefault("metadata", {})
                 metadata["resourceVersion"] = found["metadata"]["resourceVersion"]
                 metadata.setdefault("annotations", {})[FENCE] = fence_text(order.fence)
@@ -220,6 +259,13 @@ class KubernetesNodeOperations:
             if one["metadata"]["uid"] == uid:
                 return one
         raise UnknownNode(f"The cluster has no machine of the uid {uid}.")
+
+
+def _with(node: Object, taint: Taint) -> list[Change]:
+    wanted = {"key": taint.key, "effect": taint.effect.value}
+    if taint.value:
+        wanted["value"] = taint.value
+    return [*_without(node, taint), wanted]
 
 
 def _without(node: Object, taint: Taint) -> list[Change]:

@@ -1,12 +1,5 @@
-"""How fast kernel logs are read: `python -m perf.gpu_health [--megabytes 1000]` prints a table.
+"""Kernel logs read and judged, beside `grep -c Xid`."""
 
-A log is written by a seed: lines of a busy machine, one in two thousand of the driver, and of those one in
-four a fault. Both sides read the same file in the same run; what is compared is their own CPU. `grep -c Xid`
-only counts lines that hold three letters. Required: at least a tenth of its lines per second, and no more
-memory for the whole log than for a hundredth of it (8 MB apart). Nothing is required of a log of faults only.
-"""
-
-import argparse
 import json
 import random
 import resource
@@ -19,7 +12,7 @@ from pathlib import Path
 from gpu_health.judge import judge
 from gpu_health.policy.presets import DEFAULT, preset
 from gpu_health.signals.kernel_log import KernelLogParser, parse
-from perf.required import Row, report
+from perf.required import Row
 
 AT_LEAST = 0.1
 MEMORY_APART_KB = 8_192
@@ -93,23 +86,14 @@ def measured(path: Path) -> dict[str, float]:
     return dict(json.loads(said))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=1_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.read:
-        read_alone(options.read)
-        return 0
-    rows = []
+def rows(*, megabytes: int, rounds: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         whole, small, faults = (Path(folder) / name for name in ("whole.log", "small.log", "faults.log"))
-        count = write(whole, options.megabytes * 1_000_000)
-        write(small, options.megabytes * 10_000)
+        count = write(whole, megabytes * 1_000_000)
+        write(small, megabytes * 10_000)
         dense_count = write(faults, 20_000_000, dense=True)
         grep, ours = [], []
-        for _ in range(options.rounds):
+        for _ in range(rounds):
             cpu, said = own_cpu(["grep", "-c", "Xid", str(whole)])
             grep.append(cpu)
             ours.append(measured(whole))
@@ -119,8 +103,8 @@ def main() -> int:
         apart = max(one["kb"] for one in ours) - measured(small)["kb"]
         dense_grep, _ = own_cpu(["grep", "-c", "Xid", str(faults)])
         dense = measured(faults)
-        rows = [
-            Row("lines of the log", f"{count:,} in {options.megabytes:,} MB, {said.strip()} of them faults"),
+        return [
+            Row("lines of the log", f"{count:,} in {megabytes:,} MB, {said.strip()} of them faults"),
             Row("grep -c Xid, lines per CPU second", f"{theirs:,.0f}"),
             Row("read and judged, lines per CPU second", f"{best:,.0f}"),
             Row(
@@ -138,8 +122,3 @@ def main() -> int:
             Row("nothing but faults, lines per CPU second", f"{dense_count / dense['cpu']:,.0f}"),
             Row("  share of grep", f"{dense_grep / dense['cpu']:.3g}"),
         ]
-    return report(rows)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
