@@ -55,6 +55,8 @@ class Gateway(Reconciled, Revised):
     sealed_secrets = models.TextField(blank=True, editable=False)
     """What of that nobody may read: a JSON object, sealed."""
     metrics = models.CharField(max_length=20, choices=MetricsKind.choices, default=MetricsKind.GATEWAY)
+    counter_starts = models.JSONField(default=dict, blank=True, editable=False)
+    """By Envoy that counts: since when it does, as it seemed when it was first asked."""
     public_url = models.URLField(max_length=300, blank=True)
     """Where clients reach it; blank: as its kind says."""
     host_url = models.CharField(max_length=300, blank=True, editable=False)

@@ -91,11 +91,11 @@ class KeepRoutes(Step[Gateway]):
     def observe(self, row: Gateway, operation: Operation) -> Seen:
         lacks, cannot = row.lacks, row.cannot
         try:
-            traffic = backends_of(row).traffic
-            health = traffic.health()
+            made = backends_of(row)
+            health = made.traffic.health()
             # While it cannot be asked, it lacks what it lacked.
             with suppress(GatewayUnreachable):
-                lacks, cannot = traffic.lacking(), traffic.cannot()
+                lacks, cannot = made.traffic.lacking(), {**made.traffic.cannot(), **made.cannot_count}
         except InvalidGateway as error:
             health = Health(False, str(error))
         return Seen(health, lacks, cannot, not _routes_of(row).filter(applied_at__isnull=True).exists())

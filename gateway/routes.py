@@ -64,8 +64,8 @@ class Cohort:
 
     @property
     def needs(self) -> str:
-        """As `TrafficBackend.cannot` names it; empty: every gateway can."""
-        return "cohort_percent" if self.percent else "cohort_cookie" if self.cookie else ""
+        """As `TrafficBackend.cannot` names it."""
+        return "cohort_percent" if self.percent else "cohort_cookie" if self.cookie else "cohort"
 
 
 @dataclass(frozen=True, slots=True)

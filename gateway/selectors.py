@@ -89,6 +89,8 @@ def counted_by(cluster_id: int) -> str:
         return _("Counted by the workers, read from Prometheus (%(url)s)") % {"url": url}
     if metrics == MetricsKind.WORKERS:
         return _("Counted by the workers, read from each")
+    if metrics == MetricsKind.ENVOY:
+        return _("Counted by the Envoys of the Gateway")
     return _("Counted by the gateway")
 
 

@@ -23,6 +23,8 @@ class MetricsKind(TextChoices):
     """Each what it has answered itself; read from its `/metrics`."""
     PROMETHEUS = "prometheus", _("Prometheus")
     """The same, as the cluster's Prometheus has scraped it."""
+    ENVOY = "envoy", _("The Envoys of the Gateway")
+    """Each what it has sent, read from its `/stats/prometheus`."""
 
 
 USUAL = {str(ClusterKind.EMBEDDED): GatewayKind.ENVOY}

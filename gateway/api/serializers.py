@@ -56,7 +56,7 @@ class GatewayPutSerializer(serializers.Serializer[Any]):
         required=False,
         help_text="Settings of its kind. Envoy by files: `port`, `admin_port` and, optionally, `bind`; none: "
         "the Envoy of this installation. Gateway API: `gateway` and others, see docs/KUBERNETES.md. Where "
-        "Prometheus counts: `prometheus`.",
+        "Prometheus counts: `prometheus`; where Envoys do: `envoy`.",
     )
     secrets = serializers.DictField(
         child=serializers.CharField(max_length=10_000),

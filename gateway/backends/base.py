@@ -1,7 +1,7 @@
 """What Slipway asks of whatever splits the traffic and of whatever counts it, in our words."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -103,5 +103,7 @@ class Backends:
     """What the gateway itself counts; None: it cannot be asked for it."""
     public_url: str
     """Where clients reach it, without a slash at its end."""
+    cannot_count: Mapping[str, str] = field(default_factory=dict)
+    """As `TrafficBackend.cannot`: what would make its counts wrong."""
     occupies: frozenset[str] = frozenset()
     """Ports and the like that no other gateway may have, in words."""

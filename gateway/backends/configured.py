@@ -1,6 +1,7 @@
 """Whatever splits a cluster's traffic, and whatever counts it, as the row of its gateway says."""
 
 from dataclasses import replace
+from datetime import datetime
 from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, cast
@@ -14,9 +15,10 @@ from gateway.backends.base import Backends, Config, TrafficBackend, TrafficMetri
 from gateway.backends.elsewhere import Elsewhere
 from gateway.backends.envoy.configured import layout_from
 from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy_statistics import EnvoySettings, EnvoyStatistics, same_start
 from gateway.backends.prometheus import TOKEN, PrometheusCounters, PrometheusSettings
 from gateway.backends.worker_counters import WorkerCounters
-from gateway.errors import InvalidGateway, NoGateway, UnknownRoute
+from gateway.errors import GatewayUnreachable, InvalidGateway, NoGateway, UnknownRoute
 from gateway.models import Gateway, Route
 from gateway.routes import Endpoint
 from gateway.states import GatewayKind, MetricsKind
@@ -24,8 +26,8 @@ from gateway.states import GatewayKind, MetricsKind
 if TYPE_CHECKING:
     from clusters.models import Cluster
 
-PROMETHEUS = "prometheus"
-"""The setting that says where one is, whatever the kind of the gateway."""
+PROMETHEUS, ENVOY = "prometheus", "envoy"
+"""The settings that say where those are, whatever the kind of the gateway."""
 _lock = Lock()
 _made: dict[int, tuple[tuple[int, int], Backends]] = {}
 """By row: the revisions, of it and of its cluster, that it was made from, and what was made of it."""
@@ -110,6 +112,9 @@ def look_at(gateway: Gateway) -> Backends:
     if gateway.metrics == MetricsKind.PROMETHEUS:
         prometheus, config = _prometheus(config)
         made = replace(_of_kind(name, config), metrics=prometheus)
+    elif gateway.metrics == MetricsKind.ENVOY:
+        envoy, config = _envoy(gateway, config)
+        made = replace(_of_kind(name, config), metrics=envoy, cannot_count=_UNTOLD)
     else:
         made = _of_kind(name, config)
     if gateway.metrics == MetricsKind.WORKERS:
@@ -117,7 +122,9 @@ def look_at(gateway: Gateway) -> Backends:
     if made.metrics is None:
         raise InvalidGateway(
             fields={
-                "metrics": [f"A gateway of the kind {gateway.kind} counts nothing: workers or prometheus."]
+                "metrics": [
+                    f"A gateway of the kind {gateway.kind} counts nothing: workers, prometheus or envoy."
+                ]
             }
         )
     if is_elsewhere(gateway):
@@ -138,6 +145,40 @@ def _prometheus(config: Config) -> tuple[PrometheusCounters, Config]:
     left = {key: one for key, one in config.settings.items() if key != PROMETHEUS}
     secrets = {key: one for key, one in config.secrets.items() if key != TOKEN}
     return counters, replace(config, settings=left, secrets=secrets)
+
+
+def _envoy(gateway: Gateway, config: Config) -> tuple[EnvoyStatistics, Config]:
+    """And what is left for its kind. Raises InvalidGateway."""
+    settings = EnvoySettings.read(config.settings.get(ENVOY))
+
+    def start_of(instance: str, seems: datetime) -> datetime:
+        rows = Gateway.objects.filter(pk=gateway.pk)
+        noted = rows.values_list("counter_starts", flat=True).first() or {}
+        start = same_start(noted.get(instance), seems)
+        if noted.get(instance) != start.isoformat():
+            rows.update(counter_starts=noted | {instance: start.isoformat()})
+        return start
+
+    left = {key: one for key, one in config.settings.items() if key != ENVOY}
+    counters = EnvoyStatistics(settings, _chosen_by_weight, start_of=start_of)
+    return counters, replace(config, settings=left)
+
+
+def _chosen_by_weight(route: str) -> list[str]:
+    """As `_workers_of`. Raises GatewayUnreachable where clients may choose: Envoys do not tell it apart."""
+    rows = Route.objects.filter(service=route, removed_at__isnull=True)
+    if rows.exclude(release_header="off").exists():
+        raise GatewayUnreachable(
+            f"Envoys cannot tell apart who chose a version by x-release: switch that off for {route} "
+            f"(slipway service release-header {route} off), or have the workers count."
+        )
+    return list(_workers_of(route))
+
+
+_UNTOLD = dict.fromkeys(
+    ("cohort", "cohort_cookie", "cohort_percent"),
+    "The Envoys count, which cannot tell a cohort's requests apart: have the workers count.",
+)
 
 
 def is_elsewhere(gateway: Gateway) -> bool:

@@ -26,6 +26,7 @@ class Metrics(StrEnum):
     GATEWAY = "gateway"
     WORKERS = "workers"
     PROMETHEUS = "prometheus"
+    ENVOY = "envoy"
 
 
 @app.command("show")
