@@ -23,6 +23,7 @@ FEATURES = (
     (Feature.NODE_OPERATIONS.value, _("Cordon and taint machines")),
     (Feature.DRAIN.value, _("Drain machines: see and evict pods of all namespaces")),
     (Feature.GATEWAY.value, _("Split traffic by the cluster's gateway (HTTPRoutes)")),
+    (Feature.INFERENCE.value, _("Route to InferencePools")),
     (Feature.FLUID.value, _("Cache model files by Fluid")),
     (Feature.JOBS.value, _("Run jobs: fill model volumes, check GPUs")),
     (Feature.CHECKS.value, _("Read namespaces, volume claims, storage and gateway classes for the checks")),

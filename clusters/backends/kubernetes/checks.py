@@ -19,6 +19,7 @@ from kube.errors import BadConfig, KubeError, NotAllowed, NotAuthenticated, NotF
 from kube.resources import (
     DATASETS,
     GATEWAY_CLASSES,
+    INFERENCE_POOLS,
     LEADER_WORKER_SETS,
     NAMESPACES,
     NODES,
@@ -33,10 +34,7 @@ WITHIN_SECONDS = 18.0
 """What has not been begun by then is not looked at: a step of a reconciler has 30."""
 KNOWN_KINDS: Sequence[tuple[str, Resource]] = (
     ("Gateway API", Resource("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")),
-    (
-        "Inference Extension",
-        Resource("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools"),
-    ),
+    ("Inference Extension", INFERENCE_POOLS),
     ("LeaderWorkerSet", LEADER_WORKER_SETS),
     ("Fluid", DATASETS),
     ("Prometheus operator", Resource("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors")),
@@ -64,6 +62,9 @@ def checks(
 
 def _looks(client: Client, settings: KubernetesSettings) -> Iterator[tuple[str, Callable[[], Check]]]:
     for right in RIGHTS:
+        # Of these only who uses them has to know.
+        if right.feature is Feature.INFERENCE:
+            continue
         if right.feature is Feature.FLUID and not settings.fluid_mount:
             continue
         if right.feature is Feature.GROUPS:

@@ -12,6 +12,7 @@ TEXTS = {
     Feature.SERVING: "deployments of model workers",
     Feature.NODE_OPERATIONS: "cordon, taint and drain of machines",
     Feature.GATEWAY: "traffic by HTTPRoutes of a Gateway of the cluster",
+    Feature.INFERENCE: "routes to InferencePools, where the gateway's setting says so",
     Feature.FLUID: "model files by datasets of Fluid",
     Feature.JOBS: "model files filled by a Job, checks of GPUs",
     Feature.CHECKS: "reading of namespaces, volume claims, storage and gateway classes",

@@ -19,6 +19,7 @@ from kube.resources import (
     GATEWAY_CLASSES,
     GATEWAYS,
     HTTP_ROUTES,
+    INFERENCE_POOLS,
     JINDO_RUNTIMES,
     JOBS,
     JUICEFS_RUNTIMES,
@@ -49,6 +50,8 @@ class Feature(StrEnum):
     """Drain of machines: pods of all namespaces are read and evicted."""
     GATEWAY = "gateway"
     """Traffic by HTTPRoutes of a Gateway of the cluster."""
+    INFERENCE = "inference"
+    """InferencePools that the Gateway's routes lead to."""
     FLUID = "fluid"
     """Datasets of Fluid for model files."""
     GROUPS = "groups"
@@ -95,7 +98,7 @@ WITHOUT_LISTS = ("get", "create", "update", "patch", "delete")
 WRITE = ("get", "list", "watch", "create", "update", "patch", "delete")
 _ALL_AT_ONCE = {READ: "read", WRITE: "write", WITHOUT_LISTS: "write"}
 
-FLUID_VERBS = ("get", "list", "create", "patch", "delete")
+OWN_OBJECTS = ("get", "list", "create", "patch", "delete")
 
 RIGHTS: Sequence[Right] = (
     Right(Feature.INVENTORY, NODES, READ, "The machines and their GPUs are not known."),
@@ -136,13 +139,19 @@ RIGHTS: Sequence[Right] = (
     Right(Feature.GATEWAY, HTTP_ROUTES, WRITE, "Traffic cannot be split by the cluster's own gateway."),
     Right(Feature.GATEWAY, GATEWAYS, READ, "Whether a gateway takes our routes is not known."),
     Right(
+        Feature.INFERENCE,
+        INFERENCE_POOLS,
+        OWN_OBJECTS,
+        "Routes of the cluster's own gateway lead to Services, not to InferencePools.",
+    ),
+    Right(
         Feature.JOBS,
         VOLUME_CLAIMS,
         ("get", "list", "create", "patch", "delete"),
         "Versions get no volume claims of their own.",
     ),
     *(
-        Right(Feature.FLUID, resource, FLUID_VERBS, "Fluid does not cache model files.")
+        Right(Feature.FLUID, resource, OWN_OBJECTS, "Fluid does not cache model files.")
         for resource in (DATASETS, DATA_LOADS, ALLUXIO_RUNTIMES, JINDO_RUNTIMES, JUICEFS_RUNTIMES)
     ),
     Right(Feature.JOBS, JOBS, WRITE, "Volumes are not filled, and GPUs not checked, by Slipway."),

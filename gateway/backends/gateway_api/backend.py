@@ -16,6 +16,7 @@ from gateway.backends.gateway_api.documents import Document, is_own
 from gateway.backends.gateway_api.errors import told
 from gateway.backends.gateway_api.features import cannot
 from gateway.backends.gateway_api.parent import Parent, parent_of
+from gateway.backends.gateway_api.pools import ensure_pool, has_pool, remove_unused
 from gateway.backends.gateway_api.rules import Places, rivals
 from gateway.backends.gateway_api.settings import GatewayApiSettings
 from gateway.errors import GatewayError, GatewayUnreachable, InvalidEndpoint, InvalidRoute, StaleFence
@@ -65,6 +66,10 @@ class GatewayApi:
             for one in asked:
                 if why := known.get(one):
                     raise InvalidRoute(why)
+            if picker := self._settings.inference_pools:
+                # A route to what is not there answers 500.
+                for place in self._places(spec).values():
+                    ensure_pool(self._client, place, picker)
             before, written = self._write(
                 spec.name, fence, lambda found: self._with(found, spec, fence, parent)
             )
@@ -110,11 +115,14 @@ class GatewayApi:
 
     def refresh(self) -> None:
         with told():
-            for found in self._client.list(
+            routes = self._client.list(
                 HTTP_ROUTES,
                 namespace=self._settings.namespace,
                 labels=f"{documents.MANAGED_BY}=slipway",
-            ).items:
+            ).items
+            if self._settings.inference_pools:
+                self._remove_pools(routes)
+            for found in routes:
                 records = documents.records_of(found)
                 if records and all(self._is_over(one) for one in records):
                     metadata = found["metadata"]
@@ -138,6 +146,10 @@ class GatewayApi:
             try:
                 wanted = self._with(found, record.spec, record.fence, parent)
             except InvalidRoute:
+                return None
+            if self._settings.inference_pools and not all(
+                has_pool(self._client, place) for place in self._places(record.spec).values()
+            ):
                 return None
             return None if documents.change(found, wanted) else record.spec
 
@@ -175,6 +187,15 @@ class GatewayApi:
             return Health(False, said.why)
         notes = "" if parent.timeout else f" Its class {parent.class_name} sets no time limits of requests."
         return Health(True, f"The Gateway {self._settings.gateway} is programmed.{notes}")
+
+    def _remove_pools(self, routes: Sequence[Object]) -> None:
+        theirs = [self._read(service) for service, _ in self._settings.http_routes]
+        records = [
+            record for one in (*routes, *theirs) if one is not None for record in documents.records_of(one)
+        ]
+        used = {target.name for one in records if one.spec is not None for target in one.spec.targets}
+        for namespace in self._settings.all_namespaces:
+            remove_unused(self._client, namespace, used=used, now=self._clock())
 
     def _is_over(self, record: documents.Record) -> bool:
         return record.removed_at is not None and self._clock() - record.removed_at > TOMBSTONE_LASTS

@@ -19,6 +19,7 @@ from gateway.backends.gateway_api.rules import (
     ours,
     rules_of,
     slug,
+    to_pool,
     without_mirrors,
 )
 from gateway.backends.gateway_api.settings import GatewayApiSettings
@@ -82,7 +83,13 @@ def with_route(
     """The HTTPRoute with this route in it; None: one of our own."""
     after = _own(spec.name, settings) if document is None else deepcopy(document)
     body = after.setdefault("spec", {})
-    wanted = rules_of(spec, places, home=after["metadata"]["namespace"], timeout=timeout)
+    wanted = rules_of(
+        spec,
+        places,
+        home=after["metadata"]["namespace"],
+        timeout=timeout,
+        kind=to_pool if settings.inference_pools else None,
+    )
     former = record_of(after, spec.name)
     targets = {one.name for one in (*spec.targets, *(former.spec.targets if former and former.spec else ()))}
     present = without_mirrors(body.get("rules") or [], spec.name, targets)

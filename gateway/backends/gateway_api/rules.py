@@ -6,7 +6,7 @@ under its resourceVersion.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -21,6 +21,7 @@ Places = Mapping[str, NamedService]
 
 API_PREFIX = "/v1"
 SIDE_HEADER, KEY_HEADER = "x-release", "x-release-key"
+POOL_GROUP = "inference.networking.k8s.io"
 _LONGEST_SLUG = 40
 
 
@@ -38,8 +39,12 @@ def rule_names(service: str) -> tuple[str, str, str, str]:
     return first, f"{first}.canary", f"{first}.stable", f"{first}.cohort"
 
 
-def rules_of(spec: RouteSpec, places: Places, *, home: str, timeout: str) -> list[Rule]:
-    """`home`: the namespace of the route. `timeout`: empty where the gateway has none to set."""
+def rules_of(
+    spec: RouteSpec, places: Places, *, home: str, timeout: str, kind: Callable[..., Rule] | None = None
+) -> list[Rule]:
+    """`home`: the namespace of the route. `timeout`: empty where the gateway has none to set. `kind` of
+    backends: `to_pool`, or a Service."""
+    to = kind or _ref
     split, canary, stable, cohort = rule_names(spec.name)
     sides: list[tuple[str, Side, Target]] = [(stable, "stable", spec.stable)]
     if spec.candidate is not None:
@@ -50,7 +55,7 @@ def rules_of(spec: RouteSpec, places: Places, *, home: str, timeout: str) -> lis
             headers=_choosing(side, spec),
             says=[{"name": CHOSEN_BY_HEADER, "value": "client"}],
             silences=[SIDE_HEADER, KEY_HEADER],
-            refs=[_ref(places[target.name], home, 1)],
+            refs=[to(places[target.name], home, 1)],
             path=_path_of(spec.name),
             timeout=timeout,
         )
@@ -63,7 +68,7 @@ def rules_of(spec: RouteSpec, places: Places, *, home: str, timeout: str) -> lis
                 headers=[_matching(spec.cohort)],
                 says=[{"name": CHOSEN_BY_HEADER, "value": "client"}],
                 silences=[SIDE_HEADER, KEY_HEADER],
-                refs=[_ref(places[spec.candidate.name], home, 1)],
+                refs=[to(places[spec.candidate.name], home, 1)],
                 path=_path_of(spec.name),
                 timeout=timeout,
             )
@@ -77,7 +82,7 @@ def rules_of(spec: RouteSpec, places: Places, *, home: str, timeout: str) -> lis
         says=[],
         silences=[CHOSEN_BY_HEADER, SIDE_HEADER, KEY_HEADER],
         # Whoever gets nothing is left out: no session sticks to it, and its Service may go.
-        refs=[_ref(places[target.name], home, weight) for target, weight in shares if weight],
+        refs=[to(places[target.name], home, weight) for target, weight in shares if weight],
         path=_path_of(spec.name),
         timeout=timeout,
     )
@@ -233,6 +238,13 @@ def _ref(place: NamedService, home: str, weight: int) -> Rule:
     return ref if place.namespace == home else ref | {"namespace": place.namespace}
 
 
+def to_pool(place: NamedService, home: str, weight: int) -> Rule:
+    """The InferencePool of the same name, whose picker chooses the pod. Copies go to the Service all the
+    same."""
+    ref = {"group": POOL_GROUP, "kind": "InferencePool", "name": place.name, "weight": weight}
+    return ref if place.namespace == home else ref | {"namespace": place.namespace}
+
+
 def _counterpart(rule: Rule, wanted: Sequence[Rule]) -> Rule | None:
     for one in wanted:
         if rule["name"] == one["name"] if "name" in rule else _headers(rule) == _headers(one):
@@ -262,7 +274,8 @@ def _with_additions(present: Rule, wanted: Rule) -> Rule:
 
 def _with_extras(ref: Rule, present: Rule) -> Rule:
     for one in present.get("backendRefs") or ():
-        if (one.get("name"), one.get("namespace")) == (ref["name"], ref.get("namespace")):
+        same = ("kind", "name", "namespace")
+        if [one.get(key) for key in same] == [ref.get(key) for key in same]:
             return {**one, **ref}
     return ref
 

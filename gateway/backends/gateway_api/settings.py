@@ -20,6 +20,34 @@ _LISTS: Mapping[str, tuple[re.Pattern[str], str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointPicker:
+    """A Service of the user's that knows the protocol of endpoint pickers; one for each pool where its name
+    has `{pool}`."""
+
+    picker: str
+    port: int = 9002
+    failure_mode: str = "FailClose"
+    """`FailOpen`: while it does not answer, any pod of the pool will do."""
+
+    def name_for(self, pool: str) -> str:
+        return self.picker.replace("{pool}", pool)
+
+    @classmethod
+    def read(cls, given: Any) -> Self:
+        """Raises InvalidGateway."""
+        if not isinstance(given, Mapping) or given.keys() - {"picker", "port", "failure_mode"}:
+            raise _wrong('inference_pools: an object: {"picker": "{pool}-epp", "port": 9002}.')
+        made = cls(**{"picker": "", **given})
+        if not isinstance(made.picker, str) or not LABEL.fullmatch(made.name_for("x")):
+            raise _wrong("inference_pools: picker names a Service, with {pool} where each pool has its own.")
+        if not isinstance(made.port, int) or not 1 <= made.port <= 65535:
+            raise _wrong("inference_pools: port is a number from 1 to 65535.")
+        if made.failure_mode not in ("FailOpen", "FailClose"):
+            raise _wrong("inference_pools: failure_mode is FailOpen or FailClose.")
+        return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayApiSettings:
     """The row's `settings`. It has no secrets of its own: the cluster's credential is used."""
 
@@ -43,6 +71,8 @@ class GatewayApiSettings:
     """Of a whole answer, as Gateway API writes it; 0s: none."""
     assume_features: tuple[str, ...] = ()
     """That its class has without saying so."""
+    inference_pools: EndpointPicker | None = None
+    """Who picks the pod within a version: routes then lead to InferencePools; None: to Services."""
 
     def __post_init__(self) -> None:
         for key in ("gateway", "section"):
@@ -96,8 +126,10 @@ class GatewayApiSettings:
                 raise _wrong(f"{key}: a list of {_LISTS[key][1]}.")
             given[key] = tuple(names)
         given["http_routes"] = _pairs(given.get("http_routes", {}))
+        pools = given.get("inference_pools")
+        given["inference_pools"] = None if pools is None else EndpointPicker.read(pools)
         for key, value in given.items():
-            if key not in (*_LISTS, "http_routes") and not isinstance(value, str):
+            if key not in (*_LISTS, "http_routes", "inference_pools") and not isinstance(value, str):
                 raise _wrong(f"{key}: must be a text.")
         return cls(**given)
 

@@ -60,7 +60,7 @@ def test_a_row_names_the_gateway_and_who_counts(world: World) -> None:
         ({"settings": {"gateway": "models", "hostnames": ["A.example:80"]}}, "without a port"),
         ({"settings": {"gateway": "models", "http_routes": ["x"]}}, "an object of services"),
         ({"settings": {"gateway": "models", "request_timeout": "1 minute"}}, "0s .none., 90s, 10m"),
-        ({"metrics": MetricsKind.GATEWAY}, "counts nothing: workers or prometheus"),
+        ({"metrics": MetricsKind.GATEWAY}, "counts nothing: workers, prometheus or envoy"),
         ({"metrics": MetricsKind.PROMETHEUS}, "with the url of Prometheus"),
         ({"secrets": {"token": "x"}}, "told with the credential of its cluster"),
     ],
