@@ -200,8 +200,8 @@ def manifest(
         list[str] | None,
         typer.Option(
             "--feature",
-            help="node-operations, drain, gateway, jobs, checks; repeatable; default: all. Inventory and "
-            "serving are always in.",
+            help="node-operations, drain, gateway, inference, jobs, checks; repeatable; default: all. "
+            "Inventory and serving are always in.",
         ),
     ] = None,
 ) -> None:
