@@ -57,7 +57,7 @@ class EnvoySettings:
                 raise _wrong(f"{url!r}: as in http://envoy-stats.infra:19001, without a path.")
             try:
                 own_machine.check_host(urlsplit(url).hostname or "")
-            except ValueError as error:
+            except (Forbidden, ValueError) as error:
                 raise _wrong(f"{url}: {error}") from None
         return cls(urls=tuple(urls))
 
