@@ -41,9 +41,9 @@ def uncounted(service: Service, plan: Plan) -> str:
     itself; empty: it can."""
     is_ours = PodSettings.read(service.pod).server_of(service.engine) is None
     found = gateway.gateway_of(service.cluster)
-    if is_ours or found is None or found.metrics == MetricsKind.GATEWAY:
+    if is_ours or found is None or found.metrics in (MetricsKind.GATEWAY, MetricsKind.ENVOY):
         return ""
-    step = next((one for one in plan.steps if one.kind in ("weight", "hold", "judge", "mirror")), None)
+    step = next((one for one in plan.steps if one.kind in ("weight", "hold", "judge", "mirror", "cohort")), None)
     if step is None:
         return ""
     words = _(
