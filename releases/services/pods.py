@@ -43,7 +43,8 @@ def uncounted(service: Service, plan: Plan) -> str:
     found = gateway.gateway_of(service.cluster)
     if is_ours or found is None or found.metrics in (MetricsKind.GATEWAY, MetricsKind.ENVOY):
         return ""
-    step = next((one for one in plan.steps if one.kind in ("weight", "hold", "judge", "mirror", "cohort")), None)
+    counting = ("weight", "hold", "judge", "mirror", "cohort")
+    step = next((one for one in plan.steps if one.kind in counting), None)
     if step is None:
         return ""
     words = _(
