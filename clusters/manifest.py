@@ -9,6 +9,7 @@ from clusters import events, home, inbox, metrics
 from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.badges import BADGES
 from clusters.consumers import FleetTopic
+from clusters.health import clusters_health
 from clusters.models import Cluster, Deployment
 from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.reconcilers.deployments import DeploymentReconciler
@@ -27,6 +28,7 @@ from clusters.webhook_events import (
 )
 from common.alert_rules import AlertRule
 from common.declared import Manifest
+from common.health import Probe
 from common.pages.cards import Card
 from common.pages.inbox import InboxSource
 from common.pages.search import Destination, Search
@@ -185,6 +187,7 @@ MANIFEST = Manifest(
     webhook_events=WEBHOOK_EVENTS,
     webhook_heading=_("Fleet"),
     metrics=(metrics.fleet,),
+    probes=(Probe("clusters", clusters_health, vital=False, title=_("Clusters")),),
     alert_rules=ALERT_RULES,
     hooks=(
         partial(register_uses, VERSIONS_IN_USE),

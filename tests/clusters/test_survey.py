@@ -12,11 +12,13 @@ from clusters.backends.base import Condition, Cordon, ObservedGpu, UnreadNode
 from clusters.backends.fake import NODE
 from clusters.backends.placement import Taint, TaintEffect
 from clusters.events import AgentSilent, WorkerLost
+from clusters.health import clusters_health
 from clusters.inbox import silent_relays
 from clusters.models import Cluster, Gpu, Node, Worker
 from clusters.reconcilers.inventory import ObservedCluster, record_machines
 from clusters.states import GpuState, NodeState
 from common import events
+from common.health import Unhealthy
 from tests.cast import SYSTEM
 from tests.clusters.world import Scene
 
@@ -261,3 +263,15 @@ def test_workers_that_answer_go_on_serving_while_the_agent_is_silent(scene, publ
     scene.pass_(5)
     assert workers.count() == 0
     assert len(published(WorkerLost)) == 2
+
+
+def test_a_cluster_that_takes_no_orders_is_in_the_picture_of_the_whole_without_its_name(scene) -> None:
+    scene.pass_(1)
+    assert str(clusters_health()) == "1 cluster takes orders"
+    scene.world.reachable = False
+    scene.pass_(11)
+    with pytest.raises(Unhealthy, match="1 cluster takes no orders; its page says why"):
+        clusters_health()
+    scene.world.reachable = True
+    scene.pass_(11)
+    assert str(clusters_health()) == "1 cluster takes orders"
