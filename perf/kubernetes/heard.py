@@ -26,18 +26,22 @@ def measured(machines: int, *, pods: str) -> dict[str, float]:
 
 
 def alone(machines: int, *, pods: str) -> None:
-    """`pods`: `ours`, as Slipway watches them, or `all`, whatever they are."""
+    """`pods`: `ours`, as workers are watched, or `all`, as pods are counted."""
     from clusters.backends.kubernetes.manifests import DEPLOYMENT
     from clusters.backends.kubernetes.nodes import node_of
     from clusters.backends.kubernetes.pods import worker_of
+    from clusters.backends.kubernetes.standing import pod_of
     from clusters.backends.sightings import packed
+    from clusters.backends.standing import packed as packed_pod
     from kube.client import KubeClient
     from kube.informer import Informer
     from kube.resources import NODES, PODS
 
     def kept(pod: Any) -> Any:
-        if pods == "all" or DEPLOYMENT in pod["metadata"]["labels"]:
-            return pod["metadata"]["labels"].get(DEPLOYMENT), worker_of(pod)
+        if pods == "all":
+            return packed_pod(pod_of(pod))
+        if DEPLOYMENT in pod["metadata"]["labels"]:
+            return pod["metadata"]["labels"][DEPLOYMENT], worker_of(pod)
         return None
 
     server = Server(machines)

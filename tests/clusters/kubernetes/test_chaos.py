@@ -139,6 +139,7 @@ class Wish:
         )
 
 
+removed = Wish(None)
 wishes = st.builds(Wish, replicas=st.sampled_from([0, 1, 2, 3, None]), label=st.sampled_from(["", "42"]))
 mishaps = st.lists(st.none() | st.none() | st.sampled_from(Mishap), max_size=16)
 attempts = st.tuples(wishes, mishaps, st.integers(0, 12), wishes)
