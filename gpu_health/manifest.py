@@ -19,7 +19,7 @@ from gpu_health.reconcilers.check_schedule import CheckScheduleReconciler
 from gpu_health.reconcilers.checks import CheckReconciler
 from gpu_health.reconcilers.drills import DrillReconciler
 from gpu_health.reconcilers.incidents import IncidentReconciler
-from gpu_health.reconcilers.signals import SignalReconciler
+from gpu_health.reconcilers.signals import EventReconciler, SignalReconciler
 from gpu_health.states import IncidentState
 from gpu_health.webhook_events import finding_payload, incident_payload
 
@@ -68,6 +68,7 @@ MANIFEST = Manifest(
         CheckScheduleReconciler(),
         DrillReconciler(),
         SignalReconciler(),
+        EventReconciler(),
     ),
     inbox=(
         InboxSource(find=inbox.approvals, topic="changes:gpu-health"),
@@ -99,6 +100,7 @@ MANIFEST = Manifest(
             title=_("Drill on %(node__name)s"),
             badges="gpu_drill",
         ),
+        Subject("gpu_health.eventreader", _("Reader of events"), "/gpu-health/"),
         Subject("gpu_health.signalreader", _("Reader of machines"), "/gpu-health/"),
         Subject("gpu_health.checkschedule", _("Schedule of GPU checks"), "/gpu-health/checks/"),
         Subject("gpu_health.healingpolicy", _("Healing policy"), "/gpu-health/limits/"),

@@ -15,6 +15,7 @@ from gpu_health.healing.limits import Limits
 from gpu_health.policy.presets import conditions_of, fault_title
 from gpu_health.policy.rule import Action, Citation, Drain, Mode, Rule, Severity, Verification
 from gpu_health.price_models import GpuPrices as GpuPrices
+from gpu_health.signal_models import EventReader as EventReader
 from gpu_health.signal_models import NodeSignals as NodeSignals
 from gpu_health.signal_models import SignalReader as SignalReader
 from gpu_health.signals.reading import MAX_RAW, Clock, Kind, Reading, Source, details

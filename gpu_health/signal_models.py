@@ -31,3 +31,13 @@ class SignalReader(Singleton):
 
     def __str__(self) -> str:
         return "reader of machines"
+
+
+class EventReader(Singleton):
+    """By which the events of machines are read."""
+
+    class Meta(Singleton.Meta):
+        pass
+
+    def __str__(self) -> str:
+        return "reader of events"

@@ -2,9 +2,11 @@
 
 from datetime import timedelta
 
+from clusters.models import Cluster
+from clusters.states import ClusterKind
 from common.reconcile import Effect, Operation, Recurring
-from gpu_health.models import SignalReader
-from gpu_health.services.node_signals import AT_ONCE, read_node, unread_nodes
+from gpu_health.models import EventReader, SignalReader
+from gpu_health.services.node_signals import AT_ONCE, read_events, read_node, unread_nodes
 
 
 class SignalReconciler(Recurring[SignalReader]):
@@ -18,3 +20,16 @@ class SignalReconciler(Recurring[SignalReader]):
     def act(self, row: SignalReader, operation: Operation) -> None:
         for node in unread_nodes(operation.at)[:AT_ONCE]:
             read_node(node, operation.at)
+
+
+class EventReconciler(Recurring[EventReader]):
+    """Events that clusters tell of their machines become readings."""
+
+    name = "read events"
+    model = EventReader
+    effect = Effect.ABSOLUTE
+    every = timedelta(seconds=10)
+
+    def act(self, row: EventReader, operation: Operation) -> None:
+        for cluster in Cluster.objects.present().filter(kind=ClusterKind.KUBERNETES, problem=""):
+            read_events(cluster, operation.at)

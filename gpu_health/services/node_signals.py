@@ -1,24 +1,30 @@
-"""What clusters show of their machines, read as faults: conditions, and GPUs that are not allocatable.
+"""What clusters show of their machines, read as faults: conditions, GPUs that are not allocatable, events.
 
-Read from the machines' rows, which informers and surveys keep: each look that wrote something is read once.
+Read from what informers and surveys keep: the machines' rows, of which each look that wrote something is read
+once, and the events that were heard.
 """
 
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 
-from clusters.models import Gpu, Node
+from clusters.backends.told import about
+from clusters.models import Cluster, Gpu, Node
+from clusters.shared_machines import told_about
 from clusters.states import ClusterKind, GpuSharing, GpuState, NodeState
 from gpu_health.models import NodeSignals
 from gpu_health.services.readings import store_readings
 from gpu_health.signals.kubernetes import GPU_RESOURCE, KubernetesReader
+from gpu_health.signals.reading import Reading
 
 READ = (NodeState.READY, NodeState.NOT_READY)
 FRESH_FOR = timedelta(minutes=3)
 """A machine that was not seen for longer is not judged by how it was."""
 AT_ONCE = 500
+TOLD_FOR = timedelta(minutes=10)
+"""An event that was told last before that is history."""
 
 
 def unread_nodes(now: datetime) -> QuerySet[Node]:
@@ -49,6 +55,26 @@ def read_node(node: Node, now: datetime) -> int:
         row.conditions, row.plugin_is_bad = sorted(reader.bad_conditions), reader.plugin_is_bad
         row.save()
         return store_readings(node, readings) if readings else 0
+
+
+def read_events(cluster: Cluster, now: datetime) -> int:
+    """How many events of its machines tell of something new. Those that nobody hears, or that were told a
+    while ago, tell nothing."""
+    with_gpus = Node.objects.filter(Exists(Gpu.objects.filter(node=OuterRef("pk"))), state__in=READ)
+    nodes = {about("Node", one.name): one for one in with_gpus.filter(cluster=cluster)}
+    heard = told_about(cluster, list(nodes)) if nodes else None
+    found: dict[int, list[Reading]] = {}
+    for told in heard.told if heard is not None else ():
+        node = nodes.get(told.about)
+        if node is None or told.last_at is None or not now - TOLD_FOR <= told.last_at <= now + TOLD_FOR:
+            continue
+        # What was told again since is told by its last time: a reading of its own.
+        reader = KubernetesReader(session=f"node-{node.pk}", node=node.name)
+        event = {"uid": told.reason, "reason": told.reason, "message": told.message}
+        if readings := reader.read_event(event, told.last_at.timestamp()):
+            found.setdefault(node.pk, []).extend(readings)
+    by_pk = {one.pk: one for one in nodes.values()}
+    return sum(store_readings(by_pk[pk], readings) for pk, readings in found.items())
 
 
 def _document(node: Node) -> dict[str, Any]:

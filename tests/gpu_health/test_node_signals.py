@@ -1,15 +1,19 @@
 """What clusters show of their machines becomes findings, once, and only while it is fresh."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from clusters.backends.told import Told
 from clusters.models import Cluster, Gpu, Node
+from clusters.shared_machines import SharedTold
 from clusters.states import NodeState
 from gpu_health.models import Finding
-from gpu_health.services.node_signals import read_node, unread_nodes
+from gpu_health.services import node_signals
+from gpu_health.services.node_signals import read_events, read_node, unread_nodes
 from tests import cast
 
 pytestmark = pytest.mark.django_db
@@ -81,3 +85,28 @@ def test_what_is_stale_is_not_judged(node: Node, stale: str) -> None:
         Node.objects.update(seen_at=timezone.now() - timedelta(minutes=10))
 
     assert not unread_nodes(timezone.now()).exists()
+
+
+def test_an_event_of_a_machine_is_found_once_and_again_when_it_is_told_again(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = timezone.now()
+    told = Told(
+        "Node", "gpu-1", "NvidiaXID79Error", "fell off", True, 1, now, now, "eks-node-monitoring-agent"
+    )
+    old = replace(told, reason="NvidiaXID48Error", last_at=now - timedelta(hours=1))
+    heard = [told, old, replace(told, name="gpu-9"), replace(told, reason="Rebooted")]
+    monkeypatch.setattr(node_signals, "told_about", lambda *_: SharedTold(tuple(heard), now))
+
+    assert [read_events(node.cluster, now) for _ in range(2)] == [1, 0]
+    heard[0] = replace(told, count=2, last_at=now + timedelta(seconds=5))
+    read_events(node.cluster, now)
+
+    assert open_faults() == {"xid.79"}
+    assert Finding.objects.get().count == 2
+
+
+def test_events_that_nobody_hears_tell_nothing(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_signals, "told_about", lambda *_: None)
+
+    assert read_events(node.cluster, timezone.now()) == 0
