@@ -117,7 +117,7 @@ MANIFEST = Manifest(
             template="gpu_health/_home.html",
             read=HealthCard,
             column="side",
-            rank=20,
+            rank=15,
             topic="gpu-health",
         ),
     ),

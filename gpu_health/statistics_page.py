@@ -16,7 +16,7 @@ from gpu_health.policy.presets import fault_title
 from gpu_health.statistics.cases import DAY
 from gpu_health.statistics.figures import HOUR, Figures, Money
 
-PAINTS: Sequence[Paint] = ("stable", "candidate", "warn", "bad", "good")
+PAINTS: Sequence[Paint] = ("stable", "candidate", "good", "bad", "ink")
 MOST_LINES = len(PAINTS)
 MOST_MACHINES = 20
 
