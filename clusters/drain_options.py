@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 MOST_SECONDS = 7 * 24 * 3600
 USUAL_SECONDS = 3600
+CHECKPOINT_SECONDS = 900
 EVERY_NAMESPACE = "*"
 
 
@@ -48,6 +49,8 @@ class DrainOptions:
     """Pods that nothing makes anew elsewhere are sent away; otherwise they stop the drain."""
     past_budgets: bool = False
     """Pods are deleted instead of evicted: disruption budgets do not hold."""
+    checkpoint_seconds: int = CHECKPOINT_SECONDS
+    """Pods that ask for it keep their work first, for so long at the most; 0: nobody is asked."""
     gpu_pods_only: bool = False
     """Pods without GPUs stay."""
     namespaces: Mapping[str, NamespacePolicy] = field(default_factory=dict)
@@ -85,6 +88,8 @@ class DrainOptions:
         for name, seconds in spans.items():
             if not (0 if name == "grace_seconds" else 1) <= seconds <= MOST_SECONDS:
                 found[name] = _("Give seconds, at most seven days.")
+        if not 0 <= self.checkpoint_seconds <= MOST_SECONDS:
+            found["checkpoint_seconds"] = _("Give seconds, at most seven days.")
         if self.grace_seconds == 0:
             found["grace_seconds"] = _(
                 "A pod needs a moment to end: without one its machine may still run it while another takes "

@@ -10,7 +10,7 @@ from accounts.states import Right
 from clusters.drain_options import DrainOptions
 from clusters.forms import DrainForm
 from clusters.models import Drain
-from clusters.services.drains import cancel_drain, drain_node, preview_drain
+from clusters.services.drains import cancel_drain, drain_node, preview_drain, remaining_for
 from clusters.states import DRAINS
 from clusters.views import visible_node
 from common.actor import Actor
@@ -55,6 +55,7 @@ def drain_page(request: HttpRequest, pk: int) -> HttpResponse:
     row = _visible(actor, pk)
     context = {
         "row": row,
+        "remaining": remaining_for(row) if row.is_under_way else None,
         "may_cancel": row.state in DRAINS
         and may_for_owner(actor, Right.FLEET_OPERATE, row.node.cluster.team),
     }

@@ -2,24 +2,46 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from clusters.backends.node_operations import Eviction
-from clusters.draining import GOES, Fate, PlannedPod
+from clusters.checkpoints import GONE as GONE
+from clusters.checkpoints import columns_of
+from clusters.drain_options import DrainOptions
+from clusters.draining import GOES, Fate, PlannedPod, why_it_cannot_be
 from common.retry import backoff
 
 Entry = Mapping[str, Any]
 
+NOBODY: Mapping[str, str] = MappingProxyType({})
 MOST_KEPT = 1_000
 """Of pods that have left: a drain for days might see very many."""
-GONE = "gone"
-"""Fate of a pod that has left, in the row alone."""
 ACCEPTED_AGAIN_AFTER = timedelta(seconds=10)
 """A pod that was to leave and does not begin to is asked again."""
 
 
 def still_there(planned: Iterable[PlannedPod]) -> list[PlannedPod]:
     return [one for one in planned if one.fate in GOES]
+
+
+def why_it_ends(
+    planned: Sequence[PlannedPod],
+    wanted: DrainOptions,
+    elapsed: timedelta,
+    words: Mapping[str, str] = NOBODY,
+) -> str:
+    """Empty: it goes on. `words`: what holds pods back, by uid."""
+    if why := why_it_cannot_be(planned):
+        return why
+    left = still_there(planned)
+    if not left or elapsed < timedelta(seconds=wanted.within_seconds):
+        return ""
+    named = "; ".join(
+        f"{one.pod.title} ({words.get(one.pod.uid) or one.why or 'it goes on'})" for one in left[:5]
+    )
+    more = f"; and {len(left) - 5} more" if len(left) > 5 else ""
+    return f"After {wanted.within_seconds} s there are still {len(left)} pods: {named}{more}."
 
 
 def due(planned: Iterable[PlannedPod], former: Iterable[Entry], at: datetime) -> list[PlannedPod]:
@@ -39,13 +61,28 @@ def entries_of(
     former: Iterable[Entry],
     answers: Mapping[str, Eviction],
     now: datetime,
+    *,
+    asked: Mapping[str, str] = NOBODY,
+    kept: Mapping[str, str] = NOBODY,
+    checkpoint_seconds: int = 0,
 ) -> list[dict[str, Any]]:
-    """What the row says from now on. `answers`: to what was asked just now, by uid."""
+    """What the row says from now on. `answers`: to what was asked just now, by uid; `asked`: who was asked
+    for a checkpoint, and why that was not possible; `kept`: how far it was with whom was then evicted."""
     before = {one["uid"]: one for one in former}
-    found = [_entry(one, before.get(one.pod.uid), answers.get(one.pod.uid), now) for one in planned]
+    found = [
+        _entry(one, before.get(one.pod.uid), answers.get(one.pod.uid), now)
+        | columns_of(one.pod, before.get(one.pod.uid), asked, now, most_seconds=checkpoint_seconds)
+        for one in planned
+    ]
     there = {one.pod.uid for one in planned}
     gone = [
-        {**one, "fate": GONE, "blocked_by": "", "left_at": one["left_at"] or now.isoformat()}
+        {
+            **one,
+            **({"checkpoint": kept[uid]} if uid in kept else {}),
+            "fate": GONE,
+            "blocked_by": "",
+            "left_at": one["left_at"] or now.isoformat(),
+        }
         for uid, one in before.items()
         if uid not in there and one["fate"] in (*GOES, GONE)
     ]

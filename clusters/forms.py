@@ -12,7 +12,7 @@ from accounts.states import Right
 from clusters.backends.kubernetes.configured import KUBECONFIG
 from clusters.backends.kubernetes.rights import NEEDED, Feature
 from clusters.backends.kubernetes.settings import ModelFiles
-from clusters.drain_options import MOST_SECONDS, USUAL_SECONDS, DrainOptions
+from clusters.drain_options import CHECKPOINT_SECONDS, MOST_SECONDS, USUAL_SECONDS, DrainOptions
 from clusters.models import Cluster
 from common.actor import Actor
 from common.audit import MAX_REASON
@@ -245,6 +245,14 @@ class DrainForm(forms.Form):
         initial=USUAL_SECONDS // 60,
         help_text=_("Then it has failed, and names what is left."),
     )
+    checkpoint_minutes = forms.IntegerField(
+        label=_("Minutes for checkpoints"),
+        min_value=0,
+        max_value=MOST_SECONDS // 60,
+        initial=CHECKPOINT_SECONDS // 60,
+        required=False,
+        help_text=_("Pods with the annotation slipway.io/checkpoint write one first. 0: nobody is asked."),
+    )
     gpu_pods_only = forms.BooleanField(label=_("Leave pods without GPUs"), required=False)
     local_data_may_go = forms.BooleanField(
         label=_("Evict pods whose volumes end with them (emptyDir), too"), required=False
@@ -260,6 +268,9 @@ class DrainForm(forms.Form):
         given = self.cleaned_data
         return DrainOptions(
             within_seconds=given["within_minutes"] * 60,
+            checkpoint_seconds=CHECKPOINT_SECONDS
+            if given["checkpoint_minutes"] is None
+            else given["checkpoint_minutes"] * 60,
             gpu_pods_only=given["gpu_pods_only"],
             local_data_may_go=given["local_data_may_go"],
             unowned_may_go=given["unowned_may_go"],

@@ -3,8 +3,8 @@
 import logging
 
 from clusters.errors import DeploymentMissing
-from clusters.events import ClusterMoved, ClusterRegistered, WorkersChanged
-from clusters.models import Cluster
+from clusters.events import ClusterMoved, ClusterRegistered, NodeDraining, WorkersChanged
+from clusters.models import Cluster, Drain
 from clusters.selectors import deployment_name
 from clusters.services.deployments import lay_out_again
 from common import tasks as doorbell
@@ -23,13 +23,18 @@ from gpu_health.events import (
     IncidentApprovalAsked,
     IncidentMoved,
     IncidentOpened,
+    NodeQuarantined,
+    NodeReturned,
 )
+from gpu_health.models import Incident
 from hubs.services import syncs
 from model_store.events import BlobRepaired
 from models_registry.events import ModelDeleted
 from models_registry.services.signature_verification import verify_by
 from releases.events import ReleaseMoved, ServiceChanged
+from releases.machines import Trouble
 from releases.selectors.releases import served_by
+from releases.services import machines
 from trust.events import KeyTrusted
 from trust.models import TrustedKey
 
@@ -47,6 +52,9 @@ def connect() -> None:
     subscribe(Recorded, show_changes)
     for moved in (FindingOpened, FindingEnded, IncidentOpened, IncidentMoved, IncidentApprovalAsked):
         subscribe(moved, show_gpu_health)
+    subscribe(NodeReturned, let_releases_go_on)
+    witness(NodeQuarantined, hold_quarantined)
+    witness(NodeDraining, hold_drained)
     witness(ModelDeleted, forget_sources)
     witness(KeyTrusted, verify_signatures)
     witness(ClusterRegistered, give_gateway)
@@ -87,6 +95,22 @@ def show_workers(event: WorkersChanged) -> None:
 def lay_out_repaired(event: BlobRepaired) -> None:
     """At once, so that a worker that restarts finds its files; one that did not find them asks for them."""
     lay_out_again(event.sha256)
+
+
+def hold_quarantined(event: NodeQuarantined) -> None:
+    """In the same transaction: whoever has workers there is not judged by what a faulty machine does."""
+    for one in Incident.objects.select_related("node__cluster").filter(pk=event.incident_id):
+        machines.hold_releases(Trouble(one.node, one.title, f"/gpu-health/incidents/{one.pk}/"))
+
+
+def hold_drained(event: NodeDraining) -> None:
+    """In the same transaction: whoever orders a drain, its candidates are not to blame."""
+    for one in Drain.objects.select_related("node__cluster").filter(pk=event.drain_id):
+        machines.hold_releases(Trouble(one.node, one.reason, f"/fleet/drains/{one.pk}/"))
+
+
+def let_releases_go_on(event: NodeReturned) -> None:
+    machines.look_again(event.node_id)
 
 
 def forget_sources(event: ModelDeleted) -> None:

@@ -3,10 +3,13 @@
 from typing import Any
 
 from django import forms
+from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
+from clusters.models import Cluster
 from common.audit import MAX_REASON
 from gpu_health.models import RuleChange
+from gpu_health.policy.presets import PRESETS
 from gpu_health.states import DrainScope, FindingSeverity, RuleMode, RuleVerification
 
 
@@ -43,3 +46,37 @@ class RuleForm(forms.Form):
 
     def clean_ladder(self) -> list[str]:
         return [word.strip() for word in self.cleaned_data["ladder"].split(">") if word.strip()]
+
+
+class NewRuleForm(RuleForm):
+    fault = forms.CharField(
+        label=_("Fault"),
+        max_length=120,
+        help_text=_("A dotted name, such as xid.79 or ecc.double_bit; a rule has no wildcards."),
+        widget=forms.TextInput(attrs={"spellcheck": "false", "class": "mono", "list": "known-faults"}),
+    )
+    field_order = ("fault",)
+
+    @staticmethod
+    def initial_of_new(fault: str) -> dict[str, Any]:
+        plain = {"enabled": True, "mode": "propose", "severity": "warning", "ladder": "alert"}
+        return plain | {"drain": "none", "verification": "none", "fault": fault}
+
+
+class PresetForm(forms.Form):
+    preset = forms.ChoiceField(label=_("Preset"), required=False)
+    cluster = forms.ModelChoiceField(
+        label=_("Cluster"), queryset=Cluster.objects.none(), required=False, empty_label=_("All others")
+    )
+    reason = forms.CharField(
+        label=_("Reason"),
+        required=False,
+        max_length=MAX_REASON,
+        help_text=_("Recorded in the audit log; not needed for a preview."),
+    )
+
+    def __init__(self, *args: Any, clusters: QuerySet[Cluster], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        titles = [(one.name, one.title) for one in PRESETS]
+        self.fields["preset"].choices = [*titles, ("", _("as the installation"))]  # type: ignore[attr-defined]
+        self.fields["cluster"].queryset = clusters  # type: ignore[attr-defined]

@@ -19,8 +19,9 @@ from common.pages.listing import list_page
 from gpu_health import selectors
 from gpu_health.filters import IncidentFilter
 from gpu_health.healing_panel import healing_panel
-from gpu_health.incident_facts import policy
+from gpu_health.incident_facts import domain_machines, policy
 from gpu_health.models import Incident
+from gpu_health.pools import domain_of
 from gpu_health.rma_answer import zip_of
 from gpu_health.services import healing, incidents
 
@@ -44,8 +45,11 @@ def incident_page(request: HttpRequest, pk: int) -> HttpResponse:
     actor = of_request(request)
     incident = or_404(_incident, actor, pk)
     may_act = incident.is_open and may_for_owner(actor, Right.FLEET_OPERATE, incident.node.cluster.team_id)
+    is_domain = incident.is_open and incident.hold == "domain"
     context = {
         "incident": incident,
+        "domain": domain_of(incident.node.labels) if is_domain else "",
+        "domain_machines": domain_machines(incident.node) if is_domain else [],
         "finding": incident.finding,
         "rungs": [
             {"action": action, "is_current": index == incident.rung, "is_past": index < incident.rung}
@@ -81,6 +85,24 @@ def notice(request: HttpRequest) -> HttpResponse:
 @refusals_at_the_form
 def approve(request: HttpRequest, pk: int) -> HttpResponse:
     return _deed(request, pk, incidents.approve, _("Approved."))
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def approve_domain(request: HttpRequest, pk: int) -> HttpResponse:
+    incident = or_404(_incident, of_request(request), pk)
+    incidents.approve_domain(actor=of_request(request), incident=incident, reason=reason_of(request))
+    return done(request, _("The machines of the domain are approved."), to=f"/gpu-health/incidents/{pk}/")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def cordon_domain(request: HttpRequest, pk: int) -> HttpResponse:
+    incident = or_404(_incident, of_request(request), pk)
+    incidents.cordon_domain(actor=of_request(request), incident=incident, reason=reason_of(request))
+    return done(request, _("The rest of the domain is being cordoned."), to=f"/gpu-health/incidents/{pk}/")
 
 
 @require_POST

@@ -194,6 +194,23 @@ def guard_facts(row: Incident, pool: HealingPool, held: HealingPolicy, now: date
     )
 
 
+def domain_machines(node: Node) -> list[Node]:
+    """Of its rack or NVLink domain, with itself; none where it is in no known one."""
+    name = domain_of(node.labels)
+    if not name:
+        return []
+    rows = Node.objects.filter(cluster_id=node.cluster_id).exclude(state=NodeState.GONE)
+    found = rows.select_related("cluster__team").order_by("name")
+    return [one for one in found if domain_of(one.labels) == name]
+
+
+def domain_incidents(incident: Incident) -> list[Incident]:
+    """Of its domain, those that the guard of domains holds until somebody approves."""
+    rows = Incident.objects.filter(node__in=domain_machines(incident.node), hold="domain")
+    found = rows.exclude(state__in=ENDED_INCIDENTS).select_related("node__cluster__team").order_by("pk")
+    return [one for one in found if one.waits_for_approval]
+
+
 def _domain_facts(row: Incident) -> DomainFacts:
     name = domain_of(row.node.labels)
     if not name:

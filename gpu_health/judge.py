@@ -95,7 +95,10 @@ def _verdict(found: Occurrences, evidence: Evidence, rules: Sequence[Rule], stat
     held = [(rule, count) for rule, count in evidence.rules_held(found)]
     rule = max(
         (rule for rule, _ in held),
-        key=lambda rule: (rule.mode is not Mode.OFF, rule.severity.rank, rule.conditions.weight),
+        key=lambda rule: (
+            *(rule.mode is not Mode.OFF, rule.is_own),
+            *(rule.severity.rank, rule.conditions.weight),
+        ),
         default=None,
     )
     if found.fault == RECOVERY_ACTION:
@@ -160,7 +163,7 @@ def _without_rule(found: Occurrences, evidence: Evidence, rules: Sequence[Rule])
 def _outcome_of(rule: Rule) -> Outcome:
     if rule.mode is Mode.OFF or rule.ladder[0] is Action.IGNORE:
         return Outcome.NONE
-    if not rule.acts_on_node and rule.mode.rank > Mode.RECORD.rank:
+    if not rule.acts and rule.mode.rank > Mode.RECORD.rank:
         return Outcome.RECORD
     return Outcome(str(rule.mode))
 

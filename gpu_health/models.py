@@ -12,7 +12,7 @@ from gpu_health.check_models import GpuCheck as GpuCheck
 from gpu_health.drill_models import Drill as Drill
 from gpu_health.drill_models import DrillCluster as DrillCluster
 from gpu_health.healing.limits import Limits
-from gpu_health.policy.presets import conditions_of, fault_title
+from gpu_health.policy.presets import DEFAULT, conditions_of, fault_title
 from gpu_health.policy.rule import Action, Citation, Drain, Mode, Rule, Severity, Verification
 from gpu_health.price_models import GpuPrices as GpuPrices
 from gpu_health.signal_models import EventReader as EventReader
@@ -137,9 +137,11 @@ class Finding(models.Model):
 
 
 class RuleChange(Revised):
-    """A rule that somebody has changed, in the place of the preset's rule of the same name."""
+    """A rule that somebody has changed, in the place of the preset's of the same name; or one more."""
 
     name = models.CharField(max_length=200, unique=True)
+    fault = models.CharField(max_length=120, blank=True, editable=False)
+    """Of a rule that the installation has added; blank: it changes a preset's."""
     enabled = models.BooleanField(default=True)
     mode = models.CharField(max_length=10, choices=RuleMode.choices)
     severity = models.CharField(max_length=20, choices=FindingSeverity.choices)
@@ -160,9 +162,21 @@ class RuleChange(Revised):
 
     def rule(self, original: Rule) -> Rule:
         """In the place of `original`, whose source it keeps. Raises BadRule."""
+        return self._rule(
+            fault=original.fault,
+            citation=Citation(source=original.citation.source, says=original.citation.says, is_inferred=True),
+        )
+
+    def own_rule(self) -> Rule:
+        """One that the installation has added. Raises BadRule."""
+        says = self.reason or "a rule of this installation"
+        citation = Citation(source=self.changed_by, says=says[:400])
+        return self._rule(fault=self.fault, citation=citation, is_own=True)
+
+    def _rule(self, *, fault: str, citation: Citation, is_own: bool = False) -> Rule:
         return Rule(
             name=self.name,
-            fault=original.fault,
+            fault=fault,
             conditions=conditions_of(self.conditions),
             severity=Severity(self.severity),
             ladder=tuple(map(Action, self.ladder)),
@@ -170,7 +184,8 @@ class RuleChange(Revised):
             verification=Verification(self.verification),
             mode=Mode(self.mode),
             enabled=self.enabled,
-            citation=Citation(source=original.citation.source, says=original.citation.says, is_inferred=True),
+            citation=citation,
+            is_own=is_own,
         )
 
 
@@ -353,6 +368,10 @@ class HealingPolicy(Revised):
     ONLY = 1
 
     mode = models.CharField(max_length=10, choices=HealingMode.choices, default=HealingMode.DRY_RUN)
+    preset = models.CharField(max_length=40, default=DEFAULT)
+    """Of rules, from which the installation starts."""
+    cluster_presets = models.JSONField(default=dict, blank=True)
+    """By names of clusters, where it is another one."""
     dry_clusters = models.JSONField(default=list, blank=True)
     """Names of clusters in which nothing is done, whatever the mode."""
     windows = models.JSONField(default=list, blank=True)

@@ -1,15 +1,12 @@
 """Named reads: the rules in force, findings, and what rules would have done."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Collection, Mapping
+from datetime import datetime
 
 from django.db.models import Count, F, Q, QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.states import Right
-from clusters.models import Gpu, Node
 from common.actor import Actor
 from gpu_health.errors import (
     CheckMissing,
@@ -17,69 +14,21 @@ from gpu_health.errors import (
     FindingMissing,
     IncidentMissing,
     PoolMissing,
-    RuleMissing,
 )
-from gpu_health.judge import NodeState, Verdict, judge
-from gpu_health.models import Drill, Finding, GpuCheck, HealingPool, Incident, RuleChange, StoredReading
-from gpu_health.policy.presets import DEFAULT, conditions_text, preset
-from gpu_health.policy.rule import Rule
-from gpu_health.signals.reading import bus_id
+from gpu_health.models import Drill, Finding, GpuCheck, HealingPool, Incident
+from gpu_health.rulebook import MEMORY as MEMORY
+from gpu_health.rulebook import RuleInForce as RuleInForce
+from gpu_health.rulebook import Trial as Trial
+from gpu_health.rulebook import node_state as node_state
+from gpu_health.rulebook import preset_of as preset_of
+from gpu_health.rulebook import presets_in_force as presets_in_force
+from gpu_health.rulebook import readings_of as readings_of
+from gpu_health.rulebook import rule_in_force as rule_in_force
+from gpu_health.rulebook import rules as rules
+from gpu_health.rulebook import rules_in_force as rules_in_force
+from gpu_health.rulebook import try_preset as try_preset
+from gpu_health.rulebook import try_rule as try_rule
 from gpu_health.states import ENDED_INCIDENTS, FindingSeverity, FindingState, IncidentState
-
-MEMORY = timedelta(days=30)
-"""No rule looks further back."""
-MOST_OF_A_NODE = 5_000
-MOST_OF_ALL = 50_000
-
-
-@dataclass(frozen=True, slots=True)
-class RuleInForce:
-    """`row` is not stored unless somebody has changed the rule."""
-
-    rule: Rule
-    original: Rule
-    row: RuleChange
-
-    @property
-    def is_changed(self) -> bool:
-        return self.row.pk is not None
-
-
-def rules_in_force() -> list[RuleInForce]:
-    changed = {row.name: row for row in RuleChange.objects.all()}
-    found = []
-    for original in preset(DEFAULT):
-        row = changed.get(original.name)
-        rule = row.rule(original) if row else original
-        found.append(RuleInForce(rule, original, row or row_of(original)))
-    return found
-
-
-def rule_in_force(name: str) -> RuleInForce:
-    """Raises RuleMissing."""
-    found = next((one for one in rules_in_force() if one.rule.name == name), None)
-    if found is None:
-        raise RuleMissing(_("There is no rule %(name)s.") % {"name": name})
-    return found
-
-
-def rules() -> tuple[Rule, ...]:
-    return tuple(one.rule for one in rules_in_force())
-
-
-def row_of(rule: Rule) -> RuleChange:
-    """Not stored."""
-    return RuleChange(
-        name=rule.name,
-        enabled=rule.enabled,
-        mode=rule.mode,
-        severity=rule.severity,
-        conditions=conditions_text(rule.conditions),
-        ladder=[str(action) for action in rule.ladder],
-        drain=rule.drain,
-        verification=rule.verification,
-        revision=0,
-    )
 
 
 def findings(actor: Actor) -> QuerySet[Finding]:
@@ -104,6 +53,18 @@ def incident(actor: Actor, pk: int) -> Incident:
     if found is None:
         raise IncidentMissing(_("There is no incident %(pk)s.") % {"pk": pk})
     return found
+
+
+def out_of_service(node_ids: Collection[int], *, opened_after: datetime | None = None) -> QuerySet[Incident]:
+    """Open incidents that keep one of these machines out of service; or that were opened after that moment,
+    and have not been let through to quarantine yet."""
+    rows = Incident.objects.filter(node__in=node_ids).exclude(
+        state__in=(*ENDED_INCIDENTS, IncidentState.WATCHING)
+    )
+    wanted = Q(is_quarantined=True)
+    if opened_after is not None:
+        wanted |= Q(opened_at__gt=opened_after)
+    return rows.filter(wanted).select_related("node__cluster").order_by("pk")
 
 
 def waiting_for_approval(actor: Actor) -> QuerySet[Incident]:
@@ -175,74 +136,3 @@ def open_by_severity() -> Mapping[str, int]:
     for severity in rows.values_list("severity", flat=True):
         counts[severity] += 1
     return counts
-
-
-def node_state(node: Node) -> NodeState:
-    """What the cluster shows of the machine's GPUs."""
-    gpus = list(Gpu.objects.filter(node=node))
-    drivers = sorted({gpu.driver for gpu in gpus if gpu.driver})
-    uuids = {bus: gpu.uuid for gpu in gpus if (bus := bus_id(gpu.pci_bus_id))}
-    return NodeState(node=node.name, driver_version=drivers[0] if drivers else "", uuids=uuids)
-
-
-def readings_of(node: Node) -> QuerySet[StoredReading]:
-    """Of the last 30 days, without those of drills that are over; of very many the newest."""
-    rows = StoredReading.objects.filter(node=node, at__gte=timezone.now() - MEMORY, drill__ended_at=None)
-    newest = rows.order_by("-at", "-pk").values("pk")[:MOST_OF_A_NODE]
-    return StoredReading.objects.filter(pk__in=list(newest.values_list("pk", flat=True))).order_by("at", "pk")
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One fault of one device that another set of rules judges otherwise."""
-
-    node: str
-    device: str
-    fault: str
-    before: Verdict
-    after: Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What other rules would have made of the readings of the last 30 days."""
-
-    readings: int
-    verdicts: int
-    """Of the fault that the rule is about, by the rules as they would be."""
-    differences: Sequence[Difference]
-
-
-def try_rule(actor: Actor, changed: Rule) -> Trial:
-    """Judge the last 30 days of the machines that the actor may see, with and without the change.
-
-    At most 50,000 readings, the newest.
-    """
-    now = rules()
-    then = tuple(changed if rule.name == changed.name else rule for rule in now)
-    visible = Node.objects.for_actor(actor)
-    since = timezone.now() - MEMORY
-    rows = StoredReading.objects.filter(node__in=visible, at__gte=since, drill__ended_at=None)
-    concerned = rows.filter(fault=changed.fault).values_list("node", flat=True).distinct()
-    count = verdicts = 0
-    differences: list[Difference] = []
-    for node in visible.filter(pk__in=list(concerned)).order_by("name"):
-        readings = [row.reading() for row in readings_of(node)]
-        count += len(readings)
-        state = node_state(node)
-        before, after = judge(readings, now, state), judge(readings, then, state)
-        verdicts += sum(one.fault == changed.fault for one in after)
-        differences += _differences(node.name, before, after)
-        if count >= MOST_OF_ALL:
-            break
-    return Trial(count, verdicts, differences)
-
-
-def _differences(node: str, before: Sequence[Verdict], after: Sequence[Verdict]) -> Iterator[Difference]:
-    former = {(one.fault, one.device): one for one in before}
-    for one in after:
-        was = former[one.fault, one.device]
-        if (was.outcome, was.ladder, was.severity, was.drain) != (
-            *(one.outcome, one.ladder, one.severity, one.drain),
-        ):
-            yield Difference(node, one.device, one.fault, was, one)

@@ -4,6 +4,7 @@ from gpu_health import check_views as checks
 from gpu_health import drill_views as drills
 from gpu_health import healing_views as healing
 from gpu_health import limits_views as limits
+from gpu_health import rule_views as rules
 from gpu_health import statistics_views as statistics
 from gpu_health import views
 
@@ -15,6 +16,8 @@ urlpatterns = [
     path("gpu-health/incidents/<int:pk>/", healing.incident_page, name="gpu-incident"),
     path("gpu-health/incidents/<int:pk>/rma.zip", healing.rma, name="gpu-incident-rma"),
     path("gpu-health/incidents/<int:pk>/+approve/", healing.approve, name="approve-gpu-incident"),
+    path("gpu-health/incidents/<int:pk>/+approve-domain/", healing.approve_domain, name="approve-gpu-domain"),
+    path("gpu-health/incidents/<int:pk>/+cordon-domain/", healing.cordon_domain, name="cordon-gpu-domain"),
     path("gpu-health/incidents/<int:pk>/+hold/", healing.hold, name="hold-gpu-incident"),
     path("gpu-health/incidents/<int:pk>/+resume/", healing.resume, name="resume-gpu-incident"),
     path("gpu-health/incidents/<int:pk>/+cancel/<str:how>/", healing.cancel, name="cancel-gpu-incident"),
@@ -39,8 +42,10 @@ urlpatterns = [
     path(
         "gpu-health/drills/clusters/<str:name>/+mark/<str:how>/", drills.mark, name="mark-gpu-drill-cluster"
     ),
-    path("gpu-health/rules/", views.rule_list, name="gpu-rules"),
-    path("gpu-health/rules/<str:name>/", views.rule_page, name="gpu-rule"),
-    path("gpu-health/rules/<str:name>/+reset/", views.reset, name="reset-gpu-rule"),
-    path("gpu-health/disagreements/", views.disagreement_list, name="gpu-disagreements"),
+    path("gpu-health/rules/", rules.rule_list, name="gpu-rules"),
+    path("gpu-health/rules/+new/", rules.new_rule, name="new-gpu-rule"),
+    path("gpu-health/rules/<str:name>/", rules.rule_page, name="gpu-rule"),
+    path("gpu-health/rules/<str:name>/+reset/", rules.reset, name="reset-gpu-rule"),
+    path("gpu-health/presets/", rules.preset_page, name="gpu-presets"),
+    path("gpu-health/disagreements/", rules.disagreement_list, name="gpu-disagreements"),
 ]

@@ -27,6 +27,7 @@ from releases.badges import BADGES
 from releases.bake import warm_deployments
 from releases.cluster_uses import releases_going_to
 from releases.history import releases_of
+from releases.machines import held_deployments
 from releases.models import Service
 from releases.pruning import RULES
 from releases.reconcilers.release import ReleaseReconciler
@@ -168,6 +169,7 @@ MANIFEST = Manifest(
         partial(register_auto_release, ReleaseOnward()),
         partial(register_history, releases_of),
         partial(register_deployment_notes, warm_deployments),
+        partial(register_deployment_notes, held_deployments),
         partial(register_cluster_uses, releases_going_to),
     ),
 )

@@ -182,6 +182,10 @@ class Release(Reconciled):
     paused_at = models.DateTimeField(null=True)
     paused_from = models.CharField(max_length=20, blank=True)
     stuck_from = models.CharField(max_length=20, blank=True)
+    disturbed_at = models.DateTimeField(null=True)
+    """When it was last told that a machine of its workers leaves service; None: it is judged as usual."""
+    disturbance = models.JSONField(default=dict)
+    """`{node, machine, why, url, since}` of that machine (`releases.services.machines`)."""
 
     baseline = models.JSONField(default=dict)
     """The bound in ms above which a request counts as slow, and the counts of the last look."""

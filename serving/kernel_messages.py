@@ -34,9 +34,7 @@ class KernelMessages:
         self._kmsg = kmsg
         self._driver = driver
         self._boot = boot_id()
-        self._parser = KernelLogParser(
-            booted_at=time.time() - time.clock_gettime(time.CLOCK_MONOTONIC), boot=self._boot
-        )
+        self._parser = KernelLogParser(booted_at=booted_at(), boot=self._boot)
         self._more = asyncio.Event()
 
     async def run(self) -> None:
@@ -72,6 +70,8 @@ class KernelMessages:
                 return False
             if not record:
                 return True
+            # The clock may have been set since.
+            self._parser.booted_at = booted_at()
             if readings := self._parser.feed(record):
                 self._take(readings)
         return True
@@ -92,6 +92,11 @@ class KernelMessages:
                 )
             ]
         )
+
+
+def booted_at() -> float:
+    """By the clock as it stands now, since which the kernel counts."""
+    return time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def boot_id() -> str:

@@ -5,14 +5,16 @@ import contextlib
 import json
 import logging
 import os
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
-from gpu_health.signals.reading import BadReading, Reading
+from gpu_health.signals.reading import BadReading, Clock, Reading
 from serving.http_client import HttpConnection, HttpError, Url
+from serving.kernel_messages import boot_id
 
 log = logging.getLogger(__name__)
 
@@ -26,14 +28,33 @@ SHORTEST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
 
 
+SEEN = "seen"
+"""In the spool alone: when a reading was seen, in seconds since the machine's start."""
+
+
+def ticks_of_this_start() -> float:
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class ReadingsSender:
     """`take` what was seen; it is sent in batches until an answer says that it is stored.
 
     What is not sent lies in `spool`, one JSON object a line, and goes on after a restart. Without a spool it
     is kept in memory. `lost` counts what had to go. Runs as one task and never raises.
+
+    Times are kept by the clock that nobody sets (`ticks`, of this start of the machine) and become dates as
+    they are sent: a clock that was set meanwhile makes no fault older or younger.
     """
 
-    def __init__(self, *urls: str, token_file: Path, spool: Path | None = None) -> None:
+    def __init__(
+        self,
+        *urls: str,
+        token_file: Path,
+        spool: Path | None = None,
+        clock: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = ticks_of_this_start,
+    ) -> None:
+        self._clock, self._ticks, self._boot = clock, ticks, boot_id()
         self._urls = [Url.parse(readings_url(url)) for url in urls]
         self._token_file = token_file
         self._spool = spool
@@ -48,7 +69,9 @@ class ReadingsSender:
 
     def take(self, readings: Sequence[Reading]) -> None:
         """Those without an origin cannot be told apart and are not taken."""
-        new = {one.origin: one.to_dict() for one in readings if one.origin and one.origin not in self._unsent}
+        new = {
+            one.origin: self._kept(one) for one in readings if one.origin and one.origin not in self._unsent
+        }
         if not new:
             return
         self._unsent.update(new)
@@ -73,7 +96,8 @@ class ReadingsSender:
         batch = dict(list(self._unsent.items())[:AT_ONCE])
         if not batch:
             return True
-        body = json.dumps({"readings": list(batch.values())}, separators=(",", ":")).encode()
+        document = {"readings": list(map(self._dated, batch.values())), "sent_at": self._clock()}
+        body = json.dumps(document, separators=(",", ":")).encode()
         for _ in range(len(self._urls)):
             try:
                 async with asyncio.timeout(ANSWER_WITHIN_SECONDS):
@@ -108,6 +132,19 @@ class ReadingsSender:
         for refusal in document.get("refused", ()):
             log.warning("a reading was refused: %s", refusal)
 
+    def _kept(self, reading: Reading) -> dict[str, Any]:
+        kept = reading.to_dict()
+        if reading.clock is Clock.EPOCH:
+            kept[SEEN] = {"boot": self._boot, "ticks": self._ticks() - (self._clock() - reading.at)}
+        return kept
+
+    def _dated(self, kept: dict[str, Any]) -> dict[str, Any]:
+        """By the clock as it stands now; of another start of the machine by what the clock said then."""
+        seen, told = kept.get(SEEN), {name: value for name, value in kept.items() if name != SEEN}
+        if seen and self._boot and seen["boot"] == self._boot:
+            told["at"] = max(0.0, self._clock() - (self._ticks() - seen["ticks"]))
+        return told
+
     def _bound(self) -> None:
         while len(self._unsent) > MOST_KEPT:
             self._unsent.popitem(last=False)
@@ -123,9 +160,10 @@ class ReadingsSender:
         for line in lines:
             # The last line may be half written.
             with contextlib.suppress(ValueError, BadReading):
-                reading = Reading.from_dict(json.loads(line))
+                document = json.loads(line)
+                reading = Reading.from_dict(document)
                 if reading.origin:
-                    self._unsent[reading.origin] = reading.to_dict()
+                    self._unsent[reading.origin] = reading.to_dict() | _seen_of(document)
         self._bound()
         if self._unsent:
             self._wake.set()
@@ -153,6 +191,13 @@ class ReadingsSender:
             draft.replace(self._spool)
         except OSError as error:
             log.warning("readings cannot be kept in %s: %s", self._spool, error.strerror)
+
+
+def _seen_of(document: dict[str, Any]) -> dict[str, Any]:
+    seen = document.get(SEEN)
+    if not isinstance(seen, dict) or not isinstance(seen.get("ticks"), int | float):
+        return {}
+    return {SEEN: {"boot": str(seen.get("boot", "")), "ticks": float(seen["ticks"])}}
 
 
 def readings_url(report_url: str) -> str:

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clusters.api import examples
-from clusters.drain_options import MOST_SECONDS, USUAL_SECONDS, DrainOptions, Policy
+from clusters.drain_options import CHECKPOINT_SECONDS, MOST_SECONDS, USUAL_SECONDS, DrainOptions, Policy
 from clusters.drain_progress import GONE
 from clusters.draining import Fate, PlannedPod
 from clusters.filters import DrainFilter
@@ -66,6 +66,12 @@ class DrainOptionsSerializer(serializers.Serializer[Any]):
     past_budgets = serializers.BooleanField(
         default=False, help_text="Delete pods instead of evicting them: disruption budgets do not hold."
     )
+    checkpoint_seconds = serializers.IntegerField(
+        min_value=0,
+        max_value=MOST_SECONDS,
+        default=CHECKPOINT_SECONDS,
+        help_text="Longest time for pods that asked for it to write a checkpoint before eviction; 0: none.",
+    )
     gpu_pods_only = serializers.BooleanField(default=False, help_text="Leave pods without GPUs.")
     namespaces = serializers.DictField(
         child=NamespacePolicySerializer(), required=False, help_text="By namespace; `*`: all others."
@@ -101,12 +107,22 @@ class AffectedDeploymentSerializer(serializers.Serializer[Any]):
     note = serializers.CharField()
 
 
+class RemainingSerializer(serializers.Serializer[Any]):
+    gpu_type = serializers.CharField(help_text="The machine's; empty: unknown.")
+    free = serializers.IntegerField(help_text="GPUs of that type on machines that take new pods.")
+    wanted = serializers.IntegerField(help_text="GPUs of the pods that leave.")
+    pods = serializers.IntegerField(help_text="Pods with GPUs that leave.")
+    placed = serializers.IntegerField(help_text="Of them, those that find a machine now.")
+    is_stale = serializers.BooleanField(help_text="Whether pods and machines were seen long ago.")
+
+
 @example(examples.DRAIN_PREVIEW)
 class DrainPreviewSerializer(serializers.Serializer[Any]):
     problem = serializers.CharField(help_text="Why it cannot be done with these options; empty: it can.")
     counts = serializers.DictField(child=serializers.IntegerField(), help_text="Pods by fate.")
     pods = PreviewedPodSerializer(many=True)
     deployments = AffectedDeploymentSerializer(many=True)
+    remaining = RemainingSerializer(help_text="Free GPUs of other machines.")
 
 
 class DrainedPodSerializer(serializers.Serializer[Any]):
@@ -118,6 +134,9 @@ class DrainedPodSerializer(serializers.Serializer[Any]):
     fate = serializers.ChoiceField(choices=FATES)
     why = serializers.CharField()
     blocked_by = serializers.CharField(help_text="Why its eviction was refused last; empty: it was not.")
+    checkpoint = serializers.CharField(
+        default="", help_text="`asked`, `done`, `late` or `not_asked`; empty: it asks for none."
+    )
     refusals = serializers.IntegerField()
     asked_at = serializers.DateTimeField(allow_null=True)
     left_at = serializers.DateTimeField(allow_null=True)

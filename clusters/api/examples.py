@@ -227,6 +227,14 @@ DRAIN_PREVIEW = {
             "note": "",
         }
     ],
+    "remaining": {
+        "gpu_type": "NVIDIA H100 80GB HBM3",
+        "free": 3,
+        "wanted": 1,
+        "pods": 1,
+        "placed": 1,
+        "is_stale": False,
+    },
 }
 DRAIN = {
     "id": 12,

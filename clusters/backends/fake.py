@@ -192,6 +192,7 @@ class FakeNodeOperations:
         """Pods of the machine that are none of ours."""
         self.evictions: list[tuple[str, int | None]] = []
         """What was asked to leave, with its grace time."""
+        self.checkpoints_asked: list[str] = []
         self.drains_at_once = True
         self.reboots = 0
         self.job_runner = FakeRunner()
@@ -245,6 +246,10 @@ class FakeNodeOperations:
             for worker in self._cluster._workers.values()
         )
         return (*ours, *self.others)
+
+    def ask_checkpoint(self, node: str, pod: StandingPod, order: Order) -> None:
+        self._guard(node, order)
+        self.checkpoints_asked.append(pod.name)
 
     def evict(
         self,

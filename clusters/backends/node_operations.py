@@ -79,6 +79,11 @@ class NodeOperations(Protocol):
     def pods(self, node: str) -> tuple[StandingPod, ...]:
         """All that stands on it, of others too, with the budgets that an eviction has to respect."""
 
+    def ask_checkpoint(self, node: str, pod: StandingPod, order: Order) -> None:
+        """Tell a pod that wants it to keep its work, since it will be evicted; under the order's `by`.
+        `pods()` shows when it has. One that is gone is no error.
+        """
+
     def evict(
         self,
         node: str,

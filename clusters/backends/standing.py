@@ -30,6 +30,21 @@ class Budget:
     """Of its pods: ready ones, and those that must be."""
 
 
+MOST_CHECKPOINT_SECONDS = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The pod wants to keep its work before it ends."""
+
+    on_sigterm: bool = False
+    """It does so when it is told to end, in its own time for that: nobody cuts that short."""
+    seconds: int = 600
+    """Otherwise it is asked first, and may take so long."""
+    is_done: bool = False
+    """It has said that what it was asked for last is written."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingPod:
     """A pod, or on one machine a process, as it was read just now."""
@@ -58,6 +73,10 @@ class StandingPod:
     local_data: tuple[str, ...] = ()
     """Volumes whose content ends with it (emptyDir); not those of ours, which hold nothing to keep."""
     budgets: tuple[Budget, ...] = ()
+    checkpoint: Checkpoint | None = None
+    """None: it does not ask for that."""
+    grace_seconds: int | None = None
+    """How long it may take to end; None: not known."""
 
     @property
     def title(self) -> str:

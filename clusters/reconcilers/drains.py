@@ -17,9 +17,10 @@ from clusters.backends.base import (
     StaleFence,
 )
 from clusters.backends.configured import backend_of
-from clusters.backends.node_operations import Eviction, NodeOperations, SomebodyElses
+from clusters.backends.node_operations import Eviction, NodeOperations, Order, SomebodyElses
 from clusters.backends.standing import StandingPod
-from clusters.drain_progress import due, entries_of, still_there
+from clusters.checkpoints import Kept, grace_of, sorted_by, words_of
+from clusters.drain_progress import due, entries_of, still_there, why_it_ends
 from clusters.draining import Fate, PlannedPod, plan, why_it_cannot_be
 from clusters.events import (
     NodeCordoned,
@@ -163,6 +164,10 @@ class Evict(DrainStep):
     def __init__(self, backend_of: BackendOf) -> None:
         super().__init__(backend_of)
         self.answers: dict[str, Eviction] = {}
+        self.asked: dict[str, str] = {}
+        """For a checkpoint, by uid: empty, or why that was not possible."""
+        self.kept: dict[str, str] = {}
+        """How far with their checkpoints were whom it has evicted, by uid."""
 
     def act(self, row: Drain, operation: Operation) -> None:
         wanted, operations = row.wanted, None
@@ -172,23 +177,39 @@ class Evict(DrainStep):
         if operations is None:
             return
         planned = plan(pods, wanted, elapsed=operation.at - row.asked_at)
-        if _why_it_ends(row, planned, operation.at, {}):
+        if why_it_ends(planned, wanted, operation.at - row.asked_at):
             return
-        asked = due(planned, row.pods, operation.at)[:AT_ONCE]
-        if not asked:
+        turn = sorted_by(
+            due(planned, row.pods, operation.at),
+            row.pods,
+            operation.at,
+            most_seconds=wanted.checkpoint_seconds,
+        )
+        if not (turn.ask or turn.evict):
             return
         order = order_for(row, operation, node=row.node, by=row.cordon_name, reason=row.reason)
-        for one in asked:
+        for one in turn.ask[:AT_ONCE]:
+            self.asked[one.pod.uid] = self._ask(row, operations, one, order)
+        for one in turn.evict[: AT_ONCE - len(self.asked)]:
+            if state := turn.kept.get(one.pod.uid):
+                self.kept[one.pod.uid] = state
             with self.asking(row):
                 self.answers[one.pod.uid] = operations.evict(
                     row.node.uid,
                     one.pod,
                     order,
-                    grace_seconds=wanted.grace_seconds,
+                    grace_seconds=grace_of(one, wanted.grace_seconds),
                     past_budgets=wanted.past_budgets,
                 )
             if self.refusal:
                 return
+
+    def _ask(self, row: Drain, operations: NodeOperations, one: PlannedPod, order: Order) -> str:
+        """Whoever may not be asked is evicted without: an eviction needs no such right."""
+        with self.asking(row):
+            operations.ask_checkpoint(row.node.uid, one.pod, order)
+        why, self.refusal = self.refusal, ""
+        return why
 
     def observe(self, row: Drain, operation: Operation) -> Seen:
         with self.asking(row):
@@ -200,7 +221,15 @@ class Evict(DrainStep):
         if self.refusal:
             return failed(row, self.refusal, now)
         planned = plan(seen.pods, row.wanted, elapsed=now - row.asked_at)
-        entries = entries_of(planned, row.pods, self.answers, now)
+        entries = entries_of(
+            planned,
+            row.pods,
+            self.answers,
+            now,
+            asked=self.asked,
+            kept=self.kept,
+            checkpoint_seconds=row.wanted.checkpoint_seconds,
+        )
         save: dict[str, Any] = {"pods": entries, "seen_at": now}
         if not seen.is_cordoned:
             return failed(row, "Somebody uncordoned the machine: new pods would come.", now, save=save)
@@ -212,30 +241,17 @@ class Evict(DrainStep):
                 after=None,
             )
         blocked = {one["uid"]: one["blocked_by"] for one in entries}
-        if why := _why_it_ends(row, planned, now, blocked):
+        if why := why_it_ends(planned, row.wanted, now - row.asked_at, blocked):
             return failed(row, why, now, save=save)
         is_news = _shown(entries) != _shown(row.pods)
+        waits = any(one.get("checkpoint") == Kept.ASKED for one in entries)
         problem = next((one["blocked_by"] for one in entries if one["blocked_by"]), "")
+        problem = problem or (words_of(entries) if waits else "")
         return wait(
             LOOK_EVERY,
             save={**save, "problem": problem},
             write=(lambda: touch("fleet")) if is_news else None,
         )
-
-
-def _why_it_ends(row: Drain, planned: Sequence[PlannedPod], now: datetime, words: Mapping[str, str]) -> str:
-    """Empty: it goes on. `words`: what holds pods back, by uid."""
-    if why := why_it_cannot_be(planned):
-        return why
-    within = row.wanted.within_seconds
-    left = still_there(planned)
-    if not left or now - row.asked_at < timedelta(seconds=within):
-        return ""
-    named = "; ".join(
-        f"{one.pod.title} ({words.get(one.pod.uid) or one.why or 'it goes on'})" for one in left[:5]
-    )
-    more = f"; and {len(left) - 5} more" if len(left) > 5 else ""
-    return f"After {within} s there are still {len(left)} pods: {named}{more}."
 
 
 class TakeBack(DrainStep):
@@ -370,5 +386,5 @@ def _redirect(deployments: Sequence[int], now: datetime) -> None:
         events.publish(WorkersChanged(pk))
 
 
-def _shown(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
-    return [(one["uid"], one["fate"], one["blocked_by"]) for one in entries]
+def _shown(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:
+    return [(one["uid"], one["fate"], one["blocked_by"], one.get("checkpoint", "")) for one in entries]

@@ -20,6 +20,7 @@ from clusters.draining import GOES, Fate, PlannedPod, plan, why_it_cannot_be
 from clusters.errors import CannotLook, CannotOperate, DrainEnded, NodeBusy
 from clusters.models import Deployment, Drain, Node
 from clusters.notes import deployment_notes
+from clusters.remaining import Remaining, remaining
 from clusters.states import DRAINS, UNDER_WAY, DrainState, NodeState, WorkerState
 from common import audit
 from common.actor import Actor
@@ -49,6 +50,8 @@ class DrainPreview:
     deployments: Sequence[AffectedDeployment]
     problem: str
     """Why it cannot be done with these options; empty: it can."""
+    remaining: Remaining
+    """What other machines have left for those that leave."""
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -80,7 +83,14 @@ def preview_drain(*, actor: Actor, node: Node, options: DrainOptions) -> DrainPr
             _("What stands on %(node)s cannot be seen: %(why)s") % {"node": node.name, "why": error}
         ) from None
     planned = plan(pods, options, elapsed=timedelta(0))
-    return DrainPreview(planned, _affected(node, planned), why_it_cannot_be(planned))
+    leaving = [one.pod.gpus for one in planned if one.fate in GOES and not one.pod.has_ended]
+    room = remaining(node, leaving)
+    return DrainPreview(planned, _affected(node, planned), why_it_cannot_be(planned), room)
+
+
+def remaining_for(drain: Drain) -> Remaining:
+    """What other machines have left for the pods that have not left yet."""
+    return remaining(drain.node, [one["gpus"] for one in drain.pods if one["fate"] in map(str, GOES)])
 
 
 def drain_node(

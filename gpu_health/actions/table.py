@@ -56,8 +56,17 @@ KINDS: Mapping[Action, ActionKind] = {
 }
 
 
+WHY_NOT: Mapping[Action, str] = {
+    Action.WITHDRAW_GPU: "One GPU of a running machine cannot be withdrawn from outside: Kubernetes leaves "
+    "that to the device plugin, which withdraws a GPU that it sees as unhealthy.",
+    Action.DRAIN_P2P: "Traffic between GPUs cannot be drained from outside while their applications run.",
+}
+"""Of actions for which no cluster has a way."""
+
+
 def kind_of(action: Action) -> ActionKind:
-    return KINDS.get(action) or Unavailable(f"Slipway cannot {action} a machine here.")
+    words = WHY_NOT.get(action, f"Slipway cannot {action} a machine here.")
+    return KINDS.get(action) or Unavailable(words)
 
 
 def kind_for(incident: Incident) -> ActionKind:

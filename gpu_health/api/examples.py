@@ -44,6 +44,7 @@ RULE = {
     "says": "RESTART_BM; CONTACT_SUPPORT",
     "is_inferred": False,
     "is_changed": False,
+    "is_own": False,
     "changed_by": "",
     "changed_at": None,
     "reason": "",
@@ -77,7 +78,8 @@ READINGS = {
             "raw": RAW,
             "origin": "1f0c3a52-6b1e-4a7e-9a43-0d1c2e5f6a7b/3964",
         }
-    ]
+    ],
+    "sent_at": 1763627401.2,
 }
 STORED = {"stored": 1, "known": 0, "refused": [{"entry": 1, "reason": "source must be one of nvml, dcgm."}]}
 CHECK = {
@@ -140,3 +142,23 @@ COMPARISON = {
     "statements": {"nvidia": ["ignore"], "eks": ["reboot", "replace"]},
 }
 COMPARISONS = {"results": [COMPARISON], "next": None, "previous": None}
+
+THOUGHT_RULE = {
+    "fault": "ecc.single_bit",
+    "conditions": "count=5 window_seconds=86400",
+    "severity": "warning",
+    "ladder": ["withdraw_gpu", "contact_support"],
+    "drain": "gpu",
+    "mode": "propose",
+}
+NEW_RULE = {**THOUGHT_RULE, "reason": "Single-bit errors came before each double-bit one here."}
+PRESET = {
+    "name": "eks",
+    "title": "Amazon EKS",
+    "rules": 257,
+    "acting": 55,
+    "is_used": False,
+    "clusters": ["eu-eks"],
+}
+PRESET_TRIAL = {"preset": "eks", "cluster": "eu-eks"}
+PRESET_CHOICE = {**PRESET_TRIAL, "reason": "As the nodes of this cluster are repaired by EKS."}

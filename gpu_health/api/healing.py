@@ -27,7 +27,10 @@ class Incidents(Listed, Read):
     queryset = Incident.objects.select_related("node__cluster__team")
     serializer_class = serializers.GpuIncidentSerializer
     inputs: ClassVar = {
-        **dict.fromkeys(("approve", "hold", "resume", "verify"), serializers.GpuDeedSerializer),
+        **dict.fromkeys(
+            ("approve", "approve_domain", "cordon_domain", "hold", "resume", "verify"),
+            serializers.GpuDeedSerializer,
+        ),
         "cancel": serializers.GpuCancellingSerializer,
     }
     filterset_class = IncidentFilter
@@ -60,6 +63,23 @@ class Incidents(Listed, Read):
     def approve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Approve the action, or the return to service, that it asks approval for. People only."""
         return self._deed(incidents.approve)
+
+    @SHOWN
+    @action(detail=True, methods=["post"], url_path="approve-domain")
+    def approve_domain(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Approve what every machine of its rack or NVLink domain waits for, that waits for its sake."""
+        incident = self.get_object()
+        incidents.approve_domain(actor=self.actor, incident=incident, reason=self.given()["reason"])
+        incident.refresh_from_db()
+        return self.answer(incident)
+
+    @SHOWN
+    @action(detail=True, methods=["post"], url_path="cordon-domain")
+    def cordon_domain(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Cordon the machines of its domain that are in service; a person uncordons them again."""
+        incident = self.get_object()
+        incidents.cordon_domain(actor=self.actor, incident=incident, reason=self.given()["reason"])
+        return self.answer(incident)
 
     @SHOWN
     @action(detail=True, methods=["post"])

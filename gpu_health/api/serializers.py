@@ -102,6 +102,7 @@ class GpuRuleSerializer(serializers.Serializer[RuleInForce]):
     says = serializers.CharField(help_text="In its own words.")
     is_inferred = serializers.BooleanField(help_text="The source does not name this severity or action.")
     is_changed = serializers.BooleanField(help_text="Somebody of this installation has changed it.")
+    is_own = serializers.BooleanField(help_text="Somebody of this installation has added it.")
     changed_by = serializers.CharField()
     changed_at = serializers.DateTimeField(allow_null=True)
     reason = serializers.CharField(help_text="Why it was changed.")
@@ -119,8 +120,9 @@ class GpuRuleSerializer(serializers.Serializer[RuleInForce]):
                 "says": citation.says,
                 "is_inferred": citation.is_inferred,
                 "is_changed": one.is_changed,
+                "is_own": one.is_own,
                 "changed_by": row.changed_by,
-                "changed_at": row.changed_at if one.is_changed else None,
+                "changed_at": row.changed_at if row.pk else None,
                 "reason": row.reason,
             }
         )
@@ -147,6 +149,58 @@ class GpuProposedRuleSerializer(RuleFieldsSerializer):
 class GpuRuleChangeSerializer(RuleFieldsSerializer):
     """What is not given stays."""
 
+    reason = serializers.CharField(max_length=MAX_REASON)
+
+
+FAULT = "Dotted name, such as `xid.79` or `ecc.double_bit`; a rule has no wildcards."
+
+
+@example(examples.THOUGHT_RULE)
+class GpuThoughtRuleSerializer(RuleFieldsSerializer):
+    fault = serializers.CharField(max_length=120, help_text=FAULT)
+
+
+@example(examples.NEW_RULE)
+class GpuNewRuleSerializer(RuleFieldsSerializer):
+    fault = serializers.CharField(max_length=120, help_text=FAULT)
+    reason = serializers.CharField(max_length=MAX_REASON)
+
+
+@example(examples.PRESET)
+class GpuPresetSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    title = serializers.CharField()
+    rules = serializers.IntegerField(help_text="With Slipway's for faults that it does not speak of.")
+    acting = serializers.IntegerField(help_text="Of these, how many would touch the machine.")
+    is_used = serializers.BooleanField(help_text="By the installation.")
+    clusters = serializers.ListField(child=serializers.CharField(), help_text="That use it instead.")
+
+
+class GpuPresetsSerializer(serializers.Serializer[Any]):
+    results = GpuPresetSerializer(many=True)
+    next = serializers.CharField(allow_null=True)
+    previous = serializers.CharField(allow_null=True)
+
+
+PRESET_CLUSTER = "Name; empty: all clusters without a preset of their own."
+
+
+@example(examples.PRESET_TRIAL)
+class GpuPresetTrialSerializer(serializers.Serializer[Any]):
+    preset = serializers.CharField(max_length=40)
+    cluster = serializers.CharField(
+        max_length=100, required=False, allow_blank=True, help_text=PRESET_CLUSTER
+    )
+
+
+@example(examples.PRESET_CHOICE)
+class GpuPresetChoiceSerializer(serializers.Serializer[Any]):
+    preset = serializers.CharField(
+        max_length=40, allow_blank=True, help_text="Empty: a cluster has the installation's again."
+    )
+    cluster = serializers.CharField(
+        max_length=100, required=False, allow_blank=True, help_text=PRESET_CLUSTER
+    )
     reason = serializers.CharField(max_length=MAX_REASON)
 
 
@@ -181,6 +235,13 @@ class GpuReadingsSerializer(serializers.Serializer[Any]):
         child=serializers.DictField(),
         max_length=MAX_READINGS,
         help_text="Fields as in `gpu_health/signals/reading.py`; `origin` makes one count once.",
+    )
+    sent_at = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        min_value=0,
+        help_text="Seconds since the epoch by the machine's clock as it sends: what that is off is taken "
+        "into account.",
     )
 
 

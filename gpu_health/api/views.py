@@ -2,22 +2,26 @@ from typing import Any, ClassVar, cast
 
 from django.db.models import QuerySet
 from django.http import Http404
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from clusters.models import Cluster
 from clusters.services.node_reports import reporting_agent
 from common.api.views import Deleted, Endpoint, Listed, Put, Read
 from gpu_health import selectors
 from gpu_health.api import serializers
-from gpu_health.errors import RuleMissing
+from gpu_health.errors import InvalidRule, RuleMissing
 from gpu_health.filters import FindingFilter
 from gpu_health.models import Finding, RuleChange
 from gpu_health.policy.disagreements import comparisons
+from gpu_health.rulebook import presets_now
 from gpu_health.selectors import RuleInForce
 from gpu_health.services import rules as rule_services
 from gpu_health.services.findings import close_finding
+from gpu_health.services.presets import check_preset, choose_preset
 from gpu_health.services.readings import accept_readings
 
 
@@ -48,8 +52,16 @@ class GpuRules(Put, Read, Deleted):
     inputs: ClassVar = {
         "update": serializers.GpuRuleChangeSerializer,
         "preview": serializers.GpuProposedRuleSerializer,
+        "create": serializers.GpuNewRuleSerializer,
+        "imagine": serializers.GpuThoughtRuleSerializer,
+        "choose": serializers.GpuPresetChoiceSerializer,
+        "try_preset": serializers.GpuPresetTrialSerializer,
     }
-    outputs: ClassVar = {"preview": serializers.GpuRuleTrialSerializer}
+    outputs: ClassVar = {
+        "preview": serializers.GpuRuleTrialSerializer,
+        "imagine": serializers.GpuRuleTrialSerializer,
+        "try_preset": serializers.GpuRuleTrialSerializer,
+    }
     lookup_field = "name"
     lookup_url_kwarg = "rule"
     lookup_value_converter = "str"
@@ -79,8 +91,16 @@ class GpuRules(Put, Read, Deleted):
         rule_services.change_rule(actor=self.actor, name=name, given=given, reason=reason)
         return self.get_object()
 
+    @extend_schema(request=serializers.GpuNewRuleSerializer, responses={201: serializers.GpuRuleSerializer})
+    def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Add a rule of the installation's own. Where it holds, it outranks those of documents."""
+        given = self.given()
+        reason = given.pop("reason")
+        row = rule_services.add_rule(actor=self.actor, given=given, reason=reason)
+        return Response(self.get_serializer(selectors.rule_in_force(row.name)).data, status=201)
+
     def delete_one(self, instance: RuleInForce, expected: int | None, reason: str) -> None:
-        """Back to what its source says."""
+        """Back to what its source says; one that was added is deleted."""
         rule_services.reset_rule(actor=self.actor, name=instance.rule.name, reason=reason)
 
     @extend_schema(responses={200: serializers.GpuRuleTrialSerializer})
@@ -89,6 +109,51 @@ class GpuRules(Put, Read, Deleted):
         """What the rule would have done over the last 30 days if it were so. Changes nothing."""
         rule, _values = rule_services.proposed_rule(self.get_object().rule.name, self.given())
         return Response(self.get_serializer(selectors.try_rule(self.actor, rule)).data)
+
+    @extend_schema(responses={200: serializers.GpuRuleTrialSerializer})
+    @action(detail=False, methods=["post"], url_path="try")
+    def imagine(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """What a new rule would have done over the last 30 days. Changes nothing."""
+        rule = rule_services.new_rule(self.given()).own_rule()
+        return Response(self.get_serializer(selectors.try_rule(self.actor, rule)).data)
+
+    @extend_schema(responses={200: serializers.GpuPresetsSerializer})
+    @action(detail=False, methods=["get"])
+    def presets(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """List the presets: whose rules the installation and its clusters start from."""
+        return self._presets()
+
+    @extend_schema(responses={200: serializers.GpuRuleTrialSerializer})
+    @action(detail=False, methods=["post"], url_path="presets/preview")
+    def try_preset(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """What a preset would have done over the last 30 days. Changes nothing."""
+        given = self.given()
+        cluster = self._cluster(given)
+        check_preset(given["preset"], None)
+        return Response(self.get_serializer(selectors.try_preset(self.actor, given["preset"], cluster)).data)
+
+    @extend_schema(responses={200: serializers.GpuPresetsSerializer})
+    @action(detail=False, methods=["post"], url_path="presets/choose")
+    def choose(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Choose whose rules the installation, or one cluster, starts from. Requires `fleet.operate` in the
+        whole installation."""
+        given = self.given()
+        cluster = self._cluster(given)
+        choose_preset(actor=self.actor, preset=given["preset"], cluster=cluster, reason=given["reason"])
+        return self._presets()
+
+    def _presets(self) -> Response:
+        rows = serializers.GpuPresetSerializer(presets_now(), many=True).data
+        return Response({"results": rows, "next": None, "previous": None})
+
+    def _cluster(self, given: dict[str, Any]) -> Cluster | None:
+        name = given.get("cluster", "")
+        if not name:
+            return None
+        found = Cluster.objects.for_actor(self.actor).filter(name=name).first()
+        if found is None:
+            raise InvalidRule(fields={"cluster": [_("There is no cluster %(name)s.") % {"name": name}]})
+        return found
 
     @extend_schema(responses={200: serializers.GpuDisagreementsSerializer})
     @action(detail=False, methods=["get"])
@@ -123,6 +188,9 @@ class Readings(Endpoint):
         agent = reporting_agent(cast("Any", self.actor))
         given = self.given()
         found = accept_readings(
-            cluster_id=agent.cluster_id, node_uid=agent.node_uid, entries=given["readings"]
+            cluster_id=agent.cluster_id,
+            node_uid=agent.node_uid,
+            entries=given["readings"],
+            sent_at=given.get("sent_at"),
         )
         return Response(self.get_serializer(found).data)

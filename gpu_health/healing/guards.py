@@ -194,7 +194,7 @@ def _domain(facts: GuardFacts, limits: Limits) -> str:
         return ""
     return (
         f"{domain.bad} of {domain.machines} machines of {domain.name} are bad: it is likely at fault, not "
-        "each of them. Look at it, then approve the machines one by one."
+        "each of them. Look at it, then approve its machines, all at once or one by one."
     )
 
 

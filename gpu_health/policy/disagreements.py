@@ -7,6 +7,9 @@ from gpu_health.policy.presets import PRESETS, Preset, faults, preset
 from gpu_health.policy.rule import Rule
 from gpu_health.signals.xid import RECOVERY_ACTION
 
+UNUSED = "Unused"
+"""What NVIDIA's catalog calls numbers of Xids that are retired, or of V100 and earlier."""
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -34,6 +37,11 @@ class Comparison:
         """Whether some would touch the machine and others, who speak of machines as well, would not."""
         said = {self.statements[one.name].acts_on_node for one in PRESETS if self._counts(one)}
         return len(said) > 1
+
+    @property
+    def is_unused(self) -> bool:
+        """The driver reports it no more."""
+        return faults()[self.fault].title == UNUSED
 
     def _counts(self, one: Preset) -> bool:
         return one.speaks_of_machines and one.name in self.statements

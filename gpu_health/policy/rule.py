@@ -94,6 +94,11 @@ class Action(StrEnum):
         return self not in _HARMLESS
 
     @property
+    def is_told_only(self) -> bool:
+        """It is people who do something about it."""
+        return self in (Action.IGNORE, Action.ALERT, Action.CONTACT_SUPPORT)
+
+    @property
     def least_drain(self) -> Drain:
         """Whose pods this action would end: they are drained first, whatever a rule says."""
         return _LEAST_DRAIN.get(self, Drain.NONE)
@@ -175,6 +180,8 @@ class Rule:
     citation: Citation
     enabled: bool = True
     mode: Mode = Mode.PROPOSE
+    is_own: bool = False
+    """Of this installation: where it holds, it outranks those of documents."""
 
     def __post_init__(self) -> None:
         conditions = self.conditions
@@ -202,7 +209,7 @@ class Rule:
         for version in (conditions.driver_at_least, conditions.driver_below):
             if version and not _VERSION.fullmatch(version):
                 raise BadRule(f"{version} is no driver version, such as 570.86.15.")
-        if self.fault.startswith("detector.") and self.acts_on_node:
+        if self.fault.startswith("detector.") and self.acts:
             raise BadRule(
                 "A failing detector never acts: only ignore, alert, contact_support may follow from it."
             )
@@ -216,6 +223,10 @@ class Rule:
     @property
     def acts_on_node(self) -> bool:
         return any(action.touches_node for action in self.ladder)
+
+    @property
+    def acts(self) -> bool:
+        return not all(action.is_told_only for action in self.ladder)
 
     def drain_before(self, action: Action) -> Drain:
         """The wider of what the rule and the action ask for; a harmless action drains nobody."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from clusters.checkpoints import words_of
 from clusters.drain_options import DrainOptions
 from clusters.errors import NodeBusy
 from clusters.models import Drain
@@ -48,7 +49,7 @@ def drain_work(incident: Incident, operation: Operation) -> Work:
     if row is None:
         return Work()
     if row.state == DrainState.DRAINED:
-        return Work(Progress.SUCCEEDED, "The pods have left.")
+        return Work(Progress.SUCCEEDED, f"The pods have left. {words_of(row.pods)}".strip())
     if row.is_under_way:
         waits = [f"{one['name']}: {one['blocked_by']}" for one in row.pods if one.get("blocked_by")]
         left = sum(not one.get("left_at") and one.get("fate") in ("evicted", "finishes") for one in row.pods)

@@ -33,7 +33,7 @@ def change_policy(
     values = {name: given[name] for name in CHANGEABLE if name in given}
     _check(values)
     with transaction.atomic():
-        row = _stored()
+        row = stored_policy()
         row.change(expected=expected or None, **values)
         audit.record(actor, "gpu_healing.change", subject=row, reason=reason, detail=dict(values))
         _wake_all()
@@ -47,7 +47,7 @@ def stop_healing(*, actor: Actor, reason: str) -> HealingPolicy:
     """
     require(actor, Right.FLEET_OPERATE)
     with transaction.atomic():
-        row = _stored()
+        row = stored_policy()
         if not row.is_stopped:
             row.change(kill_switch_at=timezone.now(), kill_switch_by=actor.name, kill_switch_reason=reason)
             audit.record(actor, "gpu_healing.stop", subject=row, reason=reason)
@@ -60,7 +60,7 @@ def resume_healing(*, actor: Actor, reason: str) -> HealingPolicy:
     """The kill switch is off again: incidents go on from where they were. Raises NotAllowed."""
     require_everywhere(actor, Right.FLEET_OPERATE)
     with transaction.atomic():
-        row = _stored()
+        row = stored_policy()
         if row.is_stopped:
             row.change(kill_switch_at=None, kill_switch_by="", kill_switch_reason="")
             audit.record(actor, "gpu_healing.resume", subject=row, reason=reason)
@@ -122,7 +122,8 @@ def _check(values: Mapping[str, Any]) -> None:
         raise InvalidPolicy(fields={"limits": [str(error)]}) from None
 
 
-def _stored() -> HealingPolicy:
+def stored_policy() -> HealingPolicy:
+    """To be changed; made if there is none. Raises Stale."""
     row = HealingPolicy.objects.filter(pk=HealingPolicy.ONLY).first()
     if row is not None:
         return row

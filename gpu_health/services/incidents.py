@@ -11,13 +11,21 @@ from django.utils.translation import gettext as _
 from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters.models import Node
+from clusters.services.nodes import cordon_node
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
 from gpu_health.errors import IncidentEnded, NotHeld, NothingToApprove
 from gpu_health.events import IncidentOpened
 from gpu_health.healing.course import is_stale, rank
-from gpu_health.incident_facts import gpu_columns, lead_columns, open_findings, settled_until
+from gpu_health.incident_facts import (
+    domain_incidents,
+    domain_machines,
+    gpu_columns,
+    lead_columns,
+    open_findings,
+    settled_until,
+)
 from gpu_health.models import Finding, Incident, IncidentEntry
 from gpu_health.pools import pool_of
 from gpu_health.states import ENDED_INCIDENTS, IncidentState
@@ -88,6 +96,36 @@ def approve(*, actor: Actor, incident: Incident, reason: str) -> Incident:
     return _wish(
         actor, incident, "gpu_incident.approve", reason, words, wishes, where={"climb": incident.climb}
     )
+
+
+def approve_domain(*, actor: Actor, incident: Incident, reason: str) -> list[Incident]:
+    """What `approve` does, for every machine of its rack or NVLink domain that waits for the domain's sake.
+
+    Raises NotAllowed, IncidentEnded, NothingToApprove.
+    """
+    _require(actor, incident)
+    waiting = domain_incidents(incident)
+    if not waiting:
+        raise NothingToApprove(_("No machine of this domain waits for an approval."))
+    with transaction.atomic():
+        return [approve(actor=actor, incident=one, reason=reason) for one in waiting]
+
+
+def cordon_domain(*, actor: Actor, incident: Incident, reason: str) -> list[Node]:
+    """No new pod is placed on the machines of its domain that are still in service; those that run go on.
+
+    A person uncordons them again. Raises NotAllowed, IncidentEnded, NothingToApprove.
+    """
+    _require(actor, incident)
+    rest = [one for one in domain_machines(incident.node) if not one.is_cordoned and not one.operation]
+    if not rest:
+        raise NothingToApprove(_("Every machine of this domain is cordoned already."))
+    with transaction.atomic():
+        for node in rest:
+            cordon_node(actor=actor, node=node, reason=reason)
+        words = f"Cordoned: {', '.join(node.name for node in rest)}. {reason}"
+        _tell(actor, incident, "gpu_incident.cordon_domain", reason, words, incident.state)
+    return rest
 
 
 def hold(*, actor: Actor, incident: Incident, reason: str) -> Incident:

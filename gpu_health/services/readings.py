@@ -13,6 +13,8 @@ from django.utils.translation import gettext as _
 from clusters.models import Node
 from common import events
 from gpu_health import selectors
+from gpu_health.clock_offsets import FAULT as CLOCK
+from gpu_health.clock_offsets import in_our_time, offset_of, told
 from gpu_health.drills.marks import drill_of
 from gpu_health.errors import MachineMissing
 from gpu_health.events import FindingEnded, FindingOpened
@@ -44,10 +46,13 @@ class Stored:
     refused: Sequence[Refusal]
 
 
-def accept_readings(*, cluster_id: int, node_uid: str, entries: Iterable[Any]) -> Stored:
+def accept_readings(
+    *, cluster_id: int, node_uid: str, entries: Iterable[Any], sent_at: float | None = None
+) -> Stored:
     """Store what a machine reports of itself and judge it. What is no reading is refused, the others stored.
 
-    Raises MachineMissing while the cluster does not show the machine.
+    `sent_at`: seconds since the epoch by its clock, as it sent them. Raises MachineMissing while the cluster
+    does not show the machine.
     """
     node = Node.objects.filter(cluster_id=cluster_id, uid=node_uid).first()
     if node is None:
@@ -67,8 +72,18 @@ def accept_readings(*, cluster_id: int, node_uid: str, entries: Iterable[Any]) -
             refused.append(Refusal(index, f"{error}."))
         else:
             readings.append(reading)
-    stored = store_readings(node, readings)
+    now = timezone.now()
+    offset = offset_of(sent_at, now)
+    stored = store_readings(node, in_our_time(readings, offset, now))
+    if sent_at is not None:
+        _tell_of_clock(node, offset, now)
     return Stored(stored, len(readings) - stored, refused)
+
+
+def _tell_of_clock(node: Node, offset: float, now: datetime) -> None:
+    known = Finding.objects.filter(node=node, fault=CLOCK, state=FindingState.OPEN).exists()
+    if (reading := told(offset, now, is_known=known)) is not None:
+        store_readings(node, [reading])
 
 
 def store_readings(node: Node, readings: Sequence[Reading]) -> int:
@@ -119,7 +134,9 @@ def judge_node(node: Node) -> None:
             return bool(row.pk > ended.get((row.fault, device), 0))
 
         try:
-            verdicts = judge((row.reading() for row in rows if counts(row)), selectors.rules(), state)
+            verdicts = judge(
+                (row.reading() for row in rows if counts(row)), selectors.rules(node.cluster), state
+            )
         except TooMuchEvidence:
             return
         last = max(row.pk for row in rows)

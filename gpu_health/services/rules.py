@@ -1,6 +1,6 @@
 """Every write to the rules of the installation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -17,6 +17,16 @@ from gpu_health.errors import InvalidRule, RuleMissing
 from gpu_health.models import RuleChange
 from gpu_health.policy.rule import Action, BadRule, Rule
 
+PLAIN: Mapping[str, Any] = {
+    "enabled": True,
+    "mode": "propose",
+    "severity": "warning",
+    "conditions": "",
+    "ladder": (),
+    "drain": "none",
+    "verification": "none",
+}
+"""A new rule where nothing else is said."""
 CHANGEABLE = ("enabled", "mode", "severity", "conditions", "ladder", "drain", "verification")
 
 
@@ -24,20 +34,67 @@ def proposed_rule(name: str, given: Mapping[str, Any]) -> tuple[Rule, dict[str, 
     """The rule as it would be, and its columns; what is not given stays. Raises RuleMissing, InvalidRule."""
     present = selectors.rule_in_force(name)
     values = {column: given.get(column, getattr(present.row, column)) for column in CHANGEABLE}
-    known = set(map(str, Action))
-    if unknown := [step for step in values["ladder"] if step not in known]:
-        raise InvalidRule(
-            fields={
-                "ladder": [
-                    _("There is no action %(step)s. Known: %(known)s.")
-                    % {"step": unknown[0], "known": ", ".join(sorted(known))}
-                ]
-            }
-        )
+    _check_ladder(values["ladder"])
+    row = RuleChange(name=name, **values)
     try:
-        return RuleChange(name=name, **values).rule(present.original), values
+        if present.is_own:
+            row.fault, row.changed_by, row.reason = (
+                present.rule.fault,
+                present.row.changed_by,
+                present.row.reason,
+            )
+            return row.own_rule(), values
+        return row.rule(present.original), values
     except BadRule as error:
         raise InvalidRule(str(error)) from None
+
+
+def new_rule(given: Mapping[str, Any], *, by: str = "", reason: str = "") -> RuleChange:
+    """Not stored: a rule of the installation's own, named after its fault. Raises InvalidRule."""
+    fault = str(given.get("fault", "")).strip()
+    row = RuleChange(
+        name=_free_name(fault),
+        fault=fault,
+        changed_by=by,
+        reason=reason,
+        **{name: given.get(name, default) for name, default in PLAIN.items()},
+    )
+    _check_ladder(row.ladder)
+    try:
+        row.own_rule()
+    except BadRule as error:
+        field = "fault" if "fault" in str(error) else "ladder" if "ladder" in str(error) else ""
+        raise (InvalidRule(fields={field: [str(error)]}) if field else InvalidRule(str(error))) from None
+    return row
+
+
+def add_rule(*, actor: Actor, given: Mapping[str, Any], reason: str) -> RuleChange:
+    """Raises NotAllowed, InvalidRule, Stale."""
+    require_everywhere(actor, Right.FLEET_OPERATE)
+    row = new_rule(given, by=actor.name, reason=reason)
+    with transaction.atomic():
+        try:
+            with transaction.atomic():
+                row.save()
+        except IntegrityError:
+            raise Stale(_("Someone else added a rule at the same time. Try again.")) from None
+        detail = {"fault": row.fault, **{column: getattr(row, column) for column in CHANGEABLE}}
+        audit.record(actor, "gpu_rule.add", subject=row, reason=reason, detail=detail)
+    return row
+
+
+def _free_name(fault: str) -> str:
+    taken = set(RuleChange.objects.filter(name__startswith=f"own-{fault}").values_list("name", flat=True))
+    names = (f"own-{fault}{f'-{number}' if number > 1 else ''}" for number in range(1, len(taken) + 2))
+    return next(name for name in names if name not in taken)[:200]
+
+
+def _check_ladder(ladder: Sequence[str]) -> None:
+    """Raises InvalidRule."""
+    known = set(map(str, Action))
+    if unknown := [step for step in ladder if step not in known]:
+        words = {"step": unknown[0], "known": ", ".join(sorted(known))}
+        raise InvalidRule(fields={"ladder": [_("There is no action %(step)s. Known: %(known)s.") % words]})
 
 
 def change_rule(
@@ -65,7 +122,8 @@ def change_rule(
 
 
 def reset_rule(*, actor: Actor, name: str, reason: str, expected: int | None = None) -> None:
-    """Back to what its source says. Raises NotAllowed, RuleMissing, Stale."""
+    """Back to what its source says; one of the installation's own is gone then. Raises NotAllowed,
+    RuleMissing, Stale."""
     require_everywhere(actor, Right.FLEET_OPERATE)
     row = RuleChange.objects.filter(name=name).first()
     if row is None:
@@ -77,4 +135,5 @@ def reset_rule(*, actor: Actor, name: str, reason: str, expected: int | None = N
         audited = str(row)
         if not rows.delete()[0]:
             raise Stale(_("The rule was changed meanwhile. Read it again."))
-        audit.record(actor, "gpu_rule.reset", subject=audited, reason=reason)
+        deed = "gpu_rule.remove" if row.fault else "gpu_rule.reset"
+        audit.record(actor, deed, subject=audited, reason=reason)

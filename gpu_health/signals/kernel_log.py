@@ -81,7 +81,7 @@ class KernelLogParser:
         self, *, node: str = "", booted_at: float | None = None, boot: str = "", year: int | None = None
     ) -> None:
         self._node = node
-        self._booted_at = booted_at
+        self.booted_at = booted_at
         self._boot = boot
         self._year = year
         self._tail = b""
@@ -124,7 +124,7 @@ class KernelLogParser:
             if not _FROM_KERNEL.fullmatch(prefix):
                 self.ignored += 1
                 return
-            stamp = stamp_of(prefix, booted_at=self._booted_at, year=self._year)
+            stamp = stamp_of(prefix, booted_at=self.booted_at, year=self._year)
             if line.startswith(_SXID, at):
                 self._read_switch(line, at, stamp, found)
             else:
@@ -217,7 +217,7 @@ class KernelLogParser:
         if not _FROM_KERNEL.fullmatch(prefix):
             self.ignored += 1
             return
-        stamp = stamp_of(prefix, booted_at=self._booted_at, year=self._year) if prefix else UNKNOWN
+        stamp = stamp_of(prefix, booted_at=self.booted_at, year=self._year) if prefix else UNKNOWN
         device = _DEVICE.search(line, len(prefix))
         name = next((group.decode() for group in device.groups() if group), "") if device else ""
         found.append(self._reading(fault, line, stamp, more={"device": name}))

@@ -38,6 +38,8 @@ class Source(StrEnum):
     DEVICE_PLUGIN = "device_plugin"
     PROVIDER = "provider"
     CHECK = "check"
+    REPORT = "report"
+    """What the report itself shows, as the control plane gets it."""
 
 
 class Kind(StrEnum):

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gpu_health.signals import nvlink5
+
 RECOVERY_ACTION = "gpu.recovery_action"
 RECOVERY_ACTIONS: Mapping[int, str] = {
     0: "none",
@@ -65,11 +67,6 @@ def read(number: int, text: str) -> XidText:
     return XidText(f"xid.{number}", None, more | {"text": text[:400]})
 
 
-def sub_code(intrinfo: int) -> int:
-    """Of NVLink5's errors (Xid 144 to 150): bits 20 to 25 of the first register."""
-    return (intrinfo >> 20) & 0x3F
-
-
 def _graphics(text: str) -> dict[str, str]:
     found = _SM.search(text)
     return {"gpc": found[1], "tpc": found[2]} if found else {}
@@ -96,7 +93,8 @@ def _nvlink5(number: int, text: str) -> dict[str, str]:
         "link": str(int(found[5])),
         "intrinfo": found[6].lower(),
         "error_status": found[7].lower(),
-        "sub_code": str(sub_code(int(found[6], 16))),
+        "sub_code": str(nvlink5.sub_code_of(int(found[6], 16))),
+        "bucket": nvlink5.bucket(number, found[1], int(found[6], 16), int(found[7], 16)),
     }
 
 

@@ -220,6 +220,7 @@ RELEASE = RELEASE_ROW | {
     "approvals": [],
     "halted_by": "",
     "paused_by": "",
+    "held": None,
     "undoes": None,
     "way_back": None,
     "bypassed": None,

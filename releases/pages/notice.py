@@ -23,6 +23,8 @@ class Notice:
     """When it ends by itself, and what then."""
     lasts: bool = False
     """It goes on since then: `for 40 s`, not `40 s ago`."""
+    url: str = ""
+    """Where to read more."""
     follower: int | None = None
     """The release that took its place: `title` reads on with `by #3`."""
 
@@ -54,6 +56,14 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
             release.paused_at,
             _("Analysis goes on: a candidate that turns bad is still rolled back."),
         )
+    if release.disturbed_at is not None:
+        held = release.disturbance
+        title = _("Held: %(machine)s leaves service") % {"machine": held.get("machine", "")}
+        text = _("%(why)s. Nobody is judged until its workers are ready again.") % {
+            "why": held.get("why", "")
+        }
+        since = datetime.fromisoformat(held["since"]) if "since" in held else release.disturbed_at
+        return Notice("warn", title, since, text, lasts=True, url=held.get("url", ""))
     if waiting is not None and waiting.kind == "approval":
         if word is not None:
             return Notice(

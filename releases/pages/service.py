@@ -13,12 +13,15 @@ from accounts.states import Right
 from clusters import selectors as fleet
 from clusters.errors import NoImageFits
 from clusters.images import foresee_image
+from clusters.leaving import nodes_under
 from clusters.pod_facts import PodFact, pod_facts
 from common.actor import Actor
 from common.pages.steps import StepView
 from gateway import selectors as gateway
 from gateway.history import Stretch
 from gateway.models import Gateway
+from gpu_health import selectors as gpu_health
+from gpu_health.models import Incident
 from images.models import RuntimeImage
 from models_registry.models import Version
 from releases import bake
@@ -62,6 +65,12 @@ class ServicePage:
     def release(self) -> Release | None:
         """The one in motion."""
         return release_of(self.service)
+
+    @cached_property
+    def machines_out(self) -> list[Incident]:
+        """Incidents of machines under the workers that serve."""
+        nodes = nodes_under([self.service.stable_deployment]) if self.service.stable_deployment else []
+        return list(gpu_health.out_of_service(nodes)) if nodes else []
 
     @cached_property
     def lanes(self) -> list[lanes.Lane]:

@@ -116,8 +116,8 @@ class Executor(Step[Release], Generic[Spec]):
         return wait(after, save=columns, write=write_and_tell)
 
     def elapsed(self, release: Release, now: datetime) -> timedelta:
-        """Since this step of the plan began, pauses included."""
-        return now - (began_at(release) or now)
+        """Since this step of the plan began, pauses included; without what it waited for machines."""
+        return now - (began_at(release) or now) - held_for(release)
 
 
 def began_at(release: Release) -> datetime | None:
@@ -128,6 +128,12 @@ def began_at(release: Release) -> datetime | None:
         known["step_began"] = steps.values_list("started_at", flat=True).first()
     began: datetime | None = known["step_began"]
     return began
+
+
+def held_for(release: Release) -> timedelta:
+    """What the present step has waited for machines that left service."""
+    held = release.baseline.get("held", {})
+    return timedelta(seconds=held["seconds"] if held.get("step") == release.step_index else 0)
 
 
 def begin_step(release: Release, index: int) -> None:

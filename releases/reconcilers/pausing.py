@@ -7,8 +7,9 @@ from common.reconcile import Operation, Outcome, Step, move, wait
 from releases.judge.verdict import Decision
 from releases.messages import Kind, Message
 from releases.models import Release
-from releases.reconcilers.base import SOON, halt
+from releases.reconcilers.base import SOON
 from releases.reconcilers.cohort import cohort_of
+from releases.reconcilers.disturbed import blame
 from releases.reconcilers.watching import Sight, candidate_fault, judged, look
 from releases.selectors.plans import plan_of
 from releases.states import ReleaseState
@@ -46,5 +47,5 @@ class WatchWhilePaused(Step[Release]):
         is_bad = view.verdict.decision is Decision.ROLL_BACK
         fault = candidate_fault(seen) or view.fault or (view.verdict.message if is_bad else Message())
         if fault:
-            return halt(row, fault, save=view.save)
+            return blame(row, fault, now, save=view.save)
         return wait(SOON, save=view.save, write=view.write)

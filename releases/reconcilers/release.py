@@ -17,6 +17,7 @@ from releases.messages import Kind, Message, count, text
 from releases.models import Release, ReleaseMove, ReleaseStep
 from releases.reconcilers.bake import EndBake
 from releases.reconcilers.base import ACTOR, Executor
+from releases.reconcilers.disturbed import AwaitMachine
 from releases.reconcilers.halting import next_step_back
 from releases.reconcilers.pausing import Pause, Resume, WatchWhilePaused
 from releases.reconcilers.starting import Begin
@@ -65,6 +66,8 @@ class ReleaseReconciler(Reconciler[Release]):
             raise NotKnownHere.step(row.halt)
         if row.halt:
             return next_step_back(row)
+        if row.disturbed_at is not None and state != ReleaseState.PENDING:
+            return AwaitMachine()
         if state == ReleaseState.PAUSED:
             return WatchWhilePaused() if row.paused_at else Resume()
         if row.paused_at:

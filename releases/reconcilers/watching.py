@@ -22,9 +22,10 @@ from releases.judge.threshold import Threshold
 from releases.judge.verdict import Decision, Verdict, verdict
 from releases.messages import Kind, Message, text
 from releases.models import EvidencePoint, Release
-from releases.reconcilers.base import Executor, Spec, began_at, halt
+from releases.reconcilers.base import Executor, Spec, began_at
 from releases.reconcilers.cohort import cohort_fault, cohort_of, seen_of_cohort
 from releases.reconcilers.counted import packed, unpacked
+from releases.reconcilers.disturbed import blame
 from releases.selectors.plans import plan_of
 from releases.selectors.releases import slow_threshold
 from releases.services.threshold import keep_threshold
@@ -184,9 +185,9 @@ class WatchedExecutor(Executor[Spec]):
         view = judged(row, seen, plan_of(row).judge)
         fault = candidate_fault(seen) or view.fault
         if fault:
-            return _with(view, halt(row, fault))
+            return _with(view, blame(row, fault, now))
         if self.heeds_judge and view.verdict.decision is Decision.ROLL_BACK:
-            return _with(view, halt(row, view.verdict.message))
+            return _with(view, blame(row, view.verdict.message, now))
         return _with(view, self.decide(row, seen, view, now))
 
     @abstractmethod

@@ -22,6 +22,7 @@ from releases.models import Release
 from releases.plans.step import DAY, Fault, Place, StepSpec, whole
 from releases.progress import StepProgress
 from releases.reconcilers.base import ACTOR, Executor, halt
+from releases.reconcilers.disturbed import blame
 from releases.states import Halt
 
 READY = Kind(
@@ -165,7 +166,7 @@ class DeployExecutor(Executor[Deploy]):
         if seen.image_reason:
             progress |= {"image": seen.image_reference, "image_reason": seen.image_reason}
         if seen.state == DeploymentState.FAILING:
-            return halt(row, DO_NOT_START(fault=seen.reason), kind=Halt.FAIL)
+            return blame(row, DO_NOT_START(fault=seen.reason), now, kind=Halt.FAIL)
         if seen.ready >= seen.wanted:
             took = self.elapsed(row, now).total_seconds()
             return self.go_on(
@@ -176,7 +177,7 @@ class DeployExecutor(Executor[Deploy]):
         if self.elapsed(row, now) > timedelta(seconds=self.spec.ready_within_seconds):
             few = {"ready": seen.ready, "wanted": seen.wanted, "seconds": self.spec.ready_within_seconds}
             why = FEW_READY_SINCE(**few, fault=seen.reason) if seen.reason else FEW_READY(**few)
-            return halt(row, why, kind=Halt.FAIL)
+            return blame(row, why, now, kind=Halt.FAIL)
         return self.look_again(row, progress=progress, after=timedelta(seconds=0.5))
 
     def _replicas(self, row: Release) -> int:

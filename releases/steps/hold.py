@@ -12,7 +12,8 @@ from common.reconcile import Outcome
 from releases.models import Release
 from releases.plans.step import DAY, WEEK, Fault, JoinedCell, Place, StepSpec, whole
 from releases.plans.words import duration
-from releases.reconcilers.base import SOON, halt
+from releases.reconcilers.base import SOON
+from releases.reconcilers.disturbed import blame
 from releases.reconcilers.measured_split import SPLIT_MAY_LAG, measured, split_fault, split_note
 from releases.reconcilers.watching import Judged, Sight, WatchedExecutor
 from releases.steps.deploy import Deploy
@@ -76,5 +77,5 @@ class HoldExecutor(WatchedExecutor[Hold]):
         if not progress.get("within", True):
             if over < SPLIT_MAY_LAG:
                 return self.look_again(row, progress=progress)
-            return halt(row, split_fault(progress))
+            return blame(row, split_fault(progress), now)
         return self.go_on(row, note=split_note(progress), detail=progress)

@@ -16,7 +16,8 @@ from releases.models import Release
 from releases.plans.step import DAY, Fault, Place, StepSpec, whole
 from releases.plans.words import duration
 from releases.progress import StepProgress
-from releases.reconcilers.base import SOON, Executor, halt
+from releases.reconcilers.base import SOON, Executor
+from releases.reconcilers.disturbed import blame
 from releases.reconcilers.routing import mirror_traffic, return_traffic
 from releases.steps.deploy import no_candidate
 
@@ -106,7 +107,7 @@ class MirrorExecutor(Executor[Mirror]):
             return self.go_on(row, note=NO_STABLE())
         state, why = seen
         if state in (DeploymentState.FAILING, DeploymentState.REMOVED):
-            return halt(row, FAILED(fault=why or state))
+            return blame(row, FAILED(fault=why or state), now)
         if not row.phase:
             return self.look_again(row, save={"phase": MIRRORING})
         if row.phase == ENDING:

@@ -18,11 +18,12 @@ from releases.messages import Kind, text
 from releases.models import Release, Service
 from releases.plans.step import Fault, Place, StepSpec
 from releases.reconcilers.bake import end_workers
-from releases.reconcilers.base import ACTOR, Executor, finish_step, halt
+from releases.reconcilers.base import ACTOR, Executor, finish_step
+from releases.reconcilers.disturbed import blame
 from releases.reconcilers.leaving import gateway_has_left
 from releases.reconcilers.routing import make_stable
 from releases.selectors.plans import plan_of
-from releases.states import Decision, Halt, ReleaseState, StepState
+from releases.states import Decision, ReleaseState, StepState
 from releases.steps.deploy import Deploy, no_candidate
 
 FAILED_AT_LAST = Kind("promote.failed", gettext_lazy("The candidate's workers failed at the last moment."))
@@ -98,7 +99,7 @@ class PromoteExecutor(Executor[Promote]):
 
     def settle(self, row: Release, seen: str, now: datetime) -> Outcome:
         if seen in (DeploymentState.FAILING, DeploymentState.REMOVED):
-            return halt(row, FAILED_AT_LAST(), kind=Halt.ROLLBACK)
+            return blame(row, FAILED_AT_LAST(), now)
 
         bake = timedelta(seconds=plan_of(row).bake_seconds) if row.stable_deployment else timedelta(0)
         began = now - self.elapsed(row, now)

@@ -19,7 +19,8 @@ from releases.messages import Kind, count, nested, text
 from releases.models import Release
 from releases.plans.step import HOUR, Fault, Place, StepSpec, whole
 from releases.progress import StepProgress
-from releases.reconcilers.base import Executor, halt
+from releases.reconcilers.base import Executor
+from releases.reconcilers.disturbed import blame
 from releases.states import Halt
 from releases.steps.deploy import no_candidate
 
@@ -152,10 +153,10 @@ class SmokeTestExecutor(Executor[SmokeTest]):
 
     def settle(self, row: Release, seen: Asked, now: datetime) -> Outcome:
         if seen.status.state == DeploymentState.FAILING:
-            return halt(row, DIED(fault=seen.status.reason), kind=Halt.FAIL)
+            return blame(row, DIED(fault=seen.status.reason), now, kind=Halt.FAIL)
         if seen.probe is None:
             if self.elapsed(row, now) > timedelta(seconds=self.spec.timeout_seconds):
-                return halt(row, NO_WORKER(), kind=Halt.FAIL)
+                return blame(row, NO_WORKER(), now, kind=Halt.FAIL)
             return self.look_again(row)
         probes = [*row.progress.get("probes", []), seen.probe.as_json()]
         limit = self.spec.max_latency_ms
@@ -164,7 +165,7 @@ class SmokeTestExecutor(Executor[SmokeTest]):
             fault = TOO_SLOW(took=round(seen.probe.milliseconds), limit=limit)
         if fault:
             reason = FAILED(number=len(probes), requests=self.spec.requests, fault=fault)
-            return halt(row, reason, kind=Halt.FAIL, save={"progress": {"probes": probes}})
+            return blame(row, reason, now, kind=Halt.FAIL, save={"progress": {"probes": probes}})
         if len(probes) < self.spec.requests:
             return self.look_again(row, progress={"probes": probes}, after=timedelta(0))
         slowest = max(probe["milliseconds"] for probe in probes)

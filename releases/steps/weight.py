@@ -13,7 +13,7 @@ from releases.messages import Kind, number, text
 from releases.models import Release
 from releases.plans.step import Fault, Place, StepSpec, whole
 from releases.progress import StepProgress
-from releases.reconcilers.base import halt
+from releases.reconcilers.disturbed import blame
 from releases.reconcilers.measured_split import SPLIT_MAY_LAG, measured, split_fault, split_note
 from releases.reconcilers.routing import split_traffic
 from releases.reconcilers.watching import Judged, Sight, WatchedExecutor, look
@@ -138,7 +138,7 @@ class WeightExecutor(WatchedExecutor[Weight]):
         if progress.get("requests") and not progress["within"]:
             if took < SPLIT_MAY_LAG:
                 return self.look_again(row, progress=progress, after=FIRST_LOOK)
-            return halt(row, split_fault(progress))
+            return blame(row, split_fault(progress), now)
         patience = MEASURED_FOR if progress.get("requests") else NONE_CAME
         if not _is_told_apart(progress) and took < patience:
             return self.look_again(row, progress=progress, after=FIRST_LOOK)

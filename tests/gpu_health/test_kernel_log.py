@@ -121,6 +121,7 @@ def test_nvlink5_errors_tell_their_sub_code() -> None:
         "intrinfo": "0x021425c6",
         "error_status": "0x00000000",
         "sub_code": str((0x021425C6 >> 20) & 0x3F),
+        "bucket": "reset_gpu",
         "text": "",
     }
 

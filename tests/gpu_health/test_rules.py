@@ -93,7 +93,7 @@ def test_rules_and_disagreements_are_listed(machine: Machine, admin: User) -> No
 def test_a_page_of_rules_is_short_and_narrowed_by_severity(machine: Machine, admin: User) -> None:
     def shown(query: str) -> list[str]:
         listed = cast.client_of(admin).get(f"/gpu-health/rules/{query}").content.decode()
-        return re.findall(r'href="/gpu-health/rules/([^"?]+)/"', listed)
+        return re.findall(r'href="/gpu-health/rules/([^"?+]+)/"', listed)
 
     assert len(shown("")) == 50
     assert shown("?sort=fault&page=2")[0] not in shown("")

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gpu_health.signals.reading import Kind, Reading, Source
+from gpu_health.signals.reading import Clock, Kind, Reading, Source
 from serving.gpu_polling import DcgmProbe, GpuPolling, Probe
 from serving.kernel_messages import KernelMessages
 from serving.readings_sender import MOST_KEPT, ReadingsSender, readings_url
@@ -218,3 +219,49 @@ def test_dcgm_exporter_is_asked_and_its_absence_is_the_detectors_fault() -> None
 
     assert (pending.fault, pending.gpu_bus_id) == ("row_remap.pending", "0000:9b:00")
     assert (gone.fault, gone.kind) == ("detector.dcgm", Kind.DETECTOR)
+
+
+class Clocks:
+    """Of a machine: what its clock says, and the ticks since its start, which nobody sets."""
+
+    def __init__(self) -> None:
+        self.wall, self.since_start = 1_000.0, 50.0
+
+    def pass_(self, seconds: float) -> None:
+        self.wall += seconds
+        self.since_start += seconds
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_clock_that_is_set_meanwhile_makes_no_reading_older(
+    tmp_path: Path, token: Path, restarts: bool
+) -> None:
+    sent: list[dict[str, Any]] = []
+
+    def store(document: dict[str, Any]) -> tuple[int, object]:
+        sent.append(document)
+        return 200, {"stored": 1, "known": 0, "refused": []}
+
+    clocks = Clocks()
+
+    def sender(url: str) -> ReadingsSender:
+        return ReadingsSender(
+            url,
+            token_file=token,
+            spool=tmp_path / "spool",
+            clock=lambda: clocks.wall,
+            ticks=lambda: clocks.since_start,
+        )
+
+    async with control_plane(store) as url:
+        first = sender(url)
+        reading = Reading(
+            source=Source.KERNEL_LOG, fault="xid.79", at=clocks.wall, clock=Clock.EPOCH, origin="boot/1"
+        )
+        first.take([reading])
+        clocks.pass_(30)
+        clocks.wall += 56 * 365 * 86_400  # the time daemon has found its servers
+        await (sender(url) if restarts else first).send()
+    (document,) = sent
+    assert document["sent_at"] - document["readings"][0]["at"] == pytest.approx(30)
+    assert "seen" not in document["readings"][0]

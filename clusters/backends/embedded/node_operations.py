@@ -140,6 +140,9 @@ class EmbeddedNodeOperations:
                     found.append(_standing(desired.spec, process, slot))
         return tuple(found)
 
+    def ask_checkpoint(self, node: str, pod: StandingPod, order: Order) -> None:
+        raise NotPossible("Processes of one machine are not asked for checkpoints.")
+
     def evict(
         self,
         node: str,

@@ -5,6 +5,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from clusters.backends.kubernetes.manifests import FENCE, fence_of, fence_text
 from clusters.backends.kubernetes.nodes import CORDON, cordon_of, node_of
 from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
-from clusters.backends.kubernetes.standing import pod_of
+from clusters.backends.kubernetes.standing import CHECKPOINT_ASKED, pod_of
 from clusters.backends.node_operations import Eviction, NotPossible, Order, SomebodyElses, UnknownNode
 from clusters.backends.placement import Taint
 from clusters.backends.standing import StandingPod
@@ -147,6 +148,15 @@ class KubernetesNodeOperations:
             pods = self._client.list(PODS, fields=f"spec.nodeName={name}").items
             budgets = self._client.list(DISRUPTION_BUDGETS).items
         return tuple(pod_of(pod, budgets) for pod in pods)
+
+    def ask_checkpoint(self, node: str, pod: StandingPod, order: Order) -> None:
+        ref = Ref(PODS, pod.name, pod.namespace)
+        with told(), granted(Feature.CHECKPOINTS):
+            self._mark(node, order)
+            with suppress(NotFound):
+                if self._is(ref, pod):
+                    asked = {CHECKPOINT_ASKED: order.by}
+                    self._client.patch(ref, {"metadata": {"annotations": asked}})
 
     def evict(
         self,

@@ -48,6 +48,9 @@ class Feature(StrEnum):
     """Cordon and taint of machines."""
     DRAIN = "drain"
     """Drain of machines: pods of all namespaces are read and evicted."""
+    CHECKPOINTS = "checkpoints"
+    """Pods of all namespaces that want it are told to write a checkpoint before a drain evicts them. The API
+    knows no lesser right for that than to change pods."""
     GATEWAY = "gateway"
     """Traffic by HTTPRoutes of a Gateway of the cluster."""
     INFERENCE = "inference"
@@ -134,6 +137,13 @@ RIGHTS: Sequence[Right] = (
         PODS,
         ("delete",),
         "Drains that pass over disruption budgets are refused.",
+        is_everywhere=True,
+    ),
+    Right(
+        Feature.CHECKPOINTS,
+        PODS,
+        ("patch",),
+        "Pods are not asked for a checkpoint before they are evicted.",
         is_everywhere=True,
     ),
     Right(Feature.GATEWAY, HTTP_ROUTES, WRITE, "Traffic cannot be split by the cluster's own gateway."),

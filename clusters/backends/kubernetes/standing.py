@@ -8,10 +8,16 @@ from clusters.backends.kubernetes.manifests import DEPLOYMENT
 from clusters.backends.kubernetes.nodes import is_gpu
 from clusters.backends.kubernetes.quantities import whole
 from clusters.backends.kubernetes.scheduling import why_unschedulable
-from clusters.backends.standing import Budget, Phase, StandingPod
+from clusters.backends.standing import MOST_CHECKPOINT_SECONDS, Budget, Checkpoint, Phase, StandingPod
 
 Document = Mapping[str, Any]
 
+CHECKPOINT = "slipway.io/checkpoint"
+"""Annotation of a pod that wants to keep its work before it is evicted: seconds that this may take, or
+`sigterm`."""
+CHECKPOINT_ASKED = "slipway.io/checkpoint-requested"
+CHECKPOINT_DONE = "slipway.io/checkpoint-done"
+"""The pod, or its operator, copies the value of the request there."""
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of what a kubelet runs by itself."""
 
@@ -44,7 +50,20 @@ def pod_of(pod: Document, budgets: Iterable[Document] = ()) -> StandingPod:
             if one["metadata"]["namespace"] == metadata["namespace"]
             and selects((one.get("spec") or {}).get("selector"), labels)
         ),
+        checkpoint=checkpoint_of(metadata.get("annotations") or {}),
+        grace_seconds=spec.get("terminationGracePeriodSeconds"),
     )
+
+
+def checkpoint_of(annotations: Mapping[str, str]) -> Checkpoint | None:
+    """None also for a value that cannot be meant: the pod is evicted as any other."""
+    wanted = annotations.get(CHECKPOINT, "").strip().lower()
+    if wanted == "sigterm":
+        return Checkpoint(on_sigterm=True)
+    if not (wanted.isdecimal() and 0 < int(wanted[:9]) <= MOST_CHECKPOINT_SECONDS):
+        return None
+    asked = annotations.get(CHECKPOINT_ASKED, "")
+    return Checkpoint(seconds=int(wanted), is_done=bool(asked) and annotations.get(CHECKPOINT_DONE) == asked)
 
 
 def _why_waiting(status: Document) -> str:

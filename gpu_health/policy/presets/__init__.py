@@ -77,6 +77,14 @@ def preset(name: str) -> tuple[Rule, ...]:
 
 
 @cache
+def complete(name: str) -> tuple[Rule, ...]:
+    """The rules of a preset, and Slipway's for the faults that it does not speak of. Raises BadRule."""
+    own = preset(name)
+    spoken = {rule.fault for rule in own}
+    return own + tuple(rule for rule in preset(DEFAULT) if rule.fault not in spoken)
+
+
+@cache
 def sources() -> Mapping[str, Document]:
     return {row["source"]: Document(row["title"], row["date"], row["url"]) for row in _rows("sources.csv")}
 

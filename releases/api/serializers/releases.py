@@ -26,6 +26,12 @@ class WayBackSerializer(serializers.Serializer[Any]):
     )
 
 
+class HeldSerializer(serializers.Serializer[Any]):
+    machine = serializers.CharField()
+    why = serializers.CharField()
+    since = serializers.DateTimeField()
+
+
 class BypassSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(source="bypass_reason")
     lacks = serializers.SerializerMethodField(
@@ -140,6 +146,9 @@ class ReleaseSerializer(ReleaseRowSerializer):
     approvals = ApprovalSerializer(many=True)
     halted_by = serializers.CharField(help_text="Who stopped it; empty: nobody.")
     paused_by = serializers.CharField(help_text="Who paused it; empty: nobody.")
+    held = serializers.SerializerMethodField(
+        help_text="Machine under its workers that leaves service; nobody is judged meanwhile. null: none."
+    )
     undoes = serializers.IntegerField(source="undoes_id", allow_null=True)
     way_back = serializers.SerializerMethodField(
         help_text="Estimated rollback; null unless promoted and serving."
@@ -169,6 +178,7 @@ class ReleaseSerializer(ReleaseRowSerializer):
             "approvals",
             "halted_by",
             "paused_by",
+            "held",
             "undoes",
             "way_back",
             "bypassed",
@@ -177,6 +187,10 @@ class ReleaseSerializer(ReleaseRowSerializer):
             "fetches",
             "last_error",
         )
+
+    @extend_schema_field(HeldSerializer(allow_null=True))
+    def get_held(self, release: Release) -> Any:
+        return HeldSerializer(release.disturbance).data if release.disturbed_at else None
 
     @extend_schema_field(WayBackSerializer(allow_null=True))
     def get_way_back(self, release: Release) -> Any:

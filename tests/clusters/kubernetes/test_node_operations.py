@@ -10,7 +10,7 @@ import pytest
 from clusters.backends.base import Condition, Fence, ObservedNode, StaleFence
 from clusters.backends.node_operations import NotPossible, Order, SomebodyElses, UnknownNode
 from clusters.backends.placement import Taint, TaintEffect
-from clusters.backends.standing import StandingPod
+from clusters.backends.standing import Checkpoint, StandingPod
 from kube.fake.transport import failing
 from kube.resources import NODES, PODS, Ref
 from tests.clusters.kubernetes.test_backend import World
@@ -136,6 +136,22 @@ def test_another_pod_of_the_name_is_not_evicted_in_its_place(world: World) -> No
     assert world.cluster.node_operations.evict(uid, pod, order(), grace_seconds=7).is_accepted
     theirs = world.client.get(Ref(PODS, "theirs", "team-a"))["metadata"]
     assert theirs["deletionGracePeriodSeconds"] == 7
+
+
+def test_a_pod_that_wants_a_checkpoint_is_told_once_and_its_answer_is_seen(world: World) -> None:
+    pod, uid = their_pod(world), machine(world).uid
+    ref, key = Ref(PODS, "theirs", "team-a"), "slipway.io/checkpoint"
+    world.client.patch(ref, {"metadata": {"annotations": {key: "300"}}})
+    (pod,) = world.cluster.node_operations.pods(uid)
+    assert pod.checkpoint == Checkpoint(seconds=300)
+
+    world.cluster.node_operations.ask_checkpoint(uid, replace(pod, uid="of-one-that-is-gone"), order())
+    assert f"{key}-requested" not in world.client.get(ref)["metadata"]["annotations"]
+    world.cluster.node_operations.ask_checkpoint(uid, pod, order(by="ada/drain-7"))
+    assert world.client.get(ref)["metadata"]["annotations"][f"{key}-requested"] == "ada/drain-7"
+    world.client.patch(ref, {"metadata": {"annotations": {f"{key}-done": "ada/drain-7"}}})
+    (pod,) = world.cluster.node_operations.pods(uid)
+    assert pod.checkpoint == Checkpoint(seconds=300, is_done=True)
 
 
 def test_who_may_not_see_all_pods_is_told_what_to_grant(world: World) -> None:

@@ -1,0 +1,78 @@
+"""A worker of ours on the faulty GPU is restarted where it is known which one that is."""
+
+import pytest
+from django.utils import timezone
+
+from clusters.backends.fake import NODE
+from clusters.backends.standing import StandingPod
+from clusters.models import Cluster
+from gpu_health.judge import judge
+from gpu_health.policy.presets import preset
+from gpu_health.policy.rule import Action, Citation, Mode, Rule, Severity
+from gpu_health.signals.reading import Reading, Source
+from tests.gpu_health.healing import Ward
+
+pytestmark = pytest.mark.django_db
+OURS = StandingPod(
+    uid="u1", name="chat-r1-0", namespace="ml", node=NODE.name, owner="ReplicaSet chat-r1",
+    deployment="chat-r1", gpus={"nvidia.com/gpu": 8},
+)  # fmt: skip
+THEIRS = StandingPod(uid="u2", name="train-0", namespace="team-a", owner="Job train", gpus={"gpu": 1})
+
+
+@pytest.fixture
+def ward() -> Ward:
+    ward = Ward()
+    Cluster.objects.update(kind="kubernetes")
+    return ward
+
+
+def falls_ill(ward: Ward, *pods: StandingPod) -> None:
+    ward.operations.others = list(pods)
+    ward.finding(
+        fault="xid.94",
+        ladder=["restart_app", "reset_gpu"],
+        drain="none",
+        verification="none",
+        first_at=timezone.now(),
+    )
+
+
+def test_the_only_pod_on_the_machine_is_asked_to_end_and_the_machine_stays_in_service(ward: Ward) -> None:
+    falls_ill(ward, OURS)
+    ward.run("closed")
+    assert ward.operations.evictions == [("chat-r1-0", None)]
+    assert ward.operations.cordoned == {}
+    assert ward.programs.repaired == []
+
+
+@pytest.mark.parametrize(
+    ("pods", "why"),
+    [
+        ((OURS, THEIRS), "2 pods with GPUs on the machine: nobody can say which one to restart."),
+        ((THEIRS,), "team-a/train-0 is not Slipway's: its owner restarts it."),
+        ((), "No pod with GPUs on the machine"),
+    ],
+)
+def test_whose_pod_it_is_must_be_known_else_the_next_rung_is_climbed(
+    ward: Ward, pods: tuple[StandingPod, ...], why: str
+) -> None:
+    falls_ill(ward, *pods)
+    ward.run(lambda: ward.incident.rung == 1)
+    assert any(why in entry.words for entry in ward.incident.timeline.all())
+    assert ward.operations.evictions == []
+
+
+def test_a_rule_that_restarts_an_application_may_act() -> None:
+    reading = Reading(source=Source.KERNEL_LOG, fault="xid.94", origin="b/1")
+    rule = Rule(
+        name="own-xid.94",
+        fault="xid.94",
+        severity=Severity.WARNING,
+        ladder=(Action.RESTART_APP, Action.CONTACT_SUPPORT),
+        citation=Citation(source="olga", says="as the catalog says"),
+        mode=Mode.ACT,
+        is_own=True,
+    )
+    (verdict,) = judge([reading], [rule, *preset("default")])
+    assert verdict.outcome == "act"
