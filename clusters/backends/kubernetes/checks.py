@@ -28,8 +28,8 @@ from kube.resources import (
     Resource,
 )
 
-OLDEST = (1, 29)
-"""Below it, parts of what is applied are not known: sidecars, `preStop.sleep`, pod conditions."""
+OLDEST = (1, 30)
+"""Below it, parts of what is applied are dropped: sidecars, pod conditions, and in 1.29 `preStop.sleep`."""
 WITHIN_SECONDS = 18.0
 """What has not been begun by then is not looked at: a step of a reconciler has 30."""
 KNOWN_KINDS: Sequence[tuple[str, Resource]] = (
