@@ -373,7 +373,7 @@ def test_copies_of_requests_are_taken_back_and_no_client_sees_their_answers(worl
     released(world, 0)
     before = world.gateway.desired_route("chat")
     assert before
-    assert world.gateway.cannot() == {}
+    assert not {"mirror", "mirror_percent"} & world.gateway.cannot().keys()
     world.gateway.set_route(replace(before, mirror_percent=50), fence=Fence(1, 2))
     found = world.gateway.desired_route("chat")
     assert found

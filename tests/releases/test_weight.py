@@ -32,7 +32,7 @@ def ignore_weights(scene: Scene) -> None:
     """From now on as many requests go to one side as to the other."""
     turns = cycle((True, False))
 
-    def choose(spec: Any, release: Any) -> tuple[Any, bool]:
+    def choose(spec: Any, *_asked: Any) -> tuple[Any, bool]:
         both = spec.candidate is not None and spec.candidate_percent
         return (spec.candidate if both and next(turns) else spec.stable), False
 
