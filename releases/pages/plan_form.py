@@ -283,7 +283,7 @@ def _shapes(
                 label=told["title"],
                 help=helps.get(key, told.get("description", "")),
                 kind="choice" if values else types.get(plain["type"], "text"),
-                is_optional=any(option.get("type") == "null" for option in options),
+                is_optional=told.get("default") == "" or any(one.get("type") == "null" for one in options),
                 least=plain.get("minimum", plain.get("exclusiveMinimum")),
                 most=plain.get("maximum", plain.get("exclusiveMaximum", plain.get("maxLength"))),
                 choices={value: choices.get(value, value) for value in values},

@@ -28,6 +28,7 @@ PLAN = {
         {"kind": "deploy", "share_percent": 100, "ready_within_seconds": 900},
         {"kind": "smoke_test", "requests": 1, "timeout_seconds": 30},
         {"kind": "mirror", "percent": 50, "seconds": 5},
+        {"kind": "cohort", "header": "x-cohort", "value": "beta", "seconds": 1},
         {"kind": "weight", "percent": 30},
         {"kind": "hold", "seconds": 1},
         {"kind": "approval", "timeout_seconds": 3600},
@@ -154,7 +155,7 @@ def check_promoted(scene: Scene) -> None:
     assert set(scene.split(50)) == {scene.candidate}
     assert scene.running(scene.candidate) == 2
     assert scene.moves() == ["pending", "running", "waiting_approval", "running", "promoted"]
-    assert [step.state for step in scene.release.steps.all()] == ["done"] * 8
+    assert [step.state for step in scene.release.steps.all()] == ["done"] * len(PLAN["steps"])
     check_record(scene)
 
 
