@@ -22,7 +22,7 @@ from gateway.models import Gateway, Route
 from gateway.routes import Cohort, Fence, RouteSpec
 from perf.envoy_stack import CANARY, STABLE, free_port
 from tests.cast import SYSTEM
-from tests.gateway.cast import cluster, set_route
+from tests.gateway.cast import cluster, fake_gateway, set_route
 from tests.http_server import http_server
 from tests.patience import eventually
 
@@ -117,6 +117,7 @@ def test_settings_without_addresses_are_refused(given: object) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_service_whose_clients_choose_is_not_counted_and_the_page_says_who_counts() -> None:
+    fake_gateway()
     set_route(RouteSpec("chat", STABLE, CANARY, 5, release_header="open"), fence=Fence(1, 1), actor=SYSTEM)
     with envoy([told(r1=10, r2=4)]) as url:
         Gateway.objects.update(metrics="envoy", settings={"envoy": {"urls": [url]}}, revision=99)
