@@ -12,7 +12,7 @@ from accounts.states import Right
 from clusters.backends.kubernetes.configured import KUBECONFIG
 from clusters.backends.kubernetes.rights import NEEDED, Feature
 from clusters.backends.kubernetes.settings import ModelFiles
-from clusters.drain_options import CHECKPOINT_SECONDS, MOST_SECONDS, USUAL_SECONDS, DrainOptions
+from clusters.draining.options import CHECKPOINT_SECONDS, MOST_SECONDS, USUAL_SECONDS, DrainOptions
 from clusters.models import Cluster
 from common.actor import Actor
 from common.audit import MAX_REASON

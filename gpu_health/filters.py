@@ -71,7 +71,7 @@ SPANS = (
 
 
 def _kept(_value: object) -> Q:
-    """Statistics ask by what was chosen: see `gpu_health.questions`."""
+    """Statistics ask by what was chosen: see `gpu_health.statistics.questions`."""
     return Q()
 
 

@@ -1,17 +1,11 @@
 from django.urls import path
 
-from gpu_health import check_views as checks
-from gpu_health import drill_views as drills
-from gpu_health import healing_views as healing
-from gpu_health import limits_views as limits
-from gpu_health import rule_views as rules
-from gpu_health import statistics_views as statistics
-from gpu_health import views
+from gpu_health.views import checks, drills, findings, healing, limits, rules, statistics
 
 urlpatterns = [
-    path("gpu-health/", views.finding_list, name="gpu-findings"),
-    path("gpu-health/findings/<int:pk>/", views.finding_page, name="gpu-finding"),
-    path("gpu-health/findings/<int:pk>/+close/", views.close, name="close-gpu-finding"),
+    path("gpu-health/", findings.finding_list, name="gpu-findings"),
+    path("gpu-health/findings/<int:pk>/", findings.finding_page, name="gpu-finding"),
+    path("gpu-health/findings/<int:pk>/+close/", findings.close, name="close-gpu-finding"),
     path("gpu-health/incidents/", healing.incident_list, name="gpu-incidents"),
     path("gpu-health/incidents/<int:pk>/", healing.incident_page, name="gpu-incident"),
     path("gpu-health/incidents/<int:pk>/rma.zip", healing.rma, name="gpu-incident-rma"),

@@ -6,7 +6,7 @@ from typing import Any
 from clusters.models import Node
 from common.jobs.spec import BY_CIRCUMSTANCE, Container, JobObservation, JobSpec, JobState, Limits
 from gpu_health.actions.base import Target, job_owner, python_on
-from gpu_health.drill_orders import check_order
+from gpu_health.drills.orders import check_order
 from gpu_health.healing.facts import Progress, Work
 from gpu_health.states import RuleVerification
 

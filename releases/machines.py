@@ -7,8 +7,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from clusters import leaving
 from clusters import selectors as fleet
+from clusters.draining import leaving
 from clusters.models import Node
 from clusters.notes import DeploymentNote
 from clusters.states import DeploymentState

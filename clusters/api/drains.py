@@ -14,9 +14,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clusters.api import examples
-from clusters.drain_options import CHECKPOINT_SECONDS, MOST_SECONDS, USUAL_SECONDS, DrainOptions, Policy
-from clusters.drain_progress import GONE
-from clusters.draining import Fate, PlannedPod
+from clusters.draining.options import CHECKPOINT_SECONDS, MOST_SECONDS, USUAL_SECONDS, DrainOptions, Policy
+from clusters.draining.pods import Fate, PlannedPod
+from clusters.draining.progress import GONE
 from clusters.filters import DrainFilter
 from clusters.models import Cluster, Drain
 from clusters.services.drains import cancel_drain

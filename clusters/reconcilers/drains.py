@@ -19,9 +19,9 @@ from clusters.backends.base import (
 from clusters.backends.configured import backend_of
 from clusters.backends.node_operations import Eviction, NodeOperations, Order, SomebodyElses
 from clusters.backends.standing import StandingPod
-from clusters.checkpoints import Kept, grace_of, sorted_by, words_of
-from clusters.drain_progress import due, entries_of, still_there, why_it_ends
-from clusters.draining import Fate, PlannedPod, plan, why_it_cannot_be
+from clusters.draining.checkpoints import Kept, grace_of, sorted_by, words_of
+from clusters.draining.pods import Fate, PlannedPod, plan, why_it_cannot_be
+from clusters.draining.progress import due, entries_of, still_there, why_it_ends
 from clusters.events import (
     NodeCordoned,
     NodeDrainCancelled,

@@ -14,13 +14,13 @@ from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters.backends.base import BackendError
 from clusters.backends.configured import backend_of
-from clusters.drain_options import DrainOptions
-from clusters.drain_progress import entries_of
-from clusters.draining import GOES, Fate, PlannedPod, plan, why_it_cannot_be
+from clusters.draining.options import DrainOptions
+from clusters.draining.pods import GOES, Fate, PlannedPod, plan, why_it_cannot_be
+from clusters.draining.progress import entries_of
+from clusters.draining.remaining import Remaining, remaining
 from clusters.errors import CannotLook, CannotOperate, DrainEnded, NodeBusy
 from clusters.models import Deployment, Drain, Node
 from clusters.notes import deployment_notes
-from clusters.remaining import Remaining, remaining
 from clusters.states import DRAINS, UNDER_WAY, DrainState, NodeState, WorkerState
 from common import audit
 from common.actor import Actor

@@ -17,7 +17,7 @@ from gpu_health.actions.restart_services import (
     RESTART_FABRIC_MANAGER,
     RestartDaemon,
 )
-from gpu_health.drill_orders import PlayedAction
+from gpu_health.drills.orders import PlayedAction
 from gpu_health.healing.facts import Progress, Work
 from gpu_health.models import Incident
 from gpu_health.policy.rule import Action

@@ -17,7 +17,7 @@ from common.audit import MAX_REASON
 from gpu_health import selectors
 from gpu_health.api import drill_examples as examples
 from gpu_health.api.machines import machine_of
-from gpu_health.drill_reports import followed, report
+from gpu_health.drills.reports import followed, report
 from gpu_health.drills.scenarios import scenarios
 from gpu_health.filters import DrillFilter
 from gpu_health.models import Drill, DrillCluster

@@ -16,9 +16,9 @@ from common import audit
 from common.errors import Invalid
 from common.jobs.spec import JobObservation, JobState, owner_of
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, move, wait
-from gpu_health.drill_orders import drill_job, fault_order, healthy_order
-from gpu_health.drill_reports import differences, followed, report
 from gpu_health.drills.marks import mark, marked
+from gpu_health.drills.orders import drill_job, fault_order, healthy_order
+from gpu_health.drills.reports import differences, followed, report
 from gpu_health.drills.scenarios import Scenario, Way
 from gpu_health.errors import IncidentEnded
 from gpu_health.incident_facts import ACTOR, BY

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from clusters.checkpoints import words_of
-from clusters.drain_options import DrainOptions
+from clusters.draining.checkpoints import words_of
+from clusters.draining.options import DrainOptions
 from clusters.errors import NodeBusy
 from clusters.models import Drain
 from clusters.services.drains import cancel_drain, drain_node

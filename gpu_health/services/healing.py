@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from accounts.services.rights import require, require_everywhere
 from accounts.states import Right
-from clusters.drain_options import DrainOptions
+from clusters.draining.options import DrainOptions
 from common import audit, events
 from common.actor import Actor
 from common.errors import Stale

@@ -11,9 +11,9 @@ from django.utils import timezone
 from accounts.selectors import may
 from accounts.states import Right
 from clusters import selectors as fleet
+from clusters.draining.leaving import nodes_under
 from clusters.errors import NoImageFits
 from clusters.images import foresee_image
-from clusters.leaving import nodes_under
 from clusters.pod_facts import PodFact, pod_facts
 from common.actor import Actor
 from common.pages.steps import StepView

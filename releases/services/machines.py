@@ -3,7 +3,7 @@
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from clusters import leaving
+from clusters.draining import leaving
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel

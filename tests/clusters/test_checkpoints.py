@@ -7,7 +7,7 @@ import pytest
 
 from clusters.backends.kubernetes.standing import checkpoint_of
 from clusters.backends.standing import Checkpoint
-from clusters.checkpoints import words_of
+from clusters.draining.checkpoints import words_of
 from clusters.models import Drain
 from clusters.states import DrainState
 from tests.clusters.test_drains import Draining

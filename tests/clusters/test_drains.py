@@ -8,7 +8,7 @@ from django.utils import timezone
 from clusters import selectors
 from clusters.backends.fake import NODE
 from clusters.backends.standing import Phase, StandingPod
-from clusters.drain_options import DrainOptions, NamespacePolicy, Policy
+from clusters.draining.options import DrainOptions, NamespacePolicy, Policy
 from clusters.errors import DrainEnded, NodeBusy
 from clusters.models import Drain, Worker
 from clusters.services.drains import cancel_drain, drain_node

@@ -4,8 +4,8 @@ import pytest
 from django.utils import timezone
 
 from clusters.capacity import MachineRoom
+from clusters.draining.remaining import placed, remaining
 from clusters.models import Cluster, Gpu, Node, Occupancy
-from clusters.remaining import placed, remaining
 from tests import cast
 
 GPU = "nvidia.com/gpu"

@@ -61,7 +61,7 @@ class Drill(Reconciled):
     """From then on nothing that was seen of it counts."""
     cancelled_by = models.CharField(max_length=200, blank=True, editable=False)
     report = models.JSONField(null=True, editable=False)
-    """As `gpu_health.drill_reports` composed it at the end."""
+    """As `gpu_health.drills.reports` composed it at the end."""
 
     objects = DrillRows.as_manager()
 

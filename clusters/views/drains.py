@@ -7,12 +7,12 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from accounts.actors import of_request
 from accounts.selectors import may_for_owner
 from accounts.states import Right
-from clusters.drain_options import DrainOptions
+from clusters.draining.options import DrainOptions
 from clusters.forms import DrainForm
 from clusters.models import Drain
 from clusters.services.drains import cancel_drain, drain_node, preview_drain, remaining_for
 from clusters.states import DRAINS
-from clusters.views import visible_node
+from clusters.views.fleet import visible_node
 from common.actor import Actor
 from common.errors import SlipwayError
 from common.pages.access import signed_in

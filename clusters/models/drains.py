@@ -5,7 +5,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.querysets import TeamOrShared
-from clusters.drain_options import DrainOptions
+from clusters.draining.options import DrainOptions
 from clusters.states import UNDER_WAY, DrainState
 from common.reconcile import Reconciled
 

@@ -25,7 +25,7 @@ from clusters.services.clusters import move_cluster
 from clusters.services.node_agents import TOKEN_LIFE, issue_node_token, remove_node_agent
 from clusters.states import ON_A_HOST, CheckResult, DeploymentState
 from clusters.uses import cluster_uses
-from clusters.views import visible_node
+from clusters.views.fleet import visible_node
 from common.actor import Actor
 from common.audit import MAX_REASON
 from common.errors import SlipwayError

@@ -9,7 +9,6 @@ from accounts.actors import of_request
 from accounts.selectors import may, may_for_owner
 from accounts.states import Right
 from clusters import selectors
-from clusters.cluster_pages import visible_cluster
 from clusters.filters import ClusterFilter
 from clusters.forms import ClusterChangeForm, ManifestForm, NewClusterForm, OtherClusterChangeForm
 from clusters.models import Cluster
@@ -17,7 +16,8 @@ from clusters.services.cluster_removal import remove_cluster
 from clusters.services.clusters import change_cluster, check_cluster, register_cluster
 from clusters.services.grants import granted
 from clusters.states import ClusterKind
-from clusters.views import frame
+from clusters.views.clusters import visible_cluster
+from clusters.views.fleet import frame
 from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form

@@ -6,10 +6,10 @@ from types import MappingProxyType
 from typing import Any
 
 from clusters.backends.node_operations import Eviction
-from clusters.checkpoints import GONE as GONE
-from clusters.checkpoints import columns_of
-from clusters.drain_options import DrainOptions
-from clusters.draining import GOES, Fate, PlannedPod, why_it_cannot_be
+from clusters.draining.checkpoints import GONE as GONE
+from clusters.draining.checkpoints import columns_of
+from clusters.draining.options import DrainOptions
+from clusters.draining.pods import GOES, Fate, PlannedPod, why_it_cannot_be
 from common.retry import backoff
 
 Entry = Mapping[str, Any]

@@ -21,7 +21,7 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 from gpu_health import selectors
-from gpu_health.drill_reports import followed, report
+from gpu_health.drills.reports import followed, report
 from gpu_health.drills.scenarios import scenarios
 from gpu_health.filters import DrillFilter
 from gpu_health.models import Drill, DrillCluster

@@ -8,7 +8,7 @@ from enum import StrEnum
 from django.utils.translation import gettext as _
 
 from clusters.backends.standing import StandingPod
-from clusters.drain_options import DrainOptions, Policy
+from clusters.draining.options import DrainOptions, Policy
 
 
 class Fate(StrEnum):

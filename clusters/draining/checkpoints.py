@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from clusters.backends.standing import StandingPod
-from clusters.draining import PlannedPod
+from clusters.draining.pods import PlannedPod
 
 Entry = Mapping[str, Any]
 GONE = "gone"

@@ -1,0 +1,37 @@
+from clusters.models.clusters import Cluster, ClusterRows, slug
+from clusters.models.deployments import (
+    MAX_REPLICAS,
+    MAX_SLOTS,
+    Deployment,
+    DeploymentRows,
+    Worker,
+    WorkerLogRequest,
+    WorkerRows,
+)
+from clusters.models.drains import Drain, DrainRows
+from clusters.models.nodes import Gpu, Node, NodeRows, Occupancy
+from clusters.models.tokens import BoundToken, FilesToken, NodeAgent, RelayToken, ReportToken
+
+__all__ = [
+    "MAX_REPLICAS",
+    "MAX_SLOTS",
+    "BoundToken",
+    "Cluster",
+    "ClusterRows",
+    "Deployment",
+    "DeploymentRows",
+    "Drain",
+    "DrainRows",
+    "FilesToken",
+    "Gpu",
+    "Node",
+    "NodeAgent",
+    "NodeRows",
+    "Occupancy",
+    "RelayToken",
+    "ReportToken",
+    "Worker",
+    "WorkerLogRequest",
+    "WorkerRows",
+    "slug",
+]

@@ -1,0 +1,31 @@
+from gpu_health.models.checks import CheckSchedule, GpuCheck, GpuCheckRows
+from gpu_health.models.drills import Drill, DrillCluster, DrillRows
+from gpu_health.models.findings import Finding, FindingRows, StoredReading
+from gpu_health.models.healing import HealingPolicy, HealingPool, HealingSlot
+from gpu_health.models.incidents import Incident, IncidentEntry, IncidentRows
+from gpu_health.models.prices import GpuPrices
+from gpu_health.models.rules import RuleChange
+from gpu_health.models.signals import EventReader, NodeSignals, SignalReader
+
+__all__ = [
+    "CheckSchedule",
+    "Drill",
+    "DrillCluster",
+    "DrillRows",
+    "EventReader",
+    "Finding",
+    "FindingRows",
+    "GpuCheck",
+    "GpuCheckRows",
+    "GpuPrices",
+    "HealingPolicy",
+    "HealingPool",
+    "HealingSlot",
+    "Incident",
+    "IncidentEntry",
+    "IncidentRows",
+    "NodeSignals",
+    "RuleChange",
+    "SignalReader",
+    "StoredReading",
+]
