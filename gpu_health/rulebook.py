@@ -138,8 +138,8 @@ def node_state(node: Node) -> NodeState:
 
 
 def readings_of(node: Node) -> QuerySet[StoredReading]:
-    """Of the last 30 days; of very many the newest."""
-    rows = StoredReading.objects.filter(node=node, at__gte=timezone.now() - MEMORY)
+    """Of the last 30 days, without those of drills that are over; of very many the newest."""
+    rows = StoredReading.objects.filter(node=node, at__gte=timezone.now() - MEMORY, drill__ended_at=None)
     newest = rows.order_by("-at", "-pk").values("pk")[:MOST_OF_A_NODE]
     return StoredReading.objects.filter(pk__in=list(newest.values_list("pk", flat=True))).order_by("at", "pk")
 
@@ -211,7 +211,8 @@ def _tried(
     """`then`: the rules as they would be, by the preset that is used now."""
     now = {used: _plain(used) for used in then}
     visible = Node.objects.for_actor(actor).select_related("cluster")
-    concerned = rows.filter(node__in=visible, at__gte=timezone.now() - MEMORY).values_list("node", flat=True)
+    recent = rows.filter(node__in=visible, at__gte=timezone.now() - MEMORY, drill__ended_at=None)
+    concerned = recent.values_list("node", flat=True)
     count = verdicts = 0
     differences: list[Difference] = []
     for node in visible.filter(pk__in=set(concerned.order_by())).order_by("name"):

@@ -190,6 +190,7 @@ def test_a_release_shows_how_far_the_candidates_files_have_come(scene: Scene) ->
             "come_bytes": 4_000_000_000,
             "size_bytes": 15_000_000_000,
             "bytes_per_second": 500_000_000,
+            "problem": "",
             "left_seconds": 22,
         }
     ]

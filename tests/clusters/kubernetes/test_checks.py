@@ -159,7 +159,7 @@ def test_rights_in_namespaces_are_not_granted_for_the_whole_cluster() -> None:
     rights = {name: rule["verbs"] for rule in role["rules"] for name in rule["resources"]}
     assert rights.pop("nodes") == ["get", "list", "watch", "patch"]
     assert rights.pop("pods") == ["get", "list", "watch", "delete", "patch"]
-    assert rights.pop("events") == ["list"]
+    assert rights.pop("events") == ["list", "watch"]
     assert rights.pop("pods/eviction") == ["create"]
     assert rights.pop("poddisruptionbudgets") == ["list"]
     assert rights == {"namespaces": ["get"], "storageclasses": ["list"], "gatewayclasses": ["list"]}
