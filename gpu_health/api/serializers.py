@@ -176,6 +176,7 @@ class GpuPresetSerializer(serializers.Serializer[Any]):
     clusters = serializers.ListField(child=serializers.CharField(), help_text="That use it instead.")
 
 
+@example({"results": [examples.PRESET], "next": None, "previous": None})
 class GpuPresetsSerializer(serializers.Serializer[Any]):
     results = GpuPresetSerializer(many=True)
     next = serializers.CharField(allow_null=True)

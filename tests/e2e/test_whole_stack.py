@@ -53,6 +53,7 @@ def test_every_part_tells_its_real_health(stack: RunningStack) -> None:
         "hosts",
         "secrets",
         "backup",
+        "clusters",
     }
     assert report["parts"]["gateway"]["detail"] == f"Envoy serves on 127.0.0.1 port {stack.gateway_port}."
 

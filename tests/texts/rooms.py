@@ -35,8 +35,8 @@ ENGLISH = (
     "gateway/backends/",
     # Shared with machines and the client, which have no Django.
     "gpu_health/actions/",
-    "gpu_health/drills/orders.py",
-    "gpu_health/drills/reports.py",
+    "clusters/draining/",
+    "gpu_health/clock_offsets.py",
     "gpu_health/drills/",
     "gpu_health/evidence.py",
     "gpu_health/evidence_collection.py",

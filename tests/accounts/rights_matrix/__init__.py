@@ -7,6 +7,7 @@ object (or one of `Access`), how to fill its path and its body for a scene, and 
 from tests.accounts.rights_matrix import (
     accounts,
     clusters,
+    gpu_drills,
     gpu_healing,
     gpu_health,
     identity,
@@ -22,6 +23,7 @@ ROUTES = [
     *models_registry.ROUTES,
     *images.ROUTES,
     *clusters.ROUTES,
+    *gpu_drills.ROUTES,
     *gpu_healing.ROUTES,
     *gpu_health.ROUTES,
     *releases.ROUTES,

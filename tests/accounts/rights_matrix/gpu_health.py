@@ -12,6 +12,7 @@ from tests.cast import SYSTEM
 
 RULE = "gpu-health/rules/{rule}/"
 NAME = "default-xid.79"
+RULE_OF_OURS = {"fault": "xid.79", "mode": "record", "ladder": ["reboot"]}
 
 
 def _finding(scene: Scene) -> Mapping[str, Any]:
@@ -88,6 +89,30 @@ ROUTES = [
     Route("POST", "gpu-health/events/sns/", Access.ANYBODY, body=lambda scene: {}, status=403, owned=False),
     Route("GET", "gpu-health/rules/", Access.SIGNED_IN, owned=False),
     Route("GET", "gpu-health/rules/disagreements/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "gpu-health/rules/",
+        Access.ADMINISTRATOR,
+        body=lambda scene: RULE_OF_OURS | {"reason": "matrix"},
+        status=201,
+        owned=False,
+    ),
+    Route("POST", "gpu-health/rules/try/", Access.SIGNED_IN, body=lambda scene: RULE_OF_OURS, owned=False),
+    Route("GET", "gpu-health/rules/presets/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "gpu-health/rules/presets/preview/",
+        Access.SIGNED_IN,
+        body=lambda scene: {"preset": "nvidia"},
+        owned=False,
+    ),
+    Route(
+        "POST",
+        "gpu-health/rules/presets/choose/",
+        Access.ADMINISTRATOR,
+        body=lambda scene: {"preset": "nvidia", "reason": "matrix"},
+        owned=False,
+    ),
     Route("GET", RULE, Access.SIGNED_IN, fill=_rule, owned=False),
     Route(
         "POST",

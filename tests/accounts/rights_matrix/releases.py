@@ -4,10 +4,14 @@ from typing import Any
 from django.utils import timezone
 
 from accounts.states import Right
-from releases.models import Release
+from clusters.models import Cluster
+from releases.api.examples import POD_PATCH as PATCH_EXAMPLE
+from releases.models import PodPatch, Release
 from releases.plans.builtin import builtin_plan
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 
+POD_PATCH = PATCH_EXAMPLE["patch"]
+PATCHES = "services/{service}/pod-patches/"
 BODY = builtin_plan("canary").model_dump(mode="json", exclude={"name"})
 
 
@@ -34,6 +38,25 @@ def _plan(scene: Scene) -> Mapping[str, Any]:
 
 def _policy(scene: Scene) -> Mapping[str, Any]:
     return {"team": scene.release_policy.team.name}
+
+
+def _patch(scene: Scene) -> Mapping[str, Any]:
+    _in_kubernetes(scene)
+    given = {"patch": POD_PATCH, "reason": "matrix", "proposer": "somebody else"}
+    patch, _is_new = PodPatch.objects.update_or_create(
+        service=scene.service, state="proposed", defaults=given
+    )
+    return {"service": scene.service.name, "patch": patch.pk}
+
+
+def _no_patch(scene: Scene) -> Mapping[str, Any]:
+    PodPatch.objects.all().delete()
+    return _in_kubernetes(scene)
+
+
+def _in_kubernetes(scene: Scene) -> Mapping[str, Any]:
+    Cluster.objects.filter(pk=scene.service.cluster_id).update(kind="kubernetes")
+    return _service(scene)
 
 
 def _because(scene: Scene) -> Mapping[str, Any]:
@@ -72,6 +95,18 @@ ROUTES = [
         fill=_service,
         body=lambda scene: {"release_header": "off"},
     ),
+    Route("GET", PATCHES, Right.READ, fill=_service),
+    Route(
+        "POST",
+        PATCHES,
+        Right.SERVICES_WRITE,
+        fill=_no_patch,
+        body=lambda scene: {"patch": POD_PATCH, "reason": "because"},
+        status=201,
+    ),
+    Route("POST", f"{PATCHES}{{patch}}/approve/", Right.RELEASES_APPROVE, fill=_patch, body=_because),
+    Route("POST", f"{PATCHES}{{patch}}/reject/", Right.RELEASES_APPROVE, fill=_patch, body=_because),
+    Route("POST", f"{PATCHES}{{patch}}/withdraw/", Right.SERVICES_WRITE, fill=_patch, body=_because),
     Route("GET", "services/{service}/traffic/", Right.READ, fill=_service),
     Route("GET", "services/{service}/slow-thresholds/", Right.READ, fill=_service),
     Route(
