@@ -36,8 +36,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("parts")]
 
 RELEASE = "releases.release"
 QUERIES = 3 + len(kernel.kinds) + 1 + 2 + 4 + 12 + 1 + 2 + 1 + 1 + 1
-"""Releases, each kind of rows, who takes them, for which hosts they wait, the fleet and its relays, GPU health,
-healing and its statistics, the store, the record, webhooks, traffic, backups; however much there is."""
+"""Releases, each kind of rows, who takes them, for which hosts they wait, the fleet and its relays,
+GPU health, healing and its statistics, the store, the record, webhooks, traffic, backups."""
 
 
 def test_nobody_has_to_sign_in_and_nothing_is_kept_by_a_cache(client: Client) -> None:
