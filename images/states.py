@@ -3,7 +3,7 @@
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
-from serving.protocol import ENGINES as SERVED_ENGINES
+from serving.worker_command import ENGINES as SERVED_ENGINES
 
 ENGINES = (
     *SERVED_ENGINES,

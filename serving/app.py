@@ -15,8 +15,9 @@ from serving.faults import FaultInjection
 from serving.generation import Generation, error_response, json_response
 from serving.metrics import CONTENT_TYPE, WorkerMetrics
 from serving.openai import RequestFault, Route, read_call
-from serving.protocol import CHOSEN_BY_HEADER, WorkerCommand, WorkerState
+from serving.protocol import CHOSEN_BY_HEADER, WorkerState
 from serving.tracing import is_sampled
+from serving.worker_command import WorkerCommand
 
 MAX_BODY_BYTES = 32 * 2**20
 

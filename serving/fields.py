@@ -75,3 +75,8 @@ class Fields:
         if len(found) > most:
             raise ProtocolError(f"{key} must have at most {most} entries, not {len(found)}")
         return found
+
+
+def no_constant(name: str) -> float:
+    """For `json.loads(parse_constant=...)`: JSON has no NaN and no Infinity."""
+    raise ValueError(f"{name} is not a number of JSON")

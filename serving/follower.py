@@ -14,8 +14,8 @@ from serving import logs
 from serving.engines import make_engine
 from serving.engines.vllm import VllmEngine
 from serving.fields import ProtocolError
-from serving.protocol import EXIT_FAILED, EXIT_USAGE, WorkerCommand
 from serving.settings import SettingsError, VersionFile
+from serving.worker_command import EXIT_FAILED, EXIT_USAGE, WorkerCommand
 
 
 def argv_of(command: WorkerCommand, program: str) -> list[str]:

@@ -45,7 +45,7 @@ class KernelMessages:
             return
         loop = asyncio.get_running_loop()
         try:
-            with contextlib.suppress(OSError, NotImplementedError):
+            with contextlib.suppress(OSError):
                 loop.add_reader(descriptor, self._more.set)
             while self._read(descriptor):
                 self._more.clear()

@@ -12,7 +12,8 @@ from prometheus_client import (
 from prometheus_client.exposition import generate_latest
 
 from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Outcome, Progress
-from serving.protocol import LATENCY_BOUNDS_MS, WorkerCommand, WorkerState
+from serving.protocol import LATENCY_BOUNDS_MS, WorkerState
+from serving.worker_command import WorkerCommand
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from serving.protocol import ENGINES
+from serving.worker_command import ENGINES
 
 VERSION_FILE = "slipway.json"
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from serving.desk import Outcome
-from serving.protocol import WorkerCommand
+from serving.worker_command import WorkerCommand
 
 log = logging.getLogger(__name__)
 

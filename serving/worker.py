@@ -34,18 +34,17 @@ from serving.fields import ProtocolError
 from serving.heartbeat_sender import HeartbeatSender
 from serving.leash import end_with_parent, parent_is_gone
 from serving.openai import Call, RequestFault, Route
-from serving.protocol import (
+from serving.protocol import Heartbeat, WorkerState
+from serving.settings import VERSION_FILE, SettingsError, VersionFile, read_settings
+from serving.tracing import Spans
+from serving.worker_command import (
     EXIT_DONE,
     EXIT_FAILED,
     EXIT_PORT_TAKEN,
     EXIT_USAGE,
     WORKER_ENVIRONMENT,
-    Heartbeat,
     WorkerCommand,
-    WorkerState,
 )
-from serving.settings import VERSION_FILE, SettingsError, VersionFile, read_settings
-from serving.tracing import Spans
 
 log = logging.getLogger(__name__)
 

@@ -49,9 +49,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="only unit tests: no process, browser or app's pages"
     )
+    parser.addoption(
+        "--rerun-processes",
+        action="store_true",
+        help="a failed test that starts processes or a browser is run once more; the end names it as RERUN",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--rerun-processes"):
+        for item in items:
+            if is_dear(item):
+                item.add_marker(pytest.mark.flaky(reruns=1))
     if not config.getoption("--quick"):
         return
     kept = [item for item in items if is_quick(item)]
@@ -59,7 +68,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
+def is_dear(item: pytest.Item) -> bool:
+    return any(mark.name in DEAR for mark in item.iter_markers())
+
+
 def is_quick(item: pytest.Item) -> bool:
-    if any(mark.name in DEAR for mark in item.iter_markers()):
+    if is_dear(item):
         return False
     return not uses_database(item) or item.nodeid.startswith(QUICK_WITH_A_DATABASE)

@@ -24,7 +24,7 @@ from clusters.backends.placement import (
     Toleration,
 )
 from clusters.backends.servers import SERVERS, USUAL, Server
-from serving.protocol import WORKER_ENVIRONMENT
+from serving.worker_command import WORKER_ENVIRONMENT
 
 MOST_GPUS = 64
 MOST_NODES = 64

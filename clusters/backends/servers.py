@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from serving.protocol import ENGINES
+from serving.worker_command import ENGINES
 
 SERVERS = ("sglang", "tgi", "triton", "openai")
 """Engines that are no workers of ours; `openai`: any other that speaks OpenAI's API."""

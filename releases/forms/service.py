@@ -36,7 +36,7 @@ from releases.pages.engine_fields import (
 from releases.pages.memory import Advice, advice_for
 from releases.pages.pod_fields import add_pod_fields, asked_in, is_pod_field, pod_fields
 from releases.plans.builtin import DEFAULT_PLAN, builtin_plans
-from serving.protocol import DEVICES
+from serving.worker_command import DEVICES
 
 
 class ServiceSettings(forms.Form):

@@ -1,8 +1,8 @@
 """Engines by name. Each is imported only when it is asked for: torch alone takes seconds."""
 
 from serving.engines.base import Engine
-from serving.protocol import WorkerCommand
 from serving.settings import VersionFile, read_settings
+from serving.worker_command import WorkerCommand
 
 
 def make_engine(command: WorkerCommand, version_file: VersionFile) -> Engine:

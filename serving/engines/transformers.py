@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from serving.engines.base import EngineError, Piece
 from serving.openai import RequestFault, TextRequest
-from serving.protocol import WorkerCommand
 from serving.settings import Range
+from serving.worker_command import WorkerCommand
 
 if TYPE_CHECKING:
     from serving.engines.causal import CausalModel, Continuation

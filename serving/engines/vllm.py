@@ -23,8 +23,8 @@ from serving.engines.base import EngineError, Meter
 from serving.http_client import HttpConnection, HttpError, Url
 from serving.leash import end_with_parent
 from serving.openai import Call, RequestFault
-from serving.protocol import WorkerCommand
 from serving.settings import SettingsError
+from serving.worker_command import WorkerCommand
 
 _FLAG = re.compile(r"[a-z][a-z0-9-]*")
 # Set by the worker, or a way to run code or to listen elsewhere that a version's file must not have.

@@ -37,7 +37,7 @@ from kube.fake.kinds import BUILT_IN, Kind
 from kube.fake.transport import FakeTransport
 from kube.fake.wire import ADMIN
 from kube.resources import NODES, PODS, Ref
-from serving.protocol import WorkerCommand
+from serving.worker_command import WorkerCommand
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.ports import PortBlock
 

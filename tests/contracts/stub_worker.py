@@ -11,7 +11,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from serving.protocol import EXIT_PORT_TAKEN, WorkerCommand
+from serving.worker_command import EXIT_PORT_TAKEN, WorkerCommand
 
 command = WorkerCommand.parse(sys.argv[1:])
 state = "ready"

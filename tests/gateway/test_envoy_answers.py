@@ -25,12 +25,15 @@ def serving(stack: EnvoyStack) -> Iterator[EnvoyStack]:
 
 
 async def until_in_flight(serving: EnvoyStack) -> TargetCounts:
-    """The counts as of a moment at which one request is at a worker."""
+    """The counts as of a moment at which the first request is at a worker.
+
+    Envoy counts a request as in flight before it has a connection to the worker.
+    """
     seen = []
 
     def one_is() -> bool:
         seen.append(counts(serving))
-        return seen[-1].in_flight == 1
+        return seen[-1].in_flight == 1 and serving.workers[STABLE.name][0].get("/served") == b"1"
 
     await asyncio.to_thread(eventually, one_is)
     return seen[-1]

@@ -10,8 +10,8 @@ from releases.pages.memory import Need, Room, advise
 from serving.engines.echo import EchoSettings
 from serving.engines.transformers import TransformersSettings
 from serving.engines.vllm import VllmSettings
-from serving.protocol import ENGINES
 from serving.settings import Range
+from serving.worker_command import ENGINES
 
 GIB = 2**30
 

@@ -18,10 +18,10 @@ from serving.protocol import (
     Heartbeat,
     Latency,
     NodeReport,
-    WorkerCommand,
     WorkerState,
     decode_heartbeat,
 )
+from serving.worker_command import WorkerCommand
 
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
 abilities = st.lists(st.from_regex(r"[a-z0-9][a-z0-9._-]{0,10}", fullmatch=True), max_size=4).map(tuple)

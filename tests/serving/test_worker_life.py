@@ -16,7 +16,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from serving.protocol import EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, Heartbeat, WorkerState, decode_heartbeat
+from serving.protocol import Heartbeat, WorkerState, decode_heartbeat
+from serving.worker_command import EXIT_PORT_TAKEN, WORKER_ENVIRONMENT
 from tests.serving.workers import PROJECT, RunningWorker, command, running, wait_until
 
 pytestmark = pytest.mark.stack

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import orjson
 
-from serving.protocol import WORKER_ENVIRONMENT, WorkerCommand
+from serving.worker_command import WORKER_ENVIRONMENT, WorkerCommand
 
 PROJECT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 100.0

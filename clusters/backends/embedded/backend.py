@@ -41,7 +41,8 @@ from clusters.backends.supervisor_rpc import (
 )
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.subprocess import local_runner
-from serving.protocol import AGENT_SOCKET, EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, WorkerCommand
+from serving.protocol import AGENT_SOCKET
+from serving.worker_command import EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, WorkerCommand
 
 PRIORITY = 300
 """Workers stop after the parts that act (400) and before the gateway (200) that leads to them."""

@@ -10,7 +10,7 @@ from clusters.backends.kubernetes.pods import CONTAINER, PORT
 from clusters.backends.kubernetes.reporting import reporting
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.servers import Server
-from serving.protocol import WORKER_ENVIRONMENT, WorkerCommand
+from serving.worker_command import WORKER_ENVIRONMENT, WorkerCommand
 
 Document = dict[str, Any]
 

@@ -14,7 +14,7 @@ from releases.api.serializers.traffic import WeightsSerializer
 from releases.models import Service
 from releases.selectors.services import SERVICE_STATES
 from releases.states import ReleaseHeader
-from serving.protocol import DEVICES
+from serving.worker_command import DEVICES
 
 
 class ClusterRuleSerializer(serializers.Serializer[Any]):

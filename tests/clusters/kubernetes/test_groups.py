@@ -23,7 +23,7 @@ from kube.fake.kinds import BUILT_IN
 from kube.fake.transport import pausing
 from kube.resources import DISRUPTION_BUDGETS, LEADER_WORKER_SETS, NODES, PODS, SERVICES, Ref
 from serving.follower import argv_of
-from serving.protocol import WorkerCommand
+from serving.worker_command import WorkerCommand
 from tests.clusters.kubernetes.test_backend import SPEC, World
 from tests.contracts.cluster_rigs import KubernetesRig, wish
 

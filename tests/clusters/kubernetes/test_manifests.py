@@ -11,7 +11,7 @@ from clusters.backends.kubernetes.manifests import fence_of, objects_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.placement import Placement, Resources, Spread, TaintEffect, Toleration
 from serving.fetch.__main__ import command_line as fetch_command_line
-from serving.protocol import WorkerCommand
+from serving.worker_command import WorkerCommand
 
 SETTINGS = KubernetesSettings(store_url="https://slipway.example")
 SPEC = DeploymentSpec(
