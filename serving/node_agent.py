@@ -26,10 +26,12 @@ from serving.gpu_polling import GpuPolling, own_probes
 from serving.hearing import Heard, answer, hear_until_stopped, heartbeat_of
 from serving.heartbeat_sender import HeartbeatSender
 from serving.kernel_messages import KernelMessages
-from serving.protocol import MAX_WORKERS_PER_REPORT, Device, NodeReport
+from serving.protocol import HEARTBEAT_SECONDS, MAX_WORKERS_PER_REPORT, Device, NodeReport
 from serving.readings_sender import ReadingsSender
 
 READ_DEVICES_EVERY_SECONDS = 10.0
+PLAYED_EVERY_SECONDS = 5.0
+"""Of a machine that is played alone: it has no workers that an agent must be heard for."""
 
 
 class NodeAgent:
@@ -82,10 +84,12 @@ async def serve(
     spool: Path | None = None,
     dcgm_url: str = "",
     drill: Path | None = None,
+    is_played: bool = False,
 ) -> None:
-    """Until SIGTERM or SIGINT."""
+    """Until SIGTERM or SIGINT. `is_played`: there is no machine but the one that drills play."""
     agent = NodeAgent(node)
-    sender = HeartbeatSender(*urls, token_file=token_file, compose=agent.compose)
+    every = PLAYED_EVERY_SECONDS if is_played else HEARTBEAT_SECONDS
+    sender = HeartbeatSender(*urls, token_file=token_file, compose=agent.compose, every=every)
 
     async def look_at_devices() -> None:
         while True:
@@ -93,17 +97,14 @@ async def serve(
             await asyncio.sleep(READ_DEVICES_EVERY_SECONDS)
 
     readings = ReadingsSender(*urls, token_file=token_file, spool=spool)
-    played = [] if drill is None else [PlayedMachine(readings.take, drill).run()]
-    await hear_until_stopped(
-        Door(agent, sender),
-        listener,
-        sender.run(),
-        look_at_devices(),
-        readings.run(),
-        KernelMessages(readings.take).run(),
-        GpuPolling(readings.take, *own_probes(dcgm_url)).run(),
-        *played,
-    )
+    seeing = [] if drill is None else [PlayedMachine(readings.take, drill).run()]
+    if not is_played:
+        seeing += [
+            look_at_devices(),
+            KernelMessages(readings.take).run(),
+            GpuPolling(readings.take, *own_probes(dcgm_url)).run(),
+        ]
+    await hear_until_stopped(Door(agent, sender), listener, sender.run(), readings.run(), *seeing)
 
 
 def listen(path: Path) -> socket.socket:
@@ -141,7 +142,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--drill", type=Path, help="directory in which drills play faults; of machines of test clusters"
     )
+    parser.add_argument(
+        "--played",
+        action="store_true",
+        help="with --drill: the machine is none but the played one; nothing of this computer is read",
+    )
     given = parser.parse_args(arguments)
+    if given.played and given.drill is None:
+        parser.error("--played goes with --drill")
     logs.set_up("agent", node=given.node)
     try:
         listener = listen(given.socket)
@@ -157,6 +165,7 @@ def main(arguments: Sequence[str]) -> int:
             spool=given.spool,
             dcgm_url=given.dcgm_url or "",
             drill=given.drill,
+            is_played=given.played,
         )
     )
     return 0

@@ -33,6 +33,8 @@ class Container:
     """It reaches the machine's own processes and devices."""
     gpus: int = 0
     """Set aside for it."""
+    directories: tuple[str, ...] = ()
+    """Of its machine, by their paths, which are the same within it; made where they are missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,15 @@ from pathlib import Path
 from clusters.backends.supervisor_rpc import Program
 from controlplane.embedded.home import Home
 from controlplane.environment import PROJECT, Environment
+from kube.fake.machine import uid_of
 
 CLUSTER = "sample"
 """Its name in the fleet."""
 NAMESPACE = "slipway"
 CLUSTER_NAME, GATEWAY_NAME = "sample-cluster", "sample-gateway"
+AGENT_NAMES = "sample-agent-"
+DRILLS = "disk/var/lib/slipway/agent/drill"
+"""Below a machine's directory: where Jobs of drills write, see gpu_health/drills/orders.py."""
 PORTS = ("sample_cluster_port", "sample_gateway_port", "sample_gateway_admin_port")
 MACHINES, CPUS, GIB, GPUS = 3, 16, 64, 4
 PRIORITY = 300
@@ -33,6 +37,12 @@ def kubeconfig(home: Path) -> Path:
     return home / "sample-cluster" / "kubeconfig"
 
 
+def agent_tokens(home: Path) -> dict[str, Path]:
+    """By the uid of each machine: the file with the token of its agent."""
+    own = home / "sample-cluster"
+    return {uid_of(own / f"fake-{number}"): own / f"fake-{number}.token" for number in range(MACHINES)}
+
+
 def is_wanted(home: Home) -> bool:
     return directory(home).is_dir()
 
@@ -43,7 +53,7 @@ def want(home: Home) -> None:
 
 
 def programs(env: Environment, home: Home) -> list[Program]:
-    """The API server with its machines, and the Envoy of its Gateway."""
+    """The API server with its machines, the Envoy of its Gateway, and an agent for each machine."""
     part = partial(Program, directory=PROJECT, priority=PRIORITY)
     place, python = str(directory(home)), sys.executable
     clients, admin = str(env.sample_gateway_port), str(env.sample_gateway_admin_port)
@@ -69,4 +79,30 @@ def programs(env: Environment, home: Home) -> list[Program]:
             log=home.logs / f"{GATEWAY_NAME}.log",
             stop_within_seconds=5,
         ),
+        *_agents(env, home),
     ]
+
+
+def _agents(env: Environment, home: Home) -> list[Program]:
+    """Their machines are those that drills play. They wait for their tokens, which the sample asks for."""
+    found = []
+    for number, (uid, token) in enumerate(agent_tokens(home.path).items()):
+        name, machine = f"{AGENT_NAMES}{number}", directory(home) / f"fake-{number}"
+        consoles = env.report_url or (env.local_url(env.port),)
+        found.append(
+            Program(
+                name=name,
+                command=(
+                    *(sys.executable, "-m", "serving.node_agent", "--node", uid, "--played"),
+                    *("--socket", str(home.run / f"{name}.sock"), "--token-file", str(token)),
+                    *("--spool", str(machine.with_suffix(".readings")), "--drill", str(machine / DRILLS)),
+                    *(word for url in consoles for word in ("--url", f"{url}/api/v1/node-reports/")),
+                ),
+                directory=PROJECT,
+                log=home.logs / f"{name}.log",
+                priority=PRIORITY,
+                healthy_after_seconds=2,
+                stop_within_seconds=5,
+            )
+        )
+    return found

@@ -1,12 +1,12 @@
 """Where the sample plays: on this machine, on the cluster that it brings, or on one of yours."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from controlplane.embedded.sample_cluster import CLUSTER, NAMESPACE
+from controlplane.embedded.sample_cluster import CLUSTER, NAMESPACE, agent_tokens
 from controlplane.sample.failure import SampleFailed
 from kube.base import Client as KubeClient
 from kube.errors import BadConfig, KubeError, NotFound
@@ -69,6 +69,7 @@ def on_the_samples_cluster(
         },
         say,
     )
+    _ensure_agents(client, agent_tokens(kubeconfig.parents[1]))
     mark = {"cluster": CLUSTER, "is_test": True, "reason": "Its machines are played."}
     client.post(at("gpu-health", "drills", "mark"), mark)
     gateway = Ref(GATEWAYS, GATEWAY, GATEWAYS_NAMESPACE)
@@ -176,6 +177,24 @@ def _ensure_cluster(client: Client, name: str, wanted: Document, say: Callable[[
             f"The cluster {name} cannot be used: {client.url}/fleet/clusters/{name}/\n  "
             + "\n  ".join(faults)
         )
+
+
+def _ensure_agents(client: Client, files: Mapping[str, Path]) -> None:
+    """`files`: by the uid of a machine, where its agent, which runs already, waits for its token."""
+    nodes = at("clusters", CLUSTER, "nodes")
+    deadline = time.monotonic() + CHECKED_WITHIN_SECONDS
+    while not files.keys() <= (seen := {one["uid"]: one["id"] for one in client.each(nodes)}).keys():
+        if time.monotonic() > deadline:
+            raise SampleFailed(f"The cluster {CLUSTER} shows none of its machines: {client.url}/fleet/")
+        time.sleep(POLL_SECONDS)
+    for uid, file in files.items():
+        body = {"days": 365, "reason": "Its drills are seen by an agent."}
+        # Never twice under an idempotency key: a secret is told once.
+        token = client.post(at("clusters", CLUSTER, "nodes", seen[uid], "agent-token"), body)["token"]
+        fresh = file.with_suffix(".new")
+        fresh.touch(mode=0o600)
+        fresh.write_text(token)
+        fresh.replace(file)
 
 
 def _checked(client: Client, name: str) -> Document:

@@ -14,8 +14,9 @@ from common.jobs.spec import Container, JobSpec, Limits
 from gpu_health.actions.base import JobAction, Target, job_owner, python_on
 from gpu_health.models import Drill
 
-ON_THE_MACHINE = "/var/lib/slipway/agent/drill"
-"""Of machines whose agent is the DaemonSet of deploy/agents."""
+AGENTS = "/var/lib/slipway/agent"
+"""Of machines whose agent is the DaemonSet of deploy/agents: the directory that is the agent's there."""
+ON_THE_MACHINE = f"{AGENTS}/drill"
 WALL_SECONDS = 60.0
 HEALTHY = ("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15  Fri Dec 27 03:43:14 UTC 2024",)
 """Of the played driver: the first that the agent tells."""
@@ -35,7 +36,7 @@ def drill_job(node: Node, drill_pk: int, order: Mapping[str, Any], *, op_key: st
         owner,
         (*python_on(node), "-m", "serving.drills", place_of(node), document),
         limits=Limits(wall_seconds=WALL_SECONDS),
-        container=Container(is_privileged=True),
+        container=Container(is_privileged=True, directories=(AGENTS,)),
     )
 
 

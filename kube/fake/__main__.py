@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
 
 from kube.client import KubeClient
 from kube.fake.cluster import FakeCluster
@@ -32,6 +31,7 @@ from kube.fake.gateway_api import gateway_api
 from kube.fake.http_server import FakeHttpServer
 from kube.fake.kinds import BUILT_IN, Kind
 from kube.fake.kubelet import Kubelet
+from kube.fake.machine import node, uid_of
 from kube.fake.storage import Key
 from kube.fake.transport import FakeTransport
 from kube.fake.wire import ADMIN
@@ -67,31 +67,6 @@ class Logs(Mapping[tuple[str, ...], str]):
 
     def __len__(self) -> int:
         return 0
-
-
-def node(name: str, *, uid: str, cpus: int, gib: int, gpus: int) -> dict[str, Any]:
-    amounts = {"cpu": str(cpus), "memory": f"{gib}Gi", "pods": "110"}
-    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
-    if gpus:
-        amounts["nvidia.com/gpu"] = str(gpus)
-        labels |= {"nvidia.com/gpu.product": "Fake-GPU", "nvidia.com/gpu.memory": "16384"}
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
-    return {
-        "metadata": {"name": name, "uid": uid, "labels": labels},
-        "spec": {},
-        "status": {
-            "capacity": amounts,
-            "allocatable": amounts,
-            "conditions": [ready],
-            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
-            "nodeInfo": {"bootID": secrets.token_hex(16), "kubeletVersion": "v1.36.2"},
-        },
-    }
-
-
-def uid_of(disk: Path) -> str:
-    """A machine with the same disk is the same one, whenever it starts."""
-    return str(uuid5(NAMESPACE_URL, disk.absolute().as_uri()))
 
 
 def kubeconfig(url: str, token: str) -> str:

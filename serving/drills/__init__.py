@@ -10,6 +10,5 @@
 
 What is played lies in the directory, where the agent of the machine reads it: `kmsg` in the place of
 /dev/kmsg, `machine.json` behind a library that nvidia-ml-py takes for libnvidia-ml. Nothing is done to the
-machine itself, and what the agent tells of it says that it is of a drill. In a container the directory is
-that of the machine's own file system.
+machine itself, and what the agent tells of it says that it is of a drill.
 """

@@ -1,12 +1,19 @@
 """What the sample asks of a cluster that somebody has already."""
 
+import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from controlplane.embedded import sample_cluster
+from controlplane.embedded.home import Home
 from controlplane.env import kubeconfig
+from controlplane.environment import Environment
+from controlplane.sample import place
 from controlplane.sample.failure import SampleFailed
 from controlplane.sample.place import Wish, the_gateway
+from gpu_health.drills.orders import ON_THE_MACHINE
 from kube.client import KubeClient
 from kube.fake.cluster import FakeCluster
 from kube.fake.gateway_api import gateway_api
@@ -56,6 +63,52 @@ def test_the_only_gateway_needs_no_name_and_one_of_several_does() -> None:
         the_gateway(cluster("web", "api"), WISH)
     named = Wish(**{name: getattr(WISH, name) for name in WISH.__slots__} | {"gateway": "infra/api"})
     assert the_gateway(cluster("web", "api"), named) == Ref(GATEWAYS, "api", "infra")
+
+
+class Console:
+    """Knows the machines of the sample's cluster from the second look on."""
+
+    url = "http://slipway"
+
+    def __init__(self, uids: list[str]) -> None:
+        self.nodes: list[dict[str, Any]] = [{"uid": uid, "id": number} for number, uid in enumerate(uids, 1)]
+        self.looks = 0
+        self.asked: list[str] = []
+
+    def each(self, _address: Any, **_wanted: Any) -> list[dict[str, Any]]:
+        self.looks += 1
+        return self.nodes if self.looks > 1 else []
+
+    def post(self, address: Any, _body: Any) -> dict[str, Any]:
+        self.asked.append(str(address))
+        return {"token": f"token-{len(self.asked)}"}
+
+
+def test_each_machine_of_the_samples_cluster_has_an_agent_that_hears_of_drills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "POLL_SECONDS", 0.0)
+    env = Environment(home=tmp_path)
+    (tmp_path / "sample-cluster").mkdir()
+    files = sample_cluster.agent_tokens(tmp_path)
+    console = Console(list(files))
+
+    place._ensure_agents(console, files)  # type: ignore[arg-type]
+
+    agents = [
+        one for one in sample_cluster.programs(env, Home(tmp_path)) if one.name.startswith("sample-agent")
+    ]
+    assert len(agents) == len(console.asked) == sample_cluster.MACHINES
+    for number, (agent, uid) in enumerate(zip(agents, files, strict=True)):
+        said = dict(zip(agent.command[3::2], agent.command[4::2], strict=False))
+        assert said["--node"] == uid
+        words = " ".join(agent.command)
+        assert f"--drill {tmp_path}/sample-cluster/fake-{number}/disk{ON_THE_MACHINE} " in words, words
+        assert "--played" in agent.command, "nothing of this computer is told of three machines"
+        token = files[uid]
+        assert f"--token-file {token} " in words
+        assert token.read_text() == f"token-{number + 1}"
+        assert stat.S_IMODE(token.stat().st_mode) == 0o600
 
 
 def test_kubeconfig_names_one_file_or_none(

@@ -213,6 +213,10 @@ class KubernetesJobs:
                 {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
             ],
         }
+        for number, path in enumerate(container.directories):
+            volume = {"name": f"directory-{number}", "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+            pod["volumes"].append(volume)
+            pod["containers"][0]["volumeMounts"].append({"name": volume["name"], "mountPath": path})
         if container.is_privileged:
             # All of the machine's processes and devices: what repairs it must reach them.
             pod |= {"hostPID": True}

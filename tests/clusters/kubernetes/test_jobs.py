@@ -70,6 +70,17 @@ def test_only_what_asked_for_it_reaches_the_machine_itself(rig: KubernetesRig) -
     assert limits == {"nvidia.com/gpu": "2"}
 
 
+def test_it_has_the_directories_of_its_machine_that_it_asks_for(rig: KubernetesRig) -> None:
+    job = JobSpec("drill:1", JOB.owner, ("python3",), container=Container(directories=("/var/lib/slipway",)))
+    run(rig, job)
+    spec = pod_of(rig, job)["spec"]
+    (mount,) = [
+        one for one in spec["containers"][0]["volumeMounts"] if one["mountPath"] == "/var/lib/slipway"
+    ]
+    (volume,) = [one for one in spec["volumes"] if one["name"] == mount["name"]]
+    assert volume["hostPath"] == {"path": "/var/lib/slipway", "type": "DirectoryOrCreate"}
+
+
 def test_its_result_is_the_json_that_it_said_last(rig: KubernetesRig) -> None:
     jobs = run(rig)
     rig.end_job(JOB.name, said='Stopping dcgm ...\n{"done": true, "words": "All commands were run."}\n')
