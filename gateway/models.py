@@ -60,7 +60,8 @@ class Gateway(Reconciled, Revised):
     public_url = models.URLField(max_length=300, blank=True)
     """Where clients reach it; blank: as its kind says."""
     host_url = models.CharField(max_length=300, blank=True, editable=False)
-    """Where clients reach it as its own host says, whose settings others do not know."""
+    """Where clients reach it as its own host says, whose settings others do not know, or as a Gateway of a
+    cluster told when it was last well."""
     seen_at = models.DateTimeField(null=True, editable=False)
     is_healthy = models.BooleanField(default=False, editable=False)
     detail = models.TextField(blank=True, editable=False)

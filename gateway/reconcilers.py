@@ -103,6 +103,7 @@ class KeepRoutes(Step[Gateway]):
     def settle(self, row: Gateway, seen: Seen, now: datetime) -> Outcome:
         health = seen.health
         calm = health.ok and seen.is_settled
+        told_url = health.address if health.ok else row.host_url
         return proceed(
             after=min(LOOK_EVERY if calm else RETRY_AFTER, _until_next_minute(now)),
             save={
@@ -111,7 +112,7 @@ class KeepRoutes(Step[Gateway]):
                 "detail": health.detail,
                 "lacks": seen.lacks,
                 "cannot": dict(seen.cannot),
-                "host_url": selectors.public_url(row) if row.host else "",
+                "host_url": selectors.public_url(row) if row.host else told_url,
             },
         )
 

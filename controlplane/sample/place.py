@@ -14,9 +14,11 @@ from kube.fake.gateway.controller import GATEWAY
 from kube.fake.gateway.controller import NAMESPACE as GATEWAYS_NAMESPACE
 from kube.kubeconfig import access_of
 from kube.resources import GATEWAYS, NAMESPACES, Ref
+from slipway.cli.kubeconfig import whole_kubeconfig
 from slipway.client import Client, Document, Refused, at
 
 CHECKED_WITHIN_SECONDS = 120.0
+ADDRESS_WITHIN_SECONDS = 60.0
 POLL_SECONDS = 0.5
 IMAGE = "docstring-workers"
 """Of the runtime image that the sample adds for a cluster."""
@@ -46,8 +48,10 @@ class Wish:
     """Of a worker, by digest."""
     gateway: str = ""
     """NAMESPACE/NAME of a Gateway; empty: the only one there is."""
+    console: str = ""
+    """Where Slipway is reached on its own machine."""
     store_url: str = ""
-    """Where pods reach Slipway."""
+    """Where pods reach Slipway; empty: nobody has said."""
 
 
 def on_this_machine(gateway_url: str) -> Place:
@@ -86,12 +90,13 @@ def on_the_samples_cluster(
 
 
 def on_your_cluster(client: Client, wish: Wish, *, say: Callable[[str], None]) -> Place:
-    """Nothing outside of `wish.namespace` is made or changed. Raises SampleFailed saying what is missing."""
+    """Nothing outside of `wish.namespace` is made or changed. Raises SampleFailed saying what is missing,
+    CommandFailed for files that the kubeconfig names in vain."""
     # Only here, not where the sample plays on this machine: it needs the package `kubernetes`.
     from kube.real.transport import connect
 
     name = "kubernetes"
-    text = wish.kubeconfig.read_text()
+    text = whole_kubeconfig(wish.kubeconfig, named="KUBECONFIG")
     try:
         access = access_of(text)
         say(f"KUBECONFIG names the cluster at {access.server}: the sample runs there, in {wish.namespace}.")
@@ -110,12 +115,13 @@ def on_your_cluster(client: Client, wish: Wish, *, say: Callable[[str], None]) -
         },
         say,
     )
-    seen = _ensure_gateway(client, name, gateway, wish.namespace, "")
+    _ensure_gateway(client, name, gateway, wish.namespace, "")
+    gateway_url = _address(client, name, gateway)
     _ensure_image(client, wish.image, "A worker, for the sample.")
     say(f"Your cluster: {client.url}/fleet/clusters/{name}/")
     return Place(
         service=f"docs-{name}",
-        gateway_url=seen["public_url"],
+        gateway_url=gateway_url,
         body={"cluster": name, "device": "cpu", "resources": {"gpus_per_worker": 0}},
     )
 
@@ -132,9 +138,9 @@ def the_gateway(cluster: KubeClient, wish: Wish) -> Ref:
         )
     if not wish.image:
         lacks.append(f"Its machines need a worker's image, by digest: --image. {HOW_TO}")
-    if not wish.store_url.startswith("https://") and "127.0.0.1" in wish.store_url:
+    if not wish.store_url:
         lacks.append(
-            f"Pods do not reach Slipway at {wish.store_url}: set SLIPWAY_BIND and SLIPWAY_PUBLIC_URL, or say "
+            f"Pods do not reach Slipway at {wish.console}: set SLIPWAY_BIND and SLIPWAY_PUBLIC_URL, or say "
             "where they do with --store-url."
         )
     gateways: list[Ref] = []
@@ -206,16 +212,29 @@ def _checked(client: Client, name: str) -> Document:
     return seen
 
 
-def _ensure_gateway(client: Client, name: str, gateway: Ref, namespace: str, public_url: str) -> Document:
+def _ensure_gateway(client: Client, name: str, gateway: Ref, namespace: str, public_url: str) -> None:
     """One that somebody has set otherwise, such as with Prometheus, stays. `public_url`: where clients reach
-    it; empty: its hostnames say it."""
+    it; empty: it says so itself."""
     address = at("clusters", name, "gateway")
     seen = _found(client, address)
     if seen is None or (public_url and seen["public_url"] != public_url):
         settings = {"gateway": gateway.name, "gateway_namespace": gateway.namespace, "namespace": namespace}
         body = {"kind": "gateway_api", "metrics": "workers", "settings": settings}
-        seen = client.put(address, body | ({"public_url": public_url} if public_url else {}))
-    return seen
+        client.put(address, body | ({"public_url": public_url} if public_url else {}))
+
+
+def _address(client: Client, name: str, gateway: Ref) -> str:
+    """Where clients reach it. Raises SampleFailed when nobody has said."""
+    deadline = time.monotonic() + ADDRESS_WITHIN_SECONDS
+    while not (seen := client.get(at("clusters", name, "gateway")))["public_url"]:
+        if time.monotonic() > deadline:
+            raise SampleFailed(
+                f"The Gateway {gateway.namespace}/{gateway.name} does not say where clients reach it, in its "
+                f"status.addresses. {seen['detail']}\n  You can: slipway cluster gateway set {name} "
+                "--public-url URL"
+            )
+        time.sleep(POLL_SECONDS)
+    return str(seen["public_url"])
 
 
 def _ensure_image(client: Client, reference: str, description: str, **more: str) -> None:

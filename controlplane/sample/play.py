@@ -47,11 +47,12 @@ def play(sample: Sample, *, bad: bool) -> None:
     Traffic goes on until the process is stopped.
     """
     began = time.monotonic()
+    # Before the minute that the training takes: what is missing there is said at once.
+    place = sample.place()
     _train(sample, bad=bad)
     _ensure_model(sample)
     for name in ("v1", "v2", *(["v3"] if bad else [])):
         _ensure_version(sample, name)
-    place = sample.place()
     _ensure_service(sample, place)
     with _traffic(sample, place):
         if bad:

@@ -13,6 +13,8 @@ from gateway.traffic import TargetCounts
 class Health:
     ok: bool
     detail: str
+    address: str = ""
+    """Where the gateway itself says that clients reach it, as a URL; empty: it says nothing of that."""
 
 
 class TrafficBackend(Protocol):

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Columns, Context, context_of, secret_of
+from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.kubeconfig import whole_kubeconfig
 from slipway.cli.options import Reason, Yes
 from slipway.cli.waiting import until_over
 from slipway.client import Document, at
@@ -130,7 +131,9 @@ def add(
         "name": name,
         "kind": "kubernetes",
         "settings": _settings(settings, context=context_name, namespace=namespace),
-        "secrets": {"kubeconfig": secret_of(kubeconfig, option="--kubeconfig")},
+        "secrets": {
+            "kubeconfig": whole_kubeconfig(kubeconfig, named="--kubeconfig", context=context_name or "")
+        },
     }
     if team:
         body["team"] = team
@@ -158,7 +161,9 @@ def change(
     context = context_of(typer_context)
     body = _given(region=region, provider=provider, labels=labels)
     if kubeconfig is not None:
-        body["secrets"] = {"kubeconfig": secret_of(kubeconfig, option="--kubeconfig")}
+        body["secrets"] = {
+            "kubeconfig": whole_kubeconfig(kubeconfig, named="--kubeconfig", context=context_name or "")
+        }
     added = _settings(settings, context=context_name, namespace=namespace)
     if not (body or added):
         raise CommandFailed("Nothing to change: give an option such as --region eu.", Exit.USAGE)

@@ -47,11 +47,13 @@ def cluster(*gateways: str) -> KubeClient:
 def test_all_that_is_missing_is_said_at_once() -> None:
     client = KubeClient(FakeTransport(FakeCluster()))
     with pytest.raises(SampleFailed) as failed:
-        the_gateway(client, Wish(kubeconfig=Path("cluster.yaml"), store_url="http://127.0.0.1:8000"))
+        the_gateway(client, Wish(kubeconfig=Path("cluster.yaml"), console="http://127.0.0.1:8000"))
     said = str(failed.value)
     assert "kubectl create namespace slipway-sample" in said
     assert "--image" in said
-    assert "SLIPWAY_PUBLIC_URL" in said
+    assert (
+        "Pods do not reach Slipway at http://127.0.0.1:8000: set SLIPWAY_BIND and SLIPWAY_PUBLIC_URL" in said
+    )
     assert "The Gateway API is not installed" in said
 
 

@@ -1,5 +1,6 @@
 """`slipway cluster` and the agents of `slipway node`."""
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from clusters.models import Cluster, Drain, Gpu, Node, NodeAgent
 from common.models import AuditRecord
 from common.reconcile.pulses import Sign, Work, give
 from gateway.models import Gateway
+from slipway.cli.kubeconfig import whole_kubeconfig
+from slipway.exits import CommandFailed
 from tests.cast import person, token_of
 from tests.clusters.kubernetes.kubeconfigs import EXEC, kubeconfig
 from tests.slipway.conftest import Terminal
@@ -66,6 +69,39 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "kubeconfig"
     path.write_text(kubeconfig())
     return path
+
+
+def with_files(path: Path, *, key: str = "pki/admin.key") -> Path:
+    """A kubeconfig beside files, as minikube and kwokctl write theirs."""
+    (path / "pki").mkdir()
+    for name in ("ca.crt", "admin.crt", "admin.key"):
+        (path / "pki" / name).write_text(f"-----BEGIN {name}-----")
+    config = yaml.safe_load(kubeconfig())
+    (cluster,), (user,) = config["clusters"], config["users"]
+    cluster["cluster"] = {"server": "https://10.0.0.1", "certificate-authority": "pki/ca.crt"}
+    user["user"] = {"client-certificate": str(path / "pki/admin.crt"), "client-key": key}
+    file = path / "config"
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+def test_what_a_kubeconfig_names_by_file_is_handed_in_with_it(tmp_path: Path) -> None:
+    config = yaml.safe_load(whole_kubeconfig(with_files(tmp_path), named="--kubeconfig"))
+    assert sorted(config["users"][0]["user"]) == ["client-certificate-data", "client-key-data"]
+    data = config["clusters"][0]["cluster"]["certificate-authority-data"]
+    assert base64.b64decode(data) == b"-----BEGIN ca.crt-----"
+
+
+def test_a_file_that_a_kubeconfig_names_in_vain_is_told_of(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match=r"--kubeconfig .*names .*gone\.key: No such file"):
+        whole_kubeconfig(with_files(tmp_path, key="gone.key"), named="--kubeconfig")
+
+
+@pytest.mark.parametrize("text", ["a: b: c", "[]", "kind: Config", "contexts: {}", "users: [1]"])
+def test_what_is_no_kubeconfig_is_left_to_the_server(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config"
+    file.write_text(text)
+    assert whole_kubeconfig(file, named="--kubeconfig") == text
 
 
 @pytest.mark.usefixtures("kubernetes")

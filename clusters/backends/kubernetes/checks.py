@@ -102,12 +102,20 @@ def _reachable(client: Client) -> tuple[Check, ...]:
     except KubeError as error:
         return (Check("reachable", CheckResult.FAILED, str(error)),)
     reachable = Check("reachable", CheckResult.PASSED, "It answers.")
-    numbers = _VERSION.match(version)
-    if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        fault = f"It is Kubernetes {version}; Slipway needs {oldest} or newer."
-        return (reachable, Check("version", CheckResult.FAILED, fault))
-    return (reachable, Check("version", CheckResult.PASSED, f"Kubernetes {version}."))
+    return (reachable, _version(version))
+
+
+def _version(said: str) -> Check:
+    oldest = ".".join(map(str, OLDEST))
+    numbers = _VERSION.match(said)
+    if not numbers or numbers[1] == "0":
+        # One that somebody built without release flags is v0.0.0-master: it may be the newest of all.
+        fault = f"It does not say which release it is ({said or 'no version'}): it must be {oldest} or newer."
+        return Check("version", CheckResult.WARNING, fault)
+    if (int(numbers[1]), int(numbers[2])) < OLDEST:
+        fault = f"It is Kubernetes {said}; Slipway needs {oldest} or newer."
+        return Check("version", CheckResult.FAILED, fault)
+    return Check("version", CheckResult.PASSED, f"Kubernetes {said}.")
 
 
 def _right(client: Client, settings: KubernetesSettings, right: Right) -> Check:

@@ -72,7 +72,8 @@ class Command(BaseCommand):
             namespace=options["namespace"],
             image=options["image"],
             gateway=options["gateway"],
-            store_url=options["store_url"] or settings.SLIPWAY_PUBLIC_URL or console,
+            console=console,
+            store_url=options["store_url"] or env.public_url,
         )
         return on_your_cluster(client, wish, say=self._say)
 

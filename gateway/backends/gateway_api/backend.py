@@ -15,7 +15,7 @@ from gateway.backends.gateway_api.conditions import TAKEN, Said, said_of_gateway
 from gateway.backends.gateway_api.documents import Document, is_own
 from gateway.backends.gateway_api.errors import told
 from gateway.backends.gateway_api.features import cannot
-from gateway.backends.gateway_api.parent import Parent, parent_of
+from gateway.backends.gateway_api.parent import Parent, address_of, parent_of
 from gateway.backends.gateway_api.pools import ensure_pool, has_pool, remove_unused
 from gateway.backends.gateway_api.rules import Places, rivals
 from gateway.backends.gateway_api.settings import GatewayApiSettings
@@ -186,7 +186,11 @@ class GatewayApi:
         if said != TAKEN:
             return Health(False, said.why)
         notes = "" if parent.timeout else f" Its class {parent.class_name} sets no time limits of requests."
-        return Health(True, f"The Gateway {self._settings.gateway} is programmed.{notes}")
+        return Health(
+            True,
+            f"The Gateway {self._settings.gateway} is programmed.{notes}",
+            address_of(parent.gateway, self._settings),
+        )
 
     def _remove_pools(self, routes: Sequence[Object]) -> None:
         theirs = [self._read(service) for service, _ in self._settings.http_routes]

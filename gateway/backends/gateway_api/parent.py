@@ -10,6 +10,8 @@ from kube.base import Client
 from kube.errors import NotAllowed, NotFound
 from kube.resources import GATEWAY_CLASSES, GATEWAYS, Ref
 
+DEFAULT_PORTS = {"HTTP": 80, "HTTPS": 443}
+
 
 @dataclass(frozen=True, slots=True)
 class Parent:
@@ -30,6 +32,26 @@ class Parent:
     def refuse_lacking(self) -> None:
         """Raises InvalidRoute."""
         features.refuse_lacking(self.class_name, self.features)
+
+
+def address_of(gateway: Document, settings: GatewayApiSettings) -> str:
+    """Where it says that clients reach it, as a URL: its first address, and the port of the listener.
+
+    Empty: it has none yet. The listener's hostname is not in it: `hostnames` of the settings say that.
+    """
+    addresses = (gateway.get("status") or {}).get("addresses") or ()
+    listeners = [
+        one
+        for one in gateway["spec"].get("listeners") or ()
+        if one.get("protocol") in DEFAULT_PORTS and settings.section in ("", one.get("name"))
+    ]
+    if not addresses or not listeners:
+        return ""
+    host, listener = str(addresses[0]["value"]), listeners[0]
+    protocol, port = listener["protocol"], listener["port"]
+    named = f"[{host}]" if ":" in host else host
+    scheme = "https" if settings.scheme == "https" else protocol.lower()
+    return f"{scheme}://{named}" + ("" if port == DEFAULT_PORTS[protocol] else f":{port}")
 
 
 def parent_of(client: Client, settings: GatewayApiSettings) -> Parent:

@@ -57,6 +57,23 @@ def test_a_cluster_that_has_all_it_needs_passes(client: Client) -> None:
     assert CheckResult.FAILED not in {result for result, _ in found.values()}
 
 
+@pytest.mark.parametrize(
+    ("version", "result", "words"),
+    [
+        ("v1.29.4", CheckResult.FAILED, "It is Kubernetes v1.29.4; Slipway needs 1.30 or newer."),
+        ("v0.0.0-master+$Format:%H$", CheckResult.WARNING, "does not say which release it is"),
+        ("", CheckResult.WARNING, "(no version): it must be 1.30 or newer"),
+    ],
+)
+def test_an_old_release_is_refused_and_one_that_nobody_named_is_only_told_of(
+    client: Client, monkeypatch: pytest.MonkeyPatch, version: str, result: CheckResult, words: str
+) -> None:
+    monkeypatch.setattr(client, "version", lambda: version)
+    found = told(client)["version"]
+    assert found[0] is result
+    assert words in found[1]
+
+
 def test_no_two_checks_are_called_the_same(client: Client) -> None:
     names = [one.name for one in checks(client, SETTINGS)]
     assert len({*names}) == len(names)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.backends.gateway_api.backend import GatewayApi
+from gateway.backends.gateway_api.parent import address_of
 from gateway.backends.gateway_api.settings import GatewayApiSettings
 from gateway.errors import GatewayUnreachable, InvalidEndpoint, InvalidRoute, StaleFence
 from gateway.routes import Endpoint, Fence, NamedService, RouteSpec, Target
@@ -176,6 +177,26 @@ def test_a_class_without_what_routes_need_is_refused_before_anything_is_written(
         cluster.gateway.set_route(OPEN, fence=Fence(1, 1))
     assert cluster.routes() == []
     assert why in cluster.gateway.health().detail
+
+
+@pytest.mark.parametrize(
+    ("listener", "address", "settings", "url"),
+    [
+        ({"port": 80, "protocol": "HTTP"}, "10.0.0.9", {}, "http://10.0.0.9"),
+        ({"port": 8083, "protocol": "HTTP"}, "fd00::9", {}, "http://[fd00::9]:8083"),
+        ({"port": 443, "protocol": "HTTPS"}, "lb.example", {}, "https://lb.example"),
+        ({"port": 80, "protocol": "HTTP"}, "10.0.0.9", {"section": "other"}, ""),
+        ({"port": 5432, "protocol": "TCP"}, "10.0.0.9", {}, ""),
+        ({"port": 80, "protocol": "HTTP"}, None, {}, ""),
+    ],
+)
+def test_a_gateway_says_where_clients_reach_it(
+    listener: dict[str, Any], address: str | None, settings: dict[str, str], url: str
+) -> None:
+    spec = {"gatewayClassName": "lab", "listeners": [{"name": "web"} | listener]}
+    status = {"addresses": [{"type": "IPAddress", "value": address}]} if address else {}
+    gateway = {"spec": spec, "status": status}
+    assert address_of(gateway, GatewayApiSettings(gateway="models", **settings)) == url
 
 
 def test_what_a_class_has_without_saying_so_can_be_named() -> None:

@@ -16,8 +16,11 @@ from gateway.backends.gateway_api.backend import GatewayApi
 from gateway.backends.prometheus import PrometheusCounters
 from gateway.backends.worker_counters import WorkerCounters
 from gateway.errors import InvalidGateway
+from gateway.reconcilers import GatewayReconciler
 from gateway.states import GatewayKind, MetricsKind
+from kube.resources import GATEWAYS, Ref
 from tests.clusters.kubernetes.kubeconfigs import kubeconfig
+from tests.crash.harness import Clock, worker
 from tests.gateway import cast
 from tests.gateway.gateway_api.worlds import Cluster as World
 
@@ -47,6 +50,18 @@ def test_a_row_names_the_gateway_and_who_counts(world: World) -> None:
     named = {"gateway": "models", "prometheus": {"url": "http://prometheus:9090"}}
     row = set_gateway(settings=named, metrics=MetricsKind.PROMETHEUS, secrets={"prometheus_token": "sesame"})
     assert isinstance(configured.backends_of(row).metrics, PrometheusCounters)
+
+
+def test_where_nobody_says_how_clients_reach_it_the_gateway_does(world: World) -> None:
+    row = set_gateway()
+    assert selectors.public_url(row) == ""
+    address = {"status": {"addresses": [{"type": "IPAddress", "value": "10.0.0.9"}]}}
+    world.client.patch(Ref(GATEWAYS, "models", "slipway"), address, subresource="status")
+    worker([GatewayReconciler()], Clock()).sweep()
+    row.refresh_from_db()
+    assert selectors.public_url(row) == "http://10.0.0.9"
+    row.public_url = "https://models.example/"
+    assert selectors.public_url(row) == "https://models.example"
 
 
 @pytest.mark.parametrize(
