@@ -130,7 +130,7 @@ def look_at(gateway: Gateway) -> Backends:
     if is_elsewhere(gateway):
         there = Elsewhere(gateway.host)
         made = replace(made, traffic=there, metrics=there, public_url=gateway.host_url or made.public_url)
-    public_url = gateway.public_url.rstrip("/") or made.public_url or gateway.host_url
+    public_url = gateway.public_url.rstrip("/") or made.public_url
     return replace(made, public_url=public_url)
 
 

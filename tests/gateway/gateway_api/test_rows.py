@@ -16,6 +16,8 @@ from gateway.backends.gateway_api.backend import GatewayApi
 from gateway.backends.prometheus import PrometheusCounters
 from gateway.backends.worker_counters import WorkerCounters
 from gateway.errors import InvalidGateway
+from gateway.history import minute_of
+from gateway.models import Gateway
 from gateway.reconcilers import GatewayReconciler
 from gateway.states import GatewayKind, MetricsKind
 from kube.resources import GATEWAYS, Ref
@@ -57,7 +59,9 @@ def test_where_nobody_says_how_clients_reach_it_the_gateway_does(world: World) -
     assert selectors.public_url(row) == ""
     address = {"status": {"addresses": [{"type": "IPAddress", "value": "10.0.0.9"}]}}
     world.client.patch(Ref(GATEWAYS, "models", "slipway"), address, subresource="status")
-    worker([GatewayReconciler()], Clock()).sweep()
+    clock = Clock()
+    Gateway.objects.update(next_at=clock(), recorded_minute=minute_of(clock()))
+    worker([GatewayReconciler()], clock).sweep()
     row.refresh_from_db()
     assert selectors.public_url(row) == "http://10.0.0.9"
     row.public_url = "https://models.example/"
