@@ -64,8 +64,7 @@ def test_where_nobody_says_how_clients_reach_it_the_gateway_does(world: World) -
     worker([GatewayReconciler()], clock).sweep()
     row.refresh_from_db()
     assert selectors.public_url(row) == "http://10.0.0.9"
-    row.public_url = "https://models.example/"
-    assert selectors.public_url(row) == "https://models.example"
+    assert selectors.public_url(set_gateway(public_url="https://models.example/")) == "https://models.example"
 
 
 @pytest.mark.parametrize(
