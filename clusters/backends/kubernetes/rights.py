@@ -147,7 +147,15 @@ RIGHTS: Sequence[Right] = (
         is_everywhere=True,
     ),
     Right(Feature.GATEWAY, HTTP_ROUTES, WRITE, "Traffic cannot be split by the cluster's own gateway."),
-    Right(Feature.GATEWAY, GATEWAYS, READ, "Whether a gateway takes our routes is not known."),
+    # Most Gateways stand in a namespace of their own.
+    Right(
+        Feature.GATEWAY,
+        GATEWAYS,
+        ("get",),
+        "Whether a gateway takes our routes is not known.",
+        is_everywhere=True,
+    ),
+    Right(Feature.GATEWAY, GATEWAY_CLASSES, ("get",), "What a gateway supports is not known."),
     Right(
         Feature.INFERENCE,
         INFERENCE_POOLS,
