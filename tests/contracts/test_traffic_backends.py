@@ -384,7 +384,7 @@ def test_copies_of_requests_are_taken_back_and_no_client_sees_their_answers(worl
     # Copies are no part of the split.
     assert routed[CANARY.name] == 0
     if isinstance(world, EnvoyWorld):
-        eventually(lambda: 5 <= arrived_at(world, CANARY) <= 35)
+        eventually(lambda: 5 <= world.arrived_at(CANARY) <= 35)
     world.gateway.set_route(before, fence=Fence(1, 3))
     assert world.gateway.desired_route("chat") == before
     assert set(world.send(20)) == {STABLE.version}
@@ -396,8 +396,3 @@ def test_copies_beside_a_share_are_refused(world: World) -> None:
     assert before
     with pytest.raises(InvalidRoute, match="gets no copies"):
         world.gateway.set_route(replace(before, mirror_percent=50), fence=Fence(1, 2))
-
-
-def arrived_at(world: EnvoyWorld, target: Target) -> int:
-    """Requests that its workers have had, copies among them."""
-    return sum(int(worker.get("/served")) for worker in world.stack.workers[target.name])

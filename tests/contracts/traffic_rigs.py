@@ -50,6 +50,12 @@ class World(Protocol):
     """Tests of what this kind of gateway does otherwise, and why."""
 
 
+def with_release(headers: Mapping[str, str] | None, release: Side | None, key: str) -> dict[str, str]:
+    """Those of a client that chooses a version, with the key that the choice may need."""
+    chosen = {"x-release": release or "", "x-release-key": key}
+    return dict(headers or {}) | {name: value for name, value in chosen.items() if value}
+
+
 class FakeWorld:
     unlike: Mapping[str, str] = {}
 
@@ -98,13 +104,13 @@ class EnvoyWorld:
         key: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> Mapping[str, int]:
-        headers = dict(headers or {}) | ({"x-release": release} if release else {})
-        headers |= {"x-release-key": key} if key else {}
+
+        asked_with = with_release(headers, release, key)
 
         async def ask() -> list[Answer]:
             client = Client(self.stack.layout.port)
             try:
-                return [await client.get("/chat/v1", headers) for _ in range(requests)]
+                return [await client.get("/chat/v1", asked_with) for _ in range(requests)]
             finally:
                 client.close()
 
@@ -114,6 +120,10 @@ class EnvoyWorld:
                 raise UnknownRoute
             versions[answer.version] = versions.get(answer.version, 0) + 1
         return versions
+
+    def arrived_at(self, target: Target) -> int:
+        """Requests that its workers have had, copies among them."""
+        return sum(int(worker.get("/served")) for worker in self.stack.workers[target.name])
 
     def break_workers(self, target: Target) -> None:
         async def tell(port: int) -> None:
@@ -166,11 +176,10 @@ class GatewayApiWorld:
         key: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> Mapping[str, int]:
-        headers = dict(headers or {}) | ({"x-release": release} if release else {})
-        headers |= {"x-release-key": key} if key else {}
+        asked_with = with_release(headers, release, key)
         sent: dict[str, int] = {}
         for _ in range(requests):
-            found = self._plane.ask("/chat/v1/completions", headers)
+            found = self._plane.ask("/chat/v1/completions", asked_with)
             if found is None:
                 raise UnknownRoute
             target, path, told = found
