@@ -118,6 +118,11 @@ class Incidents(Listed, Read):
         return self.answer(deed(actor=self.actor, incident=self.get_object(), reason=reason))
 
 
+@extend_schema(exclude=True)
+class Remediations(Incidents):
+    """The incidents, under the name that clients were promised first."""
+
+
 class Healing(Endpoint):
     """Whether healing acts, within which limits, and its kill switch."""
 

@@ -5,7 +5,7 @@ from gpu_health.api import views
 from gpu_health.api.checks import GpuChecks
 from gpu_health.api.drills import GpuDrills
 from gpu_health.api.events import ProviderEvents, SnsMessages
-from gpu_health.api.healing import Healing, HealingPools, Incidents
+from gpu_health.api.healing import Healing, HealingPools, Incidents, Remediations
 from gpu_health.api.statistics import Prices, Statistics
 
 router = SimpleRouter(use_regex_path=False)
@@ -15,6 +15,7 @@ router.register("gpu-health/checks", GpuChecks, basename="gpu-check")
 router.register("gpu-health/drills", GpuDrills, basename="gpu-drill")
 router.register("gpu-health/readings", views.Readings, basename="gpu-reading")
 router.register("gpu-health/incidents", Incidents, basename="gpu-incident")
+router.register("gpu-health/remediations", Remediations, basename="gpu-remediation")
 router.register("gpu-health/healing", Healing, basename="gpu-healing")
 router.register("gpu-health/pools", HealingPools, basename="gpu-pool")
 router.register("gpu-health/statistics", Statistics, basename="gpu-statistics")

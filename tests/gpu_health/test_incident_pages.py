@@ -38,6 +38,16 @@ def test_the_incident_page_has_its_ladder_and_its_timeline(ward: Ward, olga: Use
     assert f"/gpu-health/incidents/{incident.pk}/" in listed
 
 
+def test_rest_serves_incidents_as_remediations_too(ward: Ward, olga: User) -> None:
+    ward.finding(outcome="propose")
+    ward.run(lambda: ward.incident.waits_for_approval)
+    rest = cast.api(olga)
+    path = f"gpu-health/remediations/{ward.incident.pk}/"
+    assert [one["id"] for one in rest.get("gpu-health/remediations/").json()["results"]] == [ward.incident.pk]
+    assert rest.post(f"{path}approve/", {"reason": "seen the rack"}).status_code == 200
+    assert not rest.get(path).json()["waits_for_approval"]
+
+
 def test_what_waits_for_an_approval_is_on_home_and_goes_on_when_approved(ward: Ward, olga: User) -> None:
     ward.finding(outcome="propose")
     ward.run(lambda: ward.incident.waits_for_approval)
