@@ -3,6 +3,7 @@
 import hashlib
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -17,11 +18,11 @@ BUCKET = "uploads-of-two-hosts"
 PART = 8 * 1024 * 1024
 
 
-@pytest.fixture(scope="module")
-def site(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+@pytest.fixture
+def site(s3: S3Server, tmp_path: Path) -> Iterator[Site]:
     s3.client.create_bucket(Bucket=BUCKET)
     made = Site(
-        tmp_path_factory.mktemp("bucket"),
+        tmp_path,
         SLIPWAY_STORE=f"s3://{BUCKET}/slipway",
         SLIPWAY_STORE_ENDPOINT=s3.url,
         SLIPWAY_STORE_PATH_STYLE="true",
