@@ -2,15 +2,16 @@
 
 `/v1` answers NAME; `/v1/status/503` that status; `/v1/stream?chunks=20&every_ms=100` that many chunks;
 `/v1/slow?ms=500` after a while, having said that work on it has begun; `/v1/wait?ms=500` the same without
-saying so; `/v1/cut?ms=100` breaks off midway. `/healthz` answers what `/set?health=503`
-last said, and everything else 500 once `/set?broken=1` was said. `/served` answers how many requests it has
-had, those two and itself left out.
+saying so, and both at once when `/set?go=1` was said; `/v1/cut?ms=100` breaks off midway. `/healthz` answers
+what `/set?health=503` last said, and everything else 500 once `/set?broken=1` was said. `/served` answers how
+many requests it has had, those two and itself left out.
 """
 
 import asyncio
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from urllib.parse import parse_qsl, urlsplit
 from urllib.request import urlopen
 
@@ -21,6 +22,7 @@ class Worker:
         self.health = 200
         self.broken = False
         self.served = 0
+        self.go = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -48,6 +50,8 @@ class Worker:
         if first == "set":
             self.health = query.get("health", self.health)
             self.broken = bool(query.get("broken", self.broken))
+            if query.get("go"):
+                self.go.set()
             self.whole(writer, 200)
         elif first == "healthz":
             self.whole(writer, self.health)
@@ -59,10 +63,10 @@ class Worker:
             await self.stream(writer, query.get("chunks", 20), query.get("every_ms", 100))
         elif first == "slow":
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            await asyncio.sleep(query.get("ms", 500) / 1000)
+            await self.work(query.get("ms", 500))
             self.whole(writer, 200)
         elif first == "wait":
-            await asyncio.sleep(query.get("ms", 500) / 1000)
+            await self.work(query.get("ms", 500))
             self.whole(writer, 200)
         elif first == "cut":
             self.begin(writer)
@@ -72,6 +76,10 @@ class Worker:
         else:
             self.whole(writer, 200)
         return True
+
+    async def work(self, milliseconds: int) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.go.wait(), milliseconds / 1000)
 
     def whole(self, writer: asyncio.StreamWriter, status: int, text: str = "") -> None:
         body = (text or self.name).encode()

@@ -162,8 +162,8 @@ class Scene:
     def _hear(self) -> None:
         """What services asked for bears the real time, which on a slow machine has run ahead of the clock."""
         now = timezone.now()
-        for kind in (Deployment, Cluster, Node):
-            asked = kind.objects.filter(next_at__lte=now).aggregate(at=Max("next_at"))["at"]
+        for kind in (one.model for one in self.reconcilers()):
+            asked = kind._default_manager.filter(next_at__lte=now).aggregate(at=Max("next_at"))["at"]
             self.clock.at = max(self.clock.at, asked or self.clock.at)
 
     def deployment(self, name: str = "chat-v1", **fields: Any) -> Deployment:

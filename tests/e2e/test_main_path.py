@@ -56,6 +56,8 @@ def test_a_pipeline_releases_waits_for_a_person_and_sees_the_end(scene: Scene, t
     approved = scene.slipway("release", "approve", str(release["id"]), "--reason", "looks good", "--wait")
     assert approved.returncode == 0, approved.stderr
     assert scene.admin.get(at("services", SERVICE))["stable"] == candidate
+    # What had been sent to stable before ends there.
+    eventually(lambda: set(traffic.latest) == {candidate})
     traffic.answers.clear()
     eventually(lambda: traffic.answers.total() > 50)
     assert set(traffic.answers) == {candidate}

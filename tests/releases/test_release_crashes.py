@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
-from django.db import connection, transaction
 
 from common import audit
 from common.reconcile import Kernel
@@ -17,7 +16,7 @@ from releases.services.release import abort, rollback
 from releases.states import ReleaseState
 from tests.cast import SYSTEM
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
-from tests.releases.world import Scene
+from tests.releases.world import Scene, undone
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 
@@ -37,10 +36,6 @@ PLAN = {
 }
 
 
-class Undo(Exception):
-    """Rolls a story's rows back."""
-
-
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     scene = Scene(monkeypatch)
@@ -57,13 +52,8 @@ def told_anew(scene: Scene) -> Iterator[None]:
     }
     at = scene.clock.at
     try:
-        with transaction.atomic():
-            # As Django marks the transactions of its test cases: what is inside is as if it were outside.
-            connection.atomic_blocks[-1]._from_testcase = True
+        with undone():
             yield
-            raise Undo
-    except Undo:
-        pass
     finally:
         scene.gateway.__dict__.update(outside["gateway"])
         scene.world.__dict__.update(outside["world"])

@@ -1,9 +1,11 @@
 """A release with all that it touches, in memory: a gateway and its clients, a cluster, a prober, people."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+from django.db import connection, transaction
 from django.utils import timezone
 
 from accounts import actors
@@ -50,6 +52,23 @@ SWIFT: dict[str, Any] = {
         {"kind": "promote"},
     ],
 }
+
+
+class Undo(Exception):
+    """Rolls a story's rows back."""
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """What is written inside is gone afterwards."""
+    try:
+        with transaction.atomic():
+            # As Django marks the transactions of its test cases: what is inside is as if it were outside.
+            connection.atomic_blocks[-1]._from_testcase = True
+            yield
+            raise Undo
+    except Undo:
+        pass
 
 
 class FakeProber:

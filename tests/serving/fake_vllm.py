@@ -1,7 +1,8 @@
 """A stand-in for the `vllm` program: the options and the HTTP of `vllm serve` that the worker relies on.
 
-FAKE_VLLM_LOAD_SECONDS passes before it listens; FAKE_VLLM_EXIT makes it complain and exit with that status;
-FAKE_VLLM_NOTES names a file that gets a JSON line for its arguments and for every answer that is abandoned.
+FAKE_VLLM_LOAD_SECONDS passes before it listens, and the file FAKE_VLLM_LOADS_UNTIL is there; FAKE_VLLM_EXIT
+makes it complain and exit with that status; FAKE_VLLM_NOTES names a file that gets a JSON line for its
+arguments and for every answer that is abandoned.
 """
 
 import argparse
@@ -160,6 +161,8 @@ def main() -> None:
     note(argv=rest, model=options.model, pid=os.getpid())
     say("INFO fake vllm is starting")
     time.sleep(float(os.environ.get("FAKE_VLLM_LOAD_SECONDS", "0")))
+    while (awaited := os.environ.get("FAKE_VLLM_LOADS_UNTIL")) and not Path(awaited).exists():
+        time.sleep(0.01)
     if status := os.environ.get("FAKE_VLLM_EXIT"):
         say("ValueError: No available memory for the cache blocks.")
         sys.exit(int(status))

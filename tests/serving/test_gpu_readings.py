@@ -16,6 +16,7 @@ from gpu_health.signals.reading import Clock, Kind, Reading, Source
 from serving.gpu_polling import DcgmProbe, GpuPolling, Probe
 from serving.kernel_messages import KernelMessages
 from serving.readings_sender import MOST_KEPT, ReadingsSender, readings_url
+from tests.patience import eventually
 
 RECORD = (
     b"4,%d,206764307,-;NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\n SUBSYSTEM=pci\n"
@@ -27,11 +28,7 @@ def seen(number: int) -> Reading:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if is_so():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("it did not come to that")
+    await asyncio.to_thread(eventually, is_so)
 
 
 @pytest.fixture
@@ -67,14 +64,11 @@ async def test_records_of_the_kernel_become_readings_that_count_once(tmp_path: P
     os.mkfifo(pipe)
     found: list[Reading] = []
     task = asyncio.create_task(KernelMessages(found.extend, kmsg=pipe).run())
-    await asyncio.sleep(0.05)
-    writer = os.open(pipe, os.O_WRONLY)
+    # Opened when it is read: until then this would wait, and with it whoever is to read.
+    writer = await asyncio.to_thread(os.open, pipe, os.O_WRONLY)
     for number in (7, 8):
         os.write(writer, RECORD % number)
-    for _ in range(100):
-        if len(found) == 2:
-            break
-        await asyncio.sleep(0.05)
+    await until(lambda: len(found) == 2)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     os.close(writer)
