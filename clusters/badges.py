@@ -15,6 +15,7 @@ BADGES: Mapping[str, Badges] = {
     },
     "drain": {
         "cordoning": Badge(_("Cordoning"), "busy", "progress"),
+        "replacing": Badge(_("Starting replacements"), "busy", "progress"),
         "turning_away": Badge(_("Turning requests away"), "busy", "progress"),
         "evicting": Badge(_("Evicting"), "busy", "droplet-half"),
         "drained": Badge(_("Drained"), "good", "circle-check"),

@@ -6,19 +6,22 @@ from django.conf import settings
 
 from clusters.backends.base import DeploymentSpec, ModelFile, ModelVersion
 from clusters.backends.pod_settings import PodSettings, ResourceSettings
+from clusters.draining.surges import surge_of
 from clusters.models import Deployment
 from clusters.report_tokens import report_token_of
 from models_registry.files import manifest_of
 
 
 def spec_of(row: Deployment) -> DeploymentSpec:
+    """Raises nothing; one query for what drains want of it."""
     pod = PodSettings.read(row.pod)
+    surge = surge_of(row)
     return DeploymentSpec(
         name=row.name,
         service=row.service,
         version=version_of(row),
         engine=row.engine,
-        replicas=row.replicas,
+        replicas=row.replicas + surge.extra,
         prefetch_machines=row.prefetch_machines,
         slots=row.slots,
         device=row.device,
@@ -35,6 +38,7 @@ def spec_of(row: Deployment) -> DeploymentSpec:
         pod_patch=row.pod_patch,
         nodes=pod.nodes_per_replica,
         report_token=report_token_of(row),
+        leaving=surge.leaving,
     )
 
 

@@ -12,7 +12,13 @@ from accounts.states import Right
 from clusters.backends.kubernetes.configured import KUBECONFIG
 from clusters.backends.kubernetes.rights import NEEDED, Feature
 from clusters.backends.kubernetes.settings import ModelFiles
-from clusters.draining.options import CHECKPOINT_SECONDS, MOST_SECONDS, USUAL_SECONDS, DrainOptions
+from clusters.draining.options import (
+    CHECKPOINT_SECONDS,
+    MOST_SECONDS,
+    REPLACE_SECONDS,
+    USUAL_SECONDS,
+    DrainOptions,
+)
 from clusters.models import Cluster
 from common.actor import Actor
 from common.audit import MAX_REASON
@@ -253,6 +259,17 @@ class DrainForm(forms.Form):
         required=False,
         help_text=_("Pods with the annotation slipway.io/checkpoint write one first. 0: nobody is asked."),
     )
+    replace_minutes = forms.IntegerField(
+        label=_("Minutes for replacements"),
+        min_value=0,
+        max_value=MOST_SECONDS // 60,
+        initial=REPLACE_SECONDS // 60,
+        required=False,
+        help_text=_(
+            "Workers of Slipway are started on other machines first, where there is room, and ready before "
+            "these are evicted. At most half of the time limit. 0: at once."
+        ),
+    )
     gpu_pods_only = forms.BooleanField(label=_("Leave pods without GPUs"), required=False)
     local_data_may_go = forms.BooleanField(
         label=_("Evict pods whose volumes end with them (emptyDir), too"), required=False
@@ -271,6 +288,9 @@ class DrainForm(forms.Form):
             checkpoint_seconds=CHECKPOINT_SECONDS
             if given["checkpoint_minutes"] is None
             else given["checkpoint_minutes"] * 60,
+            replace_seconds=REPLACE_SECONDS
+            if given["replace_minutes"] is None
+            else given["replace_minutes"] * 60,
             gpu_pods_only=given["gpu_pods_only"],
             local_data_may_go=given["local_data_may_go"],
             unowned_may_go=given["unowned_may_go"],

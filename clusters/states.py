@@ -74,6 +74,8 @@ class DrainState(TextChoices):
 
     CORDONING = "cordoning", _("Cordoning")
     """So that nothing new comes."""
+    REPLACING = "replacing", _("Starting replacements")
+    """Workers of ours there get others beside them on other machines first."""
     TURNING_AWAY = "turning_away", _("Turning requests away")
     """The gateways stop sending to our workers there."""
     EVICTING = "evicting", _("Evicting")
@@ -156,7 +158,8 @@ del S
 D = DrainState
 DRAIN_MOVES = Machine(
     {
-        D.CORDONING: {D.TURNING_AWAY, D.FAILED, D.CANCELLING},
+        D.CORDONING: {D.REPLACING, D.FAILED, D.CANCELLING},
+        D.REPLACING: {D.TURNING_AWAY, D.FAILED, D.CANCELLING},
         D.TURNING_AWAY: {D.EVICTING, D.FAILED, D.CANCELLING},
         D.EVICTING: {D.DRAINED, D.FAILED, D.CANCELLING},
         D.CANCELLING: {D.CANCELLED, D.FAILED},
@@ -165,7 +168,7 @@ DRAIN_MOVES = Machine(
         D.CANCELLED: set(),
     }
 )
-DRAINS = (D.CORDONING, D.TURNING_AWAY, D.EVICTING)
+DRAINS = (D.CORDONING, D.REPLACING, D.TURNING_AWAY, D.EVICTING)
 """Pods leave, or are about to."""
 UNDER_WAY = (*DRAINS, D.CANCELLING)
 del D

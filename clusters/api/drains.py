@@ -14,7 +14,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clusters.api import examples
-from clusters.draining.options import CHECKPOINT_SECONDS, MOST_SECONDS, USUAL_SECONDS, DrainOptions, Policy
+from clusters.draining.options import (
+    CHECKPOINT_SECONDS,
+    MOST_SECONDS,
+    REPLACE_SECONDS,
+    USUAL_SECONDS,
+    DrainOptions,
+    Policy,
+)
 from clusters.draining.pods import Fate, PlannedPod
 from clusters.draining.progress import GONE
 from clusters.filters import DrainFilter
@@ -72,6 +79,13 @@ class DrainOptionsSerializer(serializers.Serializer[Any]):
         default=CHECKPOINT_SECONDS,
         help_text="Longest time for pods that asked for it to write a checkpoint before eviction; 0: none.",
     )
+    replace_seconds = serializers.IntegerField(
+        min_value=0,
+        max_value=MOST_SECONDS,
+        default=REPLACE_SECONDS,
+        help_text="Longest time for replacements of Slipway's own workers to become ready on other machines "
+        "before eviction, at most half of `within_seconds`; 0: none are started first.",
+    )
     gpu_pods_only = serializers.BooleanField(default=False, help_text="Leave pods without GPUs.")
     namespaces = serializers.DictField(
         child=NamespacePolicySerializer(), required=False, help_text="By namespace; `*`: all others."
@@ -107,6 +121,15 @@ class AffectedDeploymentSerializer(serializers.Serializer[Any]):
     note = serializers.CharField()
 
 
+class ReplacementSerializer(serializers.Serializer[Any]):
+    deployment = serializers.CharField()
+    service = serializers.CharField()
+    leaving = serializers.IntegerField(help_text="Ready workers that leave the machine.")
+    started = serializers.IntegerField(help_text="Of them, those that are replaced elsewhere first.")
+    ready = serializers.IntegerField(help_text="Replacements that are ready.")
+    why = serializers.CharField(help_text="Why not for all, or why not ready; empty: nothing to say.")
+
+
 class RemainingSerializer(serializers.Serializer[Any]):
     gpu_type = serializers.CharField(help_text="The machine's; empty: unknown.")
     free = serializers.IntegerField(help_text="GPUs of that type on machines that take new pods.")
@@ -123,6 +146,7 @@ class DrainPreviewSerializer(serializers.Serializer[Any]):
     pods = PreviewedPodSerializer(many=True)
     deployments = AffectedDeploymentSerializer(many=True)
     remaining = RemainingSerializer(help_text="Free GPUs of other machines.")
+    replacements = ReplacementSerializer(many=True, help_text="Workers replaced elsewhere before eviction.")
 
 
 class DrainedPodSerializer(serializers.Serializer[Any]):
@@ -153,6 +177,7 @@ class DrainSerializer(serializers.ModelSerializer[Drain]):
     options = DrainOptionsSerializer()
     has_cordoned = serializers.BooleanField(help_text="The cordon is its own: a cancellation takes it back.")
     pods = DrainedPodSerializer(many=True)
+    replacements = ReplacementSerializer(many=True, help_text="Workers replaced elsewhere before eviction.")
 
     class Meta:
         model = Drain
@@ -169,6 +194,7 @@ class DrainSerializer(serializers.ModelSerializer[Drain]):
             "has_cordoned",
             "problem",
             "stuck",
+            "replacements",
             "pods",
             "seen_at",
             "cancelled_by",

@@ -192,6 +192,8 @@ MODEL_FILES = {
         }
     ],
 }
+REPLACED = [{"deployment": "chat-r12", "service": "chat", "leaving": 1, "started": 1, "ready": 1, "why": ""}]
+
 DRAIN_PREVIEW = {
     "problem": "",
     "counts": {"evicted": 1, "left": 1},
@@ -227,6 +229,7 @@ DRAIN_PREVIEW = {
             "note": "",
         }
     ],
+    "replacements": [{**REPLACED[0], "ready": 0}],
     "remaining": {
         "gpu_type": "NVIDIA H100 80GB HBM3",
         "free": 3,
@@ -252,12 +255,15 @@ DRAIN = {
         "local_data_may_go": False,
         "unowned_may_go": False,
         "past_budgets": False,
+        "checkpoint_seconds": 900,
+        "replace_seconds": 600,
         "gpu_pods_only": False,
         "namespaces": {"batch": {"policy": "finish", "within_seconds": 1800}},
     },
     "has_cordoned": True,
     "problem": "",
     "stuck": "",
+    "replacements": REPLACED,
     "pods": [
         {
             "namespace": "slipway",

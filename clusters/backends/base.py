@@ -174,6 +174,10 @@ class DeploymentSpec:
     """What a person changed of the template of its pods, and another approved."""
     nodes: int = 1
     """Machines that one worker spans."""
+    leaving: tuple[str, ...] | None = None
+    """Names of workers whose machine leaves service, and that others stand in for by now: of surplus workers
+    they are the first to end. None: no machine under it was ever drained. Of no meaning where there is but
+    one machine, and for workers that span several."""
     report_token: str = field(default="", repr=False)
     """With which its workers report where no agent of their machine does it; empty: none is needed."""
 

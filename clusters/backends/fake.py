@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import count
+from itertools import count, islice
 
 from clusters.backends.base import (
     CannotRun,
@@ -66,6 +66,8 @@ class FakeCluster:
         self.reachable = True
         self.starts_as = ObservedState.READY
         self.also_checked: tuple[Check, ...] = ()
+        self.more_machines: list[ObservedNode] = []
+        """New workers come to the first machine that is not cordoned."""
         self._deployments: dict[str, _Deployment] = {}
         self._workers: dict[str, ObservedWorker] = {}
         self._logs: dict[str, list[str]] = {}
@@ -75,16 +77,20 @@ class FakeCluster:
         self._answer()
         before = self._guard(spec.name, fence)
         self._deployments[spec.name] = _Deployment(spec, fence)
-        outdated = before is not None and replace(before.spec, replicas=0) != replace(spec, replicas=0)
-        wanted = [f"{spec.name}-{number}" for number in range(spec.replicas)]
-        for worker in self._of(spec.name):
-            if outdated or worker.name not in wanted:
-                del self._workers[worker.name]
-        missing = [name for name in wanted if name not in self._workers]
-        if missing and self.node_operations.cordoned.get(NODE.uid):
+        outdated = before is not None and _lasting(before.spec) != _lasting(spec)
+        there = self._of(spec.name)
+        surplus = len(there) if outdated else max(0, len(there) - spec.replicas)
+        leaving = spec.leaving or ()
+        first = sorted(there, key=lambda one: (one.name not in leaving, -there.index(one)))
+        for worker in first[:surplus]:
+            del self._workers[worker.name]
+        missing = spec.replicas - len(self._of(spec.name))
+        open_ones = [one for one in self._machines() if one.uid not in self.node_operations.cordoned]
+        if missing > 0 and not open_ones:
             raise CannotRun("The only machine is cordoned.")
-        for name in missing:
-            self._start(spec, name)
+        free = (name for number in count() if (name := f"{spec.name}-{number}") not in self._workers)
+        for name in islice(free, max(0, missing)):
+            self._start(spec, name, open_ones[0])
 
     def files_reason(self, spec: DeploymentSpec) -> str:
         return ""
@@ -110,14 +116,19 @@ class FakeCluster:
 
     def nodes(self) -> tuple[ObservedNode | UnreadNode, ...]:
         self._answer()
+        return self._machines()
+
+    def _machines(self) -> tuple[ObservedNode, ...]:
         done = self.node_operations
         boot = f"boot-{done.reboots}" if done.reboots else NODE.boot_id
-        taints = tuple(sorted(done.taints))
-        return (replace(NODE, cordon=done.cordoned.get(NODE.uid), taints=taints, boot_id=boot),)
+        first = replace(NODE, taints=tuple(sorted(done.taints)), boot_id=boot)
+        return tuple(replace(one, cordon=done.cordoned.get(one.uid)) for one in (first, *self.more_machines))
 
     def pods(self) -> ObservedPods:
         self._answer()
-        return ObservedPods(self.node_operations.pods(NODE.uid))
+        return ObservedPods(
+            tuple(pod for one in self._machines() for pod in self.node_operations.pods(one.uid))
+        )
 
     def health(self) -> Health:
         return Health(self.reachable, "The fake answers." if self.reachable else "The fake is out of reach.")
@@ -165,12 +176,12 @@ class FakeCluster:
         workers = [worker for name, worker in self._workers.items() if name.rpartition("-")[0] == deployment]
         return tuple(sorted(workers, key=lambda worker: (len(worker.name), worker.name)))
 
-    def _start(self, spec: DeploymentSpec, name: str) -> None:
+    def _start(self, spec: DeploymentSpec, name: str, node: ObservedNode = NODE) -> None:
         failure = spec.settings.get("fails")
         self._workers[name] = ObservedWorker(
             id=name,
             name=name,
-            node=NODE.name,
+            node=node.name,
             address="127.0.0.1",
             port=next(_ports),
             pid=None if failure else next(_pids),
@@ -225,13 +236,10 @@ class FakeNodeOperations:
         self.taints = {one for one in self.taints if (one.key, one.effect) != (taint.key, taint.effect)}
 
     def look(self, node: str) -> ObservedNode:
-        self._known(node)
-        (found,) = FakeCluster.nodes(self._cluster)
-        assert isinstance(found, ObservedNode)  # noqa: S101 - there is the one
-        return found
+        return self._known(node)
 
     def pods(self, node: str) -> tuple[StandingPod, ...]:
-        self._known(node)
+        machine = self._known(node)
         ours = (
             StandingPod(
                 uid=worker.id,
@@ -244,8 +252,9 @@ class FakeNodeOperations:
                 budgets=self._budgets_of(worker.name),
             )
             for worker in self._cluster._workers.values()
+            if worker.node == machine.name
         )
-        return (*ours, *self.others)
+        return (*ours, *(one for one in self.others if (one.node or NODE.name) == machine.name))
 
     def ask_checkpoint(self, node: str, pod: StandingPod, order: Order) -> None:
         self._guard(node, order)
@@ -289,16 +298,23 @@ class FakeNodeOperations:
             self._rebooted_by.add(order.op_key)
             self.reboots += 1
 
-    def _known(self, node: str) -> None:
+    def _known(self, node: str) -> ObservedNode:
         self._cluster._answer()
-        if node != NODE.uid:
-            raise UnknownNode(f"The fake has no machine {node}.")
+        for one in self._cluster._machines():
+            if one.uid == node:
+                return one
+        raise UnknownNode(f"The fake has no machine {node}.")
 
     def _guard(self, node: str, order: Order) -> None:
         self._known(node)
         if order.fence < self._fence:
             raise StaleFence(f"{node} was changed by {self._fence}, which is later than {order.fence}.")
         self._fence = order.fence
+
+
+def _lasting(spec: DeploymentSpec) -> DeploymentSpec:
+    """Without what may change while its workers run on."""
+    return replace(spec, replicas=0, leaving=None)
 
 
 _worlds: dict[str, FakeCluster] = {}

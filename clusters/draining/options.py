@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 MOST_SECONDS = 7 * 24 * 3600
 USUAL_SECONDS = 3600
 CHECKPOINT_SECONDS = 900
+REPLACE_SECONDS = 600
 EVERY_NAMESPACE = "*"
 
 
@@ -51,6 +52,9 @@ class DrainOptions:
     """Pods are deleted instead of evicted: disruption budgets do not hold."""
     checkpoint_seconds: int = CHECKPOINT_SECONDS
     """Pods that ask for it keep their work first, for so long at the most; 0: nobody is asked."""
+    replace_seconds: int = REPLACE_SECONDS
+    """So long our own workers there wait at the most for others that are ready elsewhere, and no longer than
+    half of the drain's time; 0: none are started first."""
     gpu_pods_only: bool = False
     """Pods without GPUs stay."""
     namespaces: Mapping[str, NamespacePolicy] = field(default_factory=dict)
@@ -88,8 +92,9 @@ class DrainOptions:
         for name, seconds in spans.items():
             if not (0 if name == "grace_seconds" else 1) <= seconds <= MOST_SECONDS:
                 found[name] = _("Give seconds, at most seven days.")
-        if not 0 <= self.checkpoint_seconds <= MOST_SECONDS:
-            found["checkpoint_seconds"] = _("Give seconds, at most seven days.")
+        for name in ("checkpoint_seconds", "replace_seconds"):
+            if not 0 <= getattr(self, name) <= MOST_SECONDS:
+                found[name] = _("Give seconds, at most seven days.")
         if self.grace_seconds == 0:
             found["grace_seconds"] = _(
                 "A pod needs a moment to end: without one its machine may still run it while another takes "

@@ -88,14 +88,18 @@ def free_of(room: MachineRoom) -> dict[str, int]:
 
 def placed(rooms: Sequence[MachineRoom], pods: Iterable[Mapping[str, int]]) -> int:
     """How many of the pods find a machine, the largest first, each on the fullest that still has room."""
+    return sum(each_placed(rooms, sorted(pods, key=lambda one: -sum(one.values()))))
+
+
+def each_placed(rooms: Sequence[MachineRoom], pods: Iterable[Mapping[str, int]]) -> list[bool]:
+    """Which of the pods find a machine when they come in this order; one without GPUs finds any."""
     free = [free_of(room) for room in rooms]
-    count = 0
-    for pod in sorted(pods, key=lambda one: -sum(one.values())):
+    found = []
+    for pod in pods:
         fitting = [one for one in free if all(one.get(name, 0) >= wants for name, wants in pod.items())]
-        if not fitting:
-            continue
-        best = min(fitting, key=lambda one: sum(one.values()))
-        for name, wants in pod.items():
-            best[name] -= wants
-        count += 1
-    return count
+        found.append(bool(fitting))
+        if fitting:
+            best = min(fitting, key=lambda one: sum(one.values()))
+            for name, wants in pod.items():
+                best[name] = best.get(name, 0) - wants
+    return found

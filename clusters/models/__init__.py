@@ -8,7 +8,7 @@ from clusters.models.deployments import (
     WorkerLogRequest,
     WorkerRows,
 )
-from clusters.models.drains import Drain, DrainRows
+from clusters.models.drains import Drain, DrainRows, Surge
 from clusters.models.nodes import Gpu, Node, NodeRows, Occupancy
 from clusters.models.tokens import BoundToken, FilesToken, NodeAgent, RelayToken, ReportToken
 
@@ -30,6 +30,7 @@ __all__ = [
     "Occupancy",
     "RelayToken",
     "ReportToken",
+    "Surge",
     "Worker",
     "WorkerLogRequest",
     "WorkerRows",

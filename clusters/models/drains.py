@@ -31,6 +31,10 @@ class Drain(Reconciled):
     pods = models.JSONField(default=list, blank=True)
     """`{uid, namespace, name, owner, deployment, gpus, fate, why, blocked_by, asked_at, ask_again_at,
     refusals, left_at}` each: those that go, and those that stay, as they were seen last."""
+    replacements = models.JSONField(default=list, blank=True)
+    """Of each deployment with ready workers there: `{deployment, service, leaving, started, ready, why}`, how
+    many leave, for how many another one was started elsewhere first, how many of those were ready before the
+    first eviction, and why not for all. Empty: it was not looked yet, or there are none."""
     seen_at = models.DateTimeField(null=True)
     """When its pods were seen last; None: not yet."""
     problem = models.TextField(blank=True)
@@ -66,3 +70,31 @@ class Drain(Reconciled):
     @property
     def is_under_way(self) -> bool:
         return self.state in UNDER_WAY
+
+
+class Surge(models.Model):
+    """A deployment has more workers for now: some of its workers leave with a drain, and others are ready
+    elsewhere before they do. It counts while the drain goes on, and is never written anywhere else."""
+
+    drain = models.ForeignKey(Drain, on_delete=models.CASCADE, related_name="surges")
+    deployment = models.ForeignKey("clusters.Deployment", on_delete=models.CASCADE, related_name="surges")
+    workers = models.PositiveSmallIntegerField()
+    """So many more, until as many have left."""
+    ready_wanted = models.PositiveIntegerField()
+    """Ready workers on machines that stay, from which on the leaving ones are not missed."""
+    ready = models.PositiveSmallIntegerField(default=0)
+    """So many of them were ready before the first eviction: as many leave by its wish alone."""
+    handed_over = models.JSONField(default=list)
+    """Names of the workers that the deployment was told to let go of."""
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["drain", "deployment"], name="surge_once")]
+        ordering: ClassVar = ["pk"]
+
+    def __str__(self) -> str:
+        return f"{self.workers} more of {self.deployment}"
+
+    @property
+    def extra(self) -> int:
+        """Workers beyond the wish, now."""
+        return max(0, self.workers - len(self.handed_over))

@@ -25,6 +25,7 @@ from clusters.backends.base import (
 )
 from clusters.backends.configured import backend_of
 from clusters.deployment_specs import spec_of
+from clusters.draining.surges import NO_SURGE, SurgeNow, surge_of
 from clusters.events import (
     DeploymentDegraded,
     DeploymentFailing,
@@ -75,6 +76,7 @@ class ObservedDeployment:
     heartbeats: Mapping[str, LastHeartbeat] | None
     nodes: Mapping[str, int]
     agents: Mapping[int, AgentHeard]
+    surge: SurgeNow = NO_SURGE
     problem: str = ""
     """Why nothing was seen; the other fields mean nothing then."""
 
@@ -89,7 +91,7 @@ class DeploymentStep(Step[Deployment]):
             backend = self.tools.backend_of(row.cluster)
             workers = backend.observe(row.name)
         except (ClusterUnreachable, Misconfigured) as error:
-            return ObservedDeployment(known, (), {}, None, {}, {}, unanswered(row, error))
+            return ObservedDeployment(known, (), {}, None, {}, {}, problem=unanswered(row, error))
         rows = {worker.uid: worker for worker in known}
         ended = [one.id for one in workers if has_ended(one, rows.get(one.id))]
         nodes = Node.objects.filter(cluster_id=row.cluster_id).exclude(state=NodeState.GONE)
@@ -103,6 +105,7 @@ class DeploymentStep(Step[Deployment]):
             heartbeats=self._heartbeats(row, workers),
             nodes=by_name,
             agents={**instead, **(self.tools.agents(row.cluster_id) or {})},
+            surge=surge_of(row),
         )
 
     def _heartbeats(
@@ -301,7 +304,7 @@ def removal_due(row: Deployment) -> datetime:
 def has_its_workers(row: Deployment, seen: ObservedDeployment) -> bool:
     """Whether as many workers as are wanted are there to stay."""
     is_leaving = any(one.state == ObservedState.DRAINING for one in seen.workers)
-    return len(seen.workers) == row.replicas and not is_leaving
+    return len(seen.workers) == row.replicas + seen.surge.extra and not is_leaving
 
 
 def log_of(backend: ClusterBackend, worker: str) -> str:
@@ -330,7 +333,8 @@ def columns(
     coming: NotYet | None = None,
 ) -> dict[str, Any]:
     """What the row is to say. `coming`: what the cluster waits for before it starts workers."""
-    save: dict[str, Any] = {"observed_at": now, "reason": found.reason}
+    reason = " ".join(filter(None, (found.reason, seen.surge.words)))
+    save: dict[str, Any] = {"observed_at": now, "reason": reason}
     save["fetches"] = file_fetches.documents(
         [
             *(one.fetch for one in seen.workers if one.fetch),
@@ -354,7 +358,7 @@ def columns(
 def writing(row: Deployment, noted: Noted, found: Verdict, save: Mapping[str, Any]) -> Callable[[], None]:
     """Write what has changed and tell whom it concerns; most looks find nothing."""
     is_move = found.state != row.state
-    is_news = is_move or noted.is_news or found.reason != row.reason or save["fetches"] != row.fetches
+    is_news = is_move or noted.is_news or save["reason"] != row.reason or save["fetches"] != row.fetches
 
     def write() -> None:
         Worker.objects.filter(pk__in=[worker.pk for worker in noted.gone]).delete()

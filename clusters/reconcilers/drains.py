@@ -1,27 +1,21 @@
-"""A machine's pods leave for others: cordon, the gateways first, then eviction as budgets allow."""
+"""A machine's pods leave for others: cordon, replacements elsewhere, the gateways, then eviction as budgets
+allow."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
 
-from clusters.backends.base import (
-    BackendError,
-    ClusterBackend,
-    ClusterUnreachable,
-    Misconfigured,
-    ObservedNode,
-    StaleFence,
-)
+from clusters.backends.base import ObservedNode
 from clusters.backends.configured import backend_of
 from clusters.backends.node_operations import Eviction, NodeOperations, Order, SomebodyElses
 from clusters.backends.standing import StandingPod
 from clusters.draining.checkpoints import Kept, grace_of, sorted_by, words_of
 from clusters.draining.pods import Fate, PlannedPod, plan, why_it_cannot_be
 from clusters.draining.progress import due, entries_of, still_there, why_it_ends
+from clusters.draining.surges import surges
 from clusters.events import (
     NodeCordoned,
     NodeDrainCancelled,
@@ -29,63 +23,32 @@ from clusters.events import (
     NodeDrainFailed,
     NodeDraining,
     NodeUncordoned,
-    WorkersChanged,
 )
-from clusters.models import Cluster, Deployment, Drain, Node, Worker
+from clusters.models import Drain, Node, Surge, Worker
+from clusters.reconcilers.drain_replacements import AwaitReplacements, StartReplacements
+from clusters.reconcilers.drain_steps import (
+    LOOK_EVERY,
+    BackendOf,
+    DrainStep,
+    end_surges,
+    ended,
+    failed,
+    given_back,
+    redirect,
+)
 from clusters.reconcilers.inventory import cordon_columns
 from clusters.services.node_orders import order_for
 from clusters.states import DRAIN_MOVES, DrainState
 from common import audit, events
 from common.actor import Actor
-from common.errors import Unavailable
 from common.live.touch import touch
-from common.reconcile import (
-    Effect,
-    LeaseLost,
-    NotKnownHere,
-    Operation,
-    Outcome,
-    Reconciler,
-    Step,
-    move,
-    wait,
-)
+from common.reconcile import Effect, NotKnownHere, Operation, Outcome, Reconciler, Step, kernel, move, wait
 
 ACTOR = Actor.system("clusters")
-LOOK_EVERY = timedelta(seconds=1)
 GATEWAY_LETS_GO = timedelta(seconds=1.5)
 """Between the word that requests go elsewhere and the first eviction."""
 AT_ONCE = 10
 """So many pods are asked to leave in one step, which has 20 s."""
-
-BackendOf = Callable[[Cluster], ClusterBackend]
-
-
-class DrainStep(Step[Drain]):
-    effect = Effect.ABSOLUTE
-
-    def __init__(self, backend_of: BackendOf) -> None:
-        self.backend_of = backend_of
-        self.refusal = ""
-
-    def operations(self, row: Drain) -> NodeOperations:
-        return self.backend_of(row.node.cluster).node_operations
-
-    @contextmanager
-    def asking(self, row: Drain) -> Iterator[None]:
-        """Of its cluster: what it will never do is kept as `refusal`."""
-        try:
-            yield
-        except StaleFence:
-            raise LeaseLost from None
-        except (ClusterUnreachable, Misconfigured) as error:
-            raise Unavailable(
-                f"The cluster {row.node.cluster.name} does not answer: {error}"  # untranslated
-            ) from None
-        except SomebodyElses:
-            raise
-        except BackendError as error:
-            self.refusal = str(error)
 
 
 class Cordon(DrainStep):
@@ -119,7 +82,7 @@ class Cordon(DrainStep):
             if is_ours:
                 events.publish(NodeCordoned(row.node_id))
 
-        return move(DrainState.TURNING_AWAY, save={"has_cordoned": is_ours, "state_since": now}, write=write)
+        return move(DrainState.REPLACING, save={"has_cordoned": is_ours, "state_since": now}, write=write)
 
 
 class TurnAway(DrainStep):
@@ -144,7 +107,7 @@ class TurnAway(DrainStep):
             workers = Worker.objects.filter(name__in=leaving, deployment__cluster=row.node.cluster_id)
             ids = list(workers.values_list("deployment_id", flat=True).distinct())
             workers.update(leaves_with=row.pk)
-            _redirect(ids, now)
+            redirect(ids, now)
 
         after = GATEWAY_LETS_GO if leaving else timedelta(0)
         return move(DrainState.EVICTING, save=save, write=write, after=after)
@@ -168,6 +131,8 @@ class Evict(DrainStep):
         """For a checkpoint, by uid: empty, or why that was not possible."""
         self.kept: dict[str, str] = {}
         """How far with their checkpoints were whom it has evicted, by uid."""
+        self.handed_over: dict[int, list[str]] = {}
+        """Workers that others stand in for: their deployment lets go of them, by its surge."""
 
     def act(self, row: Drain, operation: Operation) -> None:
         wanted, operations = row.wanted, None
@@ -188,11 +153,14 @@ class Evict(DrainStep):
         if not (turn.ask or turn.evict):
             return
         order = order_for(row, operation, node=row.node, by=row.cordon_name, reason=row.reason)
+        stood_in_for = {one.deployment.name: one for one in surges(row)}
         for one in turn.ask[:AT_ONCE]:
             self.asked[one.pod.uid] = self._ask(row, operations, one, order)
         for one in turn.evict[: AT_ONCE - len(self.asked)]:
             if state := turn.kept.get(one.pod.uid):
                 self.kept[one.pod.uid] = state
+            if self._hand_over(one, stood_in_for.get(one.pod.deployment)):
+                continue
             with self.asking(row):
                 self.answers[one.pod.uid] = operations.evict(
                     row.node.uid,
@@ -203,6 +171,27 @@ class Evict(DrainStep):
                 )
             if self.refusal:
                 return
+
+    def _hand_over(self, one: PlannedPod, surge: Surge | None) -> bool:
+        """Whether its deployment lets go of it, since another worker stands in for it. An eviction would have
+        its controller make one more, to end it at once. Who was asked before and is still there is evicted.
+        """
+        if surge is None or one.pod.name in surge.handed_over:
+            return False
+        given = self.handed_over.setdefault(surge.pk, [])
+        if len(surge.handed_over) + len(given) >= surge.ready:
+            return False
+        given.append(one.pod.name)
+        self.answers[one.pod.uid] = Eviction(is_accepted=True)
+        return True
+
+    def _hand_all_over(self, row: Drain) -> None:
+        for one in surges(row):
+            if names := self.handed_over.get(one.pk):
+                Surge.objects.filter(pk=one.pk).update(handed_over=[*one.handed_over, *names])
+                kernel.interrupt(
+                    one.deployment, where={"removal_asked_at__isnull": True}, applied_generation=0
+                )
 
     def _ask(self, row: Drain, operations: NodeOperations, one: PlannedPod, order: Order) -> str:
         """Whoever may not be asked is evicted without: an eviction needs no such right."""
@@ -236,8 +225,8 @@ class Evict(DrainStep):
         if not still_there(planned):
             return move(
                 DrainState.DRAINED,
-                save={**save, **_ended(now), "problem": ""},
-                write=_given_back(row, now),
+                save={**save, **ended(now), "problem": ""},
+                write=given_back(row, now),
                 after=None,
             )
         blocked = {one["uid"]: one["blocked_by"] for one in entries}
@@ -247,11 +236,13 @@ class Evict(DrainStep):
         waits = any(one.get("checkpoint") == Kept.ASKED for one in entries)
         problem = next((one["blocked_by"] for one in entries if one["blocked_by"]), "")
         problem = problem or (words_of(entries) if waits else "")
-        return wait(
-            LOOK_EVERY,
-            save={**save, "problem": problem},
-            write=(lambda: touch("fleet")) if is_news else None,
-        )
+
+        def write() -> None:
+            self._hand_all_over(row)
+            if is_news:
+                touch("fleet")
+
+        return wait(LOOK_EVERY, save={**save, "problem": problem}, write=write)
 
 
 class TakeBack(DrainStep):
@@ -278,10 +269,10 @@ class TakeBack(DrainStep):
         cordon = seen.cordon
         if cordon is not None and cordon.by == row.cordon_name:
             return wait(LOOK_EVERY)
-        given_back = _given_back(row, now)
+        give_back = given_back(row, now)
 
         def write() -> None:
-            given_back()
+            give_back()
             Node.objects.filter(pk=row.node_id).update(**cordon_columns(cordon))
             if cordon is None and row.has_cordoned:
                 events.publish(NodeUncordoned(row.node_id))
@@ -289,7 +280,7 @@ class TakeBack(DrainStep):
         return move(
             DrainState.CANCELLED,
             note=row.cancel_reason,
-            save={**_ended(now), "problem": ""},
+            save={**ended(now), "problem": ""},
             write=write,
             after=None,
         )
@@ -329,6 +320,9 @@ class DrainReconciler(Reconciler[Drain]):
         match row.state:
             case DrainState.CORDONING:
                 return Cordon(self.backend_of)
+            case DrainState.REPLACING:
+                started = AwaitReplacements if row.replacements else StartReplacements
+                return started(self.backend_of)
             case DrainState.TURNING_AWAY:
                 return TurnAway(self.backend_of)
             case DrainState.EVICTING:
@@ -346,6 +340,9 @@ class DrainReconciler(Reconciler[Drain]):
         touch("fleet")
 
     def on_stuck(self, row: Drain, reason: str) -> Mapping[str, Any]:
+        """Until a person has looked nothing has workers beyond its wish on its behalf."""
+        end_surges(row)
+        Surge.objects.filter(drain=row).update(workers=0)
         touch("fleet")
         return {"problem": reason}
 
@@ -356,34 +353,6 @@ _MOVES: Mapping[str, Callable[[int, int], object]] = {
     DrainState.FAILED: NodeDrainFailed,
     DrainState.CANCELLED: NodeDrainCancelled,
 }
-
-
-def failed(row: Drain, why: str, now: datetime, *, save: Mapping[str, Any] | None = None) -> Outcome:
-    """The machine stays cordoned; the workers that are still there get requests again."""
-    columns = {**(save or {}), **_ended(now), "problem": why}
-    return move(DrainState.FAILED, note=why, save=columns, write=_given_back(row, now), after=None)
-
-
-def _ended(now: datetime) -> Mapping[str, Any]:
-    return {"ended_at": now, "state_since": now}
-
-
-def _given_back(row: Drain, now: datetime) -> Callable[[], None]:
-    """Who has not left is sent requests again."""
-
-    def write() -> None:
-        workers = Worker.objects.filter(leaves_with=row.pk)
-        ids = list(workers.values_list("deployment_id", flat=True).distinct())
-        workers.update(leaves_with=None)
-        _redirect(ids, now)
-
-    return write
-
-
-def _redirect(deployments: Sequence[int], now: datetime) -> None:
-    Deployment.objects.filter(pk__in=deployments).update(redirected_at=now)
-    for pk in deployments:
-        events.publish(WorkersChanged(pk))
 
 
 def _shown(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:

@@ -18,6 +18,7 @@ from clusters.draining.options import DrainOptions
 from clusters.draining.pods import GOES, Fate, PlannedPod, plan, why_it_cannot_be
 from clusters.draining.progress import entries_of
 from clusters.draining.remaining import Remaining, remaining
+from clusters.draining.replacing import Replacement, replacements
 from clusters.errors import CannotLook, CannotOperate, DrainEnded, NodeBusy
 from clusters.models import Deployment, Drain, Node
 from clusters.notes import deployment_notes
@@ -52,6 +53,8 @@ class DrainPreview:
     """Why it cannot be done with these options; empty: it can."""
     remaining: Remaining
     """What other machines have left for those that leave."""
+    replacements: Sequence[Replacement] = ()
+    """Of our ready workers there, which get others elsewhere first."""
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -85,7 +88,8 @@ def preview_drain(*, actor: Actor, node: Node, options: DrainOptions) -> DrainPr
     planned = plan(pods, options, elapsed=timedelta(0))
     leaving = [one.pod.gpus for one in planned if one.fate in GOES and not one.pod.has_ended]
     room = remaining(node, leaving)
-    return DrainPreview(planned, _affected(node, planned), why_it_cannot_be(planned), room)
+    replaced = replacements(node, planned, options)
+    return DrainPreview(planned, _affected(node, planned), why_it_cannot_be(planned), room, replaced)
 
 
 def remaining_for(drain: Drain) -> Remaining:

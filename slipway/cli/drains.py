@@ -12,7 +12,7 @@ from slipway.cli.waiting import until_over
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
-UNDER_WAY = ("cordoning", "turning_away", "evicting", "cancelling")
+UNDER_WAY = ("cordoning", "replacing", "turning_away", "evicting", "cancelling")
 
 PODS: Columns = {
     "POD": lambda row: f"{row['namespace']}/{row['name']}" if row["namespace"] else row["name"],
@@ -28,6 +28,13 @@ DEPLOYMENTS: Columns = {
     "LEAVING": "leaving",
     "READY ELSEWHERE": "ready_elsewhere",
     "NOTE": "note",
+}
+REPLACEMENTS: Columns = {
+    "DEPLOYMENT": "deployment",
+    "LEAVING": "leaving",
+    "REPLACED FIRST": "started",
+    "READY": "ready",
+    "WHY NOT": "why",
 }
 DRAINS: Columns = {
     "DRAIN": "id",
@@ -62,6 +69,17 @@ def drain(
     past_budgets: Annotated[
         bool, typer.Option("--past-budgets", help="Delete pods, whatever their disruption budgets say.")
     ] = False,
+    replace_within: Annotated[
+        int,
+        typer.Option(
+            "--replace-within",
+            min=0,
+            help="Seconds for replacements of Slipway's workers to be ready elsewhere first; 0: none.",
+        ),
+    ] = 600,
+    checkpoint_within: Annotated[
+        int, typer.Option("--checkpoint-within", min=0, help="Seconds for checkpoints first; 0: none.")
+    ] = 900,
     gpu_pods_only: Annotated[bool, typer.Option("--gpu-pods-only", help="Leave pods without GPUs.")] = False,
     namespaces: Annotated[
         list[str] | None,
@@ -80,6 +98,8 @@ def drain(
         "local_data_may_go": local_data,
         "unowned_may_go": force,
         "past_budgets": past_budgets,
+        "replace_seconds": replace_within,
+        "checkpoint_seconds": checkpoint_within,
         "gpu_pods_only": gpu_pods_only,
         "namespaces": dict(_policy(text) for text in namespaces or ()),
     }
@@ -130,6 +150,8 @@ def _preview(context: Context, found: Document) -> None:
     context.tabulate(found["pods"], PODS)
     if found["deployments"]:
         context.tabulate(found["deployments"], DEPLOYMENTS)
+    if found["replacements"]:
+        context.tabulate(found["replacements"], REPLACEMENTS)
     if found["problem"]:
         context.say(f"It cannot be done so: {found['problem']}")
 
@@ -137,6 +159,8 @@ def _preview(context: Context, found: Document) -> None:
 def _tell(context: Context, row: Document) -> None:
     context.show(row)
     context.tabulate(row["pods"], PODS)
+    if row["replacements"]:
+        context.tabulate(row["replacements"], REPLACEMENTS)
     context.say(f"{row['node']} is {row['state'].replace('_', ' ')}. {row['problem']}".strip())
     if row["state"] in ("failed", "cancelled"):
         raise CommandFailed(f"{row['node']} is not drained.", Exit.FAILED)

@@ -5,14 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from clusters.backends.base import Fence, StaleFence
+from clusters.backends.base import Fence, ObservedState, StaleFence
 from clusters.backends.fake import NODE
 from clusters.backends.node_operations import Order
-from clusters.models import Drain, Node, Worker
+from clusters.models import Deployment, Drain, Node, Worker
 from clusters.services.drains import cancel_drain
 from clusters.states import DrainState
 from common.models import AuditRecord, Intent
 from tests.clusters.test_drains import SYSTEM, Draining
+from tests.clusters.test_replacements import TwoMachines
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 
 pytestmark = pytest.mark.django_db
@@ -131,6 +132,58 @@ def test_a_worker_that_sleeps_past_its_lease_while_others_cancel_changes_nothing
         life.check()
         life.clear()
     assert point > 8
+
+
+class WithReplacements(Life):
+    """Our own workers are there, and find room on another machine."""
+
+    def __init__(self, *, is_cancelled: bool = False) -> None:
+        self.audited = AuditRecord.objects.count()
+        self.scene = TwoMachines()
+        self.scene.world.starts_as = ObservedState.READY
+        self.is_cancelled, self.was_cordoned = is_cancelled, False
+        self.crashed = 0
+        self.row = self.scene.drain()
+
+    def live(self, checkpoints: Checkpoints) -> None:
+        self.kernel = self.scene.worker(checkpoints)
+        if self.is_cancelled:
+            self._until(lambda: self._is(DrainState.REPLACING, DrainState.TURNING_AWAY))
+            self.cancel()
+        self._until(lambda: self._is(*ENDED))
+        self._until(lambda: len(self.scene.workers()) == 2)
+        self.scene.pass_(4)
+
+    def check(self) -> None:
+        self.row.refresh_from_db()
+        ended = DrainState.CANCELLED if self.is_cancelled else DrainState.DRAINED
+        assert (self.row.state, self.row.problem) == (ended, "")
+        workers = self.scene.workers()
+        assert len(workers) == 2, "none is left too many"
+        if not self.is_cancelled:
+            assert set(workers.values()) == {"other-node"}
+            assert self.scene.evicted() == set()
+        self.scene.row.refresh_from_db()
+        assert (self.scene.row.state, self.scene.row.reason) == ("ready", "")
+        assert not Worker.objects.exclude(leaves_with=None).exists()
+
+    def clear(self) -> None:
+        Deployment.objects.all().delete()
+        super().clear()
+
+
+@pytest.mark.parametrize("is_cancelled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_crash_at_any_point_leaves_no_worker_too_many_and_none_too_few(is_cancelled: bool) -> None:
+    point = 0
+    while True:
+        point += 1
+        life = WithReplacements(is_cancelled=is_cancelled)
+        life.live(Checkpoints(at=point, then=die))
+        life.check()
+        life.clear()
+        if not life.crashed:
+            break
+    assert point > 20
 
 
 def test_whoever_was_overtaken_between_its_look_and_its_order_gets_none() -> None:

@@ -82,6 +82,7 @@ def test_a_drained_machine_is_cordoned_and_nothing_that_was_to_go_is_left(scene:
     said = AuditRecord.objects.filter(action__startswith="node.drain").order_by("pk")
     assert list(said.values_list("action", flat=True)) == [
         "node.drain",
+        "node.drain.replacing",
         "node.drain.turning_away",
         "node.drain.evicting",
         "node.drain.drained",

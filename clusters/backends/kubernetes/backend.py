@@ -28,6 +28,7 @@ from clusters.backends.kubernetes.files.filled_claim import FilledClaim
 from clusters.backends.kubernetes.files.fluid import FluidDataset
 from clusters.backends.kubernetes.files.prefetch import Prefetch
 from clusters.backends.kubernetes.groups import FOLLOWS, is_leader, why_no_group, workers_of
+from clusters.backends.kubernetes.leaving import mark_leaving
 from clusters.backends.kubernetes.manifests import DEPLOYMENT, objects_of
 from clusters.backends.kubernetes.node_operations import KubernetesNodeOperations
 from clusters.backends.kubernetes.nodes import node_of
@@ -102,6 +103,8 @@ class KubernetesCluster:
                     prefetch.forget(spec)
                 elif files.is_per_machine:
                     prefetch.bring(spec, files, owner=owner)
+            if spec.leaving is not None and spec.nodes == 1:
+                mark_leaving(self._client, spec.name, namespace, spec.leaving)
             documents = objects_of(spec, fence=fence, settings=self._settings, files=files, owner=owner)
             for document in documents:
                 found = self._put(document, fence)

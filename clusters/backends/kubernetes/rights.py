@@ -140,6 +140,12 @@ RIGHTS: Sequence[Right] = (
         is_everywhere=True,
     ),
     Right(
+        Feature.DRAIN,
+        PODS,
+        ("patch",),
+        "Workers that others stand in for before a drain are not always those that end.",
+    ),
+    Right(
         Feature.CHECKPOINTS,
         PODS,
         ("patch",),

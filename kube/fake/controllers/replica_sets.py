@@ -18,6 +18,7 @@ from kube.fake.selectors import matches_labels
 
 REPLICA_SETS = "replicasets.apps"
 CONTROLLER = "replicaset-controller"
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 FIRST_BACK_OFF_SECONDS = 0.25
 MOST_BACK_OFF_SECONDS = 1000.0
 
@@ -117,17 +118,18 @@ def _pod_of(owner: Object) -> Object:
 
 
 def _first_to_go(pods: list[Object], count: int) -> list[Object]:
-    """Those without a node, then those that are not ready, then of the node with more of them, then the
-    youngest.
+    """Those without a node, then those that are not ready, then by their deletion cost, then of the node with
+    more of them, then the youngest.
     """
     if count <= 0:
         return []
     nodes = [pod["spec"].get("nodeName", "") for pod in pods]
 
-    def rank(pod: Object) -> tuple[bool, bool, bool, int]:
+    def rank(pod: Object) -> tuple[bool, bool, bool, int, int]:
         node = pod["spec"].get("nodeName", "")
         is_pending = pod["status"].get("phase") == "Pending"
-        return (bool(node), not is_pending, is_ready(pod), -nodes.count(node))
+        cost = int((pod["metadata"].get("annotations") or {}).get(DELETION_COST, 0))
+        return (bool(node), not is_pending, is_ready(pod), cost, -nodes.count(node))
 
     youngest = sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
     return sorted(youngest, key=rank)[:count]
