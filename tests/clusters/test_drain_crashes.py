@@ -172,7 +172,8 @@ class WithReplacements(Life):
         super().clear()
 
 
-@pytest.mark.parametrize("is_cancelled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("is_cancelled", [False, True])
 def test_a_crash_at_any_point_leaves_no_worker_too_many_and_none_too_few(is_cancelled: bool) -> None:
     point = 0
     while True:
