@@ -18,6 +18,9 @@ from clusters.draining.options import (
     REPLACE_SECONDS,
     USUAL_SECONDS,
     DrainOptions,
+    NamespacePolicy,
+    namespaces_of,
+    text_of,
 )
 from clusters.models import Cluster
 from common.actor import Actor
@@ -240,7 +243,9 @@ class OtherClusterChangeForm(ClusterSettingsForm):
         return dict(self.cleaned_data)
 
 
-class DrainForm(forms.Form):
+class DrainOptionsForm(forms.Form):
+    """How a machine is drained, whoever orders it."""
+
     reason = forms.CharField(
         label=_("Reason"), max_length=MAX_REASON, widget=forms.TextInput(attrs={**PLAIN})
     )
@@ -270,7 +275,22 @@ class DrainForm(forms.Form):
             "these are evicted. At most half of the time limit. 0: at once."
         ),
     )
-    gpu_pods_only = forms.BooleanField(label=_("Leave pods without GPUs"), required=False)
+    grace_seconds = forms.IntegerField(
+        label=_("Grace period in seconds"),
+        min_value=1,
+        max_value=MOST_SECONDS,
+        required=False,
+        help_text=_("For each pod to end. Empty: its own."),
+    )
+    namespaces = forms.CharField(
+        label=_("Namespaces"),
+        required=False,
+        widget=forms.Textarea(attrs={**PLAIN, "rows": 3, "placeholder": "batch = finish:1800"}),
+        help_text=_(
+            "One a line: NAME = evict, NAME = leave or NAME = finish:SECONDS; * is every other one. The "
+            "address of a webhook after it is asked for a checkpoint of each pod first, until it says done."
+        ),
+    )
     local_data_may_go = forms.BooleanField(
         label=_("Evict pods whose volumes end with them (emptyDir), too"), required=False
     )
@@ -281,18 +301,43 @@ class DrainForm(forms.Form):
         label=_("Delete pods whatever their disruption budgets say"), required=False
     )
 
+    def clean_namespaces(self) -> Mapping[str, NamespacePolicy]:
+        try:
+            return namespaces_of(self.cleaned_data["namespaces"])
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from None
+
     def options(self) -> DrainOptions:
         given = self.cleaned_data
         return DrainOptions(
             within_seconds=given["within_minutes"] * 60,
-            checkpoint_seconds=CHECKPOINT_SECONDS
-            if given["checkpoint_minutes"] is None
-            else given["checkpoint_minutes"] * 60,
-            replace_seconds=REPLACE_SECONDS
-            if given["replace_minutes"] is None
-            else given["replace_minutes"] * 60,
-            gpu_pods_only=given["gpu_pods_only"],
+            grace_seconds=given["grace_seconds"],
+            checkpoint_seconds=_seconds(given["checkpoint_minutes"], CHECKPOINT_SECONDS),
+            replace_seconds=_seconds(given["replace_minutes"], REPLACE_SECONDS),
+            gpu_pods_only=given.get("gpu_pods_only", False),
             local_data_may_go=given["local_data_may_go"],
             unowned_may_go=given["unowned_may_go"],
             past_budgets=given["past_budgets"],
+            namespaces=given["namespaces"],
         )
+
+    @staticmethod
+    def initial_of(options: DrainOptions) -> dict[str, Any]:
+        """As the fields show them."""
+        return {
+            **options.document(),
+            "within_minutes": -(-options.within_seconds // 60),
+            "checkpoint_minutes": -(-options.checkpoint_seconds // 60),
+            "replace_minutes": -(-options.replace_seconds // 60),
+            "namespaces": text_of(options.namespaces),
+        }
+
+
+class DrainForm(DrainOptionsForm):
+    """Of one machine."""
+
+    gpu_pods_only = forms.BooleanField(label=_("Leave pods without GPUs"), required=False)
+
+
+def _seconds(minutes: int | None, usual: int) -> int:
+    return usual if minutes is None else minutes * 60

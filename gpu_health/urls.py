@@ -1,6 +1,6 @@
 from django.urls import path
 
-from gpu_health.views import checks, drills, findings, healing, limits, rules, statistics
+from gpu_health.views import checks, drains, drills, findings, healing, limits, rules, statistics
 
 urlpatterns = [
     path("gpu-health/", findings.finding_list, name="gpu-findings"),
@@ -26,6 +26,7 @@ urlpatterns = [
     path("gpu-health/checks/<int:pk>/", checks.check_page, name="gpu-check"),
     path("gpu-health/checks/<int:pk>/+cancel/", checks.cancel, name="cancel-gpu-check"),
     path("gpu-health/limits/", limits.limits_page, name="gpu-limits"),
+    path("gpu-health/drains/", drains.drains_page, name="gpu-drains"),
     path("gpu-health/statistics/", statistics.statistics_page, name="gpu-statistics"),
     path("gpu-health/statistics/export.csv", statistics.export, name="export-gpu-statistics"),
     path("gpu-health/statistics/prices/", statistics.prices_page, name="gpu-prices"),

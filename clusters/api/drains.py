@@ -44,6 +44,13 @@ class NamespacePolicySerializer(serializers.Serializer[Any]):
         default=USUAL_SECONDS,
         help_text="With `finish`: then they are evicted.",
     )
+    checkpoint_url = serializers.CharField(
+        default="",
+        allow_blank=True,
+        max_length=2_000,
+        help_text="Webhook asked for a checkpoint of each pod before its eviction, and asked again until it "
+        'answers `{"state": "done"}`; empty: none.',
+    )
 
 
 @example({"within_seconds": 1800, "local_data_may_go": True})
@@ -160,6 +167,11 @@ class DrainedPodSerializer(serializers.Serializer[Any]):
     blocked_by = serializers.CharField(help_text="Why its eviction was refused last; empty: it was not.")
     checkpoint = serializers.CharField(
         default="", help_text="`asked`, `done`, `late` or `not_asked`; empty: it asks for none."
+    )
+    checkpoint_asked_at = serializers.DateTimeField(default=None, allow_null=True)
+    checkpoint_done_at = serializers.DateTimeField(default=None, allow_null=True)
+    checkpoint_words = serializers.CharField(
+        source="webhook_words", default="", help_text="What its webhook said last."
     )
     refusals = serializers.IntegerField()
     asked_at = serializers.DateTimeField(allow_null=True)

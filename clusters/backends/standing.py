@@ -41,6 +41,8 @@ class Checkpoint:
     """It does so when it is told to end, in its own time for that: nobody cuts that short."""
     seconds: int = 600
     """Otherwise it is asked first, and may take so long."""
+    url: str = ""
+    """A webhook is asked in its place, and again until it says so."""
     is_done: bool = False
     """It has said that what it was asked for last is written."""
 

@@ -34,6 +34,14 @@ class NamespacePolicy:
     policy: Policy = Policy.EVICT
     within_seconds: int = USUAL_SECONDS
     """With `finish`."""
+    checkpoint_url: str = ""
+    """Of a webhook that keeps the work of its pods before they are evicted; empty: there is none."""
+
+    @property
+    def text(self) -> str:
+        """`finish:1800 https://...`, as `namespaces_of` reads it."""
+        spoken = f"{self.policy}:{self.within_seconds}" if self.policy is Policy.FINISH else str(self.policy)
+        return f"{spoken} {self.checkpoint_url}".strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +75,11 @@ class DrainOptions:
         """As JSON."""
         found = asdict(self)
         found["namespaces"] = {
-            name: {"policy": str(one.policy), "within_seconds": one.within_seconds}
+            name: {
+                "policy": str(one.policy),
+                "within_seconds": one.within_seconds,
+                "checkpoint_url": one.checkpoint_url,
+            }
             for name, one in self.namespaces.items()
         }
         return found
@@ -78,7 +90,11 @@ class DrainOptions:
         known = {one.name for one in fields(cls)}
         given = {name: value for name, value in document.items() if name in known}
         given["namespaces"] = {
-            name: NamespacePolicy(Policy(one["policy"]), int(one["within_seconds"]))
+            name: NamespacePolicy(
+                Policy(one["policy"]),
+                int(one.get("within_seconds", USUAL_SECONDS)),
+                str(one.get("checkpoint_url", "")),
+            )
             for name, one in given.get("namespaces", {}).items()
         }
         return cls(**given)
@@ -103,3 +119,28 @@ class DrainOptions:
         if any(not 0 <= one.within_seconds <= MOST_SECONDS for one in self.namespaces.values()):
             found["namespaces"] = _("Give seconds, at most seven days.")
         return found
+
+
+def namespaces_of(text: str) -> dict[str, NamespacePolicy]:
+    """One a line: `NAME = evict`, `NAME = leave` or `NAME = finish:SECONDS`, each with the address of a
+    webhook for checkpoints after it or without. Raises ValueError, in words, for a line that says neither."""
+    found = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, _equals, said = (part.strip() for part in line.partition("="))
+        spoken, _space, url = said.partition(" ")
+        policy, _colon, seconds = spoken.partition(":")
+        is_timed = policy == Policy.FINISH and seconds.isdecimal()
+        if not name or policy not in set(Policy) or (seconds and not is_timed):
+            raise ValueError(
+                _("%(line)s: give NAME = evict, NAME = leave or NAME = finish:SECONDS.") % {"line": line}
+            )
+        if name in found:
+            raise ValueError(_("%(name)s is named twice.") % {"name": name})
+        found[name] = NamespacePolicy(
+            Policy(policy), int(seconds[:9]) if seconds else USUAL_SECONDS, url.strip()
+        )
+    return found
+
+
+def text_of(namespaces: Mapping[str, NamespacePolicy]) -> str:
+    return "\n".join(f"{name} = {one.text}" for name, one in namespaces.items())

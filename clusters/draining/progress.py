@@ -7,7 +7,7 @@ from typing import Any
 
 from clusters.backends.node_operations import Eviction
 from clusters.draining.checkpoints import GONE as GONE
-from clusters.draining.checkpoints import columns_of
+from clusters.draining.checkpoints import TOLD, columns_of
 from clusters.draining.options import DrainOptions
 from clusters.draining.pods import GOES, Fate, PlannedPod, why_it_cannot_be
 from common.retry import backoff
@@ -65,13 +65,14 @@ def entries_of(
     asked: Mapping[str, str] = NOBODY,
     kept: Mapping[str, str] = NOBODY,
     checkpoint_seconds: int = 0,
+    told: Mapping[str, Any] = TOLD,
 ) -> list[dict[str, Any]]:
     """What the row says from now on. `answers`: to what was asked just now, by uid; `asked`: who was asked
     for a checkpoint, and why that was not possible; `kept`: how far it was with whom was then evicted."""
     before = {one["uid"]: one for one in former}
     found = [
         _entry(one, before.get(one.pod.uid), answers.get(one.pod.uid), now)
-        | columns_of(one.pod, before.get(one.pod.uid), asked, now, most_seconds=checkpoint_seconds)
+        | columns_of(one.pod, before.get(one.pod.uid), asked, now, most_seconds=checkpoint_seconds, told=told)
         for one in planned
     ]
     there = {one.pod.uid for one in planned}

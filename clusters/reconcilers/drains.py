@@ -12,7 +12,15 @@ from clusters.backends.base import ObservedNode
 from clusters.backends.configured import backend_of
 from clusters.backends.node_operations import Eviction, NodeOperations, Order, SomebodyElses
 from clusters.backends.standing import StandingPod
-from clusters.draining.checkpoints import Kept, grace_of, sorted_by, words_of
+from clusters.draining.checkpoint_webhook import Told
+from clusters.draining.checkpoints import (
+    Kept,
+    grace_of,
+    news_of,
+    sorted_by,
+    with_webhooks,
+    words_of,
+)
 from clusters.draining.pods import Fate, PlannedPod, plan, why_it_cannot_be
 from clusters.draining.progress import due, entries_of, still_there, why_it_ends
 from clusters.draining.surges import surges
@@ -25,6 +33,7 @@ from clusters.events import (
     NodeUncordoned,
 )
 from clusters.models import Drain, Node, Surge, Worker
+from clusters.reconcilers.drain_checkpoints import ask_webhooks, record_checkpoints
 from clusters.reconcilers.drain_replacements import AwaitReplacements, StartReplacements
 from clusters.reconcilers.drain_steps import (
     LOOK_EVERY,
@@ -129,6 +138,8 @@ class Evict(DrainStep):
         self.answers: dict[str, Eviction] = {}
         self.asked: dict[str, str] = {}
         """For a checkpoint, by uid: empty, or why that was not possible."""
+        self.told: dict[str, Told] = {}
+        """What webhooks said when they were asked for one, by uid."""
         self.kept: dict[str, str] = {}
         """How far with their checkpoints were whom it has evicted, by uid."""
         self.handed_over: dict[int, list[str]] = {}
@@ -144,19 +155,23 @@ class Evict(DrainStep):
         planned = plan(pods, wanted, elapsed=operation.at - row.asked_at)
         if why_it_ends(planned, wanted, operation.at - row.asked_at):
             return
+        planned = with_webhooks(planned, wanted, row.pods)
         turn = sorted_by(
             due(planned, row.pods, operation.at),
             row.pods,
             operation.at,
             most_seconds=wanted.checkpoint_seconds,
         )
+        self.told = ask_webhooks(row, turn, operation.at)
+        self.asked = {one.pod.uid: "" for one in turn.ask if one.pod.uid in self.told}
         if not (turn.ask or turn.evict):
             return
         order = order_for(row, operation, node=row.node, by=row.cordon_name, reason=row.reason)
         stood_in_for = {one.deployment.name: one for one in surges(row)}
-        for one in turn.ask[:AT_ONCE]:
+        by_annotation = [one for one in turn.ask if one.pod.checkpoint and not one.pod.checkpoint.url]
+        for one in by_annotation[:AT_ONCE]:
             self.asked[one.pod.uid] = self._ask(row, operations, one, order)
-        for one in turn.evict[: AT_ONCE - len(self.asked)]:
+        for one in turn.evict[: max(1, AT_ONCE - len(self.asked) - 2 * len(self.told))]:
             if state := turn.kept.get(one.pod.uid):
                 self.kept[one.pod.uid] = state
             if self._hand_over(one, stood_in_for.get(one.pod.deployment)):
@@ -210,6 +225,7 @@ class Evict(DrainStep):
         if self.refusal:
             return failed(row, self.refusal, now)
         planned = plan(seen.pods, row.wanted, elapsed=now - row.asked_at)
+        planned = with_webhooks(planned, row.wanted, row.pods, self.told)
         entries = entries_of(
             planned,
             row.pods,
@@ -218,7 +234,9 @@ class Evict(DrainStep):
             asked=self.asked,
             kept=self.kept,
             checkpoint_seconds=row.wanted.checkpoint_seconds,
+            told=self.told,
         )
+        checkpoints = news_of(entries, row.pods)
         save: dict[str, Any] = {"pods": entries, "seen_at": now}
         if not seen.is_cordoned:
             return failed(row, "Somebody uncordoned the machine: new pods would come.", now, save=save)
@@ -226,7 +244,7 @@ class Evict(DrainStep):
             return move(
                 DrainState.DRAINED,
                 save={**save, **ended(now), "problem": ""},
-                write=given_back(row, now),
+                write=_both(given_back(row, now), lambda: record_checkpoints(row, checkpoints)),
                 after=None,
             )
         blocked = {one["uid"]: one["blocked_by"] for one in entries}
@@ -239,6 +257,7 @@ class Evict(DrainStep):
 
         def write() -> None:
             self._hand_all_over(row)
+            record_checkpoints(row, checkpoints)
             if is_news:
                 touch("fleet")
 
@@ -353,6 +372,14 @@ _MOVES: Mapping[str, Callable[[int, int], object]] = {
     DrainState.FAILED: NodeDrainFailed,
     DrainState.CANCELLED: NodeDrainCancelled,
 }
+
+
+def _both(one: Callable[[], None], other: Callable[[], None]) -> Callable[[], None]:
+    def write() -> None:
+        one()
+        other()
+
+    return write
 
 
 def _shown(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:

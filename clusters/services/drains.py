@@ -14,6 +14,7 @@ from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters.backends.base import BackendError
 from clusters.backends.configured import backend_of
+from clusters.draining.checkpoint_webhook import webhook_faults
 from clusters.draining.options import DrainOptions
 from clusters.draining.pods import GOES, Fate, PlannedPod, plan, why_it_cannot_be
 from clusters.draining.progress import entries_of
@@ -189,7 +190,7 @@ def refuse_while_drained(node: Node) -> None:
 
 
 def _check(node: Node, options: DrainOptions) -> None:
-    if faults := options.faults():
+    if faults := {**options.faults(), **webhook_faults(options)}:
         raise Invalid(fields={name: [words] for name, words in faults.items()})
     if node.state == NodeState.GONE:
         raise CannotOperate(

@@ -32,6 +32,11 @@ class GpuHealth(BaseSettings):
     machine_provider_secret: ClientSecret = Field(
         "", description="`whsec_` and base64: signs these requests, as those of webhooks are."
     )
+    checkpoint_webhook_secret: ClientSecret = Field(
+        "",
+        description="`whsec_` and base64: signs the requests by which drains ask for checkpoints before they "
+        "evict pods, as those of webhooks are. Empty: no drain may name such an address.",
+    )
     machine_provider_command: Command = Field(
         (),
         description="In its place a program: `PROGRAM ACTION OP_KEY`, the machine as JSON on its standard "

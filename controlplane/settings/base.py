@@ -38,6 +38,7 @@ SLIPWAY_GPU_CHECK_HOURS = env.gpu_check_hours
 SLIPWAY_GPU_EVENT_TOPICS = env.gpu_event_topics
 SLIPWAY_MACHINE_PROVIDER_URL = env.machine_provider_url
 SLIPWAY_MACHINE_PROVIDER_SECRET = env.machine_provider_secret
+SLIPWAY_CHECKPOINT_WEBHOOK_SECRET = env.checkpoint_webhook_secret
 SLIPWAY_MACHINE_PROVIDER_COMMAND = env.machine_provider_command
 SLIPWAY_KEEP_GPU_READINGS_DAYS = env.keep_gpu_readings_days
 SLIPWAY_KEEP_EXPORTS_DAYS = env.keep_exports_days

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from clusters.draining.checkpoints import words_of
+from clusters.draining.checkpoints import times_of, words_of
 from clusters.draining.options import DrainOptions
 from clusters.errors import NodeBusy
 from clusters.models import Drain
@@ -49,7 +49,8 @@ def drain_work(incident: Incident, operation: Operation) -> Work:
     if row is None:
         return Work()
     if row.state == DrainState.DRAINED:
-        return Work(Progress.SUCCEEDED, f"The pods have left. {words_of(row.pods)}".strip())
+        words = f"The pods have left. {words_of(row.pods)} {times_of(row.pods)}".strip()
+        return Work(Progress.SUCCEEDED, words)
     if row.is_under_way:
         waits = [f"{one['name']}: {one['blocked_by']}" for one in row.pods if one.get("blocked_by")]
         left = sum(not one.get("left_at") and one.get("fate") in ("evicted", "finishes") for one in row.pods)

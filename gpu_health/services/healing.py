@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from accounts.services.rights import require, require_everywhere
 from accounts.states import Right
+from clusters.draining.checkpoint_webhook import webhook_faults
 from clusters.draining.options import DrainOptions
 from common import audit, events
 from common.actor import Actor
@@ -110,7 +111,8 @@ def _check(values: Mapping[str, Any]) -> None:
     except ValueError as error:
         raise InvalidPolicy(fields={"windows": [str(error)]}) from None
     try:
-        faults = DrainOptions.read(values.get("drain", {})).faults()
+        wanted = DrainOptions.read(values.get("drain", {}))
+        faults = {**wanted.faults(), **webhook_faults(wanted)}
     except (ValueError, TypeError, KeyError, AttributeError):
         faults = {"": _("Give options of a drain, as the preview of a drain takes them.")}
     if faults:

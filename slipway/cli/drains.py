@@ -1,5 +1,6 @@
 """`slipway node drain`: what it would do, how far it is, and its end."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -89,6 +90,14 @@ def drain(
             help="`evict`, `leave` or `finish:SECONDS`; `*` is every other one; repeatable.",
         ),
     ] = None,
+    checkpoint_urls: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--checkpoint-url",
+            metavar="NAMESPACE=URL",
+            help="Webhook asked for checkpoints before pods of the namespace are evicted; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Cordon a machine and evict its pods, as their disruption budgets allow. It stays cordoned."""
     context = context_of(typer_context)
@@ -101,7 +110,7 @@ def drain(
         "replace_seconds": replace_within,
         "checkpoint_seconds": checkpoint_within,
         "gpu_pods_only": gpu_pods_only,
-        "namespaces": dict(_policy(text) for text in namespaces or ()),
+        "namespaces": _namespaces(namespaces or (), checkpoint_urls or ()),
     }
     given = "" if preview else context.asked_for(reason)
     node = node_named(context, name, cluster)
@@ -164,6 +173,16 @@ def _tell(context: Context, row: Document) -> None:
     context.say(f"{row['node']} is {row['state'].replace('_', ' ')}. {row['problem']}".strip())
     if row["state"] in ("failed", "cancelled"):
         raise CommandFailed(f"{row['node']} is not drained.", Exit.FAILED)
+
+
+def _namespaces(policies: Iterable[str], urls: Iterable[str]) -> dict[str, dict[str, Any]]:
+    found = dict(_policy(text) for text in policies)
+    for text in urls:
+        name, _, url = text.partition("=")
+        if not name or not url:
+            raise CommandFailed(f"--checkpoint-url {text}: give NAMESPACE=URL.", Exit.USAGE)
+        found[name] = {"policy": "evict", **found.get(name, {}), "checkpoint_url": url}
+    return found
 
 
 def _policy(text: str) -> tuple[str, dict[str, Any]]:
