@@ -46,7 +46,7 @@ def drains_page(request: HttpRequest) -> HttpResponse:
                 expected=form.cleaned_data["revision"],
             )
         except SlipwayError as error:
-            blame(form, error)
+            blame(form, error, {f"drain.{name}": name for name in form.fields})
         else:
             return done(request, _("Drains of incidents are changed."), to=PAGE)
     context = {"form": form, "may_change": may_everywhere(actor, Right.FLEET_OPERATE)}
