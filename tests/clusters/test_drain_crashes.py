@@ -139,7 +139,7 @@ class WithReplacements(Life):
 
     def __init__(self, *, is_cancelled: bool = False) -> None:
         self.audited = AuditRecord.objects.count()
-        self.scene = TwoMachines()
+        self.scene = self.two = TwoMachines()
         self.scene.world.starts_as = ObservedState.READY
         self.is_cancelled, self.was_cordoned = is_cancelled, False
         self.crashed = 0
@@ -151,20 +151,20 @@ class WithReplacements(Life):
             self._until(lambda: self._is(DrainState.REPLACING, DrainState.TURNING_AWAY))
             self.cancel()
         self._until(lambda: self._is(*ENDED))
-        self._until(lambda: len(self.scene.workers()) == 2)
+        self._until(lambda: len(self.two.workers()) == 2)
         self.scene.pass_(4)
 
     def check(self) -> None:
         self.row.refresh_from_db()
         ended = DrainState.CANCELLED if self.is_cancelled else DrainState.DRAINED
         assert (self.row.state, self.row.problem) == (ended, "")
-        workers = self.scene.workers()
+        workers = self.two.workers()
         assert len(workers) == 2, "none is left too many"
         if not self.is_cancelled:
             assert set(workers.values()) == {"other-node"}
             assert self.scene.evicted() == set()
-        self.scene.row.refresh_from_db()
-        assert (self.scene.row.state, self.scene.row.reason) == ("ready", "")
+        self.two.row.refresh_from_db()
+        assert (self.two.row.state, self.two.row.reason) == ("ready", "")
         assert not Worker.objects.exclude(leaves_with=None).exists()
 
     def clear(self) -> None:

@@ -7,6 +7,7 @@ import pytest
 from clusters.backends.base import ObservedGpu, ObservedState
 from clusters.backends.fake import NODE
 from clusters.draining.options import DrainOptions
+from clusters.draining.replacing import Replacement
 from clusters.draining.surges import surge_of
 from clusters.models import Cluster, Deployment, Occupancy, Worker
 from clusters.services.deployments import remove_deployment
@@ -151,7 +152,7 @@ def test_a_deployment_that_is_removed_meanwhile_is_not_waited_for(scene: TwoMach
     assert scene.workers() == {}
 
 
-def preview_drain_of(scene: TwoMachines) -> list[object]:
+def preview_drain_of(scene: TwoMachines) -> list[Replacement]:
     import clusters.services.drains as services
 
     with pytest.MonkeyPatch.context() as patch:
