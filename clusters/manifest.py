@@ -128,6 +128,14 @@ WEBHOOK_EVENTS = (
 )
 ALERT_RULES = (
     AlertRule(
+        name="SlipwayClusterTakesNoOrders",
+        expr="max by (cluster) (slipway_cluster_takes_orders) == 0",
+        lasts="2m",
+        severity="warning",
+        summary="The cluster {{ $labels.cluster }} takes no orders.",
+        note="What serves there serves on; releases to it stand still and cannot be taken back.",
+    ),
+    AlertRule(
         name="SlipwayWorkersLost",
         expr='max by (cluster) (slipway_workers{state="lost"}) > 0',
         lasts="1m",

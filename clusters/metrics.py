@@ -45,6 +45,13 @@ def fleet() -> Iterator[Metric]:
         ],
     )
     present = Cluster.objects.present()
+    kept = present.filter(removal_asked_at=None).order_by("name")
+    yield gauge(
+        "cluster_takes_orders",
+        "1: its supervisor or API server answered at the last look; clusters on their way out are left out.",
+        ("cluster",),
+        [((name,), float(not problem)) for name, problem in kept.values_list("name", "problem")],
+    )
     silent = set(selectors.silent_relays(present, now=timezone.now()).values_list("name", flat=True))
     relays = present.filter(Q(relay_heard_at__isnull=False) | Q(relay_silent_since__isnull=False))
     yield gauge(

@@ -92,7 +92,7 @@ ALERT_RULES = (
     ),
     AlertRule(
         name="SlipwayHostSilent",
-        expr="slipway_host_silent_rows > 0",
+        expr="max by (host) (slipway_host_silent_rows) > 0",
         lasts="1m",
         severity="critical",
         summary="No worker or sweeper of {{ $labels.host }} lives, and {{ $value }} rows wait for it.",
@@ -101,9 +101,9 @@ ALERT_RULES = (
     AlertRule(
         name="SlipwayRowsOverdue",
         expr="max by (kind) (slipway_rows_overdue) > 0",
-        lasts="1m",
-        severity="critical",
-        summary="Nobody takes what is due: {{ $value }} of {{ $labels.kind }} for more than a minute.",
+        lasts="2m",
+        severity="warning",
+        summary="Work waits longer than it should: {{ $value }} of {{ $labels.kind }}.",
     ),
     AlertRule(
         name="SlipwayRowsLate",
@@ -135,8 +135,7 @@ MANIFEST = Manifest(
     webhook_events=WEBHOOK_EVENTS,
     webhook_heading=_("Installation"),
     metrics=(
-        metrics.rows,
-        metrics.takers,
+        metrics.work,
         metrics.hosts,
         metrics.database_connections,
         metrics.audit_records,

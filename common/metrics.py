@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from django.utils import timezone
 from prometheus_client.metrics_core import (
@@ -46,21 +46,35 @@ def database_connections() -> Iterator[Metric]:
     )
 
 
-def rows() -> Iterator[Metric]:
-    found = backlogs()
+def work() -> Iterator[Metric]:
+    """The rows, and who takes them."""
+    found = pulses.takers().values()
+    yield from _rows({lane for one in found for lane in one.hung})
+    yield from _takers(found)
+
+
+def _rows(hung_lanes: Collection[str]) -> Iterator[Metric]:
+    found = backlogs(hung_lanes=hung_lanes)
     for name, help_text, column in (
         ("rows_due", "Rows whose next step is due and unclaimed.", "due"),
-        ("rows_overdue", "Rows that have been due for more than 10 s.", "overdue"),
+        (
+            "rows_overdue",
+            "Rows that have been due for more than 10 s, but for those of lanes that hang.",
+            "overdue",
+        ),
         ("rows_stuck", "Rows that wait for a person.", "stuck"),
         ("rows_failing", "Rows whose step has failed for minutes and is tried further.", "failing"),
-        ("oldest_due_seconds", "For how long a row has been due at most.", "oldest_seconds"),
+        (
+            "oldest_due_seconds",
+            "For how long a row has been due at most, lanes that hang left out.",
+            "oldest_seconds",
+        ),
     ):
         samples = [((kind,), float(getattr(one, column))) for kind, one in found.items()]
         yield gauge(name, help_text, ("kind",), samples)
 
 
-def takers() -> Iterator[Metric]:
-    found = pulses.takers().values()
+def _takers(found: Collection[pulses.Takers]) -> Iterator[Metric]:
     now = timezone.now()
     yield gauge(
         "takers",

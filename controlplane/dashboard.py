@@ -34,6 +34,12 @@ def quantiles(metric: str, by: str, *shares: float) -> tuple[tuple[str, str], ..
     )
 
 
+TRAFFIC = (
+    "sum by (service, version, side)"
+    " (max by (service, version, side, epoch) (rate(slipway_service_{}_total[5m])))"
+)
+"""Every web tells the same; each epoch of the counters is a series of its own."""
+
 ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
     (
         "Health",
@@ -54,21 +60,22 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
         (
             one(
                 "Requests",
-                "max by (service, version, side) (rate(slipway_service_requests_total[5m]))",
+                TRAFFIC.format("requests"),
                 "{{service}} {{version}} ({{side}})",
                 unit="reqps",
             ),
             one(
                 "Errors",
-                "max by (service, version, side) (rate(slipway_service_errors_total[5m]))"
-                " / max by (service, version, side) (rate(slipway_service_requests_total[5m]))",
+                f"{TRAFFIC.format('errors')} / {TRAFFIC.format('requests')}",
                 "{{service}} {{version}} ({{side}})",
                 unit="percentunit",
             ),
-            Panel(
+            one(
                 "Latency p95",
-                quantiles("slipway_service_request_duration_seconds", "service, version, side", 0.95),
-                "s",
+                "histogram_quantile(0.95, sum by (le, service, version, side) (max by (le, service, version,"
+                " side, epoch) (rate(slipway_service_request_duration_seconds_bucket[5m]))))",
+                "{{service}} {{version}} ({{side}})",
+                unit="s",
             ),
         ),
     ),

@@ -27,6 +27,10 @@ BADGES: Mapping[str, Badges] = {
         "unknown": Badge(_("Unknown"), "idle", "help-circle"),
     },
 }
+VITAL = "database|disk|reconcilers"
+"""Parts without which the control plane does nothing."""
+WATCHED_APART = "backup|clusters|gateway|hosts"
+"""Parts with rules of their own, which name what is down."""
 MANIFEST = Manifest(
     badges=BADGES,
     cards=(
@@ -49,10 +53,27 @@ MANIFEST = Manifest(
     alert_rules=(
         AlertRule(
             name="SlipwayPartDown",
-            expr='slipway_part_up{part!="backup"} == 0',
+            expr=f'slipway_part_up{{part=~"{VITAL}"}} == 0',
             lasts="1m",
             severity="critical",
-            summary="{{ $labels.part }} of {{ $labels.instance }} is down.",
+            summary="{{ $labels.part }}, as {{ $labels.instance }} sees it, is down.",
+            note="Releases stand still. Models answer on.",
+        ),
+        AlertRule(
+            name="SlipwayPartImpaired",
+            expr=f'slipway_part_up{{part!~"{VITAL}|{WATCHED_APART}"}} == 0',
+            lasts="2m",
+            severity="warning",
+            summary="{{ $labels.part }}, as {{ $labels.instance }} sees it, is down.",
+            note="Others do its work, or it waits.",
+        ),
+        AlertRule(
+            name="SlipwayProcessSilent",
+            # Whatever the job is called: whoever has told of its parts this week, and cannot be scraped.
+            expr='up == 0 and on (job, instance) last_over_time(slipway_part_up{part="database"}[7d])',
+            lasts="2m",
+            severity="warning",
+            summary="{{ $labels.instance }} does not answer Prometheus.",
         ),
         AlertRule(
             name="SlipwayBackupOld",
@@ -64,7 +85,8 @@ MANIFEST = Manifest(
         ),
         AlertRule(
             name="SlipwayNotMeasured",
-            expr="absent(slipway_part_up)",
+            # Workers and sweepers tell of parts, too; of sockets webs alone.
+            expr="absent(slipway_live_sockets)",
             lasts="2m",
             severity="critical",
             summary="No web of Slipway answers Prometheus.",

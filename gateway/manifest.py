@@ -35,13 +35,21 @@ MANIFEST = Manifest(
         Subject("gateway.watchedroute", _("Watched traffic"), "/services/"),
     ),
     hooks=(partial(register_cluster_uses, routes_through),),
-    metrics=(metrics.traffic,),
+    metrics=(metrics.gateways, metrics.traffic),
     probes=(Probe("gateway", _health, vital=False, title=_("Gateway")),),
     alert_rules=(
         AlertRule(
+            name="SlipwayGatewayDown",
+            expr="max by (cluster) (slipway_gateway_up) == 0",
+            lasts="1m",
+            severity="critical",
+            summary="The gateway of {{ $labels.cluster }} does not work: its models may not answer.",
+        ),
+        AlertRule(
             name="SlipwayServiceErrors",
-            expr="max by (service, version) (rate(slipway_service_errors_total[5m]))"
-            " > 0.05 * max by (service, version) (rate(slipway_service_requests_total[5m]))",
+            expr="sum by (service, version) (max by (service, version, side, epoch)"
+            " (rate(slipway_service_errors_total[5m]))) > 0.05 * sum by (service, version)"
+            " (max by (service, version, side, epoch) (rate(slipway_service_requests_total[5m])))",
             lasts="5m",
             severity="critical",
             summary="{{ $labels.service }}: more than 5 % of what {{ $labels.version }} answers are errors.",

@@ -6,12 +6,26 @@ from datetime import timedelta
 from django.utils import timezone
 from prometheus_client.metrics_core import Metric
 
-from common.metrics import counter, histogram
+from common.metrics import counter, gauge, histogram
 from gateway import selectors
+from gateway.selectors import VersionCounts
 
 KEPT_FOR = timedelta(minutes=3)
 """The counts are kept once a minute; older ones are of a gateway that cannot be asked."""
-LABELS = ("service", "version", "side")
+LABELS = ("service", "version", "side", "epoch")
+"""Of an `epoch` no figure falls. Without it Prometheus would take the start of one worker, by which the sum
+over all falls, for a start of all."""
+
+
+def gateways() -> Iterator[Metric]:
+    """One query. Without a sample of those that nobody has seen lately, and of those behind an API server
+    that does not answer: how they do is not known."""
+    yield gauge(
+        "gateway_up",
+        "1 when the gateway of a cluster answers and has taken its routes; missing while that is not known.",
+        ("cluster",),
+        [((row.cluster.name,), float(row.is_healthy)) for row in selectors.gateways_seen_lately()],
+    )
 
 
 def traffic() -> Iterator[Metric]:
@@ -21,13 +35,13 @@ def traffic() -> Iterator[Metric]:
         "service_requests",
         "Requests that a version of a service has answered through the gateway.",
         LABELS,
-        [((one.service, one.version, one.side), float(one.counts.requests)) for one in found],
+        [(_labels(one), float(one.counts.requests)) for one in found],
     )
     yield counter(
         "service_errors",
         "Those answered 500 to 599, or cut off.",
         LABELS,
-        [((one.service, one.version, one.side), float(one.counts.errors)) for one in found],
+        [(_labels(one), float(one.counts.errors)) for one in found],
     )
     yield histogram(
         "service_request_duration_seconds",
@@ -35,7 +49,7 @@ def traffic() -> Iterator[Metric]:
         LABELS,
         [
             (
-                (one.service, one.version, one.side),
+                _labels(one),
                 [(bound / 1000, number) for bound, number in one.counts.latency_ms],
                 None,
             )
@@ -43,3 +57,7 @@ def traffic() -> Iterator[Metric]:
             if one.counts.latency_ms
         ],
     )
+
+
+def _labels(one: VersionCounts) -> tuple[str, ...]:
+    return one.service, one.version, one.side, one.counts.epoch

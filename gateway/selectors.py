@@ -14,7 +14,7 @@ from gateway.backends.configured import backends_of, is_elsewhere, metrics_of, t
 from gateway.errors import GatewayError, InvalidGateway, UnknownRoute
 from gateway.history import Answered, Stretch, answered, minute_of, stretches, unpacked
 from gateway.models import Gateway, Route, TrafficReading
-from gateway.states import MetricsKind
+from gateway.states import ON_A_HOST, MetricsKind
 from gateway.traffic import TargetCounts
 
 UNSEEN_AFTER = timedelta(minutes=1)
@@ -53,6 +53,12 @@ def gateways() -> QuerySet[Gateway]:
     """Of the clusters that there are."""
     rows = Gateway.objects.filter(cluster__removed_at=None)
     return rows.select_related("cluster").order_by("cluster__name")
+
+
+def gateways_seen_lately() -> list[Gateway]:
+    """Those of which it is known how they do."""
+    rows = gateways().filter(seen_at__gt=timezone.now() - UNSEEN_AFTER)
+    return [row for row in rows if row.kind in ON_A_HOST or not row.cluster.problem]
 
 
 def routes_through(cluster: Cluster) -> list[str]:

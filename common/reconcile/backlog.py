@@ -1,5 +1,6 @@
 """How much work waits, by kind of row: what monitoring asks."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -27,18 +28,20 @@ class Backlog:
     """For how long the longest waiting row has been due; 0.0 when none is."""
 
 
-def backlogs(kernel: Kernel = process_kernel) -> dict[str, Backlog]:
-    """By kind; one query for each."""
+def backlogs(kernel: Kernel = process_kernel, *, hung_lanes: Collection[str] = ()) -> dict[str, Backlog]:
+    """By kind; one query for each. What waits in `hung_lanes` is due, but neither overdue nor the oldest:
+    those who take rows are there, and wait for an outside system."""
     now = kernel.clock()
     due = Q(next_at__lte=now, lease_until__lte=now, stuck_at__isnull=True)
+    late = due & ~Q(lane__in=list(hung_lanes))
     found = {}
     for kind in kernel.kinds:
         counts = kernel.reconciler(kind).model._default_manager.aggregate(
             due=Count("pk", filter=due),
-            overdue=Count("pk", filter=due & Q(next_at__lt=now - OVERDUE_AFTER)),
+            overdue=Count("pk", filter=late & Q(next_at__lt=now - OVERDUE_AFTER)),
             failing=Count("pk", filter=Q(failed_since__lt=now - FAILING_AFTER, stuck_at__isnull=True)),
             stuck=Count("pk", filter=Q(stuck_at__isnull=False)),
-            since=Min("next_at", filter=due),
+            since=Min("next_at", filter=late),
         )
         since = counts.pop("since")
         found[kind] = Backlog(**counts, oldest_seconds=(now - since).total_seconds() if since else 0.0)

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from controlplane.dashboard import queries
 from tests.accounts.rights_matrix import Scene
+from tests.controlplane.alert_cases import CASES
 from tests.controlplane.metrics import Reading
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("parts")]
@@ -77,22 +78,35 @@ def test_every_alert_has_a_section_in_the_runbook() -> None:
         assert rule["annotations"]["runbook"] == f"docs/PRODUCTION.md#{rule['alert'].lower()}"
 
 
+def test_of_every_alert_it_is_said_when_it_fires() -> None:
+    assert {case.alert for case in CASES if case.firing} == {rule["alert"] for rule in rules()}
+    for case in CASES:
+        assert case.quiet, case.alert
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no promtool here")
-def test_promtool_accepts_rules_queries_and_measures(client: Client, scene: Scene, tmp_path: Path) -> None:
-    _ = scene.worker
-    panels = {"groups": [{"name": "panels", "rules": [
-        {"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries())
-    ]}]}  # fmt: skip
-    (tmp_path / "panels.yaml").write_text(yaml.safe_dump(panels))
-    for path in (DOCS / "alerts.yaml", tmp_path / "panels.yaml"):
-        told = subprocess.run(
-            ["promtool", "check", "rules", path], capture_output=True, text=True, check=False
-        )
-        assert told.returncode == 0, told.stderr + told.stdout
-    exposed = client.get("/metrics").content
-    told = subprocess.run(["promtool", "check", "metrics"], input=exposed, capture_output=True, check=False)
-    complaints = told.stdout.decode() + told.stderr.decode()
-    assert "error" not in complaints, complaints
+class TestPromtool:
+    def test_accepts_rules_queries_and_measures(self, client: Client, scene: Scene, tmp_path: Path) -> None:
+        _ = scene.worker
+        panels = {"groups": [{"name": "panels", "rules": [
+            {"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries())
+        ]}]}  # fmt: skip
+        (tmp_path / "panels.yaml").write_text(yaml.safe_dump(panels))
+        promtool("check", "rules", DOCS / "alerts.yaml", tmp_path / "panels.yaml")
+        assert "error" not in promtool("check", "metrics", given=client.get("/metrics").content)
+
+    def test_every_alert_fires_when_it_should_and_stops(self, tmp_path: Path) -> None:
+        cases = {"rule_files": [str(DOCS / "alerts.yaml")], "tests": [case.written() for case in CASES]}
+        (tmp_path / "cases.yaml").write_text(yaml.safe_dump(cases))
+        promtool("test", "rules", tmp_path / "cases.yaml")
+
+
+def promtool(*arguments: str | Path, given: bytes | None = None) -> str:
+    """What it says; it must agree."""
+    told = subprocess.run(["promtool", *arguments], input=given, capture_output=True, check=False)
+    said = (told.stdout + told.stderr).decode()
+    assert told.returncode == 0, said
+    return said
 
 
 def rules() -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import math
 import socket
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import redis
@@ -11,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import WebhookEndpoint
+from clusters.models import Cluster
 from common import audit
 from common.actor import Actor
 from common.live.redis import breaker
@@ -19,8 +21,9 @@ from common.reconcile.pulses import Sign, Work, give
 from controlplane.backup.last import ACTION
 from controlplane.server import health_port
 from gateway.history import minute_of, packed
-from gateway.models import Route, TrafficReading
+from gateway.models import Gateway, Route, TrafficReading
 from gateway.services import ensure_gateway
+from gateway.states import GatewayKind
 from gateway.traffic import TargetCounts
 from model_store.models import CorruptBlob
 from model_store.services import begin_check
@@ -35,9 +38,9 @@ from tests.valkey import ValkeyServer
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("parts")]
 
 RELEASE = "releases.release"
-QUERIES = 3 + len(kernel.kinds) + 1 + 2 + 4 + 12 + 1 + 2 + 1 + 1 + 1
-"""Releases, each kind of rows, who takes them, for which hosts they wait, the fleet and its relays,
-GPU health, healing and its statistics, the store, the record, webhooks, traffic, backups."""
+QUERIES = 3 + len(kernel.kinds) + 1 + 2 + 5 + 12 + 1 + 2 + 1 + 2 + 1
+"""Releases, each kind of rows, who takes them, for which hosts they wait, the fleet, its clusters and relays,
+GPU health, healing and its statistics, the store, the record, webhooks, gateways and traffic, backups."""
 
 
 def test_nobody_has_to_sign_in_and_nothing_is_kept_by_a_cache(client: Client) -> None:
@@ -246,11 +249,52 @@ def test_what_each_version_answers_is_told_as_it_was_kept_last(client: Client, s
         kept = packed({"chat-1": counts, "gone": counts})
         TrafficReading.objects.create(route=route, at=now, minute=minute_of(now) - minutes, counts=kept)
     read = Reading(client)
-    labels = {"service": "chat", "version": "chat:v1", "side": "stable"}
+    labels = {"service": "chat", "version": "chat:v1", "side": "stable", "epoch": "1"}
     assert read("service_requests_total", **labels) == read("service_requests_total") == 25
     assert read("service_errors_total", **labels) == 3
     assert read("service_request_duration_seconds_bucket", le="0.1", **labels) == 7
     assert read("service_request_duration_seconds_bucket", le="+Inf", **labels) == 9
+
+
+def test_a_gateway_is_up_or_down_as_it_was_seen_lately(client: Client, scene: Scene) -> None:
+    cluster = scene.worker.deployment.cluster
+    gateway = ensure_gateway(cluster, actor=Actor.system("test"))
+    rows = Gateway.objects.filter(pk=gateway.pk)
+
+    def up(**changes: Any) -> float | None:
+        rows.update(**changes)
+        return Reading(client)("gateway_up", cluster=cluster.name)
+
+    now = timezone.now()
+    assert up(seen_at=now, is_healthy=True) == 1
+    assert up(is_healthy=False) == 0
+    assert up(seen_at=now - timedelta(minutes=2)) is None
+    # An API server that does not answer says nothing of the Gateway behind it; an Envoy here is down.
+    Cluster.objects.filter(pk=cluster.pk).update(problem="It does not answer.")
+    assert up(seen_at=now, kind=GatewayKind.GATEWAY_API) is None
+    assert up(kind=GatewayKind.ENVOY) == 0
+
+
+def test_a_cluster_takes_orders_or_not(client: Client, scene: Scene) -> None:
+    cluster = scene.worker.deployment.cluster
+    rows = Cluster.objects.filter(pk=cluster.pk)
+    assert Reading(client)("cluster_takes_orders", cluster=cluster.name) == 1
+    rows.update(problem="It does not answer.")
+    assert Reading(client)("cluster_takes_orders", cluster=cluster.name) == 0
+    rows.update(removal_asked_at=timezone.now())
+    assert Reading(client)("cluster_takes_orders", cluster=cluster.name) is None
+
+
+def test_what_waits_in_a_lane_that_hangs_is_due_and_not_overdue(client: Client, scene: Scene) -> None:
+    rows = Release.objects.filter(pk=scene.release.pk)
+    rows.update(next_at=timezone.now() - timedelta(minutes=6), lane="cluster:west")
+    read = Reading(client)
+    assert (read("rows_overdue", kind=RELEASE), read("rows_due", kind=RELEASE)) == (1, 1)
+    assert (read("oldest_due_seconds", kind=RELEASE) or 0) > 300
+    give(Sign("worker", "local", 41, "here"), at=timezone.now(), work=Work(hung=("cluster:west",)))
+    read = Reading(client)
+    assert (read("rows_overdue", kind=RELEASE), read("rows_due", kind=RELEASE)) == (0, 1)
+    assert read("oldest_due_seconds", kind=RELEASE) == 0
 
 
 def counted(*, requests: int, errors: int) -> TargetCounts:
