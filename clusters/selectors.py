@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
@@ -201,6 +201,12 @@ def listening_workers(service: str) -> dict[str, list[tuple[str, int]]]:
     for name, address, port in rows.order_by("name").values_list("deployment__name", "address", "port"):
         found[name].append((address, port or 0))
     return found
+
+
+def ready_workers(service: str) -> dict[str, int]:
+    """How many workers of each of the service's deployments are ready, by its name. One query."""
+    ready = Count("workers", filter=Q(workers__state=WorkerState.READY))
+    return dict(deployments_of(service).annotate(ready=ready).values_list("name", "ready"))
 
 
 VERSIONS_IN_USE = Uses(

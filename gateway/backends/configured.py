@@ -141,7 +141,7 @@ def _of_kind(module: str, config: Config) -> Backends:
 def _prometheus(config: Config) -> tuple[PrometheusCounters, Config]:
     """And what is left for its kind. Raises InvalidGateway."""
     settings = PrometheusSettings.read(config.settings.get(PROMETHEUS))
-    counters = PrometheusCounters(settings, _workers_of, token=config.secrets.get(TOKEN, ""))
+    counters = PrometheusCounters(settings, _ready_workers_of, token=config.secrets.get(TOKEN, ""))
     left = {key: one for key, one in config.settings.items() if key != PROMETHEUS}
     secrets = {key: one for key, one in config.secrets.items() if key != TOKEN}
     return counters, replace(config, settings=left, secrets=secrets)
@@ -186,9 +186,19 @@ def is_elsewhere(gateway: Gateway) -> bool:
     return gateway.host not in ("", this_host())
 
 
+def _ready_workers_of(route: str) -> dict[str, int]:
+    """As `_workers_of`."""
+    _check_routed(route)
+    return fleet.ready_workers(route)
+
+
+def _check_routed(service: str) -> None:
+    if not Route.objects.filter(service=service, removed_at__isnull=True).exists():
+        raise UnknownRoute(f"{service} has no route.")
+
+
 def _workers_of(route: str) -> dict[str, list[Endpoint]]:
     """Of the deployments of a service, also of those that lately left its route. Raises UnknownRoute."""
-    if not Route.objects.filter(service=route, removed_at__isnull=True).exists():
-        raise UnknownRoute(f"{route} has no route.")
+    _check_routed(route)
     listening = fleet.listening_workers(route)
     return {name: [Endpoint(*one) for one in addresses] for name, addresses in listening.items()}

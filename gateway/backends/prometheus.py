@@ -5,7 +5,7 @@ For clusters whose workers cannot be reached from here. https://prometheus.io/do
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import time
@@ -89,21 +89,22 @@ class PrometheusCounters:
     def __init__(
         self,
         settings: PrometheusSettings,
-        targets_of: Callable[[str], Iterable[str]],
+        ready_workers_of: Callable[[str], Mapping[str, int]],
         *,
         token: str = "",
         clock: Callable[[], float] = time,
         within_seconds: float = WITHIN_SECONDS,
     ) -> None:
-        """`targets_of` a route: names of its deployments; raises UnknownRoute."""
+        """`ready_workers_of` a route: their number in each of its deployments; raises UnknownRoute."""
         self._settings = settings
-        self._targets_of = targets_of
+        self._ready_workers_of = ready_workers_of
         self._token = token
         self._clock = clock
         self._within_seconds = within_seconds
 
     def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
-        targets = list(self._targets_of(route))
+        ready = self._ready_workers_of(route)
+        targets = list(ready)
         if not targets:
             return {}
         selected = self._matchers(targets)
@@ -120,10 +121,17 @@ class PrometheusCounters:
             if oldest < taken_after.timestamp():
                 raise GatewayUnreachable("Prometheus has not scraped all workers since the last look.")
         label = self._settings.deployment_label
-        return {
-            target: summed(one.reading for one in scrapes if dict(one.worker).get(label) == target)
+        readings = {
+            target: [one.reading for one in scrapes if dict(one.worker).get(label) == target]
             for target in targets
         }
+        # That they have answered nothing would be a lie.
+        if unseen := [target for target, found in readings.items() if ready[target] and not found]:
+            raise GatewayUnreachable(
+                f"Prometheus has scraped no worker of {', '.join(unseen)} in the last "
+                f"{self._settings.stale_seconds} s: does it find them, with the label {label}?"
+            )
+        return {target: summed(found) for target, found in readings.items()}
 
     def _matchers(self, targets: Sequence[str]) -> str:
         # Names have letters, digits, and of what means something in a regular expression only dots.
@@ -153,7 +161,10 @@ class PrometheusCounters:
 
     def _ask(self, query: str) -> tuple[int, bytes]:
         form = {"query": query, "time": f"{self._clock():.3f}", "timeout": f"{self._within_seconds:g}s"}
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        # Prometheus compresses for whoever lets it; the body is taken as it comes, so that its size is known.
+        headers = {"Accept-Encoding": "identity"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
         url = f"{self._settings.url}/api/v1/query"
         deadline = Deadline(self._within_seconds)
         client = httpx2.Client(

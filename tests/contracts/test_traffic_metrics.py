@@ -123,7 +123,7 @@ class PrometheusWorld(WorkersWorld):
         counters = PrometheusCounters(read, self._scraped, clock=lambda: self.prometheus.now)
         self.metrics: TrafficMetrics = counters
 
-    def _scraped(self, route: str) -> list[str]:
+    def _scraped(self, route: str) -> dict[str, int]:
         targets = self._workers(route)
         self.prometheus.now += 15
         try:
@@ -131,7 +131,7 @@ class PrometheusWorld(WorkersWorld):
         except httpx2.TransportError:
             text = ""
         self.prometheus.scrape(text, instance="pod", slipway_dev_deployment=CANARY.name)
-        return list(targets)
+        return dict.fromkeys(targets, 0)
 
 
 @pytest.fixture(

@@ -5,6 +5,7 @@ series that the latest scrape of its target lacks is stale for the vector and st
 Prometheus.
 """
 
+import gzip
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -87,6 +88,10 @@ def serving(prometheus: Prometheus) -> Iterator[str]:
 
         def _answer(self, status: int, body: bytes) -> None:
             self.send_response(status)
+            # As Prometheus does for whoever lets it.
+            if "gzip" in self.headers.get("Accept-Encoding", ""):
+                body = gzip.compress(body)
+                self.send_header("Content-Encoding", "gzip")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clusters.selectors import ready_workers
+from clusters.states import WorkerState
 from gateway.backends.prometheus import PrometheusCounters, PrometheusSettings
 from gateway.errors import GatewayUnreachable, InvalidGateway, UnknownRoute
+from tests.accounts.rights_matrix import Scene
 from tests.gateway.prometheus_server import Prometheus, serving
 
 
@@ -22,14 +26,16 @@ def url(prometheus: Prometheus) -> Iterator[str]:
         yield address
 
 
-def counters(prometheus: Prometheus, url: str, *, token: str = "", **settings: Any) -> PrometheusCounters:
-    def targets_of(route: str) -> list[str]:
+def counters(
+    prometheus: Prometheus, url: str, *, token: str = "", candidates: int = 0, **settings: Any
+) -> PrometheusCounters:
+    def ready_workers_of(route: str) -> dict[str, int]:
         if route != "chat":
             raise UnknownRoute(route)
-        return ["chat-r1", "chat-r2"]
+        return {"chat-r1": 1, "chat-r2": candidates}
 
     read = PrometheusSettings.read({"url": f"{url}/", **settings})
-    return PrometheusCounters(read, targets_of, token=token, clock=lambda: prometheus.now)
+    return PrometheusCounters(read, ready_workers_of, token=token, clock=lambda: prometheus.now)
 
 
 def scrape(
@@ -90,10 +96,20 @@ def test_what_was_not_scraped_lately_is_not_known(prometheus: Prometheus, url: s
     scrape(prometheus, "chat-r1", "a", routed=5, ended=5)
     prometheus.now += 90
     assert counters(prometheus, url, stale_seconds=120).counts("chat")["chat-r1"].requests == 5
-    assert counters(prometheus, url).counts("chat")["chat-r1"].requests == 0
+    with pytest.raises(GatewayUnreachable, match="scraped no worker of chat-r1 in the last 60 s"):
+        counters(prometheus, url).counts("chat")
     prometheus.now += 300
     with pytest.raises(GatewayUnreachable, match="Prometheus knows no worker of chat"):
         counters(prometheus, url).counts("chat")
+
+
+def test_a_candidate_that_prometheus_does_not_find_has_not_answered_nothing(
+    prometheus: Prometheus, url: str
+) -> None:
+    scrape(prometheus, "chat-r1", "a", routed=5, ended=5)
+    assert counters(prometheus, url).counts("chat")["chat-r2"].routed == 0
+    with pytest.raises(GatewayUnreachable, match=r"no worker of chat-r2 .* with the label slipway_dev_dep"):
+        counters(prometheus, url, candidates=2).counts("chat")
 
 
 def test_a_reading_from_before_the_moment_asked_for_is_none(prometheus: Prometheus, url: str) -> None:
@@ -193,3 +209,13 @@ def test_a_name_that_leads_there_is_never_asked(settings: Any, prometheus: Prome
 def test_settings_that_cannot_be_meant_are_told(given: Any, why: str) -> None:
     with pytest.raises(InvalidGateway, match=why):
         PrometheusSettings.read(given)
+
+
+@pytest.mark.django_db
+def test_only_workers_that_are_ready_must_have_been_scraped(tmp_path: Path, settings: Any) -> None:
+    settings.SLIPWAY_IMPORT_ROOTS = (tmp_path,)
+    worker = Scene.of_superuser().worker
+    deployment = worker.deployment
+    assert ready_workers(deployment.service) == {deployment.name: 1}
+    type(worker).objects.filter(pk=worker.pk).update(state=WorkerState.STARTING)
+    assert ready_workers(deployment.service) == {deployment.name: 0}
