@@ -193,7 +193,13 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
                 "{{cluster}}",
                 unit="percentunit",
             ),
-            one("Memory of webs", "process_resident_memory_bytes", "{{instance}}", unit="bytes"),
+            one(
+                "Memory",
+                # Others tell of their memory under the same name.
+                'process_resident_memory_bytes and on (job, instance) slipway_part_up{part="database"}',
+                "{{instance}}",
+                unit="bytes",
+            ),
             one(
                 "Damaged files",
                 "max by (state) (slipway_store_findings)",
