@@ -6,8 +6,9 @@ For clusters whose workers cannot be reached from here. https://prometheus.io/do
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from time import time
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from common.outbound.faults import Forbidden, Misbehaves, Unreachable
 from common.outbound.transport import Deadline, Pinned
 from gateway.backends.worker_counters import Reading, labels_text, summed
 from gateway.errors import GatewayUnreachable, InvalidGateway
+from gateway.latency import Histogram
 from gateway.traffic import TargetCounts
 
 TOKEN = "prometheus_token"  # noqa: S105 - the name of a secret
@@ -33,6 +35,10 @@ COUNTED = (
 )
 _OWN_LABELS = ("__name__", "le", "chosen_by", "event")
 """Those that a worker writes itself; all others say which worker it is."""
+_FIGURES = (
+    *("routed", "requests", "errors", "broken", "abandoned"),
+    *("forced_requests", "forced_errors", "in_flight"),
+)
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
@@ -81,7 +87,8 @@ Worker = frozenset[tuple[str, str]]
 
 
 class PrometheusCounters:
-    """A `TrafficMetrics`. Of each target the sum over its workers that were scraped lately.
+    """A `TrafficMetrics`. Of each target the sum over its workers that were scraped lately, all as of the
+    moment at which the last of them had been.
 
     Which processes those are is the `epoch`, so that nothing is ever compared across a start.
     """
@@ -115,15 +122,12 @@ class PrometheusCounters:
             )
         names = "|".join((STARTED, *COUNTED))
         window = f'{{__name__=~"{names}",{selected}}}[{self._settings.stale_seconds}s]'
-        scrapes = _scrapes(self._query(window, kind="matrix"), alive)
-        if taken_after is not None and scrapes:
-            oldest = min(one.at for one in scrapes)
-            if oldest < taken_after.timestamp():
-                raise GatewayUnreachable("Prometheus has not scraped all workers since the last look.")
+        seen = _seen(self._query(window, kind="matrix"), alive)
+        if taken_after is not None and seen and seen[0].at < taken_after.timestamp():
+            raise GatewayUnreachable("Prometheus has not scraped all workers since the last look.")
         label = self._settings.deployment_label
         readings = {
-            target: [one.reading for one in scrapes if dict(one.worker).get(label) == target]
-            for target in targets
+            target: [one for one in seen if dict(one.worker).get(label) == target] for target in targets
         }
         # That they have answered nothing would be a lie.
         if unseen := [target for target, found in readings.items() if ready[target] and not found]:
@@ -131,7 +135,7 @@ class PrometheusCounters:
                 f"Prometheus has scraped no worker of {', '.join(unseen)} in the last "
                 f"{self._settings.stale_seconds} s: does it find them, with the label {label}?"
             )
-        return {target: summed(found) for target, found in readings.items()}
+        return {target: _together(found) for target, found in readings.items()}
 
     def _matchers(self, targets: Sequence[str]) -> str:
         # Names have letters, digits, and of what means something in a regular expression only dots.
@@ -183,44 +187,77 @@ class PrometheusCounters:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scrape:
-    """The last one of a worker."""
+class _Seen:
+    """A worker between two scrapes."""
 
     worker: Worker
     at: float
-    """Seconds since the epoch."""
-    reading: Reading
+    """The moment of all of them, seconds since the epoch: when the one that was scraped first was. Else one
+    version would be ahead of another, by as many requests as come between two scrapes."""
+    before: Reading
+    after: Reading
+    share: float
+    """How far the moment lies between them, 0..1."""
 
 
 def _worker(metric: Mapping[str, str]) -> Worker:
     return frozenset((name, value) for name, value in metric.items() if name not in _OWN_LABELS)
 
 
-def _scrapes(matrix: Sequence[Any], alive: set[Worker]) -> list[_Scrape]:
-    """Only what came with the same scrape as the start of the process: a process that has just begun lacks
-    some of the numbers that the one before it had."""
-    started: dict[Worker, tuple[float, float]] = {}
+def _seen(matrix: Sequence[Any], alive: set[Worker]) -> list[_Seen]:
+    """All at one moment. Numbers count with the start of the process that the same scrape brought: one that
+    has just begun lacks some of those that the one before it had."""
+    started: dict[Worker, dict[float, float]] = {}
     for one in matrix:
-        if one["metric"].get("__name__") == STARTED and _worker(one["metric"]) in alive:
-            at, value = one["values"][-1]
-            started[_worker(one["metric"])] = float(at), float(value)
-    numbers: dict[Worker, dict[tuple[str, str], float]] = {worker: {} for worker in started}
+        if one["metric"].get("__name__") == STARTED and (worker := _worker(one["metric"])) in alive:
+            samples = {float(at): float(value) for at, value in one["values"]}
+            last = samples[max(samples)]
+            started[worker] = {at: began for at, began in samples.items() if began == last}
+    numbers: dict[tuple[Worker, float], dict[tuple[str, str], float]] = {
+        (worker, at): {} for worker, scrapes in started.items() for at in scrapes
+    }
     for one in matrix:
         worker, name = _worker(one["metric"]), one["metric"].get("__name__", "")
-        if worker not in started or name == STARTED:
-            continue
-        at, value = one["values"][-1]
-        if float(at) == started[worker][0]:
-            own = {label: text for label, text in one["metric"].items() if label in _OWN_LABELS[1:]}
-            numbers[worker][name, labels_text(own)] = float(value)
-    return [
-        _Scrape(
-            worker,
-            at,
-            Reading(f"{sorted(worker)}@{began}", datetime.fromtimestamp(began, UTC), numbers[worker]),
+        own = labels_text({key: text for key, text in one["metric"].items() if key in _OWN_LABELS[1:]})
+        for at, value in one["values"] if name != STARTED else ():
+            if (worker, float(at)) in numbers:
+                numbers[worker, float(at)][name, own] = float(value)
+    moment = min((max(scrapes) for scrapes in started.values()), default=0.0)
+
+    def reading(worker: Worker, at: float) -> Reading:
+        began = started[worker][at]
+        return Reading(f"{sorted(worker)}@{began}", datetime.fromtimestamp(began, UTC), numbers[worker, at])
+
+    found = []
+    for worker, scrapes in sorted(started.items(), key=lambda one: sorted(one[0])):
+        after = min(at for at in scrapes if at >= moment)
+        before = max((at for at in scrapes if at <= moment), default=after)
+        share = (moment - before) / (after - before) if after > before else 1.0
+        found.append(_Seen(worker, moment, reading(worker, before), reading(worker, after), share))
+    return found
+
+
+def _together(workers: Sequence[_Seen]) -> TargetCounts:
+    """What they had counted at their moment, as if requests came evenly between two scrapes."""
+    parts = [(summed([one.before]), summed([one.after]), one.share) for one in workers]
+
+    def at_moment(read: Callable[[TargetCounts], int]) -> int:
+        return sum(int(read(old) + share * (read(new) - read(old))) for old, new, share in parts)
+
+    def histogram(read: Callable[[TargetCounts], Histogram]) -> Histogram:
+        whole = read(summed([]))
+        return tuple(
+            (bound, at_moment(lambda counts, number=number: read(counts)[number][1]))  # type: ignore[misc]
+            for number, (bound, _) in enumerate(whole)
         )
-        for worker, (at, began) in sorted(started.items(), key=lambda one: sorted(one[0]))
-    ]
+
+    figures: dict[str, Any] = {name: at_moment(attrgetter(name)) for name in _FIGURES}
+    return replace(
+        summed(one.after for one in workers),
+        **figures,
+        latency_ms=histogram(attrgetter("latency_ms")),
+        first_byte_ms=histogram(attrgetter("first_byte_ms")),
+    )
 
 
 def _wrong(message: str) -> InvalidGateway:

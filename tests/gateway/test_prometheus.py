@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,28 @@ def test_a_reading_from_before_the_moment_asked_for_is_none(prometheus: Promethe
         counters(prometheus, url).counts("chat", taken_after=moment)
     scrape(prometheus, "chat-r1", "a", routed=6, ended=6)
     assert counters(prometheus, url).counts("chat", taken_after=moment)["chat-r1"].requests == 6
+
+
+def test_versions_are_compared_at_one_moment_though_scraped_at_different_ones(
+    prometheus: Prometheus, url: str
+) -> None:
+    began = prometheus.now
+    splits = []
+    for second in range(1, 90):
+        prometheus.now = began + second
+        # Ten requests a second each, from the first on.
+        if second % 15 == 1:
+            scrape(prometheus, "chat-r1", "a", started=began, routed=10 * second, ended=10 * second)
+        if second % 15 == 14:
+            scrape(prometheus, "chat-r2", "b", started=began, routed=10 * second, ended=10 * second)
+        if second >= 16:
+            found = counters(prometheus, url, candidates=1).counts("chat")
+            splits.append((found["chat-r1"].routed, found["chat-r2"].routed))
+    assert len(set(splits)) >= 8
+    for before, after in pairwise(splits):
+        stable, candidate = after[0] - before[0], after[1] - before[1]
+        assert stable >= 0 <= candidate
+        assert abs(stable - candidate) <= 2
 
 
 def test_of_several_clusters_only_the_one_that_is_named_counts(prometheus: Prometheus, url: str) -> None:
