@@ -2,6 +2,7 @@
 
 import json
 import random
+import struct
 import subprocess
 import sys
 import time
@@ -41,9 +42,14 @@ def written(store: LocalStore) -> int:
 
 
 def big(root: Path, megabytes: int) -> None:
+    """Two files whose weights are holes: as long to read and to copy, and nothing to write."""
     for number in (1, 2):
-        content = b.weights(megabytes * 1024 * 1024 // 8, bytes([number]))
-        (root / f"model/model-{number}.safetensors").write_bytes(content)
+        elements = megabytes * 1024 * 1024 // 8 + number
+        described = {"dtype": "F32", "shape": [elements], "data_offsets": [0, 4 * elements]}
+        head = json.dumps({"__metadata__": {"format": "pt"}, "w": described}).encode()
+        with (root / f"model/model-{number}.safetensors").open("wb") as file:
+            file.write(struct.pack("<Q", len(head)) + head)
+            file.truncate(8 + len(head) + 4 * elements)
 
 
 def test_a_second_one_on_the_same_intake_ends_without_touching_it(root, store, jobs) -> None:
