@@ -78,7 +78,7 @@ def test_a_job_dies_with_the_process_that_watches_it(rig, root) -> None:
     supervisor.kill()
     seen = ended(rig, spec)
     assert (seen.state, seen.ending) == (JobState.FAILED, Ending.KILLED)
-    assert not program.is_running() or program.status() == psutil.STATUS_ZOMBIE
+    eventually(lambda: not program.is_running() or program.status() == psutil.STATUS_ZOMBIE)
 
 
 START = """

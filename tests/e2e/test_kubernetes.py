@@ -102,9 +102,12 @@ def test_a_version_goes_from_the_registry_to_all_traffic_of_a_kubernetes_cluster
     traffic = Traffic(f"{gateway}/{SERVICE}")
     traffic.start()
     try:
-        eventually(lambda: (scene.admin.get(at("clusters", CLUSTER, "busy"))["now"]["busy"] or 0) > 0)
-        now = scene.admin.get(at("clusters", CLUSTER, "busy"))["now"]
-        assert (now["workers"], now["ready"], now["lost"]) == (2, 2, 0)
+
+        def both_work() -> bool:
+            now = scene.admin.get(at("clusters", CLUSTER, "busy"))["now"]
+            return (now["busy"] or 0) > 0 and (now["workers"], now["ready"], now["lost"]) == (2, 2, 0)
+
+        eventually(both_work)
         release = scene.ci.create(
             at("releases"), {"service": SERVICE, "version": "v2", "reason": "longer training"}
         )

@@ -131,5 +131,5 @@ def test_a_part_that_ends_takes_its_process_group_along(small_stack: RunningStac
     os.kill(family, signal.SIGKILL)
 
     eventually(lambda: small_stack.supervisor.processes()["family"].restarts == 1)
-    assert not psutil.pid_exists(child)
+    eventually(lambda: not psutil.pid_exists(child))
     assert small_stack.supervisor.processes()["family"].last_exit == "terminated by SIGKILL"

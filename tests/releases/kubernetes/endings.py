@@ -77,7 +77,8 @@ def name_taken(scene: KubernetesScene) -> None:
 def taken_back(scene: KubernetesScene) -> None:
     """Promoted, and while the old workers are still there, undone."""
     promoted(scene)
-    if scene.state() == S.PROMOTED and scene.release.bake_until is not None:
+    is_first = scene.release.undoes_id is None
+    if is_first and scene.state() == S.PROMOTED and scene.release.bake_until is not None:
         scene.release = rollback(scene.release, actor=scene.requester, reason="worse")
         live(scene, lambda: has_ended(scene))
 

@@ -18,23 +18,26 @@ class Strike:
     mishap: Mishap | None = None
     dies: str = ""
     """The worker of the control plane: `before` the call is served, or `after` it."""
-    sleeps: bool = False
-    """It, past its lease, and others go on meanwhile."""
+    sleeps: str = ""
+    """It, past its lease, and others go on meanwhile: for `a while`, or `to the end` of the release."""
 
     def __str__(self) -> str:
-        return self.mishap.name if self.mishap else f"dies {self.dies}" if self.dies else "sleeps"
+        return (
+            self.mishap.name if self.mishap else f"dies {self.dies}" if self.dies else f"sleeps {self.sleeps}"
+        )
 
 
 WRITES_FAIL = (
     *(Strike(one) for one in (Mishap.LOST, Mishap.LATE, Mishap.AWAY, Mishap.CONFLICT, Mishap.FAILED)),
     Strike(dies="before"),
     Strike(dies="after"),
-    Strike(sleeps=True),
+    Strike(sleeps="a while"),
+    Strike(sleeps="to the end"),
 )
 """What a write must outlive."""
 
 
-EVERY = (*(Strike(one) for one in Mishap), *WRITES_FAIL[-3:])
+EVERY = (*(Strike(one) for one in Mishap), *WRITES_FAIL[-4:])
 
 
 class Struck(Protocol):
@@ -43,7 +46,7 @@ class Struck(Protocol):
     def serve(self, call: Call) -> None:
         """Though nobody waits for the answer."""
 
-    def others_go_on(self) -> None:
+    def others_go_on(self, how_long: str) -> None:
         """While a worker sleeps past its lease."""
 
 
@@ -86,6 +89,6 @@ class Strikes:
             raise Crash
         if not self._asleep:
             self._asleep = True
-            self._scene.others_go_on()
+            self._scene.others_go_on(strike.sleeps)
             self._asleep = False
         return None

@@ -7,6 +7,7 @@ asleep between two calls.
 
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -43,7 +44,8 @@ def tell(
         scene.strikes.writes = 0
         scene.strikes.plan(strikes or ())
         scene.strikes.at_write |= at_write
-        ENDINGS[ending][0](scene)
+        scene.live_to_the_end = partial(ENDINGS[ending][0], scene)
+        scene.live_to_the_end()
         state, before_rest = scene.state(), scene.strikes.writes
         settle(scene)
         check(scene)
@@ -73,7 +75,7 @@ def test_it_is_so_whatever_comes_together(ending: str, shape: str) -> None:
     @profile(
         suppress_health_check=list(HealthCheck),
         deadline=None,
-        max_examples=12,
+        max_examples=6,
         report_multiple_bugs=False,
         print_blob=True,
     )
@@ -85,7 +87,7 @@ def test_it_is_so_whatever_comes_together(ending: str, shape: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", ["promoted", "aborted", "taken back"])
+@pytest.mark.parametrize("ending", ["aborted", "taken back"])
 @pytest.mark.parametrize("strike", WRITES_FAIL, ids=str)
 def test_each_write_may_go_wrong(strike: Strike, ending: str) -> None:
     """Of all that a release has the cluster told, from the prefetch on."""

@@ -151,6 +151,7 @@ class KubernetesScene(Scene):
         self.transport.faults.append(self.strikes)
         self.clients = self.gateway = Clients(self)
         self.slept = 0.0
+        self.live_to_the_end: Callable[[], object] = lambda: None
         self._route_was = False
         _worlds[:] = [self]
         self._join(monkeypatch)
@@ -290,11 +291,12 @@ class KubernetesScene(Scene):
         self.advance(seconds)
         self.clock.pass_(timedelta(seconds=seconds))
 
-    def others_go_on(self) -> None:
-        """While a worker sleeps past its lease."""
+    def others_go_on(self, how_long: str) -> None:
         self.pass_(LEASE_AND_A_BIT.total_seconds())
+        if how_long == "to the end":
+            self.live_to_the_end()
         kernel = worker(self.reconcilers(), self.clock, Checkpoints())
-        for _ in range(12):
+        for _ in range(24):
             self.tick(kernel)
 
     def serve(self, call: Call) -> None:
