@@ -365,6 +365,7 @@ class KubernetesScene(Scene):
         template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
         spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
         before = self.objects().keys()
+        self._apply("v1", "Service", name, spec={"ports": [{"port": 80}], "selector": labels})
         if self.in_groups:
             group = {"replicas": 0, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template}}
             self._apply("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", name, spec=group)
