@@ -58,7 +58,16 @@ def finding_facts(row: Finding) -> FindingFacts:
         last_at=row.last_at,
         boot_id=row.boot_id,
         is_open=row.state == FindingState.OPEN,
+        waived=_waived(row),
     )
+
+
+def _waived(row: Finding) -> str:
+    if row.state == FindingState.OPEN and row.outcome not in ACTIONABLE:
+        return f"The rules in force say of {row.fault}: {row.outcome}."
+    if row.state == FindingState.CLEARED and row.close_reason:
+        return f"The rules in force ask for nothing about {row.fault}: {row.close_reason}."
+    return ""
 
 
 def open_findings(node_id: int) -> list[FindingFacts]:

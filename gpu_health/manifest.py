@@ -19,6 +19,7 @@ from gpu_health.reconcilers.check_schedule import CheckScheduleReconciler
 from gpu_health.reconcilers.checks import CheckReconciler
 from gpu_health.reconcilers.drills import DrillReconciler
 from gpu_health.reconcilers.incidents import IncidentReconciler
+from gpu_health.reconcilers.judging import JudgingReconciler
 from gpu_health.reconcilers.signals import EventReconciler, SignalReconciler
 from gpu_health.states import IncidentState
 from gpu_health.webhook_events import finding_payload, incident_payload
@@ -69,6 +70,7 @@ MANIFEST = Manifest(
         DrillReconciler(),
         SignalReconciler(),
         EventReconciler(),
+        JudgingReconciler(),
     ),
     inbox=(
         InboxSource(find=inbox.approvals, topic="changes:gpu-health"),
@@ -102,6 +104,7 @@ MANIFEST = Manifest(
         ),
         Subject("gpu_health.eventreader", _("Reader of events"), "/gpu-health/"),
         Subject("gpu_health.signalreader", _("Reader of machines"), "/gpu-health/"),
+        Subject("gpu_health.judginganew", _("Judging by changed rules"), "/gpu-health/rules/"),
         Subject("gpu_health.checkschedule", _("Schedule of GPU checks"), "/gpu-health/checks/"),
         Subject("gpu_health.healingpolicy", _("Healing policy"), "/gpu-health/limits/"),
         Subject("gpu_health.healingpool", _("Healing pool"), "/gpu-health/incidents/"),

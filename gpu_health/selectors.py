@@ -23,6 +23,7 @@ from gpu_health.rulebook import node_state as node_state
 from gpu_health.rulebook import preset_of as preset_of
 from gpu_health.rulebook import presets_in_force as presets_in_force
 from gpu_health.rulebook import readings_of as readings_of
+from gpu_health.rulebook import rule_book as rule_book
 from gpu_health.rulebook import rule_in_force as rule_in_force
 from gpu_health.rulebook import rules as rules
 from gpu_health.rulebook import rules_in_force as rules_in_force

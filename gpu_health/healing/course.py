@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from gpu_health.healing.ending import ended, is_free
 from gpu_health.healing.facts import (
     ENDED,
     FOR_PEOPLE,
@@ -77,7 +78,7 @@ def next_step(
     if refusal is not None and refusal.stops_all:
         return Decision(words=refusal.words, hold=refusal.guard)
     if incident.cancel:
-        return _cancelled(incident, machine)
+        return ended(incident, machine)
     if _was_taken_back(incident, machine):
         return Decision(
             Stage.RETURNING,
@@ -117,20 +118,6 @@ def is_over(incident: IncidentFacts, machine: MachineFacts) -> bool:
     if lead is None or not lead.is_actionable:
         return True
     return is_stale(lead, boot_id=machine.boot_id, since=incident.acted_at)
-
-
-def _cancelled(incident: IncidentFacts, machine: MachineFacts) -> Decision:
-    if incident.stage is Stage.ACTING and machine.act.progress is Progress.RUNNING:
-        return Decision(words=f"Cancelled; {incident.action} is under way and is waited for.")
-    if incident.cancel == "return" and incident.is_quarantined:
-        if incident.stage is not Stage.RETURNING:
-            return Decision(Stage.RETURNING, "Cancelled: the machine returns to service unverified.")
-        if not _is_free(machine):
-            return Decision()
-    words = "Cancelled."
-    if incident.cancel == "leave" and incident.is_quarantined:
-        words = "Cancelled. The machine stays out of service until somebody uncordons it."
-    return Decision(Stage.CANCELLED, words)
 
 
 def _was_taken_back(incident: IncidentFacts, machine: MachineFacts) -> bool:
@@ -181,7 +168,11 @@ def _proposed(case: Case) -> Decision:
         others = fresh(case.incident, case.findings, case.machine)
         if others:
             return Decision(words=f"{others[0].fault} leads now.", rung=0, lead=others[0])
-        return Decision(Stage.CANCELLED, "The fault is over, and nothing was done.")
+        waived = case.incident.lead.waived if case.incident.lead else ""
+        words = f"{waived} Nothing was done." if waived else "The fault is over, and nothing was done."
+        return Decision(Stage.CANCELLED, words)
+    if (changed := _led_anew(case)) is not None:
+        return changed
     if (skipped := _told_only(case.incident)) is not None:
         return skipped
     if case.incident.action is Action.CONTACT_SUPPORT:
@@ -204,6 +195,8 @@ def _quarantining(case: Case) -> Decision:
 def _quarantined(case: Case) -> Decision:
     if is_over(case.incident, case.machine):
         return _nothing_left(case.incident, case.findings, case.machine, case.now)
+    if (changed := _led_anew(case)) is not None:
+        return changed
     if case.incident.is_exhausted:
         return Decision(Stage.NEEDS_PERSON, "The ladder is at its end.")
     if (skipped := _told_only(case.incident)) is not None:
@@ -215,6 +208,18 @@ def _quarantined(case: Case) -> Decision:
     if case.incident.drain.rank:
         return _gate(case.refusal, Stage.DRAINING, f"The pods leave before {case.incident.action}.")
     return _gate(case.refusal, Stage.COLLECTING, "Evidence is collected before it is wiped.")
+
+
+def _led_anew(case: Case) -> Decision | None:
+    """Where nothing was done yet, by the ladder that the rules say now."""
+    incident, lead = case.incident, case.incident.lead
+    if lead is None or incident.acted_at is not None or incident.rung or lead.ladder[0] in TOLD_ONLY:
+        return None
+    now = (lead.ladder, lead.drain, lead.verification)
+    if incident.check_failed or now == (incident.ladder, incident.rule_drain, incident.verification):
+        return None
+    words = f"{lead.fault} is judged otherwise now: {' > '.join(lead.ladder)}."
+    return Decision(words=words, rung=0, lead=lead)
 
 
 def _told_only(incident: IncidentFacts) -> Decision | None:
@@ -230,7 +235,8 @@ def _nothing_left(
         to = None if incident.stage is Stage.QUARANTINED else Stage.QUARANTINED
         return Decision(to, f"{others[0].fault} leads now.", rung=0, lead=others[0])
     changes: dict[str, object] = {}
-    words = "The fault is over without an action: the machine is verified before it returns."
+    over = (incident.lead.waived if incident.lead else "") or "The fault is over without an action."
+    words = f"{over} The machine is verified before it returns."
     if incident.session and machine.boot_id and incident.session != machine.boot_id:
         words = "The machine was restarted meanwhile: it is verified instead of acted on."
         changes = {"session": machine.boot_id, "acted_at": now}
@@ -332,16 +338,11 @@ def _returning(case: Case) -> Decision:
         back = _escalated(case.incident, f"{seen[0].fault} was seen before the machine had returned.")
         # It may be half in service by now: first out of it.
         return replace(back, to=Stage.QUARANTINING, changes={"check_failed": True})
-    if _is_free(case.machine):
+    if is_free(case.machine):
         theirs = case.machine.cordon is Whose.THEIRS
         words = "Back as it was: cordoned by somebody else." if theirs else "The machine is back in service."
         return Decision(Stage.WATCHING, words)
     return Decision()
-
-
-def _is_free(machine: MachineFacts) -> bool:
-    """Whether nothing of ours keeps pods off it."""
-    return machine.cordon is not Whose.OURS and not machine.has_taint
 
 
 def _watching(case: Case) -> Decision:

@@ -93,6 +93,8 @@ class FindingFacts:
     boot_id: str = ""
     """The start of the machine in which it was seen last; empty: not known."""
     is_open: bool = True
+    waived: str = ""
+    """Why the rules in force ask for nothing about it, in words; empty: they do, or its source ended it."""
 
     @property
     def is_actionable(self) -> bool:
@@ -134,7 +136,7 @@ class IncidentFacts:
     check_failed: bool = False
     """A verification has failed and no action was tried since."""
     cancel: str = ""
-    """A person ends it: `leave` the machine as it is, or `return` it to service."""
+    """`leave` the machine as it is, `return` it to service, or `over`: its drill has ended."""
     returns_approved: bool = False
     """A person has said that the machine may return."""
 

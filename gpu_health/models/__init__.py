@@ -4,7 +4,7 @@ from gpu_health.models.findings import Finding, FindingRows, StoredReading
 from gpu_health.models.healing import HealingPolicy, HealingPool, HealingSlot
 from gpu_health.models.incidents import Incident, IncidentEntry, IncidentRows
 from gpu_health.models.prices import GpuPrices
-from gpu_health.models.rules import RuleChange
+from gpu_health.models.rules import JudgingAnew, RuleChange
 from gpu_health.models.signals import EventReader, NodeSignals, SignalReader
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Incident",
     "IncidentEntry",
     "IncidentRows",
+    "JudgingAnew",
     "NodeSignals",
     "RuleChange",
     "SignalReader",

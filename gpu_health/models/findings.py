@@ -98,6 +98,8 @@ class Finding(models.Model):
     close_reason = models.TextField(blank=True, editable=False)
     judged_to = models.PositiveBigIntegerField(default=0, editable=False)
     """The last reading that it was judged by; what a closed one was judged by counts for no other."""
+    rule_book = models.CharField(max_length=16, blank=True, editable=False)
+    """The digest of the rules that it was judged by: by others it is judged anew."""
     drill = models.ForeignKey(Drill, on_delete=models.CASCADE, null=True, editable=False, related_name="+")
     """The one that plays it; None: it is real."""
 

@@ -68,7 +68,7 @@ class Incident(Reconciled):
     """A person who keeps it from going on; blank: nobody."""
     held_reason = models.TextField(blank=True, editable=False)
     cancel = models.CharField(max_length=10, blank=True, editable=False)
-    """`leave` or `return`, once a person has cancelled it."""
+    """`leave` or `return`, once a person has cancelled it; `over` once its drill is."""
     cancelled_by = models.CharField(max_length=200, blank=True, editable=False)
     asked_at = models.DateTimeField(null=True, editable=False)
     """Since when an approval is waited for."""

@@ -3,6 +3,7 @@ from typing import ClassVar
 from django.db import models
 from django.utils import timezone
 
+from common.reconcile import Singleton
 from common.revisions import Revised
 from gpu_health.policy.presets import conditions_of
 from gpu_health.policy.rule import Action, Citation, Drain, Mode, Rule, Severity, Verification
@@ -65,3 +66,13 @@ class RuleChange(Revised):
             citation=citation,
             is_own=is_own,
         )
+
+
+class JudgingAnew(Singleton):
+    """By which open findings are judged by the rules in force once these have changed."""
+
+    class Meta(Singleton.Meta):
+        pass
+
+    def __str__(self) -> str:
+        return "judging by changed rules"

@@ -25,7 +25,7 @@ from gpu_health.incident_facts import ACTOR, BY
 from gpu_health.models import Drill, Incident, StoredReading
 from gpu_health.reconcilers.seeing import BackendOf, asking
 from gpu_health.services.drill_traces import forget_drill, real_fault
-from gpu_health.services.incidents import cancel
+from gpu_health.services.incidents import cancel, end_with_drill
 from gpu_health.services.provider_events import accept_events
 from gpu_health.services.readings import store_readings
 from gpu_health.signals.check_reports import read_report, readings
@@ -290,7 +290,10 @@ class End(DrillStep):
         incident = self._incident(row)
         if incident is not None and not incident.cancel:
             try:
-                cancel(actor=ACTOR, incident=incident, returns=True, reason=f"drill {row.pk} is over")
+                if row.outcome == DrillState.CANCELLED:
+                    cancel(actor=ACTOR, incident=incident, returns=True, reason=row.why)
+                else:
+                    end_with_drill(incident)
             except IncidentEnded:
                 return
 

@@ -109,9 +109,10 @@ def written(row: Incident, to: IncidentState, why: str) -> None:
         release(row)
     if to == IncidentState.QUARANTINED:
         events.publish(NodeQuarantined(row.node_id, row.pk))
-    if to == IncidentState.WATCHING and row.is_quarantined:
+    returns = to == IncidentState.WATCHING or (to in ENDED_INCIDENTS and row.cancel == "return")
+    if row.is_quarantined and returns:
         events.publish(NodeReturned(row.node_id, row.pk))
-    if to == IncidentState.CLOSED and row.acted_at is not None:
+    if to == IncidentState.CLOSED and row.acted_at is not None and row.drill_id is None:
         settle_findings(row.node_id, row.acted_at, f"Healed by incident {row.pk}.")
     if to in ENDED_INCIDENTS:
         events.publish(IncidentEnded(row.pk))

@@ -159,6 +159,16 @@ def cancel(*, actor: Actor, incident: Incident, returns: bool, reason: str) -> I
     return _wish(actor, incident, "gpu_incident.cancel", reason, f"Cancelled: {reason}", wishes)
 
 
+def end_with_drill(incident: Incident) -> None:
+    """The drill is over that has played its fault: the machine returns. Raises IncidentEnded."""
+    with transaction.atomic():
+        wishes = {"cancel": "over", "held_by": "", "held_reason": ""}
+        if not kernel.wake(incident, where={"ended_at": None}, **wishes):
+            raise IncidentEnded(_("This incident is not open any more."))
+        words = f"Drill {incident.drill_id} is over."
+        note(incident, timezone.now(), incident.state, "gpu-health", words)
+
+
 def verify_again(*, actor: Actor, incident: Incident, reason: str) -> Incident:
     """A person has dealt with what needed one: the machine is verified, and returns if that passes.
 

@@ -12,11 +12,12 @@ from gpu_health.errors import InvalidRule
 from gpu_health.models import HealingPolicy
 from gpu_health.policy.presets import PRESETS
 from gpu_health.services.healing import stored_policy
+from gpu_health.services.rules import judge_soon
 
 
 def choose_preset(*, actor: Actor, preset: str, cluster: Cluster | None, reason: str) -> HealingPolicy:
-    """From the next reading on; without a cluster, for all that have none of their own. An empty preset
-    gives a cluster the installation's. Raises NotAllowed, InvalidRule, Stale."""
+    """What is open is judged by it soon. Without a cluster, for all that have none of their own; an empty
+    preset gives a cluster the installation's. Raises NotAllowed, InvalidRule, Stale."""
     require_everywhere(actor, Right.FLEET_OPERATE)
     check_preset(preset, cluster)
     with transaction.atomic():
@@ -30,6 +31,7 @@ def choose_preset(*, actor: Actor, preset: str, cluster: Cluster | None, reason:
             row.change(expected=None, cluster_presets=chosen)
         detail = {"preset": preset, "cluster": cluster.name if cluster else ""}
         audit.record(actor, "gpu_rules.preset", subject=row, reason=reason, detail=detail)
+        judge_soon()
     return row
 
 

@@ -23,7 +23,7 @@ from gpu_health.incident_facts import boot_of
 from gpu_health.judge import Outcome, Verdict, judge
 from gpu_health.models import Drill, Finding, StoredReading
 from gpu_health.services.incidents import consider
-from gpu_health.signals.reading import BadReading, Clock, Reading
+from gpu_health.signals.reading import BadReading, Clock, Kind, Reading
 from gpu_health.states import FindingOutcome, FindingState
 
 MAX_READINGS = 500
@@ -114,8 +114,9 @@ def _counting(node: Node, readings: Sequence[Reading]) -> list[Reading]:
     return [one for one, drill in zip(readings, marked, strict=True) if drill is None or drill in present]
 
 
-def judge_node(node: Node) -> None:
-    """Findings of a machine, by the readings of the last 30 days that no closed finding has counted."""
+def judge_node(node: Node, *, opens: bool = True) -> None:
+    """Findings of a machine, by the readings of the last 30 days that no closed finding has counted. `opens`:
+    new ones, too."""
     with transaction.atomic():
         rows = list(selectors.readings_of(node))
         if not rows:
@@ -126,7 +127,7 @@ def judge_node(node: Node) -> None:
             .values("fault", "device")
             .annotate(to=Max("judged_to"))
         }
-        state = selectors.node_state(node)
+        book, state = selectors.rule_book(node.cluster), selectors.node_state(node)
         buses = {uuid: bus for bus, uuid in state.uuids.items()}
 
         def counts(row: StoredReading) -> bool:
@@ -134,18 +135,17 @@ def judge_node(node: Node) -> None:
             return bool(row.pk > ended.get((row.fault, device), 0))
 
         try:
-            verdicts = judge(
-                (row.reading() for row in rows if counts(row)), selectors.rules(node.cluster), state
-            )
+            verdicts = judge((row.reading() for row in rows if counts(row)), book.rules, state)
         except TooMuchEvidence:
             return
         last = max(row.pk for row in rows)
         for verdict in verdicts:
-            _note(node, verdict, judged_to=last)
+            _note(node, verdict, opens=opens, judged_to=last, rule_book=book.digest)
         consider(node)
 
 
-def _note(node: Node, verdict: Verdict, *, judged_to: int) -> None:
+def _note(node: Node, verdict: Verdict, *, opens: bool, **judged: Any) -> None:
+    """`judged`: to which reading, and by which rule book."""
     finding = Finding.objects.filter(
         node=node, fault=verdict.fault, device=verdict.device, state=FindingState.OPEN
     ).first()
@@ -168,11 +168,13 @@ def _note(node: Node, verdict: Verdict, *, judged_to: int) -> None:
         "last_at": datetime.fromtimestamp(verdict.last.at, UTC),
         "raw": verdict.last.raw,
         "boot_id": boot_of(verdict.last),
-        "judged_to": judged_to,
         "drill_id": drill_of(verdict.last) if drill_of(verdict.first) else None,
+        **judged,
     }
     if finding is not None:
         Finding.objects.filter(pk=finding.pk, state=FindingState.OPEN).update(**values)
+        return
+    if not opens:
         return
     opened = Finding.objects.create(node=node, fault=verdict.fault, device=verdict.device, **values)
     events.publish(FindingOpened(opened.pk))
@@ -181,7 +183,9 @@ def _note(node: Node, verdict: Verdict, *, judged_to: int) -> None:
 def _end(finding: Finding, verdict: Verdict) -> None:
     rows = Finding.objects.filter(pk=finding.pk, state=FindingState.OPEN)
     reasons = list(verdict.reasons)
-    if rows.update(state=FindingState.CLEARED, ended_at=timezone.now(), reasons=reasons):
+    # Why, where it is not its source that says so.
+    why = "" if verdict.last.kind is Kind.CLEARED else reasons[-1]
+    if rows.update(state=FindingState.CLEARED, ended_at=timezone.now(), reasons=reasons, close_reason=why):
         events.publish(FindingEnded(finding.pk))
 
 

@@ -12,9 +12,10 @@ from accounts.states import Right
 from common import audit
 from common.actor import Actor
 from common.errors import Stale
+from common.reconcile import kernel
 from gpu_health import selectors
 from gpu_health.errors import InvalidRule, RuleMissing
-from gpu_health.models import RuleChange
+from gpu_health.models import JudgingAnew, RuleChange
 from gpu_health.policy.rule import Action, BadRule, Rule
 
 PLAIN: Mapping[str, Any] = {
@@ -80,6 +81,7 @@ def add_rule(*, actor: Actor, given: Mapping[str, Any], reason: str) -> RuleChan
             raise Stale(_("Someone else added a rule at the same time. Try again.")) from None
         detail = {"fault": row.fault, **{column: getattr(row, column) for column in CHANGEABLE}}
         audit.record(actor, "gpu_rule.add", subject=row, reason=reason, detail=detail)
+        judge_soon()
     return row
 
 
@@ -118,6 +120,7 @@ def change_rule(
                 raise Stale(_("Someone else changed the rule at the same time. Read it again.")) from None
         detail = {column: values[column] for column in CHANGEABLE}
         audit.record(actor, "gpu_rule.change", subject=row, reason=reason, detail=detail)
+        judge_soon()
     return row
 
 
@@ -137,3 +140,10 @@ def reset_rule(*, actor: Actor, name: str, reason: str, expected: int | None = N
             raise Stale(_("The rule was changed meanwhile. Read it again."))
         deed = "gpu_rule.remove" if row.fault else "gpu_rule.reset"
         audit.record(actor, deed, subject=audited, reason=reason)
+        judge_soon()
+
+
+def judge_soon() -> None:
+    """What is open is judged by the rules as they are now. Inside the transaction that has changed them."""
+    for row in JudgingAnew.objects.all():
+        kernel.wake(row)

@@ -91,18 +91,14 @@ def approve(request: HttpRequest, pk: int) -> HttpResponse:
 @signed_in
 @refusals_at_the_form
 def approve_domain(request: HttpRequest, pk: int) -> HttpResponse:
-    incident = or_404(_incident, of_request(request), pk)
-    incidents.approve_domain(actor=of_request(request), incident=incident, reason=reason_of(request))
-    return done(request, _("The machines of the domain are approved."), to=f"/gpu-health/incidents/{pk}/")
+    return _deed(request, pk, incidents.approve_domain, _("The machines of the domain are approved."))
 
 
 @require_POST
 @signed_in
 @refusals_at_the_form
 def cordon_domain(request: HttpRequest, pk: int) -> HttpResponse:
-    incident = or_404(_incident, of_request(request), pk)
-    incidents.cordon_domain(actor=of_request(request), incident=incident, reason=reason_of(request))
-    return done(request, _("The rest of the domain is being cordoned."), to=f"/gpu-health/incidents/{pk}/")
+    return _deed(request, pk, incidents.cordon_domain, _("The rest of the domain is being cordoned."))
 
 
 @require_POST
@@ -172,7 +168,7 @@ def close_breaker(request: HttpRequest, pk: int, backlog: str) -> HttpResponse:
 
 
 def _deed(
-    request: HttpRequest, pk: int, deed: Callable[..., Incident], said: str, **given: Any
+    request: HttpRequest, pk: int, deed: Callable[..., object], said: str, **given: Any
 ) -> HttpResponse:
     actor = of_request(request)
     incident = or_404(_incident, actor, pk)

@@ -5,12 +5,14 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
 from accounts.selectors import may_everywhere
 from accounts.states import Right
 from clusters.models import Cluster
+from common.actor import Actor
 from common.errors import Invalid, SlipwayError
 from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
@@ -26,7 +28,7 @@ from gpu_health.rulebook import presets_now
 from gpu_health.services.presets import check_preset, choose_preset
 from gpu_health.services.rules import add_rule, change_rule, proposed_rule, reset_rule
 from gpu_health.services.rules import new_rule as thought_of
-from gpu_health.states import FindingSeverity
+from gpu_health.states import FindingSeverity, FindingState
 
 
 def _natural(fault: str) -> tuple[bool, str, int]:
@@ -98,7 +100,7 @@ def rule_page(request: HttpRequest, name: str) -> HttpResponse:
                 raise Invalid(fields={"reason": [_("Say why; it is recorded in the audit log.")]})
             else:
                 change_rule(actor=actor, name=name, given=given, reason=reason)
-                return done(request, _("Saved."), to=f"/gpu-health/rules/{name}/")
+                return done(request, _saved(actor, fault=found.rule.fault), to=f"/gpu-health/rules/{name}/")
         except SlipwayError as error:
             blame(form, error)
     context = {
@@ -197,7 +199,8 @@ def preset_page(request: HttpRequest) -> HttpResponse:
                 raise Invalid(fields={"reason": [_("Say why; it is recorded in the audit log.")]})
             else:
                 choose_preset(actor=actor, preset=chosen, cluster=cluster, reason=reason)
-                return done(request, _("Saved."), to="/gpu-health/presets/")
+                narrowed = {"node__cluster": cluster} if cluster else {}
+                return done(request, _saved(actor, **narrowed), to="/gpu-health/presets/")
         except SlipwayError as error:
             blame(form, error)
     context = {
@@ -212,3 +215,16 @@ def preset_page(request: HttpRequest) -> HttpResponse:
 
 def _document(found: selectors.RuleInForce) -> object:
     return sources().get(found.rule.citation.source)
+
+
+def _saved(actor: Actor, **narrowed: Any) -> str:
+    """With the number of findings that the changed rules are asked about."""
+    rows = selectors.findings(actor).filter(state=FindingState.OPEN, drill=None, **narrowed)
+    if not (count := rows.count()):
+        return _("Saved.")
+    words = ngettext(
+        "Saved. %(count)d open finding is judged by it now.",
+        "Saved. %(count)d open findings are judged by it now.",
+        count,
+    )
+    return words % {"count": count}

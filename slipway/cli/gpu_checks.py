@@ -69,9 +69,7 @@ def list_checks(
     state: Annotated[str, typer.Option("--state", help="Only in this state, such as failed.")] = "",
 ) -> None:
     """List the checks of machines, the last first."""
-    context = context_of(typer_context)
-    narrowed = {name: value for name, value in (("node", node), ("state", state)) if value}
-    context.rows(list(context.client.each(CHECKS, **narrowed)), COLUMNS)
+    context_of(typer_context).each(CHECKS, COLUMNS, node=node, state=state)
 
 
 @app.command("show")

@@ -82,9 +82,7 @@ def list_drills(
     state: Annotated[str, typer.Option("--state", help="Only in this state, such as failed.")] = "",
 ) -> None:
     """List the drills, the last first."""
-    context = context_of(typer_context)
-    narrowed = {name: value for name, value in (("node", node), ("state", state)) if value}
-    context.rows(list(context.client.each(DRILLS, **narrowed)), COLUMNS)
+    context_of(typer_context).each(DRILLS, COLUMNS, node=node, state=state)
 
 
 @app.command("scenarios")

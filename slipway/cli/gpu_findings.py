@@ -32,10 +32,7 @@ def list_findings(
     severity: Annotated[str, typer.Option("--severity", help="Only this bad, such as fatal.")] = "",
 ) -> None:
     """List the findings, the last seen first."""
-    context = context_of(typer_context)
-    wanted = {"node": node, "state": state, "severity": severity}
-    narrowed = {name: value for name, value in wanted.items() if value}
-    context.rows(list(context.client.each(FINDINGS, **narrowed)), COLUMNS)
+    context_of(typer_context).each(FINDINGS, COLUMNS, node=node, state=state, severity=severity)
 
 
 @app.command("show")

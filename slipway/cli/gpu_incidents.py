@@ -39,9 +39,7 @@ def list_incidents(
     node: Annotated[str, typer.Option("--node", help="Only of this machine.")] = "",
 ) -> None:
     """List incidents: machines with a fault on their way through the ladder."""
-    context = context_of(typer_context)
-    wanted = {name: value for name, value in (("state", state), ("node", node)) if value}
-    context.rows(list(context.client.each(at("gpu-health", "incidents"), **wanted)), COLUMNS)
+    context_of(typer_context).each(at("gpu-health", "incidents"), COLUMNS, state=state, node=node)
 
 
 @incident.command("show")

@@ -51,7 +51,8 @@ def test_a_dry_drill_finds_its_fault_judges_it_by_the_rules_and_touches_nothing(
     assert [one["order"] for one in ward.orders] == ["play", "play", "over"]
     assert read_play(ward.directory) is None
     assert not Finding.objects.filter(state="open").exists()
-    assert ward.incident.state == "cancelled"
+    assert (ward.incident.state, ward.incident.cancelled_by) == ("closed", "")
+    assert ward.incident.reason == "The drill is over. The machine was in service all the time."
 
 
 def test_a_drill_that_acts_goes_up_the_ladder_until_the_machine_is_back(ward: DrillWard) -> None:
@@ -66,6 +67,11 @@ def test_a_drill_that_acts_goes_up_the_ladder_until_the_machine_is_back(ward: Dr
     assert not ward.operations.cordoned
     assert not ward.operations.taints
     assert drill.report["repaired_seconds"] > drill.report["quarantined_seconds"]  # type: ignore[index]
+    assert ward.incident.state == "closed"
+    assert ward.incident.reason == "The drill is over, and the machine is in service."
+    told = list(ward.incident.timeline.values_list("state", "words"))
+    assert ("watching", f"Drill {drill.pk} is over.") in told
+    assert not any("ancel" in words for _state, words in told)
 
 
 def test_what_a_drill_has_played_counts_for_nothing_afterwards(ward: DrillWard) -> None:
