@@ -11,7 +11,7 @@ from common.actor import Actor
 from releases.errors import UnknownPlan
 from releases.models import Plan, Release, Service, TeamPolicy
 from releases.plans import plan as plans
-from releases.plans.builtin import builtin_plans
+from releases.plans.builtin import DIRECT, builtin_plans
 from releases.plans.later import stored_plan
 from releases.plans.plan import plan_hash
 from releases.plans.words import strip
@@ -35,6 +35,12 @@ def plan_named(name: str, *, team: Team) -> plans.Plan:
             ]
         }
     )
+
+
+def usual_plan_of(service: Service) -> str:
+    """The name of the plan that its next release goes by unless somebody names one: the first version that
+    serves has nothing to be compared with."""
+    return service.plan_name if service.stable_version_id is not None else DIRECT
 
 
 def policy_of_team(team: Team | int) -> Policy:

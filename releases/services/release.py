@@ -20,14 +20,17 @@ from models_registry.states import VersionState
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable
 from releases.events import ReleaseMoved, RollbackStarted
 from releases.models import Release, ReleaseMove, ReleaseStep, Service
-from releases.plans.builtin import ROLLBACK, WARM_ROLLBACK, builtin_plan
+from releases.plans.builtin import DIRECT, ROLLBACK, WARM_ROLLBACK, builtin_plan
 from releases.plans.later import refuse_later
 from releases.plans.plan import Plan, plan_hash
-from releases.selectors.plans import plan_named, policy_of
+from releases.selectors.plans import plan_named, policy_of, usual_plan_of
 from releases.services.changes import OF_WORKERS, differs_from_stable
 from releases.services.pods import uncounted
 from releases.services.policy import let_pass, record_bypass
 from releases.states import IN_MOTION, Halt, ReleaseState, word_of
+
+COMPARING = ("weight", "judge", "mirror", "cohort")
+"""Kinds of steps that need a version which serves."""
 
 
 def start_release(
@@ -50,7 +53,7 @@ def start_release(
         return begin(
             service,
             version=version,
-            plan=plan_named(plan_name or service.plan_name, team=service.team),
+            plan=plan_named(plan_name or usual_plan_of(service), team=service.team),
             actor=actor,
             reason=reason,
             image=image,
@@ -208,6 +211,8 @@ def begin(
             raise NotReleasable(words % {"number": number, "step": step.spoken(), "why": why})
     if service.stable_version_id is not None and undoes is None and (why := uncounted(service, plan)):
         raise NotReleasable(why)
+    if service.stable_version_id is None:
+        _refuse_comparing(plan)
     policy = policy_of(service)
     # Nobody's requests go to a service's first version, and a rollback must not wait for anybody at night.
     is_exempt = undoes is not None or service.stable_version_id is None
@@ -280,6 +285,17 @@ def begin(
     events.publish(ReleaseMoved(release.pk, service.pk))
     release.refresh_from_db()
     return release
+
+
+def _refuse_comparing(plan: Plan) -> None:
+    """Raises NotReleasable."""
+    for number, step in enumerate(plan.steps, start=1):
+        if step.kind in COMPARING:
+            words = _(
+                "No version serves yet that step %(number)s of the plan (%(step)s) could be compared with: "
+                "take the plan %(plan)s."
+            )
+            raise NotReleasable(words % {"number": number, "step": step.spoken(), "plan": DIRECT})
 
 
 def _already(service: Service, moving: Release) -> AlreadyInMotion:

@@ -23,6 +23,7 @@ from releases.forms.service import NewServiceForm, ServiceChangeForm
 from releases.models import Service
 from releases.pages.pod_fields import field_of
 from releases.pages.service import ServicePage
+from releases.selectors.plans import usual_plan_of
 from releases.selectors.services import services_for, summarised
 from releases.services.release import start_release
 from releases.services.release_header import set_release_header
@@ -168,7 +169,9 @@ def release_version(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     service = visible_service(actor, name)
     if request.method != "POST":
-        initial = {"plan": service.plan_name} | {key: value for key, value in request.GET.items() if value}
+        initial = {"plan": usual_plan_of(service)} | {
+            key: value for key, value in request.GET.items() if value
+        }
         form = ReleaseForm(service=service, actor=actor, initial=initial)
         return _release_form(request, service, form)
     form = ReleaseForm(request.POST, service=service, actor=actor)
@@ -199,7 +202,7 @@ def _release_form(
     request: HttpRequest, service: Service, form: ReleaseForm, *, status: int = 200
 ) -> HttpResponse:
     shown = ServicePage(service, of_request(request))
-    plan_name = str(form["plan"].value() or service.plan_name)
+    plan_name = str(form["plan"].value() or usual_plan_of(service))
     context: dict[str, Any] = {
         "form": form,
         "service": service,

@@ -85,6 +85,14 @@ def test_a_service_keeps_its_way_back(scene: Scene) -> None:
     assert ways_back()[scene.v2.pk] == [f"served last by service {name}"]
 
 
+def test_a_second_try_at_the_first_version_is_compared_with_nothing(scene: Scene) -> None:
+    scene.service.change(stable_version=None, stable_deployment="")
+    with pytest.raises(NotReleasable, match=r"that step 4 of the plan .* take the plan direct"):
+        scene.start(plan_name=scene.service.plan_name)
+    assert scene.start().plan_name == "direct"
+    scene.run_until_state(S.PROMOTED)
+
+
 def test_what_nobody_serves_is_found_though_a_service_serves_nothing_yet(scene: Scene) -> None:
     idle = Model.objects.create(team=scene.service.team, name="idle")
     failed = Version.objects.create(model=idle, number=1, name="v1", state="failed")
