@@ -34,7 +34,8 @@ class Container:
     gpus: int = 0
     """Set aside for it."""
     directories: tuple[str, ...] = ()
-    """Of its machine, by their paths, which are the same within it; made where they are missing."""
+    """Of its machine, by their paths, which are the same within it; made where they are missing. It is root
+    then, as who made them."""
 
 
 @dataclass(frozen=True, slots=True)

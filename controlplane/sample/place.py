@@ -109,7 +109,12 @@ def on_your_cluster(client: Client, wish: Wish, *, say: Callable[[str], None]) -
         client,
         name,
         {
-            "settings": {"namespace": wish.namespace, "store_url": wish.store_url},
+            # Drills are jobs on machines; the worker's image has what they run.
+            "settings": {
+                "namespace": wish.namespace,
+                "store_url": wish.store_url,
+                "jobs_image": wish.image,
+            },
             "labels": {"purpose": "sample"},
             "secrets": {"kubeconfig": text},
         },

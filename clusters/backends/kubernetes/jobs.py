@@ -18,7 +18,7 @@ from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.node_operations import NotPossible
 from common.errors import Unavailable
-from common.jobs.spec import Ending, JobObservation, JobSpec, JobState
+from common.jobs.spec import Container, Ending, JobObservation, JobSpec, JobState
 from kube.base import Client, Object
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
 from kube.resources import JOBS, PODS, Ref
@@ -199,9 +199,7 @@ class KubernetesJobs:
                     ],
                     "resources": _resources(spec),
                     "terminationMessagePolicy": "FallbackToLogsOnError",
-                    "securityContext": {"privileged": True, "runAsUser": 0}
-                    if container.is_privileged
-                    else {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                    "securityContext": _security(container),
                     "volumeMounts": [
                         {"name": "job", "mountPath": "/job"},
                         {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108 - of the pod
@@ -250,6 +248,13 @@ def result_of(log: str) -> Mapping[str, Any] | None:
         if isinstance(found, dict):
             return found
     return None
+
+
+def _security(container: Container) -> Object:
+    if container.is_privileged:
+        return {"privileged": True, "runAsUser": 0}
+    confined: Object = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return confined | ({"runAsUser": 0} if container.directories else {})
 
 
 def _resources(spec: JobSpec) -> Object:
