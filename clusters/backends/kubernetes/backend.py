@@ -107,8 +107,8 @@ class KubernetesCluster:
                 mark_leaving(self._client, spec.name, namespace, spec.leaving)
             documents = objects_of(spec, fence=fence, settings=self._settings, files=files, owner=owner)
             for document in documents:
-                found = self._put(document, fence)
-            _check_pods_can_be_made(found)
+                before, found = self._put(document, fence)
+            _check_pods_can_be_made(before, found)
             has_pods = spec.nodes == 1 or not spec.replicas or (found.get("status") or {}).get("replicas")
             if not has_pods and (why := why_no_group(self._client, spec.name, namespace)):
                 raise CannotRun(f"Its pods cannot be made: {why}")
@@ -277,8 +277,9 @@ class KubernetesCluster:
         except errors.Invalid:
             return ""  # the container has not begun, or its last log is gone
 
-    def _put(self, document: Object, fence: Fence) -> Object:
-        """Make the object be so. A writer who was overtaken finds another version, looks and stops."""
+    def _put(self, document: Object, fence: Fence) -> tuple[Object | None, Object]:
+        """Make the object be so: as it was, and as it is. A writer who was overtaken finds another version,
+        looks and stops."""
         metadata = document["metadata"]
         ref = Ref(BY_KIND[document["apiVersion"], document["kind"]], metadata["name"], metadata["namespace"])
         for _ in range(ATTEMPTS):
@@ -288,12 +289,12 @@ class KubernetesCluster:
                 found = None
             try:
                 if found is None:
-                    return self._client.create(document)
+                    return None, self._client.create(document)
                 check_ours(found)
                 check_fence(found, fence)
                 found = self._taken_over(ref, found)
                 guard = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
-                return self._client.apply(document | {"metadata": metadata | guard}, force=True)
+                return found, self._client.apply(document | {"metadata": metadata | guard}, force=True)
             except (errors.AlreadyExists, errors.Changed, errors.NotFound):
                 continue
         raise ClusterUnreachable(f"{ref} is changed by others faster than it can be written.")
@@ -332,10 +333,16 @@ def _is_left_over(pod: Object) -> bool:
     )
 
 
-def _check_pods_can_be_made(deployment: Object) -> None:
-    """Raises CannotRun when the controller said of this generation that it may not make a pod."""
+def _check_pods_can_be_made(before: Object | None, deployment: Object) -> None:
+    """Raises CannotRun when the controller said of what is written there that it may not make a pod.
+
+    A Deployment's annotations count in its generation, and our fence is one: what was said of it before that
+    holds while nothing else changes.
+    """
     status = deployment.get("status") or {}
-    if status.get("observedGeneration", 0) < deployment["metadata"].get("generation", 0):
+    is_same = before is not None and before["spec"] == deployment["spec"]
+    said_of = before if before is not None and is_same else deployment
+    if status.get("observedGeneration", 0) < said_of["metadata"].get("generation", 0):
         return
     for condition in status.get("conditions") or ():
         if condition["type"] == "ReplicaFailure" and condition["status"] == "True":

@@ -186,3 +186,17 @@ def test_a_group_whose_pods_may_not_be_made_says_why(rig: KubernetesRig) -> None
     rig.server.advance(5)
     with pytest.raises(CannotRun, match=r"Its pods cannot be made: .*exceeded quota: none"):
         rig.cluster.apply(spec, fence=Fence(1, 1))
+
+
+def test_a_deployment_whose_pods_may_not_be_made_says_why_under_every_fence(rig: KubernetesRig) -> None:
+    quota = {"metadata": {"name": "none", "namespace": "slipway"}, "spec": {"hard": {"pods": "0"}}}
+    rig.cluster.client.create({"apiVersion": "v1", "kind": "ResourceQuota", **quota})
+    spec = replace(group(replicas=1), nodes=1)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    rig.server.advance(5)
+    # A fence is an annotation, and annotations of Deployments count in their generation.
+    for turn in (2, 3):
+        with pytest.raises(CannotRun, match=r"Its pods cannot be made: .*exceeded quota: none"):
+            rig.cluster.apply(spec, fence=Fence(1, turn))
+        rig.server.advance(1)
+    rig.cluster.apply(replace(spec, replicas=2), fence=Fence(1, 4))
