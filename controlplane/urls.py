@@ -15,6 +15,7 @@ urlpatterns = [
     path("", include("accounts.page_urls")),
     path("", include("identity.urls")),
     path("", include("clusters.urls")),
+    path("", include("gateway.urls")),
     path("", include("images.urls")),
     path("", include("gpu_health.urls")),
     path("", include("model_store.urls")),

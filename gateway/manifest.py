@@ -4,6 +4,7 @@ from functools import partial
 
 from django.utils.translation import gettext_lazy as _
 
+from clusters.panels import ClusterPanel, register_cluster_panel
 from clusters.uses import register_cluster_uses
 from common.alert_rules import AlertRule
 from common.declared import Manifest
@@ -12,6 +13,7 @@ from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from gateway import metrics
 from gateway.models import KEY_PURPOSE, SECRETS_PURPOSE, Gateway, Route
+from gateway.panel import panel_of
 from gateway.reconcilers import GatewayReconciler, WatchedRouteReconciler
 from gateway.selectors import health, routes_through
 
@@ -34,7 +36,10 @@ MANIFEST = Manifest(
         Subject("gateway.route", _("Route")),
         Subject("gateway.watchedroute", _("Watched traffic"), "/services/"),
     ),
-    hooks=(partial(register_cluster_uses, routes_through),),
+    hooks=(
+        partial(register_cluster_uses, routes_through),
+        partial(register_cluster_panel, ClusterPanel("gateway/_panel.html", panel_of)),
+    ),
     metrics=(metrics.gateways, metrics.traffic),
     probes=(Probe("gateway", _health, vital=False, title=_("Gateway")),),
     alert_rules=(

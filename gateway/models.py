@@ -70,6 +70,10 @@ class Gateway(Reconciled, Revised):
     """What keeps it from having routes as releases need them, in words."""
     cannot = models.JSONField(default=dict, blank=True, editable=False)
     """What steps of plans may ask of a gateway and this one cannot, by name, with the reason."""
+    gateway_class = models.CharField(max_length=253, blank=True, editable=False)
+    """Of its Gateway, as seen last; blank: not seen yet, or of a kind that has none."""
+    features = models.JSONField(null=True, editable=False)
+    """That the class says it supports; None: not known."""
     recorded_minute = models.PositiveBigIntegerField(default=0, editable=False)
     """When its traffic was last written down, in whole minutes since 1970."""
     counted_since = models.DateTimeField(null=True, editable=False)

@@ -4,7 +4,7 @@ And keeps what was counted, a reading a minute: charts do not begin when somebod
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -52,8 +52,10 @@ def _tell(row: Gateway, fault: str) -> None:
 class Seen:
     health: Health
     lacks: str
-    cannot: Mapping[str, str]
     """As `TrafficBackend.lacking`."""
+    cannot: Mapping[str, str]
+    gateway_class: str
+    features: Sequence[str] | None
     is_settled: bool
     """Every route is as it should be."""
 
@@ -90,15 +92,20 @@ class KeepRoutes(Step[Gateway]):
 
     def observe(self, row: Gateway, operation: Operation) -> Seen:
         lacks, cannot = row.lacks, row.cannot
+        class_name, features = row.gateway_class, row.features
         try:
             made = backends_of(row)
             health = made.traffic.health()
             # While it cannot be asked, it lacks what it lacked.
             with suppress(GatewayUnreachable):
                 lacks, cannot = made.traffic.lacking(), {**made.traffic.cannot(), **made.cannot_count}
+                found = made.traffic.gateway_class()
+                class_name = found.name if found else ""
+                features = None if found is None or found.features is None else sorted(found.features)
         except InvalidGateway as error:
             health = Health(False, str(error))
-        return Seen(health, lacks, cannot, not _routes_of(row).filter(applied_at__isnull=True).exists())
+        is_settled = not _routes_of(row).filter(applied_at__isnull=True).exists()
+        return Seen(health, lacks, cannot, class_name, features, is_settled)
 
     def settle(self, row: Gateway, seen: Seen, now: datetime) -> Outcome:
         health = seen.health
@@ -112,6 +119,8 @@ class KeepRoutes(Step[Gateway]):
                 "detail": health.detail,
                 "lacks": seen.lacks,
                 "cannot": dict(seen.cannot),
+                "gateway_class": seen.gateway_class,
+                "features": seen.features,
                 "host_url": selectors.public_url(row) if row.host else told_url,
             },
         )

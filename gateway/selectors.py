@@ -2,6 +2,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import F, Max, QuerySet
 from django.utils import timezone
@@ -88,7 +89,11 @@ def counted_by(cluster_id: int) -> str:
     found = Gateway.objects.filter(cluster_id=cluster_id).values_list("metrics", "settings").first()
     if found is None:
         return ""
-    metrics, settings = found
+    return who_counts(*found)
+
+
+def who_counts(metrics: str, settings: Mapping[str, Any]) -> str:
+    """In words, by what a gateway's row says."""
     if metrics == MetricsKind.PROMETHEUS:
         prometheus = settings.get("prometheus")
         url = prometheus.get("url", "") if isinstance(prometheus, dict) else ""

@@ -15,6 +15,10 @@ ON_A_HOST = frozenset({GatewayKind.ENVOY})
 """They are told by files of one host."""
 
 
+COUNTS_ITSELF = frozenset({GatewayKind.ENVOY})
+"""They can be asked what they have sent."""
+
+
 class MetricsKind(TextChoices):
     """Who counts what each version answered."""
 

@@ -20,6 +20,7 @@ from clusters.agents import is_silent
 from clusters.backends.checks import RIGHT
 from clusters.capacities import capacity
 from clusters.models import Cluster, Deployment
+from clusters.panels import cluster_panels
 from clusters.report_tokens import has_relay
 from clusters.services.clusters import move_cluster
 from clusters.services.node_agents import TOKEN_LIFE, issue_node_token, remove_node_agent
@@ -89,6 +90,7 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
         "has_relay": has_relay(row.kind, row.settings),
         "relay_silent": is_silent(row.relay_silent_since, now=timezone.now()),
         "uses": cluster_uses(row),
+        "panels": cluster_panels(row),
         "settings": [
             (name, listed(value) if isinstance(value, list) else value)
             for name, value in row.settings.items()

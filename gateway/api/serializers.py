@@ -21,6 +21,21 @@ class GatewaySerializer(serializers.ModelSerializer[Gateway]):
     named_url = serializers.CharField(
         source="public_url", help_text="The same as somebody has set it; empty: as its kind derives it."
     )
+    counted_by = serializers.SerializerMethodField(help_text="Who counts, in words.")
+    gateway_class = serializers.CharField(
+        help_text="Of the Gateway, as last seen; empty: none, or not seen yet."
+    )
+    features = serializers.ListField(
+        child=serializers.CharField(),
+        allow_null=True,
+        help_text="That the class says it supports, as last seen; null: not known. The setting "
+        "`assume_features` adds to them.",
+    )
+    lacks = serializers.CharField(help_text="What keeps releases from going through it; empty: nothing.")
+    cannot = serializers.DictField(
+        child=serializers.CharField(),
+        help_text="What steps of plans may ask of a gateway and this one cannot, by name, with the reason.",
+    )
     detail = serializers.CharField(help_text="Its health, when it was last checked.")
     counted_since = serializers.DateTimeField(
         allow_null=True, help_text="Start of the present counts; they begin anew when the gateway restarts."
@@ -36,6 +51,11 @@ class GatewaySerializer(serializers.ModelSerializer[Gateway]):
             "metrics",
             "public_url",
             "named_url",
+            "counted_by",
+            "gateway_class",
+            "features",
+            "lacks",
+            "cannot",
             "is_healthy",
             "detail",
             "seen_at",
@@ -44,6 +64,9 @@ class GatewaySerializer(serializers.ModelSerializer[Gateway]):
 
     def get_secrets(self, gateway: Gateway) -> list[str]:
         return selectors.secret_names(gateway)
+
+    def get_counted_by(self, gateway: Gateway) -> str:
+        return selectors.who_counts(gateway.metrics, gateway.settings)
 
     def get_public_url(self, gateway: Gateway) -> str:
         return selectors.public_url(gateway)

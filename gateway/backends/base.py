@@ -17,6 +17,15 @@ class Health:
     """Where the gateway itself says that clients reach it, as a URL; empty: it says nothing of that."""
 
 
+@dataclass(frozen=True, slots=True)
+class GatewayClass:
+    """What a Gateway is one of, and what that says of itself."""
+
+    name: str
+    features: frozenset[str] | None
+    """In `status.supportedFeatures`, without those that are assumed; None: it may not be read."""
+
+
 class TrafficBackend(Protocol):
     """Sets, observes and removes routes. Every write is an absolute set and may be repeated; it returns when
     the gateway has taken it.
@@ -69,6 +78,9 @@ class TrafficBackend(Protocol):
         """What steps of plans may ask of a gateway and this one cannot, with the reason in words: `mirror`,
         copies of all requests, and `mirror_percent`, of a share of them; `cohort_cookie`, requests chosen by
         a cookie, and `cohort_percent`, by a share of a header's values. Raises GatewayUnreachable."""
+
+    def gateway_class(self) -> GatewayClass | None:
+        """None for a kind that has no classes. Raises GatewayUnreachable."""
 
     def health(self) -> Health:
         """Whether the gateway answers and has taken the last configuration. Never raises."""

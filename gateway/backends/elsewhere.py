@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from django.utils.translation import gettext as _
 
-from gateway.backends.base import Health
+from gateway.backends.base import GatewayClass, Health
 from gateway.errors import GatewayUnreachable
 from gateway.routes import Endpoint, Fence, NamedService, RouteSpec
 from gateway.traffic import TargetCounts
@@ -49,6 +49,9 @@ class Elsewhere:
 
     def lacking(self) -> str:
         return ""
+
+    def gateway_class(self) -> GatewayClass | None:
+        return None
 
     def health(self) -> Health:
         return Health(False, self._said())

@@ -11,7 +11,7 @@ from itertools import accumulate
 from django.conf import settings
 
 from gateway.backends import checks
-from gateway.backends.base import Backends, Config, Health
+from gateway.backends.base import Backends, Config, GatewayClass, Health
 from gateway.backends.state import State
 from gateway.cohorts import is_of
 from gateway.errors import GatewayUnreachable, UnknownRoute
@@ -161,6 +161,9 @@ class FakeGateway:
 
     def lacking(self) -> str:
         return self.lacks
+
+    def gateway_class(self) -> GatewayClass | None:
+        return None
 
     def health(self) -> Health:
         return Health(self._runs, "The fake gateway runs." if self._runs else "The fake gateway is stopped.")

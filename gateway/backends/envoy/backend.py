@@ -7,7 +7,7 @@ from time import monotonic, sleep
 
 from common.files import sweep_leftovers
 from gateway.backends import checks
-from gateway.backends.base import Health
+from gateway.backends.base import GatewayClass, Health
 from gateway.backends.envoy import access_log, proof
 from gateway.backends.envoy.admin import (
     CLUSTERS,
@@ -147,6 +147,9 @@ class EnvoyFiles:
 
     def lacking(self) -> str:
         return ""
+
+    def gateway_class(self) -> GatewayClass | None:
+        return None
 
     def health(self) -> Health:
         files = {

@@ -77,13 +77,13 @@ def _ports(given: Any) -> dict[str, int]:
             raise InvalidGateway(
                 fields={
                     "settings": [
-                        f"{name} must be a port, 1 to 65535; no settings at all: this "
+                        f"{name}: must be a port, 1 to 65535; no settings at all: this "
                         "installation's own Envoy."
                     ]
                 }
             )
     if given["port"] == given["admin_port"]:
-        raise InvalidGateway(fields={"settings": ["port and admin_port must differ."]})
+        raise InvalidGateway(fields={"settings": ["admin_port: must differ from port."]})
     return {name: given[name] for name in PORTS}
 
 
@@ -92,7 +92,9 @@ def _bind(address: Any) -> str:
         return str(ipaddress.ip_address(address))
     except ValueError:
         raise InvalidGateway(
-            fields={"settings": ["bind must be an IP address of this machine, such as 127.0.0.1 or 0.0.0.0."]}
+            fields={
+                "settings": ["bind: must be an IP address of this machine, such as 127.0.0.1 or 0.0.0.0."]
+            }
         ) from None
 
 

@@ -9,7 +9,7 @@ from time import monotonic, sleep
 from clusters.backends.kubernetes.manifests import DEPLOYMENT
 from clusters.backends.kubernetes.pods import PORT, http_port
 from gateway.backends import checks
-from gateway.backends.base import Health
+from gateway.backends.base import GatewayClass, Health
 from gateway.backends.gateway_api import documents
 from gateway.backends.gateway_api.conditions import TAKEN, Said, said_of_gateway, said_of_route
 from gateway.backends.gateway_api.documents import Document, is_own
@@ -173,6 +173,11 @@ class GatewayApi:
     def lacking(self) -> str:
         with told():
             return parent_of(self._client, self._settings).lacking
+
+    def gateway_class(self) -> GatewayClass | None:
+        with told():
+            parent = parent_of(self._client, self._settings)
+        return GatewayClass(parent.class_name, parent.said)
 
     def health(self) -> Health:
         try:

@@ -20,7 +20,9 @@ class Parent:
     controller: str
     """Whose word on routes counts; empty: not known, so anybody's."""
     features: frozenset[str] | None
-    """None: they may not be read."""
+    """With those that are assumed; None: they may not be read, and none is assumed."""
+    said: frozenset[str] | None
+    """By the class itself; None: they may not be read."""
     timeout: str
     """For our rules; empty: this class cannot set one."""
 
@@ -76,7 +78,8 @@ def parent_of(client: Client, settings: GatewayApiSettings) -> Parent:
         ) from None
     except NotAllowed:
         pass
+    said = known
     if settings.assume_features:
         known = (known or frozenset()) | set(settings.assume_features)
     timeout = settings.request_timeout if known and features.TIMEOUT in known else ""
-    return Parent(gateway, class_name, controller, known, timeout)
+    return Parent(gateway, class_name, controller, known, said, timeout)

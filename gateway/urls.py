@@ -1,0 +1,8 @@
+from django.urls import path
+
+from gateway import views
+
+urlpatterns = [
+    path("fleet/clusters/<str:name>/+gateway/", views.gateway, name="cluster-gateway"),
+    path("fleet/clusters/<str:name>/+gateway/remove/", views.remove, name="remove-gateway"),
+]
