@@ -330,3 +330,21 @@ CAPACITY = {
         }
     ],
 }
+NODE_EVENTS = {
+    "heard_at": "2026-11-20T08:30:00Z",
+    "next": None,
+    "results": [
+        {
+            "type": "Warning",
+            "kind": "Node",
+            "name": "gpu-1",
+            "uid": "gpu-1",
+            "reason": "NodeNotReady",
+            "message": "Node gpu-1 status is now: NodeNotReady",
+            "count": 3,
+            "first_at": "2026-11-20T08:10:00Z",
+            "last_at": "2026-11-20T08:29:00Z",
+            "by": "node-controller",
+        }
+    ],
+}

@@ -20,10 +20,12 @@ from accounts.selectors import team_named
 from clusters import selectors
 from clusters.api import capacity as capacity_documents
 from clusters.api import drains, serializers
+from clusters.api.node_events import EVENT_PARAMETERS, EVENT_SCHEMA, EventsSerializer, page_of
 from clusters.backends.kubernetes.rights import Feature
 from clusters.capacities import capacity
 from clusters.filters import ClusterFilter, DeploymentFilter, NodeFilter
 from clusters.models import Cluster, Deployment, Node, Worker
+from clusters.node_events import events_of
 from clusters.services.cluster_removal import remove_cluster
 from clusters.services.clusters import change_cluster, check_cluster, move_cluster, register_cluster
 from clusters.services.drains import drain_node, preview_drain
@@ -157,11 +159,13 @@ class Nodes(Listed, Read):
         "remove_agent": ReasonSerializer,
     }
     outputs = {
+        "events": EventsSerializer,
         "drain": drains.DrainSerializer,
         "preview_drain": drains.DrainPreviewSerializer,
         "agent_token": serializers.AgentTokenSerializer,
     }
     secret_answers = frozenset({"agent_token"})
+    parameters = {"events": EVENT_PARAMETERS}
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -169,6 +173,15 @@ class Nodes(Listed, Read):
 
     def visible(self, rows: QuerySet[Node]) -> QuerySet[Node]:
         return rows.filter(cluster=self.cluster)
+
+    @extend_schema(parameters=EVENT_SCHEMA, responses=EventsSerializer)
+    @action(detail=True)
+    def events(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """What the cluster tells of the machine and of Slipway's pods on it (Events of Kubernetes, the last
+        hour or so), the latest first."""
+        node = self.get_object()
+        found = events_of(node, node.workers.values_list("name", flat=True))
+        return Response(self.get_serializer(page_of(found, request)).data)
 
     @extend_schema(responses={202: serializers.NodeSerializer})
     @action(detail=True, methods=["post"])

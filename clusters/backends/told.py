@@ -25,6 +25,8 @@ class Told:
     """None: it does not say when."""
     by: str = ""
     """The component that says so: `kubelet`."""
+    uid: str = ""
+    """Of what it is about: another one may have had the same name. Kubelets give a machine's name here."""
 
     @property
     def about(self) -> str:
@@ -32,7 +34,8 @@ class Told:
 
 
 def about(kind: str, name: str) -> str:
-    """The key under which it is handed on: names of pods are made up, and hardly meet between namespaces."""
+    """The key under which it is handed on: names of pods hardly meet between namespaces. What was told of a
+    former one of that name is left out by whoever knows the `uid` of the present one."""
     return f"{kind} {name}"
 
 
@@ -44,14 +47,15 @@ def packed(told: Iterable[Told]) -> bytes:
 
 def unpacked(value: bytes) -> list[Told]:
     return [
-        Told(kind, name, reason, message, is_warning, count, _time(first), _time(last), by)
-        for kind, name, reason, message, is_warning, count, first, last, by in json.loads(value)
+        Told(kind, name, reason, message, is_warning, count, _time(first), _time(last), by, uid)
+        for kind, name, reason, message, is_warning, count, first, last, by, uid in json.loads(value)
     ]
 
 
 def _fields(told: Told) -> list[Any]:
     times = (one.isoformat() if one else "" for one in (told.first_at, told.last_at))
-    return [told.kind, told.name, told.reason, told.message, told.is_warning, told.count, *times, told.by]
+    said = (told.kind, told.name, told.reason, told.message, told.is_warning, told.count)
+    return [*said, *times, told.by, told.uid]
 
 
 def _time(text: str) -> datetime | None:

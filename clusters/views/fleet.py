@@ -12,17 +12,16 @@ from accounts.actors import of_request
 from accounts.selectors import may_for_owner
 from accounts.states import Right
 from clusters import heartbeat_records, overview, selectors
-from clusters.backends.told import about
 from clusters.filters import DeploymentFilter, MachineFilter
 from clusters.fleet import DeploymentNow, Fleet, WorkerNow
 from clusters.machine_facts import machine_facts, standing_on
 from clusters.models import Deployment, Node
+from clusters.node_events import events_of
 from clusters.notes import DeploymentNote, deployment_notes
 from clusters.overview import MACHINES_ON_A_PAGE, Machine
 from clusters.pod_facts import pod_facts
 from clusters.services.logs import worker_log
 from clusters.services.nodes import cordon_node, uncordon_node
-from clusters.shared_machines import told_about
 from clusters.states import GpuState, WorkerState
 from clusters.topology import LEVELS, place_of
 from common.actor import Actor
@@ -161,9 +160,8 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
     readings = heartbeat_records.latest_readings(row.cluster_id, row.uid)
     found = place_of(row.labels)
     workers = now.workers if now else ()
-    things = [about("Node", row.name), *(about("Pod", one.row.name) for one in workers)]
     context = {
-        "told": told_about(row.cluster, things),
+        "told": events_of(row, (one.row.name for one in workers)),
         "standing": standing_on(row),
         "deployments": sorted({one.deployment.name for one in workers}),
         "fleet": fleet,

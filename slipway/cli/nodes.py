@@ -60,6 +60,36 @@ def show(typer_context: typer.Context, name: Name, cluster: Cluster = "") -> Non
         context.say(f"The last operation was not done: {node['operation_problem']}")
 
 
+EVENTS: Columns = {
+    "LAST": lambda row: row["last_at"] or "",
+    "TYPE": "type",
+    "ABOUT": lambda row: "this machine" if row["kind"] == "Node" else row["name"],
+    "REASON": "reason",
+    "COUNT": "count",
+    "MESSAGE": "message",
+    "BY": "by",
+}
+
+
+@app.command("events")
+def events(
+    typer_context: typer.Context,
+    name: Name,
+    cluster: Cluster = "",
+    warnings: Annotated[bool, typer.Option("--warnings", help="Only warnings.")] = False,
+    pod: Annotated[str, typer.Option("--pod", help="Only about this pod.")] = "",
+    words: Annotated[str, typer.Option("--search", help="Words that reason or message must have.")] = "",
+) -> None:
+    """List what the cluster tells of a machine and of Slipway's pods on it, the latest first."""
+    context = context_of(typer_context)
+    node = node_named(context, name, cluster)
+    wanted = {"type": "Warning" if warnings else None, "name": pod or None, "q": words or None}
+    path = at("clusters", node["cluster"], "nodes", node["id"], "events")
+    if context.client.get(path, limit=1)["heard_at"] is None:
+        context.say(f"Nobody hears {node['cluster']} at the moment: what it tells is not known.")
+    context.each(path, EVENTS, **wanted)
+
+
 @app.command("cordon")
 def cordon(typer_context: typer.Context, name: Name, cluster: Cluster = "", reason: Reason = "") -> None:
     """Place no new workers on a machine; those that run on it go on."""

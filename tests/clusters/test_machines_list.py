@@ -16,7 +16,7 @@ from clusters.overview import MACHINES_ON_A_PAGE, MOST_CELLS, Cell, PageCell
 from clusters.shared_machines import TOLD, Publisher, claim_key, told_about
 from clusters.states import ClusterKind
 from common.live.redis import ask
-from tests.cast import person
+from tests.cast import api, person
 from tests.clusters.world import gpu_of, node_of
 
 pytestmark = pytest.mark.django_db
@@ -115,3 +115,26 @@ def test_a_machines_page_tells_what_stands_there_and_what_its_cluster_told(
     found = told_about(cluster, ["Node a"])
     assert found is not None
     assert [one.count for one in found.told] == [3, 1]
+
+
+def test_what_is_told_of_a_machine_is_read_over_rest_page_by_page(cluster: Cluster, valkey: Any) -> None:
+    machine = node_of(cluster, "a")
+    at = f"clusters/{cluster.name}/nodes/{machine.pk}/events/"
+    ada = api(person("ada", superuser=True))
+    assert ada.get(at).json() == {"heard_at": None, "next": None, "results": []}
+    ask(lambda client: client.set(claim_key(cluster.pk), "me"))
+    now = datetime.now(UTC)
+    told = [
+        Told("Node", "a", f"Reason{n}", "disk", n == 1, 1, None, now - timedelta(minutes=n), uid=uid)
+        for n, uid in enumerate(("a", machine.uid, "", "of a former machine"))
+    ]
+    Publisher(cluster, "me", TOLD).share({"Node a": packed(told)}, heard_at=time.time())
+    first = ada.get(f"{at}?limit=2").json()
+    assert [one["reason"] for one in first["results"]] == ["Reason0", "Reason1"]
+    assert [one["type"] for one in first["results"]] == ["Normal", "Warning"]
+    second = ada.get(first["next"].partition("/api/v1/")[2]).json()
+    assert ([one["reason"] for one in second["results"]], second["next"]) == (["Reason2"], None)
+    assert [one["reason"] for one in ada.get(f"{at}?type=Warning&q=DISK").json()["results"]] == ["Reason1"]
+    assert ada.get(f"{at}?kind=Pod").json()["results"] == []
+    for wrong in ("kind=pods", "limit=0", "cursor=x", "reason=a"):
+        assert ada.get(f"{at}?{wrong}").status_code == 400, wrong

@@ -24,6 +24,7 @@ def told_of(event: Mapping[str, Any]) -> Told:
         first_at=_time(first),
         last_at=_time(last),
         by=str(event.get("reportingComponent") or (event.get("source") or {}).get("component") or ""),
+        uid=str(about.get("uid") or ""),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from threading import Event, Lock, Thread
 
 from clusters.backends.base import ObservedWorker
@@ -13,7 +14,7 @@ from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.told import told_of
 from clusters.backends.sightings import packed
 from clusters.backends.standing import packed as packed_pod
-from clusters.backends.told import Told
+from clusters.backends.told import Told, about
 from clusters.backends.told import packed as packed_told
 from kube.base import Client, Object
 from kube.informer import Informer
@@ -22,8 +23,14 @@ from kube.resources import EVENTS, NODES, PODS
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 Packed = bytes
 """A machine, as processes share it: thousands of them cost little memory."""
-Worker = tuple[str, ObservedWorker]
-"""With the name of its deployment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    deployment: str
+    uid: str
+    """Of its pod: one made anew under the same name has another."""
+    observed: ObservedWorker
 
 
 def watch(
@@ -37,7 +44,11 @@ def watch(
     """Tell of workers and machines until `stop`, from threads that end some time after it."""
 
     def worker_changed(before: Worker | None, after: Worker | None) -> None:
-        for one in {pair[0] for pair in (before, after) if pair is not None}:
+        if after is None and before is not None:
+            events.left("Pod", before.observed.name, before.uid)
+        elif after is not None and before is None:
+            events.stands("Pod", after.observed.name, after.uid)
+        for one in {worker.deployment for worker in (before, after) if worker is not None}:
             deployment_changed(one)
 
     nodes = Informer(
@@ -102,6 +113,19 @@ class Events:
         self._told: dict[str, Counter[Told]] = {}
         self._packed: dict[str, Packed] = {}
         self._changed: set[str] = set()
+        self._present: dict[str, str] = {}
+        """Uids of what stands there now, by what is told of it."""
+
+    def stands(self, kind: str, name: str, uid: str) -> None:
+        """From now on only what is told of this one counts under its name."""
+        with self._lock:
+            self._present[about(kind, name)] = uid
+            self._changed.add(about(kind, name))
+
+    def left(self, kind: str, name: str, uid: str) -> None:
+        with self._lock:
+            if self._present.get(about(kind, name)) == uid:
+                del self._present[about(kind, name)]
 
     def changed(self, before: Told | None, after: Told | None) -> None:
         with self._lock:
@@ -116,15 +140,19 @@ class Events:
     def told(self) -> Mapping[str, Packed]:
         """Another mapping each time; only what changed is packed anew."""
         with self._lock:
-            for about in self._changed:
-                if held := self._told.get(about):
-                    self._packed[about] = packed_told(held)
+            for name in self._changed:
+                held = self._told.get(name, {})
+                uid = self._present.get(name)
+                if mine := [one for one in held if uid is None or one.uid in ("", uid)]:
+                    self._packed[name] = packed_told(mine)
                 else:
-                    self._told.pop(about, None)
-                    self._packed.pop(about, None)
+                    self._packed.pop(name, None)
+                if not held:
+                    self._told.pop(name, None)
             self._changed.clear()
             return dict(self._packed)
 
 
 def _worker(pod: Object) -> Worker:
-    return pod["metadata"]["labels"][DEPLOYMENT], worker_of(pod)
+    metadata = pod["metadata"]
+    return Worker(metadata["labels"][DEPLOYMENT], metadata["uid"], worker_of(pod))

@@ -137,6 +137,7 @@ ROUTES = [
     ),
     Route("GET", "clusters/{cluster}/nodes/", Right.READ, fill=_cluster),
     Route("GET", "clusters/{cluster}/nodes/{id}/", Right.READ, fill=_node),
+    Route("GET", "clusters/{cluster}/nodes/{id}/events/", Right.READ, fill=_node),
     Route(
         "POST",
         "clusters/{cluster}/nodes/{id}/cordon/",

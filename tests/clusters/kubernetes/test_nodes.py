@@ -101,3 +101,26 @@ def test_what_the_cluster_tells_is_counted_and_goes_with_its_event() -> None:
     assert unpacked(events.told()["Node gpu-1"]) == [old]
     events.changed(old, None)
     assert list(events.told()) == [" "]
+
+
+def test_a_pod_made_anew_under_its_name_is_not_told_of_as_its_predecessor_was() -> None:
+    def event(of: str, reason: str) -> Any:
+        about = {"kind": "Pod", "name": "chat-0", "uid": of}
+        return told_of({"metadata": {"uid": f"{of}-{reason}"}, "involvedObject": about, "reason": reason})
+
+    def shown() -> list[str]:
+        return [one.reason for one in unpacked(events.told().get("Pod chat-0", b"[]"))]
+
+    events = Events()
+    events.stands("Pod", "chat-0", "first")
+    events.changed(None, event("first", "OOMKilling"))
+    assert shown() == ["OOMKilling"]
+    events.left("Pod", "chat-0", "first")
+    assert shown() == ["OOMKilling"], "of a pod that is gone everything is told"
+    events.stands("Pod", "chat-0", "second")
+    assert shown() == []
+    events.changed(None, event("second", "Scheduled"))
+    events.changed(None, event("first", "Killing"))
+    assert shown() == ["Scheduled"]
+    events.left("Pod", "chat-0", "first")
+    assert shown() == ["Scheduled"], "a late word of the first changes nothing"
