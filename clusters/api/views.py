@@ -179,7 +179,8 @@ class Nodes(Listed, Read):
     def events(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """What the cluster tells of the machine and of Slipway's pods on it (Events of Kubernetes, the last
         hour or so), the latest first."""
-        node = self.get_object()
+        # Not `get_object`: the filters are those of events, not of machines.
+        node: Node = get_object_or_404(self.get_queryset(), pk=self.kwargs["id"])
         found = events_of(node, node.workers.values_list("name", flat=True))
         return Response(self.get_serializer(page_of(found, request)).data)
 
