@@ -232,20 +232,22 @@ class GatewayForm(forms.Form):
         initial = _initial(present) if present else {"kind": usual, "namespace": _namespace_of(cluster)}
         super().__init__(data, initial={**initial, **(typed or {})})
         self.present = present
-        self.kind = str(self["kind"].value())
+        self.chosen_kind = str(self["kind"].value())
         metrics: Any = self.fields["metrics"]
         metrics.choices = [
-            one for one in MetricsKind.choices if one[0] != MetricsKind.GATEWAY or self.kind in COUNTS_ITSELF
+            one
+            for one in MetricsKind.choices
+            if one[0] != MetricsKind.GATEWAY or self.chosen_kind in COUNTS_ITSELF
         ]
         offered = [value for value, _label in metrics.choices]
         counted_by = str(self["metrics"].value())
         if counted_by not in offered:
             counted_by = self.initial["metrics"] = offered[0]
-        keep = {*OF_KIND.get(self.kind, ()), *OF_METRICS.get(counted_by, ())}
+        keep = {*OF_KIND.get(self.chosen_kind, ()), *OF_METRICS.get(counted_by, ())}
         has_token = present is not None and bool(present.sealed_secrets)
         for name in {*_all(OF_KIND), *_all(OF_METRICS)} - keep | (set() if has_token else {"drop_token"}):
             self.fields.pop(name, None)
-        ordered = ["revision", "kind", *OF_KIND.get(self.kind, ()), "public_url", "metrics"]
+        ordered = ["revision", "kind", *OF_KIND.get(self.chosen_kind, ()), "public_url", "metrics"]
         self.order_fields([*ordered, *OF_METRICS.get(counted_by, ())])
 
     def clean(self) -> dict[str, Any]:
@@ -257,7 +259,7 @@ class GatewayForm(forms.Form):
     def wishes(self) -> dict[str, Any]:
         """As `services.set_gateway` takes it."""
         given = dict(self.cleaned_data)
-        settings = {name: given[name] for name in OF_KIND[self.kind] if name in given}
+        settings = {name: given[name] for name in OF_KIND[self.chosen_kind] if name in given}
         pool = {POOL[name]: one for name in POOL if (one := settings.pop(name, None))}
         settings = {
             name: one for name, one in settings.items() if one not in ("", None, [], {}, USUAL.get(name))
@@ -270,7 +272,7 @@ class GatewayForm(forms.Form):
         if given.get("envoy_urls"):
             settings["envoy"] = {"urls": given["envoy_urls"]}
         return {
-            "kind": self.kind,
+            "kind": self.chosen_kind,
             "settings": settings,
             "metrics": given["metrics"],
             "public_url": given["public_url"],

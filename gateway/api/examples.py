@@ -1,6 +1,8 @@
 """The documents that the schema shows for gateways."""
 
-GATEWAY = {
+from typing import Any
+
+GATEWAY: dict[str, Any] = {
     "cluster": "local",
     "kind": "envoy",
     "settings": {},

@@ -141,7 +141,7 @@ class Events:
         """Another mapping each time; only what changed is packed anew."""
         with self._lock:
             for name in self._changed:
-                held = self._told.get(name, {})
+                held = self._told.get(name, Counter())
                 uid = self._present.get(name)
                 if mine := [one for one in held if uid is None or one.uid in ("", uid)]:
                     self._packed[name] = packed_told(mine)
