@@ -2,17 +2,58 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 import typer
 
 from slipway.exits import CommandFailed, Exit
 
+Gpus = Annotated[int | None, typer.Option("--gpus", min=0, help="GPUs of each worker; default: 1.")]
+Cpus = Annotated[
+    str, typer.Option("--cpus", metavar="N[:LIMIT]", help="Processors of each worker: 4, 500m, 4:8.")
+]
+Memory = Annotated[
+    str, typer.Option("--memory", metavar="SIZE[:LIMIT]", help="Memory of each worker: 16Gi, 16Gi:24Gi.")
+]
+SharedMemory = Annotated[
+    str, typer.Option("--shared-memory", metavar="SIZE", help="The most that /dev/shm holds: 16Gi.")
+]
+PodFile = Annotated[
+    Path | None,
+    typer.Option("--pod", help="JSON file: how its pods look in Kubernetes (docs/KUBERNETES.md)."),
+]
+NodeSelector = Annotated[
+    list[str] | None,
+    typer.Option("--node-selector", metavar="KEY=VALUE", help="Label of its machines; repeatable."),
+]
+Tolerate = Annotated[
+    list[str] | None,
+    typer.Option("--toleration", metavar="KEY[=VALUE][:EFFECT]", help="Taint that it tolerates; repeatable."),
+]
+TopologySpread = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topology-spread",
+        metavar="KEY[:SKEW][:WHEN]",
+        help="Spread over machines of this label: topology.kubernetes.io/zone:1:DoNotSchedule; repeatable.",
+    ),
+]
+PriorityClass = Annotated[str, typer.Option("--priority-class", help="Priority class that the cluster has.")]
+RuntimeClass = Annotated[str, typer.Option("--runtime-class", help="Runtime class that the cluster has.")]
+PullSecret = Annotated[
+    list[str] | None, typer.Option("--pull-secret", help="Secret to pull images with; repeatable.")
+]
+Env = Annotated[list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="Variable; repeatable.")]
+SecretEnv = Annotated[
+    list[str] | None,
+    typer.Option("--secret-env", metavar="NAME=SECRET/KEY", help="Variable out of a secret; repeatable."),
+]
 
-def amounts(cpus: str, memory: str) -> dict[str, str]:
+
+def amounts(cpus: str, memory: str, shared_memory: str = "") -> dict[str, str]:
     """`4:8` each: what is set aside, and the limit."""
-    found: dict[str, str] = {}
+    found = {"shared_memory": shared_memory} if shared_memory else {}
     for given, least, most in ((cpus, "cpus", "cpu_limit"), (memory, "memory", "memory_limit")):
         wanted, _, limit = given.partition(":")
         found |= {key: value for key, value in ((least, wanted), (most, limit)) if value}
@@ -24,10 +65,15 @@ def pod_of(
     *,
     node_selector: Iterable[str],
     tolerations: Iterable[str],
+    topology_spread: Iterable[str],
+    priority_class: str,
+    runtime_class: str,
+    pull_secrets: Iterable[str],
     env: Iterable[str],
     secret_env: Iterable[str],
 ) -> dict[str, Any]:
-    """`document`, that of a file, with what the options say besides."""
+    """`document`, that of a file or of the service as it is, with what the options say besides: they add to
+    lists."""
     if not isinstance(document, dict):
         raise CommandFailed("--pod: the file must hold a JSON object.", Exit.USAGE)
     pod: dict[str, Any] = dict(document)
@@ -38,9 +84,16 @@ def pod_of(
     ):
         if found := _pairs(option, pairs, read):
             pod[key] = {**(pod.get(key) or {}), **found}
-    if told := [_toleration(one) for one in tolerations]:
-        pod["tolerations"] = [*(pod.get("tolerations") or ()), *told]
-    return pod
+    for key, told in (
+        ("tolerations", [_toleration(one) for one in tolerations]),
+        ("topology_spread", [_spread(one) for one in topology_spread]),
+        ("image_pull_secrets", list(pull_secrets)),
+    ):
+        before = pod.get(key) or []
+        if fresh := [one for one in told if one not in before]:
+            pod[key] = [*before, *fresh]
+    named = {"priority_class": priority_class, "runtime_class": runtime_class}
+    return pod | {key: value for key, value in named.items() if value}
 
 
 def read_json(path: Path, option: str) -> Any:
@@ -67,6 +120,15 @@ def _secret_key(text: str) -> dict[str, str]:
     if not secret or not key:
         raise typer.BadParameter(f"{text}: write NAME=SECRET/KEY", param_hint="--secret-env")
     return {"secret": secret, "key": key}
+
+
+def _spread(text: str) -> dict[str, Any]:
+    """Colons do not occur in keys of labels."""
+    key, *rest = text.split(":")
+    found: dict[str, Any] = {"topology_key": key}
+    for one in rest:
+        found |= {"max_skew": int(one)} if one.isdecimal() else {"when_unsatisfiable": one}
+    return found
 
 
 def _toleration(text: str) -> dict[str, str]:

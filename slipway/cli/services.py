@@ -5,11 +5,28 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli import pod_patches
+from slipway.cli import pod_patches, service_changes
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.names import split_version
 from slipway.cli.options import Timeout, WaitForEnd
-from slipway.cli.pods import amounts, pod_of, read_json
+from slipway.cli.pods import (
+    Cpus,
+    Env,
+    Gpus,
+    Memory,
+    NodeSelector,
+    PodFile,
+    PriorityClass,
+    PullSecret,
+    RuntimeClass,
+    SecretEnv,
+    SharedMemory,
+    Tolerate,
+    TopologySpread,
+    amounts,
+    pod_of,
+    read_json,
+)
 from slipway.cli.watching import fetch_lines, watch
 from slipway.client import Document, Refused, at
 from slipway.exits import CommandFailed, Exit
@@ -36,6 +53,7 @@ TAKEN_FROM = {
 }
 app = typer.Typer(help="Services: a gateway endpoint and the version that serves it.", no_args_is_help=True)
 app.add_typer(pod_patches.app, name="pod-patch")
+app.command("change")(service_changes.change)
 
 
 @app.command("create")
@@ -59,36 +77,19 @@ def create(
     ] = "transformers",
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Number of workers.")] = 1,
     slots: Annotated[int, typer.Option("--slots", min=1, help="Concurrent requests per worker.")] = 4,
-    gpus: Annotated[
-        int | None, typer.Option("--gpus", min=0, help="GPUs of each worker; default: 1.")
-    ] = None,
-    cpus: Annotated[
-        str, typer.Option("--cpus", metavar="N[:LIMIT]", help="Processors of each worker: 4, 500m, 4:8.")
-    ] = "",
-    memory: Annotated[
-        str, typer.Option("--memory", metavar="SIZE[:LIMIT]", help="Memory of each worker: 16Gi, 16Gi:24Gi.")
-    ] = "",
-    pod: Annotated[
-        Path | None,
-        typer.Option("--pod", help="JSON file: how its pods look in Kubernetes (docs/KUBERNETES.md)."),
-    ] = None,
-    node_selector: Annotated[
-        list[str] | None,
-        typer.Option("--node-selector", metavar="KEY=VALUE", help="Label of its machines; repeatable."),
-    ] = None,
-    toleration: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--toleration", metavar="KEY[=VALUE][:EFFECT]", help="Taint that it tolerates; repeatable."
-        ),
-    ] = None,
-    env: Annotated[
-        list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="Variable; repeatable.")
-    ] = None,
-    secret_env: Annotated[
-        list[str] | None,
-        typer.Option("--secret-env", metavar="NAME=SECRET/KEY", help="Variable out of a secret; repeatable."),
-    ] = None,
+    gpus: Gpus = None,
+    cpus: Cpus = "",
+    memory: Memory = "",
+    shared_memory: SharedMemory = "",
+    pod: PodFile = None,
+    node_selector: NodeSelector = None,
+    toleration: Tolerate = None,
+    topology_spread: TopologySpread = None,
+    priority_class: PriorityClass = "",
+    runtime_class: RuntimeClass = "",
+    pull_secret: PullSecret = None,
+    env: Env = None,
+    secret_env: SecretEnv = None,
     device: Annotated[
         str, typer.Option("--device", help="auto, cuda or cpu; cpu: workers get no GPUs.")
     ] = "",
@@ -131,11 +132,15 @@ def create(
     if cluster_rule:
         body["cluster_rule"] = _rule(cluster_rule)
     body |= {key: value for key, value in named.items() if value}
-    resources = amounts(cpus, memory) | ({} if gpus is None else {"gpus_per_worker": gpus})
+    resources = amounts(cpus, memory, shared_memory) | ({} if gpus is None else {"gpus_per_worker": gpus})
     asked = pod_of(
         read_json(pod, "--pod") if pod else {},
         node_selector=node_selector or (),
         tolerations=toleration or (),
+        topology_spread=topology_spread or (),
+        priority_class=priority_class,
+        runtime_class=runtime_class,
+        pull_secrets=pull_secret or (),
         env=env or (),
         secret_env=secret_env or (),
     )

@@ -148,6 +148,44 @@ def test_a_service_says_how_its_pods_look(terminal: Terminal, developer: str, tm
     }
 
 
+def test_a_service_is_changed_in_what_is_named_and_keeps_the_rest(terminal: Terminal, developer: str) -> None:
+    version_of(team("vision"), "tiny:v1")
+    Cluster.objects.create(name="west", kind="kubernetes")
+    words = (
+        "service",
+        "create",
+        "chat",
+        "tiny:v1",
+        "--engine",
+        "vllm",
+        "--cluster",
+        "west",
+        "--env",
+        "LEVEL=1",
+    )
+    assert terminal(*words, "--cpus", "2", "--toleration", "gpu", "--pull-secret", "hub").status == 0
+    said = terminal(
+        "service", "change", "chat", "--replicas", 3, "--memory", "16Gi", "--gpus", 2, "--env", "COLOUR=red",
+        "--unset", "pod.env.LEVEL", "--unset", "pod.tolerations", "--topology-spread", "zone:2:DoNotSchedule",
+        "--priority-class", "serving", "--runtime-class", "nvidia", "--pull-secret", "hub",
+    )  # fmt: skip
+    assert said.status == 0, said.err
+    service = Service.objects.get(name="chat")
+    assert service.replicas == 3
+    assert service.resources == {"cpus": "2", "memory": "16Gi", "gpus_per_worker": 2}
+    assert service.pod == {
+        "env": {"COLOUR": "red"},
+        "image_pull_secrets": ["hub"],
+        "topology_spread": [{"topology_key": "zone", "max_skew": 2, "when_unsatisfiable": "DoNotSchedule"}],
+        "priority_class": "serving",
+        "runtime_class": "nvidia",
+    }
+    assert "Nothing is to be changed" in terminal("service", "change", "chat").err
+    assert "nothing is set there" in terminal("service", "change", "chat", "--unset", "pod.env.LEVEL").err
+    wrong = terminal("service", "change", "chat", "--env", "PORT=1")
+    assert (wrong.status, "set by Slipway" in wrong.err) == (2, True)
+
+
 def test_a_service_tells_its_release_key_once(terminal: Terminal, scene: Scene) -> None:
     said = terminal("service", "release-header", scene.name, "secret")
     assert said.status == 0
