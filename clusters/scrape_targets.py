@@ -3,7 +3,7 @@
 from typing import Any
 
 from clusters.backends.pod_settings import PodSettings
-from clusters.backends.servers import Server
+from clusters.backends.servers import READ, Server
 from clusters.models import Deployment, Worker
 from clusters.states import GONE, WorkerState
 from serving.relay_protocol import SCRAPED
@@ -16,7 +16,13 @@ def server_of(row: Deployment) -> Server | None:
 
 def is_read(row: Deployment, *, has_relay: bool) -> bool:
     """Whether anything is heard of its workers, where those of others report."""
-    return server_of(row) is None or (has_relay and row.engine in SCRAPED)
+    server = server_of(row)
+    return server is None or (has_relay and _tells(row, server))
+
+
+def _tells(row: Deployment, server: Server) -> bool:
+    """Its metrics are understood: by its engine, or by what its service says of them."""
+    return row.engine in READ or server.metrics is not None
 
 
 def scrape_targets(cluster_id: int) -> list[dict[str, Any]]:
@@ -28,7 +34,7 @@ def scrape_targets(cluster_id: int) -> list[dict[str, Any]]:
     return [
         _target(row, server)
         for row in found.select_related("deployment", "node")
-        if (server := server_of(row.deployment)) is not None
+        if (server := server_of(row.deployment)) is not None and _tells(row.deployment, server)
     ]
 
 
@@ -45,4 +51,5 @@ def _target(row: Worker, server: Server) -> dict[str, Any]:
         "port": server.metrics_port or row.port or server.port,
         "path": server.metrics_path,
         "slots": of.slots,
+        "names": dict(server.metrics or {}),
     }

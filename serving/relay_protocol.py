@@ -16,8 +16,15 @@ from serving.protocol import MAX_WORKERS_PER_REPORT, Heartbeat, WorkerState
 MOST_MACHINES = 5_000
 MOST_WORKERS = 3_000
 """Of one relay."""
-SCRAPED = ("vllm", "sglang", "tgi", "triton")
-"""Servers whose own metrics are read, for want of a heartbeat."""
+SCRAPED = ("vllm", "sglang", "tgi", "triton", "openai")
+"""Servers whose own metrics are read, for want of a heartbeat; of `openai` those whose service says so."""
+METRICS = (
+    "running", "waiting", "worked_seconds", "requests", "errors", "refused", "prompt_tokens",
+    "completion_tokens", "ttft", "tpot",
+)  # fmt: skip
+"""What a service may name the metrics of, where its engine is `openai`. `ttft` and `tpot` are histograms in
+seconds; `worked_seconds` is the time that requests were worked on, summed; `running` and `waiting` are
+gauges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +82,25 @@ class Target:
     port: int
     slots: int
     path: str = "/metrics"
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Of its metrics, by `METRICS`, where the engine is `openai`; none: those of OpenTelemetry."""
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
         read = Fields(data, "a target")
-        texts = {one.name: read.text(one.name) for one in fields(cls) if one.name not in ("port", "slots")}
+        apart = ("port", "slots", "names")
+        texts = {one.name: read.text(one.name) for one in fields(cls) if one.name not in apart}
+        names = read.data.get("names", {})
+        if not isinstance(names, dict) or not all(isinstance(one, str) for one in names.values()):
+            raise ProtocolError("names must be an object of names of metrics")
         if texts["engine"] not in SCRAPED:
             raise ProtocolError(f"engine must be one of {', '.join(SCRAPED)}")
-        return cls(**texts, port=read.whole("port", low=1, high=65_535), slots=read.whole("slots", low=1))
+        return cls(
+            **texts,
+            names=names,
+            port=read.whole("port", low=1, high=65_535),
+            slots=read.whole("slots", low=1),
+        )
 
     def heartbeat(self, **said: Any) -> Heartbeat:
         """What the server would say of itself. `said`: fields of Heartbeat that were read of it."""

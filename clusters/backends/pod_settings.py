@@ -24,6 +24,7 @@ from clusters.backends.placement import (
     Toleration,
 )
 from clusters.backends.servers import SERVERS, USUAL, Server
+from serving.relay_protocol import METRICS
 from serving.worker_command import WORKER_ENVIRONMENT
 
 MOST_GPUS = 64
@@ -36,6 +37,9 @@ _OURS = frozenset(
     }
 )  # fmt: skip
 _OUR_PREFIXES = ("SLIPWAY_", "LWS_", "KUBERNETES_")
+_SERIES = re.compile(
+    r'[a-zA-Z_:][a-zA-Z0-9_:]*(\{[a-zA-Z_][a-zA-Z0-9_]*="[^"\\]*"(,\s*[a-zA-Z_][a-zA-Z0-9_]*="[^"\\]*")*\})?'
+)
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
@@ -125,6 +129,33 @@ Path = Annotated[StrictStr, Field(max_length=200), AfterValidator(_path)]
 Whole = Annotated[int, Field(strict=True)]
 Port = Annotated[int, Field(strict=True, ge=1024, le=65_535)]
 Argument = Annotated[StrictStr, Field(max_length=4_000)]
+
+
+def _measured(given: str) -> str:
+    if given not in METRICS:
+        raise ValueError(f"Nothing is read as {given!r}. There are {', '.join(METRICS)}.")
+    return given
+
+
+def _series(given: str) -> str:
+    if not _SERIES.fullmatch(given):
+        raise ValueError(
+            'Give the name of a metric, with labels where they matter: requests_total{code="200"}.'
+        )
+    return given
+
+
+def _says_load(given: dict[str, str]) -> dict[str, str]:
+    if given and not given.keys() & {"running", "worked_seconds"}:
+        raise ValueError(
+            "Name running (a gauge of requests at work) or worked_seconds (a counter of the time spent on "
+            "them): without one nobody knows how busy it is. Name nothing for those of OpenTelemetry."
+        )
+    return given
+
+
+Measured = Annotated[StrictStr, AfterValidator(_measured)]
+Series = Annotated[StrictStr, Field(max_length=300), AfterValidator(_series)]
 
 
 class _Settings(BaseModel):
@@ -222,6 +253,7 @@ class ServerSetting(_Settings):
     model_path: Annotated[StrictStr, Field(max_length=200), AfterValidator(_directory)] | None = None
     metrics_path: Path | None = None
     metrics_port: Port | None = None
+    metrics: Annotated[dict[Measured, Series], AfterValidator(_says_load)] | None = None
 
 
 class PodSettings(_Settings):
@@ -317,6 +349,8 @@ def engine_faults(
     if pod.server is not None and engine not in USUAL:
         known = ", ".join(USUAL)
         found["server"] = [f"The engine {engine} runs in our worker alone. Choose one of {known}."]
+    if pod.server is not None and pod.server.metrics is not None and engine != "openai":
+        found["server.metrics"] = [f"The metrics of {engine} are known: names are for the engine openai."]
     if pod.nodes_per_replica > 1 and (engine != "vllm" or pod.server is not None):
         found["nodes_per_replica"] = ["Only our worker with the engine vllm can span machines."]
     elif pod.nodes_per_replica > 1 and (said := _sizes_fault(pod.nodes_per_replica, gpus, settings)):

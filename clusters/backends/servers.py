@@ -10,7 +10,7 @@ SERVERS = ("sglang", "tgi", "triton", "openai")
 SERVED = (*ENGINES, *SERVERS)
 """All that a service may name."""
 READ = ("vllm", "sglang", "tgi", "triton")
-"""Whose metrics are understood (`serving.scraping`)."""
+"""Whose metrics are understood (`serving.scraping`), whatever their service says of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,9 @@ class Server:
     metrics_path: str = "/metrics"
     metrics_port: int | None = None
     """None: `port`."""
+    metrics: Mapping[str, str] | None = None
+    """Names of its metrics by `relay_protocol.METRICS`, where the engine is `openai`; empty: those of
+    OpenTelemetry; None: it has none."""
 
 
 _NAMED = ("--served-model-name", "$(MODEL_NAME)")

@@ -121,6 +121,16 @@ def _whole(text: str) -> int:
         raise ValueError(_("Give a whole number.")) from None
 
 
+def _metrics(text: str) -> dict[str, str]:
+    return {} if text.strip().lower() == OPENTELEMETRY else _pairs(text)
+
+
+def _metrics_written(names: Mapping[str, str]) -> str:
+    return _written(names) or OPENTELEMETRY
+
+
+OPENTELEMETRY = "opentelemetry"
+"""Says that a server's metrics have the names of OpenTelemetry."""
 _AMOUNT = gettext_lazy("As Kubernetes writes it: 500m, 16Gi. Empty: as much as there is.")
 _LINES: Mapping[str, Any] = {"read": _lines, "write": "\n".join, "is_long": True}
 _PAIRS: Mapping[str, Any] = {"read": _pairs, "write": _written, "is_long": True}
@@ -219,6 +229,19 @@ SERVER_FIELDS = (
     PodField(SERVER, "model_path", gettext_lazy("Model path"), gettext_lazy("Where it finds the files.")),
     PodField(SERVER, "metrics_path", gettext_lazy("Metrics path")),
     PodField(SERVER, "metrics_port", gettext_lazy("Metrics port"), "", _whole),
+    PodField(
+        SERVER,
+        "metrics",
+        gettext_lazy("Metrics"),
+        gettext_lazy(
+            "Of the engine openai: WHAT=NAME, one to a line (running, worked_seconds, waiting, requests, "
+            "errors, refused, prompt_tokens, completion_tokens, ttft, tpot), or opentelemetry for its names. "
+            "Empty: it has none."
+        ),
+        _metrics,
+        _metrics_written,
+        is_long=True,
+    ),
 )
 _NAMES = frozenset(field.name for field in (*FIELDS, *SERVER_FIELDS))
 
@@ -271,7 +294,7 @@ def asked_in(form: forms.Form, stored: Mapping[str, Any]) -> tuple[dict[str, Any
     found: dict[str, dict[str, Any]] = {RESOURCES: {}, POD: {}, SERVER: {}}
     for one in (*FIELDS, *SERVER_FIELDS):
         value = form.cleaned_data.get(one.name)
-        if value not in (None, "", [], {}):
+        if value not in (None, "", []):
             found[one.group][one.key] = value
     known = {one.key for one in FIELDS if one.group == POD} | {"server"}
     pod = {key: value for key, value in stored.items() if key not in known} | found[POD]

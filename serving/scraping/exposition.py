@@ -56,6 +56,12 @@ class Samples:
         for name, sample in _samples(text):
             self._found.setdefault(name, []).append(sample)
 
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def of(self, name: str) -> list[Sample]:
+        return self._found.get(name, [])
+
     def __contains__(self, name: str) -> bool:
         return name in self._found
 

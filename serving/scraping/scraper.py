@@ -10,7 +10,7 @@ from serving.busy import BusyRate
 from serving.http_client import HttpConnection, HttpError, Url
 from serving.protocol import BUSY_WINDOW_SECONDS, Counters, Heartbeat, Latency
 from serving.relay_protocol import Target
-from serving.scraping import sglang, tgi, triton, vllm
+from serving.scraping import openai, sglang, tgi, triton, vllm
 from serving.scraping.exposition import Histogram, Samples
 from serving.scraping.reading import Reading
 
@@ -63,7 +63,9 @@ class Scraper:
 
     def note(self, target: Target, text: str, *, now: float) -> Heartbeat:
         """What `text`, its metrics at `now` (seconds since 1970), says. Raises CannotRead."""
-        reading = READERS[target.engine](Samples(text))
+        samples = Samples(text)
+        is_other = target.engine == "openai"
+        reading = openai.read(samples, target.names) if is_other else READERS[target.engine](samples)
         if reading is None:
             raise CannotRead(f"its metrics are not those of {target.engine}")
         followed = self._followed.get(target.worker)

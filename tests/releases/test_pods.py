@@ -11,6 +11,8 @@ from common.models import AuditRecord
 from gateway.models import Gateway
 from kube.resources import PODS
 from releases.models import Release, Service
+from releases.pages.pod_fields import SERVER_FIELDS, PodFormField
+from serving.relay_protocol import Target
 from tests.cast import Api, api, person
 from tests.contracts.cluster_rigs import KubernetesRig
 from tests.images.builders import image
@@ -122,6 +124,17 @@ def test_what_a_service_says_of_its_pods_is_what_they_are_and_what_its_pages_sho
         ),
         ({"pod": {"namespace": "elsewhere"}}, "pod.namespace", "The cluster lets Slipway use slipway."),
         ({"pod": {"server": {}}}, "pod.server", "The engine echo runs in our worker alone."),
+        (
+            {"engine": "openai", "pod": {"server": {"metrics": {"requests": "a_total"}}}},
+            "pod.server.metrics",
+            "Name running",
+        ),
+        (
+            {"engine": "openai", "pod": {"server": {"metrics": {"runing": "a"}}}},
+            "pod.server.metrics.runing",
+            "Nothing is read as 'runing'",
+        ),
+        ({"engine": "tgi", "pod": {"server": {"metrics": {}}}}, "pod.server.metrics", "are known"),
         ({"pod": {"nodes_per_replica": 2}}, "pod.nodes_per_replica", "Only our worker with the engine vllm"),
     ],
 )
@@ -181,6 +194,14 @@ def test_the_form_keeps_what_it_shows_and_blames_the_field(pods: Pods, client: C
     faults = refused.context["form"].errors
     assert "NoSchedule" in faults["pod_tolerations"][0]
     assert faults["resources_memory"] == ["Give an amount of memory: 16Gi or 512Mi."]
+
+
+def test_names_of_metrics_are_written_one_to_a_line_and_those_of_opentelemetry_by_its_name() -> None:
+    field = PodFormField(next(one for one in SERVER_FIELDS if one.key == "metrics"))
+    for text, names in (("opentelemetry", {}), ('running=active{a="b"}', {"running": 'active{a="b"}'})):
+        assert field.clean(text) == names
+        assert field.prepare_value(names) == text
+    assert field.clean("") is None
 
 
 PATCH = {
@@ -258,6 +279,14 @@ def test_a_server_of_another_maker_runs_as_its_image_does_and_is_read_by_the_rel
     (target,) = scrape_targets(cluster.pk)
     assert (target["engine"], target["port"], target["path"]) == ("sglang", 30_000, "/metrics")
     assert "/models/version" in {one["mountPath"] for one in container["volumeMounts"]}
+    # Of a server that nobody knows its service says what its metrics are called.
+    row = Deployment.objects.filter(service="fresh")
+    row.update(engine="openai", pod={"server": {}})
+    assert scrape_targets(cluster.pk) == []
+    for names in ({}, {"running": "engine_active"}):
+        row.update(pod={"server": {"metrics": names}})
+        (target,) = scrape_targets(cluster.pk)
+        assert Target.from_dict(target).names == names
 
 
 def test_a_plan_that_counts_is_refused_where_nobody_counts_for_a_server_of_another_maker(pods: Pods) -> None:

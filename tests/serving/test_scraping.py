@@ -6,6 +6,7 @@ The texts in `metrics/` are as the servers' documentation shows their output; so
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ def first(engine: str) -> Heartbeat:
             Counters(requests=42, errors=1, refused=1, prompt_tokens=4_120, completion_tokens=2_870),
         ),
         ("triton", 0, 6, Counters(requests=395_937, errors=2, refused=5)),
+        ("openai", 0, 0, Counters(requests=92, errors=2, prompt_tokens=8_120, completion_tokens=19_440)),
     ],
 )
 def test_each_server_says_its_load_and_its_totals(engine, in_flight, queued, counters) -> None:
@@ -78,6 +80,37 @@ def test_metrics_of_another_server_are_refused(engine) -> None:
     other = "tgi" if engine == "triton" else "triton"
     with pytest.raises(CannotRead, match=f"not those of {engine}"):
         Scraper().note(target(engine), text(other), now=0.0)
+
+
+NAMES = {
+    "running": "engine_active",
+    "waiting": "engine_queue",
+    "requests": "http_requests_total",
+    "errors": 'http_requests_total{code="500"}',
+    "ttft": "engine_first_token_seconds",
+}
+OWN = """engine_active 3
+engine_queue 1
+http_requests_total{code="200",path="/v1/chat"} 40
+http_requests_total{code="500",path="/v1/chat"} 2
+"""
+
+
+def test_a_server_that_nobody_knows_is_read_by_the_names_that_its_service_gives() -> None:
+    wanted = target("openai", names=NAMES)
+    found = Scraper().note(wanted, OWN, now=0.0)
+    assert (found.in_flight, found.queue_depth) == (3, 1)
+    assert found.counters == Counters(requests=42, errors=2)
+    assert Target.from_dict(asdict(wanted)) == wanted
+
+
+def test_without_the_gauge_that_is_always_there_it_is_not_that_server() -> None:
+    for words in ("engine_queue 1\n", "<html></html>", ""):
+        with pytest.raises(CannotRead, match="not those of openai"):
+            Scraper().note(target("openai", names=NAMES), words, now=0.0)
+    # Histograms are there from the first request on: before it the server is idle.
+    fresh = Scraper().note(target("openai"), "process_start_time_seconds 1\n", now=0.0)
+    assert (fresh.busy, fresh.counters) == (0.0, Counters())
 
 
 def test_busy_is_the_mean_share_of_the_slots_over_ten_seconds() -> None:
