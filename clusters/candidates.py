@@ -54,12 +54,12 @@ def _counted(cluster: Cluster) -> list[Gpus]:
     found = capacity(cluster)
     if found.occupancy is None or found.is_stale:
         return []
-    free: Counter[str] = Counter()
-    total: Counter[str] = Counter()
+    free: Counter[tuple[str, str]] = Counter()
+    total: Counter[tuple[str, str]] = Counter()
     for one in found.types:
-        free[one.gpu_type] += one.free
-        total[one.gpu_type] += one.total
-    return [Gpus(name, free[name], count) for name, count in sorted(total.items())]
+        free[one.gpu_type, one.resource] += one.free
+        total[one.gpu_type, one.resource] += one.total
+    return [Gpus(name, free[name, of], count, of) for (name, of), count in sorted(total.items())]
 
 
 def _used(nodes: dict[int, int]) -> Counter[int]:

@@ -4,10 +4,11 @@ The words are kept beside the choice, which has many readers: they are English.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
+from clusters.backends.gpu_names import NVIDIA, is_slice
 from clusters.states import ClusterState
 
 FRESH = timedelta(minutes=5)
@@ -26,6 +27,9 @@ class Rule:
     """A part of the name of its GPUs, in whatever case: `H100`."""
     free_gpus: int = 0
     """So many of those GPUs that no worker has."""
+    gpu_resource: str = ""
+    """The name under which a cluster counts them: `nvidia.com/mig-1g.10gb`. Empty: whole ones, and slices
+    where `gpu` says MIG."""
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Self:
@@ -35,11 +39,18 @@ class Rule:
         return {key: value for key, value in asdict(self).items() if value}
 
 
+def with_resource(rule: Rule, wanted: object) -> Rule:
+    """What a worker asks for decides where the rule says nothing of it."""
+    return rule if rule.gpu_resource or not isinstance(wanted, str) else replace(rule, gpu_resource=wanted)
+
+
 @dataclass(frozen=True, slots=True)
 class Gpus:
     name: str
     free: int
     total: int
+    resource: str = ""
+    """The name under which the cluster counts them; empty: it has no names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +117,9 @@ def _against(one: Candidate, rule: Rule, *, now: datetime) -> list[str]:
         if one.labels.get(key) != value:
             found.append(f"It has no label {key}={value}.")
     if rule.gpu and not _of_kind(one, rule):
-        found.append(f"It has no {rule.gpu}.")
+        found.append(f"It has no {rule.gpu}.{_others(one, rule)}")
+    elif rule.gpu_resource and not _of_kind(one, rule):
+        found.append(f"It has no {rule.gpu_resource}.{_others(one, rule)}")
     elif _free(one, rule) < rule.free_gpus:
         found.append(f"It has {_free(one, rule)} {_kind(rule)} free, of {rule.free_gpus} wanted.")
     return found
@@ -117,12 +130,29 @@ def _for(one: Candidate, rule: Rule, *, is_chosen: bool) -> str:
     return f"It fits, and {what}{': the most' if is_chosen else ''}."
 
 
+def _others(one: Candidate, rule: Rule) -> str:
+    """What it counts in place of what is asked for."""
+    names = sorted({gpus.resource for gpus in one.gpus if gpus.resource and gpus.total})
+    return f" It has {', '.join(names)}." if rule.gpu_resource and names else ""
+
+
 def _kind(rule: Rule) -> str:
-    return f"GPUs {rule.gpu}" if rule.gpu else "GPUs"
+    what = rule.gpu_resource or "GPUs"
+    return f"{what} of {rule.gpu}" if rule.gpu_resource and rule.gpu else f"{what} {rule.gpu}".strip()
 
 
 def _of_kind(one: Candidate, rule: Rule) -> list[Gpus]:
-    return [gpus for gpus in one.gpus if rule.gpu.lower() in gpus.name.lower()]
+    return [
+        gpus
+        for gpus in one.gpus
+        if rule.gpu.lower() in gpus.name.lower() and _is_counted(gpus.resource, rule)
+    ]
+
+
+def _is_counted(resource: str, rule: Rule) -> bool:
+    if rule.gpu_resource:
+        return resource == rule.gpu_resource or (not resource and rule.gpu_resource == NVIDIA)
+    return not is_slice(resource) or "mig" in rule.gpu.lower()
 
 
 def _free(one: Candidate, rule: Rule) -> int:

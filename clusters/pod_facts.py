@@ -21,6 +21,7 @@ def pod_facts(engine: str, resources: Mapping[str, Any], pod: Mapping[str, Any])
 
 
 def _facts(engine: str, resources: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[PodFact]:
+    yield PodFact(_("GPU resource"), _one(resources.get("gpu_resource")))
     yield PodFact(_("CPU"), _range(resources.get("cpus"), resources.get("cpu_limit")))
     yield PodFact(_("Memory"), _range(resources.get("memory"), resources.get("memory_limit")))
     yield PodFact(_("Shared memory"), _one(resources.get("shared_memory")))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
+from clusters.backends.gpu_names import NVIDIA
 from clusters.backends.labels import label_faults
 
 
@@ -58,6 +59,8 @@ class Resources:
 
     gpus: int = 1
     """Where there are any, and the device is not `cpu`."""
+    gpu_resource: str = NVIDIA
+    """The name under which the cluster counts them, where it counts several."""
     cpus: float = 0.0
     cpu_limit: float = 0.0
     """The most that a worker may use at a time."""

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
 
 from clusters.backends.base import NAME, SECRET_NAME
+from clusters.backends.gpu_names import NVIDIA, is_slice, name_fault
 from clusters.backends.kubernetes.quantities import amount
 from clusters.backends.labels import is_label
 from clusters.backends.placement import (
@@ -96,6 +97,12 @@ def _variable(given: str) -> str:
     return given
 
 
+def _gpu_name(given: str) -> str:
+    if fault := name_fault(given):
+        raise ValueError(fault)
+    return given
+
+
 def _label_key(given: str) -> str:
     if not is_label(given, ""):
         raise ValueError(f"{given!r} cannot be the key of a label.")
@@ -154,6 +161,7 @@ def _says_load(given: dict[str, str]) -> dict[str, str]:
     return given
 
 
+GpuName = Annotated[StrictStr, Field(max_length=100), AfterValidator(_gpu_name)]
 Measured = Annotated[StrictStr, AfterValidator(_measured)]
 Series = Annotated[StrictStr, Field(max_length=300), AfterValidator(_series)]
 
@@ -180,6 +188,7 @@ class ResourceSettings(_Settings):
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
     gpus_per_worker: Annotated[int, Field(strict=True, ge=0, le=MOST_GPUS)] = 1
+    gpu_resource: GpuName | None = None
     cpus: Cpus | None = None
     cpu_limit: Cpus | None = None
     memory: Bytes | None = None
@@ -192,11 +201,16 @@ class ResourceSettings(_Settings):
             wanted, limit = getattr(self, least), getattr(self, most)
             if wanted and limit and amount(wanted) > amount(limit):
                 raise ValueError(f"{most} must not be less than {least}.")
+        if self.gpu_resource and is_slice(self.gpu_resource) and self.gpus_per_worker > 1:
+            raise ValueError(
+                "gpus_per_worker: a worker makes use of one slice of a GPU, whatever it is given."
+            )
         return self
 
     def resources(self) -> Resources:
         return Resources(
             gpus=self.gpus_per_worker,
+            gpu_resource=self.gpu_resource or NVIDIA,
             cpus=float(amount(self.cpus or 0)),
             cpu_limit=float(amount(self.cpu_limit or 0)),
             memory_bytes=int(amount(self.memory or 0)),

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Team
 from clusters.candidates import candidates
-from clusters.choosing import Choice, Rule, choose
+from clusters.choosing import Choice, Rule, choose, with_resource
 
 FIELDS = ("rule_region", "rule_provider", "rule_gpu", "rule_free_gpus", "rule_labels")
 
@@ -78,7 +78,8 @@ class ClusterRuleFields(forms.Form):
             given = {name: self.fields[name].clean(self[name].value()) for name in FIELDS}
         except forms.ValidationError:
             return None
-        return choose(candidates(team), rule_in(given), now=timezone.now())
+        wanted = self["resources_gpu_resource"].value() if "resources_gpu_resource" in self.fields else None
+        return choose(candidates(team), with_resource(rule_in(given), wanted or None), now=timezone.now())
 
 
 def rule_in(given: dict[str, Any]) -> Rule:

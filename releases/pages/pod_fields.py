@@ -135,6 +135,12 @@ _AMOUNT = gettext_lazy("As Kubernetes writes it: 500m, 16Gi. Empty: as much as t
 _LINES: Mapping[str, Any] = {"read": _lines, "write": "\n".join, "is_long": True}
 _PAIRS: Mapping[str, Any] = {"read": _pairs, "write": _written, "is_long": True}
 FIELDS = (
+    PodField(
+        RESOURCES,
+        "gpu_resource",
+        gettext_lazy("GPU resource"),
+        gettext_lazy("nvidia.com/gpu unless named: amd.com/gpu, or a slice such as nvidia.com/mig-1g.10gb."),
+    ),
     PodField(RESOURCES, "cpus", gettext_lazy("CPU request"), _AMOUNT),
     PodField(RESOURCES, "cpu_limit", gettext_lazy("CPU limit")),
     PodField(RESOURCES, "memory", gettext_lazy("Memory request"), _AMOUNT),

@@ -30,6 +30,9 @@ def check_pods(service: Service) -> dict[str, list[str]]:
         words = _("Cluster %(cluster)s runs workers as processes of its machine: it has no pods.")
         where = "pod" if service.pod else "engine"
         return found | {where: [words % {"cluster": service.cluster.name}]}
+    if service.cluster.kind != ClusterKind.KUBERNETES and service.resources.get("gpu_resource"):
+        words = _("Cluster %(cluster)s counts the GPUs of its machine under no name: leave it out.")
+        return found | {"resources.gpu_resource": [words % {"cluster": service.cluster.name}]}
     gpus = 1 if found else ResourceSettings.read(service.resources).gpus_per_worker
     wrong = engine_faults(service.engine, pod, gpus=gpus, settings=service.settings)
     wrong |= place_faults(pod, service.cluster.settings)

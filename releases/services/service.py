@@ -12,7 +12,7 @@ from accounts.services.rights import require
 from accounts.states import Right
 from clusters.backends.servers import SERVED
 from clusters.candidates import candidates
-from clusters.choosing import Rule, choose
+from clusters.choosing import Rule, choose, with_resource
 from clusters.models import Cluster
 from common import audit, events
 from common.actor import Actor
@@ -60,7 +60,9 @@ def create_service(
     plan_named(plan_name, team=team)
     choice: list[dict[str, Any]] = []
     if cluster is None:
-        cluster, choice = _chosen(cluster_rule or Rule(), team=team)
+        cluster_rule = cluster_rule or Rule()
+        cluster_rule = with_resource(cluster_rule, (resources or {}).get("gpu_resource"))
+        cluster, choice = _chosen(cluster_rule, team=team)
     service = Service(
         team=team,
         name=name,

@@ -10,6 +10,10 @@ import typer
 from slipway.exits import CommandFailed, Exit
 
 Gpus = Annotated[int | None, typer.Option("--gpus", min=0, help="GPUs of each worker; default: 1.")]
+GpuResource = Annotated[
+    str,
+    typer.Option("--gpu-resource", help="Their name in the cluster: amd.com/gpu, nvidia.com/mig-1g.10gb."),
+]
 Cpus = Annotated[
     str, typer.Option("--cpus", metavar="N[:LIMIT]", help="Processors of each worker: 4, 500m, 4:8.")
 ]
@@ -51,9 +55,13 @@ SecretEnv = Annotated[
 ]
 
 
-def amounts(cpus: str, memory: str, shared_memory: str = "") -> dict[str, str]:
-    """`4:8` each: what is set aside, and the limit."""
-    found = {"shared_memory": shared_memory} if shared_memory else {}
+def amounts(
+    *, gpus: int | None, gpu_resource: str, cpus: str, memory: str, shared_memory: str
+) -> dict[str, Any]:
+    """`resources`. CPUs and memory are `4:8`: what is set aside, and the limit."""
+    named = {"gpu_resource": gpu_resource, "shared_memory": shared_memory}
+    found: dict[str, Any] = {key: value for key, value in named.items() if value}
+    found |= {} if gpus is None else {"gpus_per_worker": gpus}
     for given, least, most in ((cpus, "cpus", "cpu_limit"), (memory, "memory", "memory_limit")):
         wanted, _, limit = given.partition(":")
         found |= {key: value for key, value in ((least, wanted), (most, limit)) if value}

@@ -11,6 +11,7 @@ from slipway.cli.context import context_of
 from slipway.cli.pods import (
     Cpus,
     Env,
+    GpuResource,
     Gpus,
     Memory,
     NodeSelector,
@@ -44,6 +45,7 @@ def change(
         int | None, typer.Option("--slots", min=1, help="Concurrent requests per worker.")
     ] = None,
     gpus: Gpus = None,
+    gpu_resource: GpuResource = "",
     cpus: Cpus = "",
     memory: Memory = "",
     shared_memory: SharedMemory = "",
@@ -94,7 +96,9 @@ def change(
         body["image"] = image or None
     if settings is not None:
         body["settings"] = read_json(settings, "--settings")
-    asked = amounts(cpus, memory, shared_memory) | ({} if gpus is None else {"gpus_per_worker": gpus})
+    asked = amounts(
+        gpus=gpus, gpu_resource=gpu_resource, cpus=cpus, memory=memory, shared_memory=shared_memory
+    )
     document = None if pod is None else read_json(pod, "--pod")
 
     def changed(present: Document) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from slipway.cli.options import Timeout, WaitForEnd
 from slipway.cli.pods import (
     Cpus,
     Env,
+    GpuResource,
     Gpus,
     Memory,
     NodeSelector,
@@ -69,7 +70,8 @@ def create(
         typer.Option(
             "--cluster-rule",
             metavar="KEY=VALUE",
-            help="Pick the cluster by region, provider, gpu, free_gpus or label.NAME; repeatable.",
+            help="Pick the cluster by region, provider, gpu, gpu_resource, free_gpus or label.NAME; "
+            "repeatable.",
         ),
     ] = None,
     engine: Annotated[
@@ -78,6 +80,7 @@ def create(
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Number of workers.")] = 1,
     slots: Annotated[int, typer.Option("--slots", min=1, help="Concurrent requests per worker.")] = 4,
     gpus: Gpus = None,
+    gpu_resource: GpuResource = "",
     cpus: Cpus = "",
     memory: Memory = "",
     shared_memory: SharedMemory = "",
@@ -132,7 +135,9 @@ def create(
     if cluster_rule:
         body["cluster_rule"] = _rule(cluster_rule)
     body |= {key: value for key, value in named.items() if value}
-    resources = amounts(cpus, memory, shared_memory) | ({} if gpus is None else {"gpus_per_worker": gpus})
+    resources = amounts(
+        gpus=gpus, gpu_resource=gpu_resource, cpus=cpus, memory=memory, shared_memory=shared_memory
+    )
     asked = pod_of(
         read_json(pod, "--pod") if pod else {},
         node_selector=node_selector or (),

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from clusters.candidates import candidates
-from clusters.choosing import Candidate, Gpus, Rule, choose
+from clusters.choosing import Candidate, Gpus, Rule, choose, with_resource
 from clusters.models import Cluster, Occupancy, Worker
 from clusters.states import ClusterState
 from tests.cast import team
@@ -58,6 +58,20 @@ def test_of_equals_the_first_by_name_is_chosen() -> None:
 )
 def test_what_speaks_against_a_cluster_is_said(rule, says) -> None:
     assert why(WEST, **rule) == says
+
+
+H100, SLICE = "NVIDIA H100 80GB HBM3", "nvidia.com/mig-1g.10gb"
+CUT = replace(WEST, gpus=[Gpus(H100, 1, 8, "nvidia.com/gpu"), Gpus(f"{H100} MIG 1g.10gb", 5, 7, SLICE)])
+
+
+def test_slices_are_counted_where_they_are_asked_for_and_nowhere_else() -> None:
+    assert why(CUT, gpu="h100", free_gpus=2) == "It has 1 GPUs h100 free, of 2 wanted."
+    assert why(CUT, gpu_resource=SLICE, free_gpus=6) == f"It has 5 {SLICE} free, of 6 wanted."
+    assert why(CUT, gpu_resource="amd.com/gpu") == (f"It has no amd.com/gpu. It has nvidia.com/gpu, {SLICE}.")
+    for rule in (Rule(gpu="mig 1g", free_gpus=5), with_resource(Rule(free_gpus=5), SLICE)):
+        assert choose([CUT], rule, now=NOW).cluster == "west"
+    # Machines of which nobody counts pods have whole GPUs, of no name.
+    assert choose([WEST], Rule(gpu_resource="nvidia.com/gpu", free_gpus=5), now=NOW).cluster == "west"
 
 
 def test_nothing_is_decided_on_a_cluster_that_is_silent_or_not_ready() -> None:

@@ -122,6 +122,12 @@ def test_what_a_service_says_of_its_pods_is_what_they_are_and_what_its_pages_sho
             "pod.secret_env.TOKEN",
             "Services may not read the secret others there",
         ),
+        ({"resources": {"gpu_resource": "nvidia.com/mig"}}, "resources.gpu_resource", "is no name of GPUs"),
+        (
+            {"resources": {"gpu_resource": "nvidia.com/mig-1g.10gb", "gpus_per_worker": 2}},
+            "resources",
+            "one slice",
+        ),
         ({"pod": {"namespace": "elsewhere"}}, "pod.namespace", "The cluster lets Slipway use slipway."),
         ({"pod": {"server": {}}}, "pod.server", "The engine echo runs in our worker alone."),
         (

@@ -1,15 +1,16 @@
 """What is looked at before a cluster is trusted with work, step by step, with words for each failure."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any
 
 from clusters.backends.checks import RIGHT, Check
+from clusters.backends.gpu_names import is_gpu
 from clusters.backends.kubernetes.files.choice import choose, look
 from clusters.backends.kubernetes.files.storage import is_default
-from clusters.backends.kubernetes.nodes import GPU_RESOURCES
 from clusters.backends.kubernetes.quantities import whole
 from clusters.backends.kubernetes.rights import NEEDED, RIGHTS, Feature, Right
 from clusters.backends.kubernetes.settings import KubernetesSettings
@@ -155,9 +156,9 @@ def _namespace(client: Client, name: str) -> Check:
 
 def _gpus(client: Client) -> Check:
     nodes = client.list(NODES).items
-    counts = {
-        resource: sum(whole(_capacity(node).get(resource, 0)) for node in nodes) for resource in GPU_RESOURCES
-    }
+    counts: Counter[str] = Counter()
+    for node in nodes:
+        counts.update({name: whole(count) for name, count in _capacity(node).items() if is_gpu(name)})
     found = [f"{count} {resource}" for resource, count in counts.items() if count]
     if not found:
         return Check(

@@ -14,7 +14,6 @@ from serving.worker_command import WORKER_ENVIRONMENT, WorkerCommand
 
 Document = dict[str, Any]
 
-GPU = "nvidia.com/gpu"
 SETTLE_SECONDS = 5.0
 """Longer than a gateway takes to see that an endpoint is terminating."""
 PROBED_EVERY_SECONDS = 5
@@ -195,5 +194,5 @@ def resources(spec: DeploymentSpec) -> Document:
     if most := wanted.memory_limit_bytes or wanted.memory_bytes:
         limits["memory"] = str(most)
     if wanted.gpus and spec.device != "cpu":
-        requests[GPU] = limits[GPU] = str(wanted.gpus)
+        requests[wanted.gpu_resource] = limits[wanted.gpu_resource] = str(wanted.gpus)
     return {key: value for key, value in (("requests", requests), ("limits", limits)) if value}

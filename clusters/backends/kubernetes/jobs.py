@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from clusters.backends.kubernetes.containers import GPU
+from clusters.backends.gpu_names import NVIDIA
 from clusters.backends.kubernetes.errors import granted, told
 from clusters.backends.kubernetes.manifests import MANAGED_BY
 from clusters.backends.kubernetes.rights import Feature
@@ -264,7 +264,7 @@ def _resources(spec: JobSpec) -> Object:
     if spec.limits.cpus:
         limits["cpu"] = str(spec.limits.cpus)
     if spec.container.gpus:
-        limits[GPU] = str(spec.container.gpus)
+        limits[NVIDIA] = str(spec.container.gpus)
     return {"limits": limits} if limits else {}
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from clusters.backends.base import Condition, Cordon, GpuSharing, ObservedGpu, ObservedNode, UnreadNode
+from clusters.backends.gpu_names import WHOLE, is_gpu
 from clusters.backends.kubernetes.quantities import whole
 from clusters.backends.placement import Taint, TaintEffect
 
@@ -13,10 +14,6 @@ Document = Mapping[str, Any]
 
 CORDON = "slipway.dev/cordon"
 """Annotation of a node that Slipway cordoned: who, why and since when, as JSON."""
-GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "huawei.com/Ascend910", "aliyun.com/gpu")
-"""Names under which device plugins offer whole GPUs."""
-MIG = "nvidia.com/mig-"
-"""Prefix of the names under which slices of GPUs are counted."""
 _CORDON_TAINT = "node.kubernetes.io/unschedulable"
 """Put there by the cordon itself: told as a cordon, not twice."""
 
@@ -63,10 +60,6 @@ def _read(metadata: Document, spec: Document, status: Document) -> ObservedNode:
     )
 
 
-def is_gpu(resource: str) -> bool:
-    return resource in GPU_RESOURCES or resource.startswith(MIG)
-
-
 def _address(status: Document) -> str:
     """The one inside the cluster, where there is one."""
     addresses = {one["type"]: one["address"] for one in reversed(status.get("addresses") or ())}
@@ -87,7 +80,7 @@ def cordon_of(node: Document) -> Cordon | None:
 
 def _gpus(uid: str, labels: Document, capacity: Document) -> list[ObservedGpu]:
     """As GPU feature discovery labels the machine. The API knows no UUIDs: each is named after its place."""
-    count = sum(whole(capacity.get(resource, 0)) for resource in GPU_RESOURCES)
+    count = sum(whole(capacity.get(resource, 0)) for resource in WHOLE)
     product = str(labels.get("nvidia.com/gpu.product", ""))
     sharing = GpuSharing.MIG if labels.get("nvidia.com/mig.strategy") == "single" else GpuSharing.NONE
     replicas = str(labels.get("nvidia.com/gpu.replicas", "1"))

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from clusters.backends.gpu_names import is_gpu
 from clusters.backends.kubernetes.groups import FOLLOWS
 from clusters.backends.kubernetes.manifests import DEPLOYMENT
-from clusters.backends.kubernetes.nodes import is_gpu
 from clusters.backends.kubernetes.quantities import whole
 from clusters.backends.kubernetes.scheduling import why_unschedulable
 from clusters.backends.standing import MOST_CHECKPOINT_SECONDS, Budget, Checkpoint, Phase, StandingPod

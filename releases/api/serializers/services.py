@@ -29,6 +29,11 @@ class ClusterRuleSerializer(serializers.Serializer[Any]):
     free_gpus = serializers.IntegerField(
         min_value=0, max_value=100_000, required=False, help_text="So many of them must be free."
     )
+    gpu_resource = serializers.CharField(
+        max_length=100,
+        required=False,
+        help_text="Name under which it counts them: `nvidia.com/mig-1g.10gb`; default: what workers ask for.",
+    )
 
 
 class ConsideredSerializer(serializers.Serializer[Any]):
@@ -144,7 +149,8 @@ class _ServiceFields(serializers.Serializer[Any]):
     device = serializers.ChoiceField(choices=DEVICES, required=False)
     resources = serializers.DictField(
         required=False,
-        help_text="Per worker: gpus_per_worker, an integer (default 1); cpus, cpu_limit, memory, "
+        help_text="Per worker: gpus_per_worker, an integer (default 1); gpu_resource, their name in "
+        "Kubernetes (default `nvidia.com/gpu`); cpus, cpu_limit, memory, "
         "memory_limit and shared_memory, as Kubernetes writes them: `500m`, `16Gi`.",
     )
     pod = serializers.DictField(

@@ -85,6 +85,9 @@ def test_memory_and_gpus_are_limits_and_processors_are_not() -> None:
         "limits": {"memory": "1073741824", "nvidia.com/gpu": "1"},
     }
     assert "nvidia.com/gpu" not in worker(replace(SPEC, device="cpu"))["resources"]["requests"]
+    slice_ = "nvidia.com/mig-1g.10gb"
+    cut = worker(replace(SPEC, resources=Resources(gpus=1, gpu_resource=slice_)))
+    assert cut["resources"] == {"requests": {slice_: "1"}, "limits": {slice_: "1"}}
 
 
 def test_a_drain_has_the_time_that_the_worker_gives_itself() -> None:

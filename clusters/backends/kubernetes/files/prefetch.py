@@ -17,10 +17,11 @@ from clusters.backends.base import (
     ObservedNode,
     UnreadNode,
 )
+from clusters.backends.gpu_names import WHOLE
 from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Document, Mount, fetch_image
 from clusters.backends.kubernetes.files.kept import size_of
 from clusters.backends.kubernetes.manifests import MANAGED_BY
-from clusters.backends.kubernetes.nodes import GPU_RESOURCES, node_of
+from clusters.backends.kubernetes.nodes import node_of
 from clusters.backends.kubernetes.pods import FILES_CONTAINER, why_not_done
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.templates import toleration
@@ -164,7 +165,7 @@ class Prefetch:
             "volumeMounts": [{"name": "models", "mountPath": MODELS, "readOnly": True}],
         }
         # It asks for no GPU, and so nobody lets it onto machines that are kept for those that do.
-        for_gpus = [{"key": resource, "operator": "Exists"} for resource in GPU_RESOURCES]
+        for_gpus = [{"key": resource, "operator": "Exists"} for resource in WHOLE]
         pod: Document = {
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
@@ -216,7 +217,7 @@ class Prefetch:
 def could_run(spec: DeploymentSpec, node: ObservedNode) -> bool:
     """Whether the scheduler may put one of its workers there, as far as the machine itself says."""
     placement = spec.placement
-    tolerations = (*placement.tolerations, *(Toleration(key=resource) for resource in GPU_RESOURCES))
+    tolerations = (*placement.tolerations, *(Toleration(key=resource) for resource in WHOLE))
     hard = [taint for taint in node.taints if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE]
     needs_gpus = spec.resources.gpus if spec.device != "cpu" else 0
     return (

@@ -1,0 +1,25 @@
+"""Names under which clusters count GPUs and slices of them: extended resources of Kubernetes. Pure."""
+
+import re
+
+NVIDIA = "nvidia.com/gpu"
+WHOLE = (NVIDIA, "amd.com/gpu", "huawei.com/Ascend910", "aliyun.com/gpu")
+"""Under which device plugins offer whole GPUs."""
+MIG = "nvidia.com/mig-"
+"""Prefix of the names of slices: https://docs.nvidia.com/datacenter/cloud-native/kubernetes/latest/"""
+_PROFILE = re.compile(r"[0-9]{1,2}(c\.[0-9]{1,2})?g\.[0-9]{1,4}gb([.-][a-z0-9.]{1,20})?")
+
+
+def is_gpu(resource: str) -> bool:
+    return resource in WHOLE or resource.startswith(MIG)
+
+
+def is_slice(resource: str) -> bool:
+    return resource.startswith(MIG)
+
+
+def name_fault(resource: str) -> str:
+    """Why a worker cannot ask for it; empty: it can."""
+    if resource in WHOLE or (is_slice(resource) and _PROFILE.fullmatch(resource.removeprefix(MIG))):
+        return ""
+    return f"{resource!r} is no name of GPUs. There are {', '.join(WHOLE)}, and slices such as {MIG}1g.10gb."
