@@ -59,7 +59,11 @@ def _counted(cluster: Cluster) -> list[Gpus]:
     for one in found.types:
         free[one.gpu_type, one.resource] += one.free
         total[one.gpu_type, one.resource] += one.total
-    return [Gpus(name, free[name, of], count, of) for (name, of), count in sorted(total.items())]
+    # Names of Kubernetes have a domain; machines of other clusters count theirs without a name.
+    return [
+        Gpus(name, free[name, of], count, of if "/" in of else "")
+        for (name, of), count in sorted(total.items())
+    ]
 
 
 def _used(nodes: dict[int, int]) -> Counter[int]:
