@@ -110,7 +110,7 @@ def drain(
         "replace_seconds": replace_within,
         "checkpoint_seconds": checkpoint_within,
         "gpu_pods_only": gpu_pods_only,
-        "namespaces": _namespaces(namespaces or (), checkpoint_urls or ()),
+        "namespaces": namespaces_given(namespaces or (), checkpoint_urls or ()),
     }
     given = "" if preview else context.asked_for(reason)
     node = node_named(context, name, cluster)
@@ -175,7 +175,7 @@ def _tell(context: Context, row: Document) -> None:
         raise CommandFailed(f"{row['node']} is not drained.", Exit.FAILED)
 
 
-def _namespaces(policies: Iterable[str], urls: Iterable[str]) -> dict[str, dict[str, Any]]:
+def namespaces_given(policies: Iterable[str], urls: Iterable[str]) -> dict[str, dict[str, Any]]:
     found = dict(_policy(text) for text in policies)
     for text in urls:
         name, _, url = text.partition("=")

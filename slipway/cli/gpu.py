@@ -20,6 +20,7 @@ from gpu_health.policy.rule import BadRule, Rule, version_key
 from gpu_health.signals.kernel_log import KernelLogParser, parse
 from gpu_health.signals.reading import Clock, Kind, Reading
 from slipway.cli.context import Columns, Context, context_of, counted
+from slipway.cli.gpu_drains import healing_drains
 from slipway.cli.gpu_figures import prices, show_statistics
 from slipway.cli.gpu_incidents import healing, incident, kill_switch
 from slipway.client import Document
@@ -233,4 +234,5 @@ app.command("kill-switch")(kill_switch)
 app.command("stats")(show_statistics)
 app.add_typer(prices, name="prices")
 app.add_typer(incident, name="incident")
+healing.command("drains")(healing_drains)
 app.add_typer(healing, name="healing")

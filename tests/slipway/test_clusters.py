@@ -181,6 +181,19 @@ def test_a_machine_is_drained_previewed_and_the_drain_cancelled(
     assert root("node", "cancel-drain", "box-1", "--reason", "Again.").status == 2
 
 
+def test_how_incidents_drain_is_shown_and_changed(root: Terminal) -> None:
+    drains = ("gpu", "healing", "drains")
+    assert "by the defaults" in root(*drains).err + root(*drains).out
+    changed = root(*drains, "--within", "7200", "--namespace", "batch=leave", "--reason", "Jobs finish.")
+    assert changed.status == 0, changed.err
+    more = root(*drains, "--grace", "300", "--reason", "They are slow.")
+    assert "batch" in more.out
+    assert ("7200" in more.out, "300" in more.out) == (True, True)
+    assert root(*drains, "--checkpoint-url", "batch", "--reason", "x").status == 2
+    assert root(*drains, "--checkpoint-url", "batch=https://a.example/", "--reason", "x").status != 0
+    assert root(*drains, "--reset", "--reason", "As before.").status == 0
+
+
 def test_a_clusters_capacity_is_told_by_type(root: Terminal, local: Cluster) -> None:
     node = Node.objects.get()
     Gpu.objects.create(cluster=local, node=node, uuid="GPU-1", index=0, name="NVIDIA H100")
