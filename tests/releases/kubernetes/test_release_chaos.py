@@ -35,15 +35,17 @@ def tell(
     strikes: list[tuple[int, Strike]] | None = None,
     *,
     at_write: Mapping[int, Strike] = NOTHING,
+    late_by: int = 30,
     **how: bool,
 ) -> KubernetesScene:
     """A release until all is at rest. `strikes`: each after so many calls; `at_write`: by number of the write
-    since the release began; `how`: as a KubernetesScene has it."""
+    since the release began; `late_by`: so many others come before what is late; `how`: of KubernetesScene."""
     with undone(), a_scene(**how) as scene:
         begin(scene, ending)
         scene.strikes.writes = 0
         scene.strikes.plan(strikes or ())
         scene.strikes.at_write |= at_write
+        scene.chaos.late_by = late_by
         scene.live_to_the_end = partial(ENDINGS[ending][0], scene)
         scene.live_to_the_end()
         state, before_rest = scene.state(), scene.strikes.writes
@@ -94,6 +96,7 @@ def test_each_write_may_go_wrong(strike: Strike, ending: str) -> None:
     number = 0
     while True:
         number += 1
-        if not tell(ending, at_write={number: strike}).strikes.struck:
+        # What is late comes when all is over.
+        if not tell(ending, at_write={number: strike}, late_by=10_000).strikes.struck:
             break
     assert number > 15
