@@ -130,6 +130,7 @@ class KubernetesCluster:
         with told():
             for namespace in self._settings.all_namespaces:
                 Anchors(self._client, namespace).tidy()
+                Prefetch(self._client, self._settings, namespace).tidy()
             FilledClaim(self._client, self._settings, None).remove_unused(needed)
             FluidDataset(self._client, self._settings).remove_unused(needed)
 

@@ -9,6 +9,7 @@ import pytest
 from clusters.backends.base import CannotRun, Fence, FilesOnTheWay, StaleFence
 from clusters.backends.kubernetes.files.prefetch import MOST_JOBS
 from kube.fake.cluster import node
+from kube.fake.transport import OnlyAt
 from kube.resources import DEPLOYMENTS, JOBS, Ref
 from serving.fetch.__main__ import command_line as fetch_command_line
 from tests.clusters.kubernetes.files_world import DIGEST, STORY, FilesWorld
@@ -87,6 +88,24 @@ def test_the_jobs_go_when_workers_begin_and_with_the_deployment(world: FilesWorl
     assert owner == STORY.name
     world.apply(spec=replace(EARLY, replicas=2), turn=2)
     assert all("deletionTimestamp" in one["metadata"] for one in world.items(JOBS))
+
+
+def test_jobs_that_come_when_workers_have_begun_go_at_the_next_tidying(world: FilesWorld) -> None:
+    sleeper, transport = world.writer()
+    woken = OnlyAt(1, lambda _: world.apply(spec=replace(EARLY, replicas=2), turn=2))
+    transport.faults.append(lambda call: woken(call) if call.path.endswith("/jobs") else None)
+    with pytest.raises(FilesOnTheWay):
+        sleeper.apply(EARLY, fence=Fence(1, 1))
+    assert machines(world) == ["gpu-1", "gpu-2"]
+    world.cluster.tidy(())
+    assert all("deletionTimestamp" in one["metadata"] for one in world.items(JOBS))
+
+
+def test_jobs_stay_while_no_worker_has_begun(world: FilesWorld) -> None:
+    with pytest.raises(FilesOnTheWay):
+        world.apply(spec=EARLY)
+    world.cluster.tidy(())
+    assert not any("deletionTimestamp" in one["metadata"] for one in world.items(JOBS))
 
 
 def fail_for_good(world: FilesWorld, *machines: str, spec: Any = EARLY) -> None:

@@ -20,6 +20,7 @@ from clusters.backends.base import (
 from clusters.backends.gpu_names import WHOLE
 from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Document, Mount, fetch_image
 from clusters.backends.kubernetes.files.kept import size_of
+from clusters.backends.kubernetes.groups import set_name
 from clusters.backends.kubernetes.manifests import MANAGED_BY
 from clusters.backends.kubernetes.nodes import node_of
 from clusters.backends.kubernetes.pods import FILES_CONTAINER, why_not_done
@@ -27,8 +28,8 @@ from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.templates import toleration
 from clusters.backends.placement import TaintEffect, Toleration
 from kube.base import Client, Object
-from kube.errors import AlreadyExists, Changed, KubeError, NotFound
-from kube.resources import JOBS, NODES, PODS, Ref
+from kube.errors import AlreadyExists, Changed, KubeError, NotAllowed, NotFound
+from kube.resources import DEPLOYMENTS, JOBS, LEADER_WORKER_SETS, NODES, PODS, Ref
 from model_store.fetch_progress import FetchProgress
 
 Seen = ObservedNode | UnreadNode
@@ -117,12 +118,35 @@ class Prefetch:
 
     def forget(self, spec: DeploymentSpec) -> None:
         """Its workers begin, or it is over."""
-        for job in self._jobs(spec):
+        self._end(self._jobs(spec))
+
+    def _end(self, jobs: Iterable[Object]) -> None:
+        for job in jobs:
             ref = Ref(JOBS, job["metadata"]["name"], self._namespace)
             try:
                 self._client.delete(ref, uid=job["metadata"]["uid"])
             except (NotFound, Changed):
                 continue
+
+    def tidy(self) -> None:
+        """What somebody began who slept while workers did, or who waited for no answer any more."""
+        try:
+            jobs = self._client.list(JOBS, namespace=self._namespace, labels=PREFETCH).items
+        except NotAllowed:
+            return
+        for name in {job["metadata"]["labels"][PREFETCH] for job in jobs}:
+            if self._has_workers(name):
+                self._end(job for job in jobs if job["metadata"]["labels"][PREFETCH] == name)
+
+    def _has_workers(self, deployment: str) -> bool:
+        """Or is to have some."""
+        kinds = [Ref(DEPLOYMENTS, deployment, self._namespace)]
+        if self._client.serves(LEADER_WORKER_SETS):
+            kinds.append(Ref(LEADER_WORKER_SETS, set_name(deployment), self._namespace))
+        for ref in kinds:
+            with suppress(NotFound):
+                return bool(self._client.get(ref)["spec"].get("replicas"))
+        return False
 
     def _jobs(self, spec: DeploymentSpec) -> Sequence[Object]:
         return self._client.list(JOBS, namespace=self._namespace, labels=f"{PREFETCH}={spec.name}").items
