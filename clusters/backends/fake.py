@@ -23,7 +23,7 @@ from clusters.backends.base import (
     UnreadNode,
 )
 from clusters.backends.checks import Check
-from clusters.backends.node_operations import Eviction, Order, SomebodyElses, UnknownNode
+from clusters.backends.node_operations import Eviction, Order, SomebodyElses, UnknownNode, is_overtaken
 from clusters.backends.placement import Taint
 from clusters.backends.standing import Budget, ObservedPods, StandingPod
 from clusters.states import CheckResult
@@ -307,7 +307,7 @@ class FakeNodeOperations:
 
     def _guard(self, node: str, order: Order) -> None:
         self._known(node)
-        if order.fence < self._fence:
+        if is_overtaken(order.fence, self._fence):
             raise StaleFence(f"{node} was changed by {self._fence}, which is later than {order.fence}.")
         self._fence = order.fence
 

@@ -27,13 +27,21 @@ class SomebodyElses(BackendError):
 class Order:
     """On whose behalf something is done. One `op_key` is one operation, however often it is ordered.
 
-    The machine remembers the highest `fence` that came: whoever has a lower one is refused with StaleFence.
+    The machine remembers the highest `fence` that came: whoever has a lower one of the same holder is refused
+    with StaleFence.
     """
 
     op_key: str
     fence: Fence
     by: str
     reason: str
+
+
+def is_overtaken(fence: Fence, by: Fence | None) -> bool:
+    """`by`: the one that a machine remembers. Another holder is another row: of another installation that
+    knows the machine, or of a cluster that was added twice. Their numbers say nothing of one another.
+    """
+    return by is not None and fence.holder == by.holder and fence.turn < by.turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,16 @@ the fence of a row, but a number that the machine's row gives out, and only to t
 
 from django.db import transaction
 from django.db.models import F
+from django.utils.crypto import salted_hmac
 
 from clusters.backends.base import Fence
 from clusters.backends.configured import backend_of
 from clusters.backends.node_operations import NodeOperations, Order
 from clusters.models import Node
 from common.reconcile import LeaseLost, Operation, Reconciled
+
+HOLDER_DIGITS = 12
+"""48 bits: no two that meet at one machine are the same."""
 
 
 def order_for(
@@ -28,7 +32,12 @@ def order_for(
             raise LeaseLost
         Node.objects.filter(pk=node.pk).update(orders=F("orders") + 1)
         turn = Node.objects.filter(pk=node.pk).values_list("orders", flat=True).get()
-    return Order(op_key or operation.op_key, Fence(node.pk, turn), by, reason)
+    return Order(op_key or operation.op_key, Fence(_holder(node), turn), by, reason)
+
+
+def _holder(node: Node) -> int:
+    """Of this row in this installation alone: machines outlive both, and remember whose orders they took."""
+    return int(salted_hmac("clusters.node_orders", str(node.pk)).hexdigest()[:HOLDER_DIGITS], 16)
 
 
 def operations_of(node: Node) -> NodeOperations:

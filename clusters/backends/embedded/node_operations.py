@@ -18,7 +18,14 @@ from clusters.backends.base import (
 )
 from clusters.backends.embedded.desired import DesiredStore, WorkerSlot
 from clusters.backends.embedded.machine import bare_machine, machine_id, machine_name
-from clusters.backends.node_operations import Eviction, NotPossible, Order, SomebodyElses, UnknownNode
+from clusters.backends.node_operations import (
+    Eviction,
+    NotPossible,
+    Order,
+    SomebodyElses,
+    UnknownNode,
+    is_overtaken,
+)
 from clusters.backends.placement import Taint, TaintEffect
 from clusters.backends.standing import Phase, StandingPod
 from clusters.backends.supervisor_rpc import (
@@ -186,7 +193,7 @@ class EmbeddedNodeOperations:
         _known(node)
         with self._desired.lock():
             marks = self._marks.read()
-            if order.fence < marks.fence:
+            if is_overtaken(order.fence, marks.fence):
                 raise StaleFence(f"This machine was set by {marks.fence}, which is later than {order.fence}.")
             marks = replace(marks, fence=order.fence)
             self._marks.write(marks)

@@ -17,7 +17,14 @@ from clusters.backends.kubernetes.nodes import CORDON, cordon_of, node_of
 from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import CHECKPOINT_ASKED, pod_of
-from clusters.backends.node_operations import Eviction, NotPossible, Order, SomebodyElses, UnknownNode
+from clusters.backends.node_operations import (
+    Eviction,
+    NotPossible,
+    Order,
+    SomebodyElses,
+    UnknownNode,
+    is_overtaken,
+)
 from clusters.backends.placement import Taint
 from clusters.backends.standing import StandingPod
 from common.jobs.runners.base import JobRunner
@@ -252,7 +259,7 @@ class KubernetesNodeOperations:
 
     def _check(self, node: Object, order: Order) -> None:
         before = fence_of(node)
-        if before is not None and order.fence < before:
+        if is_overtaken(order.fence, before):
             raise StaleFence(f"This machine was set by {before}, which is later than {order.fence}.")
 
     def _node(self, uid: str) -> Object:

@@ -64,6 +64,16 @@ def test_a_cordon_by_kubectl_is_theirs(world: World) -> None:
     assert raw(world)["spec"]["unschedulable"] is True
 
 
+def test_a_machine_that_another_installation_had_takes_our_orders(world: World) -> None:
+    operations, uid = world.cluster.node_operations, machine(world).uid
+    theirs = Order("op", Fence(7, 1_000_000), "ada", "GPU 0 fell off the bus.")
+    operations.cordon(uid, theirs)
+    operations.uncordon(uid, order())
+    operations.cordon(uid, order(by="bob"))
+    with pytest.raises(StaleFence):
+        operations.uncordon(uid, order(by="bob", turn=0))
+
+
 def test_an_order_that_comes_late_changes_nothing(world: World) -> None:
     operations, uid = world.cluster.node_operations, machine(world).uid
     operations.cordon(uid, order(turn=500))
