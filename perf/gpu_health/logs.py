@@ -113,6 +113,7 @@ def rows(*, megabytes: int, rounds: int) -> list[Row]:
                 f"at least {AT_LEAST:g}",
                 best / theirs >= AT_LEAST,
             ),
+            Row("memory held at most", f"{max(one['kb'] for one in ours) / 1024:.0f} MiB"),
             Row(
                 "memory for the whole log over that for a hundredth",
                 f"{apart:,.0f} kB",

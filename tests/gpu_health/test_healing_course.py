@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ EVENTS = (
     *("late fault 0", "late fault 1", "other boot 1", "cleared", "closed"),
     *("person cordons", "person uncordons", "restarted", "bad now", "good now", "acts fail", "acts work"),
     *("pod comes", "refused", "allowed", "given up", "stopped", "cancel leave", "cancel return", "nothing"),
+    *("cancel over", "source fails", "rule off", "judged otherwise"),
 )
 
 
@@ -73,6 +75,13 @@ class World:
             self.see(int(rest), self.now - late, f"boot-{boot}")
         elif event in ("cleared", "closed"):
             self.findings = {pk: replace(one, is_open=False) for pk, one in self.findings.items()}
+        elif event in ("source fails", "rule off"):
+            waived = "The rules in force say: record." if event == "rule off" else ""
+            for pk, one in self.findings.items():
+                self.findings[pk] = replace(one, acts=False, waived=waived)
+        elif event == "judged otherwise":
+            for pk, one in self.findings.items():
+                self.findings[pk] = replace(one, ladder=LADDERS[LADDERS.index(one.ladder) - 1])
         elif event == "person cordons":
             if self.cordon is Whose.NOBODY:
                 self.cordon, self.persons_cordon = Whose.THEIRS, True
@@ -225,14 +234,27 @@ class World:
             assert self.cordon is Whose.THEIRS, "a person's cordon was taken away"
 
 
+FIRST = st.integers(0, len(LADDERS) - 1)
+ORDERS = st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(1, 4)), max_size=40)
+
+
 @settings(max_examples=200, deadline=None)
-@given(
-    first=st.integers(0, len(LADDERS) - 1),
-    events=st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(1, 4)), max_size=40),
-)
+@given(first=FIRST, events=ORDERS)
 def test_any_order_of_events_keeps_the_promises_and_comes_to_an_end(
     first: int, events: list[tuple[str, int]]
 ) -> None:
+    keeps_the_promises(first, events)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@settings(max_examples=5_000, deadline=None)
+@given(first=FIRST, events=ORDERS)
+def test_so_do_many_more_orders(first: int, events: list[tuple[str, int]]) -> None:
+    keeps_the_promises(first, events)
+
+
+def keeps_the_promises(first: int, events: list[tuple[str, int]]) -> None:
     world = World()
     world.happen(f"fault {first}")
     for event, steps in events:
