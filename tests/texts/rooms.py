@@ -51,6 +51,7 @@ ENGLISH = (
     "gpu_health/services/drill_traces.py",
     "gpu_health/services/sns.py",
     "gpu_health/services/draining.py",
+    "gpu_health/services/judging.py",
     "gpu_health/signals/",
     "gpu_health/statistics/",
     "gpu_health/verification.py",
