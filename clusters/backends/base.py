@@ -87,6 +87,8 @@ class ClusterConfig:
     settings: Mapping[str, Any] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """By name, unsealed."""
+    installation: str = ""
+    """Whose the row is, as `common.audit.installation` names it; empty: nobody's in particular."""
 
 
 class ObservedState(StrEnum):

@@ -8,6 +8,7 @@ from django.conf import settings
 
 from clusters.backends.base import ClusterBackend, ClusterConfig, ClusterUnreachable, Misconfigured
 from clusters.backends.extras import Closable
+from common import audit
 from common.hosts import this_host
 from common.sealed import CannotUnseal, unseal
 
@@ -55,5 +56,7 @@ def connect(cluster: "Cluster") -> ClusterBackend:
         }
     except CannotUnseal as error:
         raise Misconfigured(str(error)) from None
-    config = ClusterConfig(name=cluster.name, settings=cluster.settings, secrets=secrets)
+    config = ClusterConfig(
+        name=cluster.name, settings=cluster.settings, secrets=secrets, installation=audit.installation()
+    )
     return cast(ClusterBackend, import_module(name).connect(config))

@@ -5,6 +5,7 @@ from threading import Event
 from typing import Protocol, runtime_checkable
 
 from clusters.backends.base import Condition
+from clusters.backends.checks import Check
 from clusters.backends.node_operations import Order
 
 
@@ -39,6 +40,15 @@ class HeardMachines(Protocol):
 
     def told(self) -> Mapping[str, bytes]:
         """What the cluster tells of machines and of our pods, by `told.about`, as `told.packed`."""
+
+
+@runtime_checkable
+class OwnsItsPlace(Protocol):
+    """A backend whose place in its cluster could be another installation's, too."""
+
+    def own(self) -> tuple[Check, ...]:
+        """Say in the cluster that the place is ours. Those that failed, where it is another's: nothing may
+        be written there."""
 
 
 @runtime_checkable

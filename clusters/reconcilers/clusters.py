@@ -11,7 +11,7 @@ from clusters.agents import AgentHeard, silent_since
 from clusters.backends.base import BackendError, ClusterBackend
 from clusters.backends.checks import Check
 from clusters.backends.configured import backend_of
-from clusters.backends.extras import HandsOutSecrets, Tidies
+from clusters.backends.extras import HandsOutSecrets, OwnsItsPlace, Tidies
 from clusters.events import ClusterChecksFailed
 from clusters.models import Cluster
 from clusters.reconcilers import occupancy
@@ -92,6 +92,8 @@ class RunChecks(Step[Cluster]):
     def observe(self, row: Cluster, operation: Operation) -> tuple[Check, ...]:
         try:
             backend = self.backend_of(row)
+            if isinstance(backend, OwnsItsPlace) and (refusals := backend.own()):
+                return refusals
             # Checks say why it cannot; until it can, no worker that needs them begins.
             with suppress(BackendError):
                 if isinstance(backend, HandsOutSecrets):

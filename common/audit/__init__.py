@@ -3,11 +3,21 @@
 Every write of every app says `audit.record(...)`; that is why these names stand here.
 """
 
-from common.audit.chain import Recorded, length, record
+from common.audit.chain import Recorded, installation, length, record
 from common.audit.heads import Head
 from common.audit.verification import Broken, Verdict, verify
 
 MAX_REASON = 2_000
 """Characters of the words that say why."""
 
-__all__ = ["MAX_REASON", "Broken", "Head", "Recorded", "Verdict", "length", "record", "verify"]
+__all__ = [
+    "MAX_REASON",
+    "Broken",
+    "Head",
+    "Recorded",
+    "Verdict",
+    "installation",
+    "length",
+    "record",
+    "verify",
+]

@@ -79,6 +79,13 @@ def length() -> int:
     return AuditHead.objects.filter(pk=1).values_list("seq", flat=True).first() or 0
 
 
+def installation() -> str:
+    """Whose record it is, for others to tell installations apart: its first link, which neither a change of
+    keys nor a restore changes. Empty while there is none."""
+    first = AuditRecord.objects.order_by("seq").values_list("hash", flat=True).first()
+    return (first or "")[:16]
+
+
 def _named(subject: Model | str) -> tuple[str, str, str]:
     if isinstance(subject, str):
         return "", "", subject

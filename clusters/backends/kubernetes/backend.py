@@ -1,6 +1,7 @@
 """A ClusterBackend whose workers are Pods. What is wanted, and by whom, lies in the cluster alone."""
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from threading import Event
@@ -30,6 +31,7 @@ from clusters.backends.kubernetes.files.prefetch import Prefetch
 from clusters.backends.kubernetes.groups import FOLLOWS, is_leader, why_no_group, workers_of
 from clusters.backends.kubernetes.leaving import mark_leaving
 from clusters.backends.kubernetes.manifests import DEPLOYMENT, objects_of
+from clusters.backends.kubernetes.namespace_owner import NamespaceOwner
 from clusters.backends.kubernetes.node_operations import KubernetesNodeOperations
 from clusters.backends.kubernetes.nodes import node_of
 from clusters.backends.kubernetes.pods import CONTAINER, FILES_CONTAINER, fetches_files, worker_of
@@ -40,6 +42,7 @@ from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.store_token import hand_out
 from clusters.backends.kubernetes.watching import UNFINISHED, Machines, watch
 from clusters.backends.standing import ObservedPods
+from clusters.states import CheckResult
 from kube import errors
 from kube.base import Client, Object
 from kube.client import FIELD_MANAGER
@@ -56,11 +59,18 @@ FETCH_LOG_LINES = 20
 
 class KubernetesCluster:
     def __init__(
-        self, client: Client, settings: KubernetesSettings, *, store_token: str = "", relay_token: str = ""
+        self,
+        client: Client,
+        settings: KubernetesSettings,
+        *,
+        store_token: str = "",
+        relay_token: str = "",
+        installation: str = "",
     ) -> None:
         """`store_token`: with which its machines fetch model files; empty: they have one from elsewhere.
-        `relay_token`: with which its relay reports, if it has one."""
+        `relay_token`: with which its relay reports, if it has one. `installation`: see `NamespaceOwner`."""
         self._client = client
+        self._owner = NamespaceOwner(client, installation)
         self._store_token = store_token
         self._relay_token = relay_token
         self._settings = settings
@@ -86,6 +96,7 @@ class KubernetesCluster:
                     "LeaderWorkerSet to keep such groups of pods. Install it "
                     "(https://lws.sigs.k8s.io/docs/installation/), or leave nodes_per_replica out."
                 )
+            self._owner.take(namespace)
             hand_out(self._client, self._settings, self._store_token, namespace=namespace)
             # First: what comes late is refused before it makes anything for its files.
             anchor = Anchors(self._client, namespace).raise_to(spec.name, fence)
@@ -217,6 +228,17 @@ class KubernetesCluster:
         except ClusterUnreachable as error:
             return Health(False, str(error))
         return Health(True, f"Kubernetes {version} answers.")
+
+    def own(self) -> tuple[Check, ...]:
+        refusals = []
+        for namespace in self._settings.all_namespaces:
+            # Where it cannot be asked or written, the checks say why.
+            with suppress(errors.KubeError):
+                try:
+                    self._owner.take(namespace)
+                except CannotRun as error:
+                    refusals.append(Check(f"namespace {namespace}", CheckResult.FAILED, str(error)))
+        return tuple(refusals)
 
     def checks(self) -> tuple[Check, ...]:
         return cluster_checks(self._client, self._settings)

@@ -43,4 +43,5 @@ def connect(config: ClusterConfig) -> KubernetesCluster:
         settings,
         store_token=config.secrets.get(STORE_TOKEN, ""),
         relay_token=config.secrets.get(RELAY_TOKEN, ""),
+        installation=config.installation,
     )
