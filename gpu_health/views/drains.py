@@ -25,6 +25,8 @@ PAGE = "/gpu-health/drains/"
 
 class HealingDrainForm(DrainOptionsForm):
     revision = forms.IntegerField(widget=forms.HiddenInput)
+    # What a change of settings asks last.
+    field_order = (*(name for name in DrainOptionsForm.base_fields if name != "reason"), "reason")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
