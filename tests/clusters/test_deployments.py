@@ -350,8 +350,9 @@ def test_a_steady_deployment_is_looked_at_every_few_seconds_and_writes_no_worker
     row.refresh_from_db()
     turn, due = row.turn, row.next_at
     scene.clock.at = due
-    with django_assert_num_queries(8):
-        # Claim 3; workers, cluster and machines 3; settle 3 with its transaction; the next claim 1.
+    with django_assert_num_queries(9):
+        # Claim 3; workers, cluster, machines and replacements for drains 4; settle 3 with its
+        # transaction; the next claim 1.
         scene.worker().advance("clusters.deployment", row.pk)
     row.refresh_from_db()
     assert row.turn == turn
