@@ -58,6 +58,12 @@ class DrainPreview:
     """Of our ready workers there, which get others elsewhere first."""
 
     @property
+    def affected(self) -> Sequence[tuple[AffectedDeployment, Replacement | None]]:
+        """Each deployment with what is started elsewhere for it first; None: its workers are not ready."""
+        replaced = {one.deployment: one for one in self.replacements}
+        return [(one, replaced.get(one.name)) for one in self.deployments]
+
+    @property
     def counts(self) -> Mapping[str, int]:
         return Counter(str(one.fate) for one in self.pods)
 

@@ -337,7 +337,7 @@ def test_a_drain_is_previewed_ordered_and_cancelled_in_the_browser(
     assert f"{node}+drain/" in ada.get(node).content.decode()
     shown = ada.get(f"{node}+drain/").content.decode()
     assert "It cannot be drained with these options." in shown
-    assert "Nobody answers until new workers are ready elsewhere." in shown
+    assert "Nobody answers until new workers are ready elsewhere. No other machine takes pods." in shown
     shown = ada.get(f"{node}+drain/?within_minutes=5&unowned_may_go=on").content.decode()
     assert "theirs/notebook" in shown
     assert "It cannot be drained" not in shown
