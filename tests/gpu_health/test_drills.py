@@ -198,7 +198,7 @@ class Conditions:
             self.held[kind] = condition
         Node.objects.update(
             conditions=[asdict(one) for one in self.held.values()],
-            seen_as=f"after {order.fence}",
+            seen_as=f"after {order.fence.turn}",
             seen_at=self.ward.clock.at,
         )
 
