@@ -25,6 +25,7 @@ from clusters.draining.options import (
 from clusters.models import Cluster
 from common.actor import Actor
 from common.audit import MAX_REASON
+from common.pages.fields import PairsField, lines_input, name_input
 from common.pages.forms import PLAIN
 
 MOST_FILE_BYTES = 256 * 1024
@@ -42,44 +43,11 @@ SETTINGS = ("context", "namespace", "store_url", "model_files", "model_claim", "
 """Of a Kubernetes cluster, those that the form has."""
 
 
-def _plain(placeholder: str = "") -> forms.TextInput:
-    return forms.TextInput(attrs={**PLAIN, "autocapitalize": "off", "placeholder": placeholder})
-
-
-class LabelsField(forms.CharField):
-    """One label a line."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            label=_("Labels"),
-            required=False,
-            help_text=_("One per line: key=value."),
-            widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "placeholder": "tier=gold", **PLAIN}),
-        )
-
-    def prepare_value(self, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return "\n".join(f"{key}={one}" for key, one in value.items())
-        return value
-
-    def clean(self, value: Any) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for line in str(super().clean(value)).splitlines():
-            key, equals, one = line.strip().partition("=")
-            if key and not equals:
-                raise forms.ValidationError(
-                    _("'%(line)s' is not of the form key=value."), params={"line": key}
-                )
-            if key:
-                found[key.strip()] = one.strip()
-        return found
-
-
 class ManifestForm(forms.Form):
     """What an administrator of the cluster is to grant."""
 
     namespace = forms.CharField(
-        label=_("Namespace"), max_length=63, initial="slipway", widget=_plain("slipway"), required=False
+        label=_("Namespace"), max_length=63, initial="slipway", widget=name_input("slipway"), required=False
     )
     features = forms.MultipleChoiceField(
         label=_("Slipway shall"),
@@ -105,11 +73,16 @@ class ClusterSettingsForm(forms.Form):
         label=_("Region"),
         max_length=63,
         required=False,
-        widget=_plain("eu-central"),
+        widget=name_input("eu-central"),
         help_text=_("As in the mirrors of images."),
     )
-    provider = forms.CharField(label=_("Provider"), max_length=63, required=False, widget=_plain("aws"))
-    labels = LabelsField()
+    provider = forms.CharField(label=_("Provider"), max_length=63, required=False, widget=name_input("aws"))
+    labels = PairsField(
+        label=_("Labels"),
+        required=False,
+        help_text=_("One per line: key=value."),
+        widget=lines_input("tier=gold"),
+    )
 
 
 class KubernetesForm(ClusterSettingsForm):
@@ -126,13 +99,13 @@ class KubernetesForm(ClusterSettingsForm):
         label=_("Context"),
         required=False,
         max_length=253,
-        widget=_plain(),
+        widget=name_input(),
         help_text=_("Of the kubeconfig; empty: its current one."),
     )
     namespace = forms.CharField(
         label=_("Namespace"),
         max_length=63,
-        widget=_plain("slipway"),
+        widget=name_input("slipway"),
         initial="slipway",
         help_text=_("In which workers run."),
     )
@@ -151,18 +124,18 @@ class KubernetesForm(ClusterSettingsForm):
         label=_("Address of Slipway"),
         required=False,
         max_length=300,
-        widget=_plain("https://slipway.example.org"),
+        widget=name_input("https://slipway.example.org"),
         help_text=_("At which pods reach it; needed where machines keep a cache, or a job fills claims."),
     )
     model_claim = forms.CharField(
-        label=_("Volume claim"), required=False, max_length=253, widget=_plain("slipway-models")
+        label=_("Volume claim"), required=False, max_length=253, widget=name_input("slipway-models")
     )
 
     storage_class = forms.CharField(
         label=_("Storage class"),
         required=False,
         max_length=253,
-        widget=_plain(),
+        widget=name_input(),
         help_text=_("Of the volume claims of versions; empty: the default, or the first that is shared."),
     )
 
@@ -199,7 +172,7 @@ class NewClusterForm(KubernetesForm):
     name = forms.CharField(
         label=_("Name"),
         max_length=63,
-        widget=_plain("prod"),
+        widget=name_input("prod"),
         help_text=_("Lower-case letters, digits and hyphens; unique over all teams."),
     )
     team = forms.ModelChoiceField(

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from clusters.models import Cluster
 from clusters.states import ON_A_HOST
 from common.errors import Invalid, SlipwayError
+from common.pages.fields import LinesField, PairsField, lines_input, name_input
 from common.pages.forms import PLAIN, blame
 from gateway.backends.prometheus import TOKEN
 from gateway.models import Gateway
@@ -39,42 +40,6 @@ DIFFERENT = {"prometheus": "prometheus_url", "envoy": "envoy_urls", "inference_p
 """Settings that are several fields: what is wrong with one of no name of its own stands at this."""
 
 
-def _plain(placeholder: str = "") -> forms.TextInput:
-    return forms.TextInput(attrs={**PLAIN, "autocapitalize": "off", "placeholder": placeholder})
-
-
-def _lines(placeholder: str = "") -> forms.Textarea:
-    return forms.Textarea(attrs={"rows": 2, "class": "mono", "placeholder": placeholder, **PLAIN})
-
-
-class LinesField(forms.CharField):
-    """A list, one a line."""
-
-    def prepare_value(self, value: Any) -> Any:
-        return "\n".join(value) if isinstance(value, list) else value
-
-    def clean(self, value: Any) -> Any:
-        return [one for line in str(super().clean(value)).splitlines() if (one := line.strip())]
-
-
-class PairsField(LinesField):
-    """An object, one `key=value` a line."""
-
-    def prepare_value(self, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return "\n".join(f"{key}={one}" for key, one in value.items())
-        return value
-
-    def clean(self, value: Any) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for line in super().clean(value):
-            key, equals, one = line.partition("=")
-            if not equals:
-                raise ValidationError(_("'%(line)s' is not of the form key=value."), params={"line": line})
-            found[key.strip()] = one.strip()
-        return found
-
-
 class GatewayForm(forms.Form):
     """The fields of the chosen kind, and of who counts."""
 
@@ -83,40 +48,40 @@ class GatewayForm(forms.Form):
     gateway = forms.CharField(
         label=_("Gateway"),
         max_length=253,
-        widget=_plain("models"),
+        widget=name_input("models"),
         help_text=_("Of the cluster, that routes attach to (their parentRefs)."),
     )
     gateway_namespace = forms.CharField(
         label=_("Namespace of the Gateway"),
         required=False,
         max_length=63,
-        widget=_plain("infra"),
+        widget=name_input("infra"),
         help_text=_("Empty: that of the routes."),
     )
     section = forms.CharField(
         label=_("Listener"),
         required=False,
         max_length=253,
-        widget=_plain("web"),
+        widget=name_input("web"),
         help_text=_("Its section name; empty: all of them."),
     )
     namespace = forms.CharField(
         label=_("Namespace of the routes"),
         required=False,
         max_length=63,
-        widget=_plain("slipway"),
+        widget=name_input("slipway"),
         help_text=_("Where HTTPRoutes are made, and where workers run; empty: slipway."),
     )
     namespaces = LinesField(
         label=_("Other namespaces of workers"),
         required=False,
-        widget=_lines(),
+        widget=lines_input(),
         help_text=_("One per line. The owner of each must allow it by a ReferenceGrant."),
     )
     hostnames = LinesField(
         label=_("Hostnames"),
         required=False,
-        widget=_lines("models.example.org"),
+        widget=lines_input("models.example.org"),
         help_text=_("One per line; none: those of the listener."),
     )
     scheme = forms.ChoiceField(
@@ -129,26 +94,26 @@ class GatewayForm(forms.Form):
         label=_("Request timeout"),
         required=False,
         max_length=32,
-        widget=_plain("0s"),
+        widget=name_input("0s"),
         help_text=_("Of a whole answer, such as 90s or 10m. 0s: none."),
     )
     assume_features = LinesField(
         label=_("Assumed features"),
         required=False,
-        widget=_lines("HTTPRouteRequestMirror"),
+        widget=lines_input("HTTPRouteRequestMirror"),
         help_text=_("One per line: what its class has, as its manual says, without saying so itself."),
     )
     http_routes = PairsField(
         label=_("HTTPRoutes of yours"),
         required=False,
-        widget=_lines("chat=models"),
+        widget=lines_input("chat=models"),
         help_text=_("One per line: service=HTTPRoute, whose rules go into that one."),
     )
     pool_picker = forms.CharField(
         label=_("Endpoint picker"),
         required=False,
         max_length=253,
-        widget=_plain("{pool}-epp"),
+        widget=name_input("{pool}-epp"),
         help_text=_("Its Service; routes then lead to InferencePools. Empty: to Services."),
     )
     pool_picker_port = forms.IntegerField(
@@ -171,24 +136,28 @@ class GatewayForm(forms.Form):
         help_text=_("Of an Envoy beside Slipway. No ports: the one of this installation."),
     )
     admin_port = forms.IntegerField(label=_("Admin port"), required=False, min_value=1, max_value=65535)
-    bind = forms.CharField(label=_("Bind address"), required=False, max_length=45, widget=_plain("127.0.0.1"))
+    bind = forms.CharField(
+        label=_("Bind address"), required=False, max_length=45, widget=name_input("127.0.0.1")
+    )
     metrics = forms.ChoiceField(
         label=_("Counted by"), help_text=_("Who counts the requests that each version answers.")
     )
     prometheus_url = forms.CharField(
-        label=_("Address of Prometheus"), max_length=300, widget=_plain("http://prometheus.monitoring:9090")
+        label=_("Address of Prometheus"),
+        max_length=300,
+        widget=name_input("http://prometheus.monitoring:9090"),
     )
     prometheus_deployment_label = forms.CharField(
         label=_("Label of deployments"),
         required=False,
         max_length=253,
-        widget=_plain("slipway_dev_deployment"),
+        widget=name_input("slipway_dev_deployment"),
         help_text=_("Of a series: the pod's label slipway.dev/deployment, as scraped."),
     )
     prometheus_labels = PairsField(
         label=_("Labels that must match"),
         required=False,
-        widget=_lines("cluster=west"),
+        widget=lines_input("cluster=west"),
         help_text=_("One per line, where one Prometheus knows several clusters."),
     )
     prometheus_stale_seconds = forms.IntegerField(
@@ -207,7 +176,7 @@ class GatewayForm(forms.Form):
     drop_token = forms.BooleanField(label=_("Delete the stored token"), required=False)
     envoy_urls = LinesField(
         label=_("Addresses of the Envoys"),
-        widget=_lines("http://gateway-envoys.infra:15020"),
+        widget=lines_input("http://gateway-envoys.infra:15020"),
         help_text=_("One per line: an Envoy, or a headless Service of all."),
     )
     public_url = forms.URLField(
@@ -215,7 +184,7 @@ class GatewayForm(forms.Form):
         required=False,
         max_length=300,
         assume_scheme="https",
-        widget=_plain("https://models.example.org"),
+        widget=name_input("https://models.example.org"),
         help_text=_("Under which clients reach it; empty: as its settings say."),
     )
 

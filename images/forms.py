@@ -10,6 +10,7 @@ from accounts.selectors import may_everywhere, teams_where
 from accounts.states import Right
 from common.actor import Actor
 from common.audit import MAX_REASON
+from common.pages.fields import name_input
 from images import selectors
 from images.models import RuntimeImage
 from images.references import MAX_REFERENCE
@@ -19,17 +20,6 @@ from trust.formats.summary import WEIGHT_FORMATS
 
 ENGINE_CHOICES = [(engine, engine) for engine in ENGINES]
 MEGABYTE = 10**6
-
-
-def _plain(placeholder: str = "") -> forms.TextInput:
-    return forms.TextInput(
-        attrs={
-            "spellcheck": "false",
-            "autocapitalize": "off",
-            "autocomplete": "off",
-            "placeholder": placeholder,
-        }
-    )
 
 
 class MirrorsField(forms.CharField):
@@ -95,7 +85,10 @@ class ImageChangeForm(Changeable):
 
 class NewImageForm(Changeable):
     name = forms.CharField(
-        max_length=95, widget=_plain("vllm-0.10.2"), help_text=_("Unique over all teams."), label=_("Name")
+        max_length=95,
+        widget=name_input("vllm-0.10.2"),
+        help_text=_("Unique over all teams."),
+        label=_("Name"),
     )
     team = forms.ModelChoiceField(
         Team.objects.none(),
@@ -104,10 +97,10 @@ class NewImageForm(Changeable):
         label=_("Team"),
     )
     engine = forms.ChoiceField(choices=ENGINE_CHOICES, label=_("Engine"))
-    engine_version = forms.CharField(max_length=50, widget=_plain("0.10.2"), label=_("Engine version"))
+    engine_version = forms.CharField(max_length=50, widget=name_input("0.10.2"), label=_("Engine version"))
     reference = forms.CharField(
         max_length=MAX_REFERENCE + 80,
-        widget=_plain("registry.example.org/serving/vllm@sha256:..."),
+        widget=name_input("registry.example.org/serving/vllm@sha256:..."),
         help_text=_("With its digest, as crane digest REPOSITORY:TAG prints it. A tag can be moved."),
         label=_("Reference"),
     )
@@ -115,21 +108,21 @@ class NewImageForm(Changeable):
         max_length=20,
         required=False,
         label="CUDA",
-        widget=_plain("12.8"),
+        widget=name_input("12.8"),
         help_text=_("Empty: it brings none."),
     )
     least_driver = forms.CharField(
         max_length=20,
         required=False,
         label=_("Minimum driver version"),
-        widget=_plain("550.54.14"),
+        widget=name_input("550.54.14"),
         help_text=_("Empty: what its CUDA needs."),
     )
     code = forms.CharField(
         required=False,
         max_length=500,
         label=_("Compute capabilities"),
-        widget=_plain("8.0 9.0 10.0+PTX"),
+        widget=name_input("8.0 9.0 10.0+PTX"),
         help_text=_("That it was compiled for; as torch.cuda.get_arch_list() prints them will do."),
     )
     formats = forms.MultipleChoiceField(
@@ -185,13 +178,13 @@ class DeprecationForm(forms.Form):
 
 
 class TrialForm(forms.Form):
-    gpu = forms.CharField(max_length=100, label="GPU", widget=_plain("NVIDIA H100 80GB HBM3"))
-    driver = forms.CharField(max_length=20, required=False, widget=_plain("550.54.15"), label=_("Driver"))
+    gpu = forms.CharField(max_length=100, label="GPU", widget=name_input("NVIDIA H100 80GB HBM3"))
+    driver = forms.CharField(max_length=20, required=False, widget=name_input("550.54.15"), label=_("Driver"))
     architecture = forms.CharField(
         max_length=200,
         required=False,
         label=_("Architecture of the model"),
-        widget=_plain("LlamaForCausalLM"),
+        widget=name_input("LlamaForCausalLM"),
         help_text=_("Empty: it is the same for any."),
     )
     outcome = forms.ChoiceField(choices=Outcome.choices, label=_("Outcome"))
@@ -209,16 +202,16 @@ class FitForm(forms.Form):
 
     engine = forms.ChoiceField(choices=ENGINE_CHOICES, label=_("Engine"))
     engine_version = forms.CharField(
-        max_length=50, required=False, widget=_plain(">=0.10"), label=_("Engine's version")
+        max_length=50, required=False, widget=name_input(">=0.10"), label=_("Engine's version")
     )
     gpu = forms.CharField(
         max_length=100,
         required=False,
         label="GPU",
-        widget=_plain("NVIDIA H100 80GB HBM3"),
+        widget=name_input("NVIDIA H100 80GB HBM3"),
         help_text=_("As nvidia-smi names it, or none."),
     )
-    driver = forms.CharField(max_length=20, required=False, widget=_plain("550.54.14"), label=_("Driver"))
+    driver = forms.CharField(max_length=20, required=False, widget=name_input("550.54.14"), label=_("Driver"))
     model = forms.ModelChoiceField(
         Model.objects.none(),
         to_field_name="name",
@@ -229,7 +222,7 @@ class FitForm(forms.Form):
     version = forms.CharField(
         max_length=95,
         required=False,
-        widget=_plain("v1"),
+        widget=name_input("v1"),
         help_text=_("Of the model; empty: the newest."),
         label=_("Version"),
     )

@@ -103,5 +103,6 @@ def why_it_cannot_be(planned: Sequence[PlannedPod]) -> str:
     """The pods that stop it, in words; empty: none does."""
     stops = [one for one in planned if one.fate is Fate.STOPS]
     named = "; ".join(f"{one.pod.title}: {one.why}" for one in stops[:5])
-    more = _(" And %(count)d more.") % {"count": len(stops) - 5} if len(stops) > 5 else ""
-    return named + more
+    if len(stops) <= 5:
+        return named
+    return f"{named} " + _("And %(count)d more.") % {"count": len(stops) - 5}

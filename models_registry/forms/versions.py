@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from common.languages import Text
+from common.pages.fields import LinesField
 from common.pages.forms import PLAIN
 from models_registry.errors import InvalidName
 from models_registry.importing.sources import MAX_LENGTH
@@ -15,18 +16,12 @@ from models_registry.services.checks import MAX_ORIGIN
 from models_registry.services.imports import MAX_MESSAGE
 
 
-class PatternsField(forms.CharField):
+class PatternsField(LinesField):
     """Shell patterns, or names, one per line."""
 
     def __init__(self, *, label: Text, help_text: Text) -> None:
         text = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
         super().__init__(label=label, help_text=help_text, required=False, widget=text)
-
-    def prepare_value(self, value: Any) -> Any:
-        return "\n".join(value) if isinstance(value, list) else value
-
-    def clean(self, value: Any) -> list[str]:
-        return [line.strip() for line in super().clean(value).splitlines() if line.strip()]
 
 
 class ImportForm(forms.Form):

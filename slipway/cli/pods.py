@@ -71,14 +71,14 @@ def amounts(
 def pod_of(
     document: Any,
     *,
-    node_selector: Iterable[str],
-    tolerations: Iterable[str],
-    topology_spread: Iterable[str],
+    node_selector: Iterable[str] | None,
+    tolerations: Iterable[str] | None,
+    topology_spread: Iterable[str] | None,
     priority_class: str,
     runtime_class: str,
-    pull_secrets: Iterable[str],
-    env: Iterable[str],
-    secret_env: Iterable[str],
+    pull_secrets: Iterable[str] | None,
+    env: Iterable[str] | None,
+    secret_env: Iterable[str] | None,
 ) -> dict[str, Any]:
     """`document`, that of a file or of the service as it is, with what the options say besides: they add to
     lists."""
@@ -90,12 +90,12 @@ def pod_of(
         ("env", "--env", env, str),
         ("secret_env", "--secret-env", secret_env, _secret_key),
     ):
-        if found := _pairs(option, pairs, read):
+        if found := _pairs(option, pairs or (), read):
             pod[key] = {**(pod.get(key) or {}), **found}
     for key, told in (
-        ("tolerations", [_toleration(one) for one in tolerations]),
-        ("topology_spread", [_spread(one) for one in topology_spread]),
-        ("image_pull_secrets", list(pull_secrets)),
+        ("tolerations", [_toleration(one) for one in tolerations or ()]),
+        ("topology_spread", [_spread(one) for one in topology_spread or ()]),
+        ("image_pull_secrets", list(pull_secrets or ())),
     ):
         before = pod.get(key) or []
         if fresh := [one for one in told if one not in before]:

@@ -99,6 +99,16 @@ def change(
     asked = amounts(
         gpus=gpus, gpu_resource=gpu_resource, cpus=cpus, memory=memory, shared_memory=shared_memory
     )
+    looks: dict[str, Any] = {
+        "node_selector": node_selector,
+        "tolerations": toleration,
+        "topology_spread": topology_spread,
+        "priority_class": priority_class,
+        "runtime_class": runtime_class,
+        "pull_secrets": pull_secret,
+        "env": env,
+        "secret_env": secret_env,
+    }
     document = None if pod is None else read_json(pod, "--pod")
 
     def changed(present: Document) -> dict[str, Any]:
@@ -108,32 +118,11 @@ def change(
         _remove(now, unset or ())
         wanted = now | {
             "resources": now["resources"] | asked,
-            "pod": pod_of(
-                now["pod"],
-                node_selector=node_selector or (),
-                tolerations=toleration or (),
-                topology_spread=topology_spread or (),
-                priority_class=priority_class,
-                runtime_class=runtime_class,
-                pull_secrets=pull_secret or (),
-                env=env or (),
-                secret_env=secret_env or (),
-            ),
+            "pod": pod_of(now["pod"], **looks),
         }
         return {key: wanted[key] for key in OBJECTS if wanted[key] != present[key]} | body
 
-    if not (body.keys() - {"reason"} or asked or document is not None or unset) and not any(
-        (
-            node_selector,
-            toleration,
-            topology_spread,
-            priority_class,
-            runtime_class,
-            pull_secret,
-            env,
-            secret_env,
-        )
-    ):
+    if not (body.keys() - {"reason"} or asked or document is not None or unset or any(looks.values())):
         raise CommandFailed("Nothing is to be changed: name what, see --help.", Exit.USAGE)
     row = context.client.change(at("services", name), changed)
     context.tell(row, f"{name} is changed; its next release uses it.")

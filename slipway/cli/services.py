@@ -140,14 +140,14 @@ def create(
     )
     asked = pod_of(
         read_json(pod, "--pod") if pod else {},
-        node_selector=node_selector or (),
-        tolerations=toleration or (),
-        topology_spread=topology_spread or (),
+        node_selector=node_selector,
+        tolerations=toleration,
+        topology_spread=topology_spread,
         priority_class=priority_class,
         runtime_class=runtime_class,
-        pull_secrets=pull_secret or (),
-        env=env or (),
-        secret_env=secret_env or (),
+        pull_secrets=pull_secret,
+        env=env,
+        secret_env=secret_env,
     )
     body |= {key: value for key, value in (("resources", resources), ("pod", asked)) if value}
     if settings is not None:

@@ -11,10 +11,11 @@ import pytest
 from django.test import Client
 
 from accounts.models import User
+from accounts.states import Role
 from common.actor import Actor
 from slipway.cli import main
 from slipway.cli.context import Outside
-from tests.cast import token_of
+from tests.cast import person, token_of
 from tests.releases.world import Scene
 
 URL = "http://testserver"
@@ -112,3 +113,9 @@ def scene(db: None, monkeypatch: pytest.MonkeyPatch, terminal: Terminal) -> Scen
 
 def token_for(actor: Actor) -> str:
     return token_of(User.objects.get(pk=actor.user_id))
+
+
+@pytest.fixture
+def developer(terminal: Terminal) -> str:
+    terminal.token = token_of(person("ada", vision=Role.DEVELOPER))
+    return terminal.token
