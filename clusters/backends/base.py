@@ -294,6 +294,8 @@ class ObservedNode:
     cordon: Cordon | None = None
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPUs that pods may have, by the name under which the cluster counts them; empty: all of `gpus`."""
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    """GPUs, slices and shares that it has, healthy or not, by the same names; empty: not counted."""
     gpus: tuple[ObservedGpu, ...] | None = ()
     """None when they could not be read, which is no word on whether they are there."""
     problem: str = ""

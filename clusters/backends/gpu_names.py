@@ -5,13 +5,15 @@ import re
 NVIDIA = "nvidia.com/gpu"
 WHOLE = (NVIDIA, "amd.com/gpu", "huawei.com/Ascend910", "aliyun.com/gpu")
 """Under which device plugins offer whole GPUs."""
+SHARED = f"{NVIDIA}.shared"
+"""Shares of GPUs, where the device plugin renames them: `renameByDefault` of its sharing."""
 MIG = "nvidia.com/mig-"
 """Prefix of the names of slices: https://docs.nvidia.com/datacenter/cloud-native/kubernetes/latest/"""
 _PROFILE = re.compile(r"[0-9]{1,2}(c\.[0-9]{1,2})?g\.[0-9]{1,4}gb([.-][a-z0-9.]{1,20})?")
 
 
 def is_gpu(resource: str) -> bool:
-    return resource in WHOLE or resource.startswith(MIG)
+    return resource in (*WHOLE, SHARED) or resource.startswith(MIG)
 
 
 def is_slice(resource: str) -> bool:

@@ -79,7 +79,7 @@ def unpacked(value: bytes) -> Seen:
     if len(fields) == 3:
         return UnreadNode(uid=fields[0], name=fields[1], problem=fields[2])
     uid, name, address, cpus, memory, boot_id, provider_id, labels, *rest = fields
-    taints, allocatable, told, cordon, gpus, problem = rest
+    taints, allocatable, capacity, told, cordon, gpus, problem = rest
     return ObservedNode(
         uid=uid,
         name=name,
@@ -91,6 +91,7 @@ def unpacked(value: bytes) -> Seen:
         labels=dict(labels),
         taints=tuple(Taint(key, TaintEffect(effect), value) for key, effect, value in taints),
         allocatable=dict(allocatable),
+        capacity=dict(capacity),
         conditions=tuple(Condition(*one) for one in told),
         cordon=_cordon(cordon),
         gpus=None if gpus is None else tuple(_gpu(*one) for one in gpus),
@@ -121,6 +122,7 @@ def _fields(seen: Seen) -> list[Any]:
         sorted(seen.labels.items()),
         [(one.key, str(one.effect), one.value) for one in seen.taints],
         sorted(seen.allocatable.items()),
+        sorted(seen.capacity.items()),
         [(one.type, one.status, one.reason, one.message) for one in seen.conditions],
         cordon and _cordon_fields(cordon),
         None

@@ -171,6 +171,7 @@ class Migration(migrations.Migration):
                 ('operation_problem', models.TextField(blank=True, editable=False)),
                 ('orders', models.PositiveBigIntegerField(default=0, editable=False)),
                 ('allocatable', models.JSONField(blank=True, default=dict)),
+                ('capacity', models.JSONField(blank=True, default=dict)),
                 ('group', models.CharField(choices=[('online', 'Online'), ('offline', 'Offline')], default='online', max_length=10)),
                 ('state', models.CharField(choices=[('ready', 'Ready'), ('not_ready', 'Not ready'), ('unknown', 'Unknown'), ('gone', 'Gone')], default='ready', max_length=20)),
                 ('state_since', models.DateTimeField(default=django.utils.timezone.now)),

@@ -60,6 +60,8 @@ class Node(Reconciled):
     """How many orders it was given: the place of each in their line (`services.node_orders`)."""
     allocatable = models.JSONField(default=dict, blank=True)
     """GPUs that pods may have, by the name under which its cluster counts them."""
+    capacity = models.JSONField(default=dict, blank=True)
+    """GPUs, slices and shares that it has, healthy or not, by the same names."""
     group = models.CharField(max_length=10, choices=Group.choices, default=Group.ONLINE)
     state = models.CharField(max_length=20, choices=NodeState.choices, default=NodeState.READY)
     state_since = models.DateTimeField(default=timezone.now)

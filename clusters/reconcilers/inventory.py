@@ -157,6 +157,7 @@ def node_columns(seen: ObservedNode) -> dict[str, Any]:
         "labels": dict(sorted(seen.labels.items())),
         "taints": [asdict(one) | {"effect": str(one.effect)} for one in sorted(seen.taints)],
         "allocatable": dict(sorted(seen.allocatable.items())),
+        "capacity": dict(sorted(seen.capacity.items())),
         "conditions": [asdict(one) for one in sorted(seen.conditions, key=lambda one: one.type)],
         **cordon_columns(seen.cordon),
         "state": NodeState.READY if seen.is_ready else NodeState.NOT_READY,

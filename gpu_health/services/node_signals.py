@@ -13,10 +13,10 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from clusters.backends.told import about
 from clusters.models import Cluster, Gpu, Node
 from clusters.shared_machines import told_about
-from clusters.states import ClusterKind, GpuSharing, GpuState, NodeState
+from clusters.states import ClusterKind, NodeState
 from gpu_health.models import NodeSignals
 from gpu_health.services.readings import store_readings
-from gpu_health.signals.kubernetes import GPU_RESOURCE, KubernetesReader
+from gpu_health.signals.kubernetes import KubernetesReader
 from gpu_health.signals.reading import Reading
 
 READ = (NodeState.READY, NodeState.NOT_READY)
@@ -79,10 +79,5 @@ def read_events(cluster: Cluster, now: datetime) -> int:
 
 def _document(node: Node) -> dict[str, Any]:
     """As the API shows it, as far as it is known."""
-    status: dict[str, Any] = {"conditions": node.conditions}
-    gpus = Gpu.objects.filter(node=node, state=GpuState.PRESENT)
-    allocatable = node.allocatable.get(GPU_RESOURCE)
-    # Shares of a GPU are counted otherwise than GPUs.
-    if allocatable is not None and not gpus.exclude(sharing=GpuSharing.NONE).exists():
-        status |= {"capacity": {GPU_RESOURCE: gpus.count()}, "allocatable": {GPU_RESOURCE: allocatable}}
-    return {"status": status}
+    parts = {"conditions": node.conditions, "capacity": node.capacity, "allocatable": node.allocatable}
+    return {"status": parts}

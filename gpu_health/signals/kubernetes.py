@@ -7,6 +7,7 @@ Xid is left alone: a condition of somebody's own is no fault of a GPU.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from gpu_health.signals.levels import MACHINE, Device, Levels
@@ -36,10 +37,11 @@ EKS_REASONS: Mapping[str, str] = {
     "NvidiaNVLinkError": "nvlink.down",
     "NvidiaDeviceCountMismatch": "gpu.count_mismatch",
 }
-GPU_RESOURCE = "nvidia.com/gpu"
 PLUGIN = "device_plugin.unhealthy"
 MAX_XIDS = 32
 
+_GPUS = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-.+)|(amd|aliyun)\.com/gpu|huawei\.com/Ascend910")
+"""Resources that are GPUs, slices or shares of them."""
 _XID = re.compile(r"(?<![A-Za-z])(?:Nvidia)?XID[ _:=]{0,2}(\d{1,4})", re.IGNORECASE)
 
 
@@ -90,12 +92,15 @@ class KubernetesReader:
         ]
 
     def _gpus(self, status: Mapping[str, Any], at: float) -> list[Reading]:
-        counts = [_count(status.get(name)) for name in ("capacity", "allocatable")]
-        if counts[0] is None or counts[1] is None:
+        """Compare what the machine has with what pods may have: GPUs, slices and shares alike."""
+        has, allocatable = (_counts(status.get(name)) for name in ("capacity", "allocatable"))
+        both = has.keys() & allocatable.keys()
+        if not both:
             return []
-        words = f"{counts[1]} of {counts[0]} GPUs are allocatable"
-        fewer = counts[1] < counts[0]
-        return self._plugin.level(PLUGIN, MACHINE, fewer, at, raw=words, value=counts[1])
+        fewer = sorted(name for name in both if allocatable[name] < has[name])
+        raw = ", ".join(f"{allocatable[name]:g} of {has[name]:g} {name} are allocatable" for name in fewer)
+        value = sum(allocatable[name] for name in both)
+        return self._plugin.level(PLUGIN, MACHINE, bool(fewer), at, raw=raw, value=value)
 
     def _bad(self, conditions: Iterable[Any]) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -143,9 +148,10 @@ def _xids(text: str) -> list[int]:
     return list(dict.fromkeys(map(int, _XID.findall(text))))[:MAX_XIDS]
 
 
-def _count(resources: Any) -> float | None:
-    value = resources.get(GPU_RESOURCE) if isinstance(resources, Mapping) else None
-    try:
-        return float(str(value)) if value is not None else None
-    except ValueError:
-        return None
+def _counts(resources: Any) -> dict[str, float]:
+    counts = {}
+    for name, value in resources.items() if isinstance(resources, Mapping) else ():
+        if _GPUS.fullmatch(str(name)):
+            with suppress(ValueError):
+                counts[name] = float(str(value))
+    return counts

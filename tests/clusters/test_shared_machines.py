@@ -33,6 +33,7 @@ FULL = ObservedNode(
     labels={"zone": "a", "ärger": "ü"},
     taints=(Taint("gpu", TaintEffect.NO_SCHEDULE, "present"),),
     allocatable={"nvidia.com/gpu": 8},
+    capacity={"nvidia.com/gpu": 8},
     conditions=(Condition("Ready", "True", "KubeletReady", "is ready"),),
     cordon=Cordon("ada", "fans", datetime(2026, 11, 22, 8, tzinfo=UTC)),
     gpus=(ObservedGpu(uuid="G", index=1, name="H100", memory_bytes=8, driver="570", sharing=GpuSharing.MPS),),

@@ -7,14 +7,18 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from clusters.backends.base import ObservedNode
+from clusters.backends.kubernetes.nodes import node_of
 from clusters.backends.told import Told
 from clusters.models import Cluster, Gpu, Node
+from clusters.reconcilers.inventory import node_columns
 from clusters.shared_machines import SharedTold
 from clusters.states import NodeState
 from gpu_health.models import Finding
 from gpu_health.services import node_signals
 from gpu_health.services.node_signals import read_events, read_node, unread_nodes
 from tests import cast
+from tests.clusters.kubernetes.test_nodes import recorded
 
 pytestmark = pytest.mark.django_db
 DEADLOCK = {"type": "KernelDeadlock", "status": "True", "reason": "DockerHung", "message": "blocked"}
@@ -56,15 +60,24 @@ def test_conditions_of_both_polarities_are_found_once_and_end_when_they_are_over
     assert Finding.objects.get(fault="kernel.deadlock").state == "cleared"
 
 
-def test_gpus_that_are_not_allocatable_are_found_where_gpus_are_not_shared(node: Node) -> None:
-    seen(node, "b", allocatable={"nvidia.com/gpu": 1})
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"])
+def test_gpus_slices_and_shares_that_are_not_allocatable_are_found(node: Node, resource: str) -> None:
+    has = {"nvidia.com/gpu": 0} | {resource: 8}
+    seen(node, "b", capacity=has, allocatable=has | {resource: 7})
     assert open_faults() == {"device_plugin.unhealthy"}
-    seen(node, "c", allocatable={"nvidia.com/gpu": 2})
+    seen(node, "c", capacity=has, allocatable=has)
     assert open_faults() == set()
 
-    Gpu.objects.update(sharing="time-slicing")
-    seen(node, "d", allocatable={"nvidia.com/gpu": 1})
-    assert open_faults() == set()
+
+def test_seven_of_eight_gpus_are_found_where_mig_is_configured_and_not_used(node: Node) -> None:
+    document = recorded()
+    document["metadata"]["labels"]["nvidia.com/mig.strategy"] = "single"
+    document["status"]["allocatable"]["nvidia.com/gpu"] = "7"
+    observed = node_of(document)
+    assert isinstance(observed, ObservedNode)
+    seen(node, "b", **{name: node_columns(observed)[name] for name in ("capacity", "allocatable")})
+    assert open_faults() == {"device_plugin.unhealthy"}
+    assert Finding.objects.get().raw == "7 of 8 nvidia.com/gpu are allocatable"
 
 
 def test_a_machine_is_read_only_when_it_was_seen_otherwise(node: Node) -> None:

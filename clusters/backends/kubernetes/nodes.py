@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from clusters.backends.base import Condition, Cordon, GpuSharing, ObservedGpu, ObservedNode, UnreadNode
-from clusters.backends.gpu_names import WHOLE, is_gpu
+from clusters.backends.gpu_names import SHARED, WHOLE, is_gpu, is_slice
 from clusters.backends.kubernetes.quantities import whole
 from clusters.backends.placement import Taint, TaintEffect
 
@@ -53,10 +53,9 @@ def _read(metadata: Document, spec: Document, status: Document) -> ObservedNode:
             for one in status.get("conditions") or ()
         ),
         cordon=cordon_of({"metadata": metadata, "spec": spec}),
-        allocatable={
-            name: whole(count) for name, count in (status.get("allocatable") or {}).items() if is_gpu(name)
-        },
-        gpus=tuple(_gpus(metadata["uid"], labels, capacity)),
+        allocatable=_counts(status.get("allocatable") or {}),
+        capacity=_counts(capacity),
+        gpus=tuple(_gpus(metadata["uid"], labels, _counts(capacity))),
     )
 
 
@@ -78,17 +77,28 @@ def cordon_of(node: Document) -> Cordon | None:
         return Cordon()  # somebody else's words
 
 
-def _gpus(uid: str, labels: Document, capacity: Document) -> list[ObservedGpu]:
-    """As GPU feature discovery labels the machine. The API knows no UUIDs: each is named after its place."""
-    count = sum(whole(capacity.get(resource, 0)) for resource in WHOLE)
-    product = str(labels.get("nvidia.com/gpu.product", ""))
-    sharing = GpuSharing.MIG if labels.get("nvidia.com/mig.strategy") == "single" else GpuSharing.NONE
-    replicas = str(labels.get("nvidia.com/gpu.replicas", "1"))
-    if product.endswith("-SHARED") or (replicas.isdecimal() and int(replicas) > 1):
-        # What is offered are shares of fewer cards.
-        count, product = int(labels.get("nvidia.com/gpu.count", count)), product.removesuffix("-SHARED")
+def _counts(resources: Document) -> dict[str, int]:
+    return {name: whole(count) for name, count in resources.items() if is_gpu(name)}
+
+
+def _gpus(uid: str, labels: Document, capacity: Mapping[str, int]) -> list[ObservedGpu]:
+    """List GPUs as GPU feature discovery labels the machine. The API knows no UUIDs: the place is one.
+
+    The labels `mig.strategy` and `gpu.replicas` and the suffix `-SHARED` say what was configured. How GPUs
+    are shared is read from the product, from slices that are offered, and from more offered than present.
+    """
+    offered = sum(capacity.get(resource, 0) for resource in (*WHOLE, SHARED))
+    counted = labels.get("nvidia.com/gpu.count")
+    cards = offered if counted is None else int(counted)
+    product = str(labels.get("nvidia.com/gpu.product", "")).removesuffix("-SHARED")
+    sharing = GpuSharing.MIG if "-MIG-" in product else GpuSharing.NONE
+    unsliced = count = offered
+    if offered > cards:
         strategy = labels.get("nvidia.com/gpu.sharing-strategy")
         sharing = GpuSharing.MPS if strategy == "mps" else GpuSharing.TIME_SLICING
+        count = cards
+    elif any(is_slice(resource) and number for resource, number in capacity.items()):
+        count = cards
     driver = ".".join(
         str(labels[part])
         for part in (f"nvidia.com/cuda.driver.{name}" for name in ("major", "minor", "rev"))
@@ -102,7 +112,7 @@ def _gpus(uid: str, labels: Document, capacity: Document) -> list[ObservedGpu]:
             name=product.replace("-", " ") or "GPU",
             memory_bytes=int(mebibytes) * 2**20 if mebibytes.isdecimal() else 0,
             driver=driver,
-            sharing=sharing,
+            sharing=sharing if index < unsliced else GpuSharing.MIG,
         )
         for index in range(count)
     ]

@@ -1,6 +1,7 @@
 """A machine as a real API server showed it (1.36), in our words."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.backends.base import ObservedNode, UnreadNode
+from clusters.backends.base import GpuSharing, ObservedNode, UnreadNode
 from clusters.backends.kubernetes.nodes import CORDON, node_of
 from clusters.backends.kubernetes.quantities import amount, whole
 from clusters.backends.kubernetes.told import told_of
@@ -38,6 +39,38 @@ def test_a_machine_keeps_the_clusters_identity_of_it_and_says_which_gpus_it_has(
     assert [gpu.index for gpu in node.gpus or ()] == list(range(8))
     gpu = (node.gpus or ())[0]
     assert (gpu.name, gpu.memory_bytes) == ("NVIDIA H100 80GB HBM3", 81_559 * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("labels", "capacity", "cards"),
+    [
+        ({"mig.strategy": "single"}, {"gpu": "8"}, {GpuSharing.NONE: 8}),
+        ({"mig.strategy": "mixed"}, {"gpu": "8", "mig-1g.10gb": "0"}, {GpuSharing.NONE: 8}),
+        (
+            {"mig.strategy": "single", "gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", "gpu.count": "56"},
+            {"gpu": "56"},
+            {GpuSharing.MIG: 56},
+        ),
+        (
+            {"mig.strategy": "mixed"},
+            {"gpu": "4", "mig-1g.10gb": "28"},
+            {GpuSharing.NONE: 4, GpuSharing.MIG: 4},
+        ),
+        ({"mig.strategy": "mixed"}, {"gpu": "0", "mig-3g.40gb": "16"}, {GpuSharing.MIG: 8}),
+        ({"gpu.replicas": "4", "gpu.product": "L4-SHARED"}, {"gpu": "8"}, {GpuSharing.NONE: 8}),
+        ({"gpu.replicas": "4", "gpu.product": "L4-SHARED"}, {"gpu": "32"}, {GpuSharing.TIME_SLICING: 8}),
+        ({"gpu.sharing-strategy": "mps"}, {"gpu": "0", "gpu.shared": "32"}, {GpuSharing.MPS: 8}),
+    ],
+)  # fmt: skip
+def test_sharing_is_read_from_what_the_machine_offers_and_not_from_what_is_configured(
+    labels: dict[str, str], capacity: dict[str, str], cards: dict[GpuSharing, int]
+) -> None:
+    node = recorded()
+    node["metadata"]["labels"] |= {f"nvidia.com/{name}": value for name, value in labels.items()}
+    node["status"]["capacity"] |= {f"nvidia.com/{name}": value for name, value in capacity.items()}
+    gpus = read(node).gpus or ()
+    assert Counter(gpu.sharing for gpu in gpus) == cards
+    assert not any(gpu.name.endswith("SHARED") for gpu in gpus)
 
 
 def test_a_cordon_of_ours_names_who_and_why_and_anybody_elses_is_a_cordon_too() -> None:
