@@ -47,6 +47,7 @@ BADGES: Mapping[str, Badges] = {
         "passed": Badge(_("Passed"), "good", "circle-check"),
         "failed": Badge(_("Failed"), "bad", "circle-x"),
         "measured": Badge(_("Measured"), "idle", "circle-dashed"),
+        "warned": Badge(_("Warned"), "warn", "alert-triangle"),
         "skipped": Badge(_("Skipped"), "idle", "circle-off"),
     },
     "gpu_machine": {

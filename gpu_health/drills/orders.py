@@ -1,7 +1,7 @@
 """What a drill has the machine play, as jobs of `python -m serving.drills` there."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +62,11 @@ class PlayedAction(JobAction):
         return drill_job(target.node, drill.pk, order, op_key=op_key, owner=owner)
 
 
-def check_order(target: Target, op_key: str) -> JobSpec:
-    """The verification of a drill: whether the played GPUs are whole."""
-    owner = job_owner(target.incident)
-    return drill_job(target.node, _drill_of(target).pk, {"order": "check"}, op_key=op_key, owner=owner)
+def check_order(target: Target, op_key: str, checks: Sequence[str]) -> JobSpec:
+    """The verification of a drill: whether the played GPUs are whole, by these `checks`."""
+    drill = _drill_of(target)
+    order = {"order": "check", "gpus": drill.gpus, "checks": list(checks)}
+    return drill_job(target.node, drill.pk, order, op_key=op_key, owner=job_owner(target.incident))
 
 
 def _drill_of(target: Target) -> Drill:

@@ -123,6 +123,8 @@ class RunCheck(CheckStep):
             return _ended(CheckState.IMPOSSIBLE, why, now, report=told)
         state = CheckState.PASSED if report.passed else CheckState.FAILED
         why = "" if report.passed else f"{len(report.failed)} of {len(report.checks)} checks failed."
+        if not why and report.warned:
+            why = f"{len(report.warned)} of {len(report.checks)} checks warned: {report.warned[0].words}"
 
         def write() -> None:
             found = readings(report, at=now.timestamp(), origin=f"check/{row.pk}", node=row.node.name)

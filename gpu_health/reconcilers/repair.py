@@ -19,7 +19,7 @@ from gpu_health.models import Incident
 from gpu_health.policy.rule import Verification
 from gpu_health.reconcilers.seeing import TAINT, IncidentStep, asking
 from gpu_health.reconcilers.settling import Sight
-from gpu_health.verification import check_spec, judged
+from gpu_health.verification import check_spec, demand_of, judged
 
 
 class Collect(IncidentStep):
@@ -155,6 +155,6 @@ class Verify(IncidentStep):
         if seen.state.value == "gone":
             return Sight(machine)
         return Sight(
-            replace(machine, check=judged(seen)),
+            replace(machine, check=judged(seen, demand_of(row))),
             save={"check_result": dict(seen.result)} if seen.result is not None else None,
         )

@@ -44,9 +44,19 @@ class CheckFound:
     words: str
     gpu_uuid: str = ""
     gpu_bus_id: str = ""
+    port: str = ""
     measured: float | None = None
     expected: float | None = None
     unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedGpu:
+    uuid: str
+    bus_id: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.uuid} ({self.bus_id})" if self.bus_id else self.uuid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +65,17 @@ class CheckReport:
     passed: bool
     seconds: float
     devices: tuple[str, ...]
+    gpus: tuple[CheckedGpu, ...] = ()
+    """That were looked at."""
     checks: tuple[CheckFound, ...]
 
     @property
     def failed(self) -> list[CheckFound]:
         return [check for check in self.checks if check.outcome == "failed"]
+
+    @property
+    def warned(self) -> list[CheckFound]:
+        return [check for check in self.checks if check.outcome == "warned"]
 
 
 def read_report(told: object) -> CheckReport:
@@ -72,8 +88,11 @@ def read_report(told: object) -> CheckReport:
     passed, devices = told.get("passed"), told.get("devices", [])
     if not isinstance(passed, bool):
         raise NotAReport("passed must be true or false")
+    gpus = told.get("gpus", [])
     if not isinstance(devices, list):
         raise NotAReport("devices must be a list")
+    if not isinstance(gpus, list) or not all(isinstance(gpu, Mapping) for gpu in gpus):
+        raise NotAReport("gpus must be a list of objects")
     found = tuple(map(_check, checks))
     if passed and any(check.outcome == "failed" for check in found):
         raise NotAReport("it passed, and one of its checks failed")
@@ -82,6 +101,7 @@ def read_report(told: object) -> CheckReport:
         passed=passed,
         seconds=_number(told, "seconds") or 0.0,
         devices=tuple(clean(str(one), 100) for one in devices[:64]),
+        gpus=tuple(_gpu(gpu) for gpu in gpus[:64]),
         checks=found,
     )
 
@@ -144,10 +164,15 @@ def _check(told: object) -> CheckFound:
         words=clean(str(told.get("words", ""))),
         gpu_uuid=clean(str(told.get("gpu_uuid", "")), 80),
         gpu_bus_id=bus_id(str(told.get("gpu_bus_id", ""))),
+        port=clean(str(told.get("port", "")), 80),
         measured=_number(told, "measured"),
         expected=_number(told, "expected"),
         unit=clean(str(told.get("unit", "")), 30),
     )
+
+
+def _gpu(told: Mapping[Any, Any]) -> CheckedGpu:
+    return CheckedGpu(clean(str(told.get("uuid", "")), 80), bus_id(str(told.get("bus_id", ""))))
 
 
 def _number(told: Mapping[Any, Any], name: str) -> float | None:

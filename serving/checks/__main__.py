@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     if not targets:
         sys.stderr.write(f"{NO_GPU}\n")
         return NOTHING_CHECKED
-    report = run(targets, LEVELS[given.level])
+    report = run(targets, LEVELS[given.level], network=given.network)
     _leave(report)
     if given.json:
         sys.stdout.write(json.dumps(report.to_dict(), separators=(",", ":")) + "\n")
@@ -51,6 +51,8 @@ def command_line() -> argparse.ArgumentParser:
     gpu.add_argument("--json", action="store_true", help="one line of JSON on standard output")
     gpu.add_argument("--gpu", action="append", default=[],
                      help="index, UUID or bus id; given again: another one; default: all")  # fmt: skip
+    gpu.add_argument("--network", action="store_true",
+                     help="InfiniBand and RoCE ports, too, by an all-reduce over them alone")  # fmt: skip
     gpu.add_argument("--device", choices=("gpu", "cpu"), default="gpu",
                      help="cpu: the same checks on the processor, where there is no GPU")  # fmt: skip
     gpu.add_argument("--processes", type=int, choices=range(1, 5), default=1,

@@ -3,13 +3,15 @@
 Bus bandwidth as nccl-tests define it: bytes per second times 2 (n - 1) / n, which does not depend on n.
 """
 
+import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from multiprocessing import get_context
 from pathlib import Path
 from queue import Empty
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -27,8 +29,11 @@ JOIN_WITHIN = 60.0
 NAME = "all_reduce"
 
 
-def check(targets: Sequence[Target], seconds: float) -> Check:
-    """Each GPU has a process of its own. One that hangs is ended after a minute more than the time."""
+def check(
+    targets: Sequence[Target], seconds: float, *, environment: Mapping[str, str] = MappingProxyType({})
+) -> Check:
+    """Each GPU has a process of its own, with this `environment` for NCCL besides its own. One that hangs is
+    ended after a minute more than the time."""
     if len(targets) < 2:
         return Check(name=NAME, outcome=Outcome.SKIPPED, words="One device alone has none to reduce with.")
     context = get_context("spawn")
@@ -37,7 +42,9 @@ def check(targets: Sequence[Target], seconds: float) -> Check:
         meeting = f"file://{Path(directory) / 'meeting'}"
         ranks = [
             context.Process(
-                target=_rank, args=(rank, len(targets), target, meeting, seconds, answers), daemon=True
+                target=_rank,
+                args=(rank, len(targets), target, meeting, seconds, answers, dict(environment)),
+                daemon=True,
             )
             for rank, target in enumerate(targets)
         ]
@@ -68,7 +75,11 @@ def _judge(targets: Sequence[Target], told: Sequence[tuple[int, float, str]]) ->
     return judged(Target(targets[0].kind, 0, targets[0].model), NAME, slowest, least)
 
 
-def _rank(rank: int, size: int, target: Target, meeting: str, seconds: float, answers: Any) -> None:
+def _rank(
+    rank: int, size: int, target: Target, meeting: str, seconds: float, answers: Any,
+    environment: Mapping[str, str],
+) -> None:  # fmt: skip
+    os.environ.update(environment)
     try:
         answers.put((rank, _bus_bandwidth(rank, size, target, meeting, seconds), ""))
     except Exception as error:

@@ -4,45 +4,71 @@ Its JSON differs between the releases 3 (`results` by `gpu_ids`) and 4 (by `enti
 """
 
 import json
+import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from serving.checks.device import Target
 from serving.checks.report import Check, Outcome
 
 NAME = "dcgm_diagnostic"
-OUTCOMES = {"pass": Outcome.PASSED, "fail": Outcome.FAILED, "warn": Outcome.FAILED}
+OUTCOMES = {"pass": Outcome.PASSED, "fail": Outcome.FAILED, "warn": Outcome.WARNED}
+SOFTWARE = "Deployment"
+"""The category of tests that try no GPU."""
+LISTED_WITHIN_SECONDS = 30.0
+_LISTED = re.compile(
+    r"^\|\s*(\d+)\s*\|(?:(?!^\|\s*\d+\s*\|).)*?Device UUID:\s*(GPU-[0-9a-fA-F-]+)", re.MULTILINE | re.DOTALL
+)
 
 
-def check(level: int, limit_seconds: float) -> list[Check]:
-    """None where there is no DCGM: nothing is missing then."""
-    tool = shutil.which("dcgmi")
-    if tool is None or not level:
+def check(level: int, limit_seconds: float, targets: Sequence[Target]) -> list[Check]:
+    """A check per GPU. Without DCGM one that is skipped; none at a level that does not ask DCGM."""
+    if not level:
         return []
+    tool = shutil.which("dcgmi")
+    if tool is None:
+        return [_one(Outcome.SKIPPED, "DCGM is not installed here: there is no dcgmi.")]
     try:
-        told = subprocess.run(
-            [tool, "diag", "-r", str(level), "-j"],
-            capture_output=True,
-            check=False,
-            text=True,
-            errors="replace",
-            timeout=limit_seconds,
-        )
-    except subprocess.TimeoutExpired:
-        return [_one(Outcome.FAILED, f"dcgmi diag -r {level} did not end within {limit_seconds:.0f} s.")]
+        gpus = listed(_run(tool, ["discovery", "-l"], LISTED_WITHIN_SECONDS).stdout, targets)
+        # Others of the machine may be somebody's.
+        chosen = ["-i", ",".join(gpus)] if len(gpus) == len(targets) else []
+        done = _run(tool, ["diag", "-r", str(level), "-j", *chosen], limit_seconds)
+    except subprocess.TimeoutExpired as error:
+        words = f"dcgmi {error.cmd[1]} did not end within {error.timeout:.0f} s."
+        return [_one(Outcome.FAILED if error.cmd[1] == "diag" else Outcome.SKIPPED, words)]
     except OSError as error:
         return [_one(Outcome.SKIPPED, f"dcgmi cannot be run: {error.strerror or error}.")]
-    return read(told.stdout) or [
+    return read(done.stdout, gpus) or [
         _one(
             Outcome.SKIPPED,
-            f"dcgmi diag says nothing that can be read: {(told.stdout or told.stderr)[:200]!r}.",
+            f"dcgmi diag says nothing that can be read: {(done.stdout or done.stderr)[:200]!r}.",
         )
     ]
 
 
-def read(text: str) -> list[Check]:
-    """A check per test that failed, and one that says how many passed. Empty: it is no such report."""
+def _run(tool: str, arguments: Sequence[str], limit_seconds: float) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [tool, *arguments],
+        capture_output=True,
+        check=False,
+        text=True,
+        errors="replace",
+        timeout=limit_seconds,
+    )
+
+
+def listed(text: str, targets: Sequence[Target]) -> dict[str, Target]:
+    """Targets by DCGM's own number of a GPU, as `dcgmi discovery -l` lists them."""
+    by_uuid = {target.uuid: target for target in targets if target.uuid}
+    return {number: by_uuid[uuid] for number, uuid in _LISTED.findall(text) if uuid in by_uuid}
+
+
+def read(text: str, gpus: Mapping[str, Target]) -> list[Check]:
+    """Per GPU a check for each test that failed or warned; else one that says how many passed, or that none
+    tried the GPU itself. Empty: it is no such report. `gpus`: by DCGM's numbers; of others nobody knows
+    which they are."""
     start = text.find("{")
     try:
         told = json.loads(text[start:]) if start >= 0 else None
@@ -53,35 +79,49 @@ def read(text: str) -> list[Check]:
     body = next(
         (value for key, value in told.items() if key.startswith("DCGM") and isinstance(value, dict)), told
     )
-    found = [
-        (str(test.get("name", "test")), result)
-        for category in _dicts(body.get("test_categories"))
-        for test in _dicts(category.get("tests"))
-        for result in _dicts(test.get("results"))
-    ]
-    judged = [(name, result, OUTCOMES.get(str(result.get("status", "")).lower())) for name, result in found]
-    tried = [one for one in judged if one[2] is not None]
-    if not tried:
+    by_gpu: dict[str, list[tuple[Outcome, bool, str]]] = {}
+    for category in _dicts(body.get("test_categories")):
+        tries_gpu = category.get("category") != SOFTWARE
+        for test in _dicts(category.get("tests")):
+            for result in _dicts(test.get("results")):
+                outcome = OUTCOMES.get(str(result.get("status", "")).lower(), Outcome.SKIPPED)
+                words = _why(result) or str(result.get("status", ""))
+                for number in _numbers(result):
+                    said = f"{test.get('name', 'test')} on GPU {number or '?'}: {words}"
+                    by_gpu.setdefault(number, []).append((outcome, tries_gpu, said))
+    if all(outcome is Outcome.SKIPPED for results in by_gpu.values() for outcome, _tries, _said in results):
         return []
-    failed = [
-        _one(Outcome.FAILED, f"{name} on GPU {_gpu(result)}: {_why(result) or result['status']}")
-        for name, result, outcome in tried
-        if outcome is Outcome.FAILED
+    return [one for number, results in by_gpu.items() for one in _of_gpu(results, gpus.get(number))]
+
+
+def _of_gpu(results: Sequence[tuple[Outcome, bool, str]], gpu: Target | None) -> list[Check]:
+    bad = [
+        _one(outcome, said, gpu)
+        for outcome, _tries, said in results
+        if outcome in (Outcome.FAILED, Outcome.WARNED)
     ]
-    passed = len(tried) - len(failed)
-    return failed or [_one(Outcome.PASSED, f"{passed} tests of DCGM passed.")]
+    if bad:
+        return bad
+    passed = [tries_gpu for outcome, tries_gpu, _said in results if outcome is Outcome.PASSED]
+    if not any(passed):
+        return [_one(Outcome.SKIPPED, "No test of DCGM tried this GPU itself.", gpu)]
+    return [_one(Outcome.PASSED, f"{len(passed)} tests of DCGM passed.", gpu)]
 
 
-def _one(outcome: Outcome, words: str) -> Check:
-    return Check(name=NAME, outcome=outcome, words=words)
+def _one(outcome: Outcome, words: str, gpu: Target | None = None) -> Check:
+    return gpu.check(NAME, outcome, words) if gpu else Check(name=NAME, outcome=outcome, words=words)
 
 
 def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
     return (one for one in value if isinstance(one, dict)) if isinstance(value, list) else iter(())
 
 
-def _gpu(result: Mapping[str, Any]) -> str:
-    return str(result.get("gpu_ids") or result.get("gpu_id") or result.get("entity_id", "?"))
+def _numbers(result: Mapping[str, Any]) -> list[str]:
+    """Of the GPUs that a result is about; one blank: it does not say."""
+    if result.get("entity_group", "GPU") != "GPU":
+        return [""]
+    told = next((result[name] for name in ("gpu_ids", "gpu_id", "entity_id") if name in result), "")
+    return [number.strip() for number in str(told).split(",")]
 
 
 def _why(result: Mapping[str, Any]) -> str:

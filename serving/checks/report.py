@@ -1,6 +1,7 @@
 """What a check found, and what all of them found together."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -13,13 +14,15 @@ class Outcome(StrEnum):
     FAILED = "failed"
     MEASURED = "measured"
     """There is a figure, and nobody says what it should be: an unknown model of GPU."""
+    WARNED = "warned"
+    """It found something that is no fault yet: neither passed nor failed."""
     SKIPPED = "skipped"
     """It could not be tried here; nothing follows from that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check of one GPU, or of all together (`gpu_uuid` blank).
+    """One check of one GPU, of all together (`gpu_uuid` blank), or of a `port` of the network.
 
     `measured` and `expected` are in `unit`; `expected` is the least, or for a `unit` of faults the most, that
     passes. `words`: a sentence for whoever decides.
@@ -30,6 +33,7 @@ class Check:
     words: str
     gpu_uuid: str = ""
     gpu_bus_id: str = ""
+    port: str = ""
     measured: float | None = None
     expected: float | None = None
     unit: str = ""
@@ -37,7 +41,7 @@ class Check:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, without what is empty."""
         told: dict[str, Any] = {"name": self.name, "outcome": str(self.outcome)}
-        for name in ("gpu_uuid", "gpu_bus_id", "measured", "expected", "unit"):
+        for name in ("gpu_uuid", "gpu_bus_id", "port", "measured", "expected", "unit"):
             if (value := getattr(self, name)) not in ("", None):
                 told[name] = value
         return told | {"words": self.words[:MOST_WORDS]}
@@ -45,11 +49,13 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """`devices`: what was looked at, by the names that their driver gives."""
+    """`devices`: what was looked at, by the names that their driver gives. `gpus`: `{uuid, bus_id}` of each
+    GPU among them, so that nobody takes a check of seven for one of the eighth."""
 
     level: int
     devices: Sequence[str]
     seconds: float
+    gpus: Sequence[Mapping[str, str]] = field(default=())
     checks: Sequence[Check] = field(default=())
 
     @property
@@ -67,15 +73,19 @@ class Report:
             "passed": self.passed,
             "seconds": round(self.seconds, 1),
             "devices": list(self.devices),
+            "gpus": [dict(gpu) for gpu in self.gpus],
             "checks": [check.to_dict() for check in self.checks],
         }
 
     def lines(self) -> list[str]:
         """For people: a line per check, those that failed first, then the verdict."""
         ordered = sorted(self.checks, key=lambda check: check.outcome is not Outcome.FAILED)
-        told = [f"{check.outcome:8} {check.gpu_bus_id:13}{check.name:22} {check.words}" for check in ordered]
-        if self.failed:
-            verdict = f"{len(self.failed)} of {len(self.checks)} checks failed"
-        else:
-            verdict = "all passed" if self.passed else "nothing could be checked"
+        told = [
+            f"{check.outcome:8} {check.gpu_bus_id or check.port:13}{check.name:22} {check.words}"
+            for check in ordered
+        ]
+        counts = Counter(check.outcome for check in self.checks)
+        verdict = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
+        if not self.failed and not self.passed:
+            verdict = "nothing could be checked"
         return [*told, f"Level {self.level} in {self.seconds:.0f} s on {', '.join(self.devices)}: {verdict}."]

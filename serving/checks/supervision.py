@@ -7,7 +7,7 @@ from multiprocessing import get_context
 from queue import Empty
 from typing import Any
 
-from serving.checks import collective, dcgm, one_device
+from serving.checks import collective, dcgm, infiniband, one_device
 from serving.checks.device import Target
 from serving.checks.levels import Level
 from serving.checks.report import Check, Outcome, Report
@@ -16,8 +16,11 @@ LOOK_EVERY_SECONDS = 0.2
 Work = Callable[[Target, Level, Any, Any], None]
 
 
-def run(targets: Sequence[Target], level: Level, work: Work = one_device.run) -> Report:
-    """`work`: what is done per device; another one in tests of this supervision."""
+def run(
+    targets: Sequence[Target], level: Level, work: Work = one_device.run, *, network: bool = False
+) -> Report:
+    """`work`: what is done per device; another one in tests of this supervision. `network`: the ports of the
+    machine, too."""
     began = time.monotonic()
     checks, fingerprints = _each(targets, level, work)
     checks += odd_ones(targets, fingerprints)
@@ -26,10 +29,12 @@ def run(targets: Sequence[Target], level: Level, work: Work = one_device.run) ->
     # Together with one that hangs or is somebody's, all would wait.
     if not hang and not busy:
         checks.append(collective.check(targets, level.all_reduce))
-        checks += dcgm.check(level.dcgm_level, level.dcgm_limit)
+        checks += infiniband.check(targets, level.all_reduce) if network else ()
+        checks += dcgm.check(level.dcgm_level, level.dcgm_limit, targets)
     return Report(
         level=level.number,
         devices=[target.model for target in targets],
+        gpus=[{"uuid": target.uuid, "bus_id": target.bus_id} for target in targets if target.uuid],
         seconds=time.monotonic() - began,
         checks=checks,
     )

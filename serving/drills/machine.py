@@ -109,15 +109,29 @@ def _check(order: Mapping[str, Any], present: Play | None) -> dict[str, Any]:
         return {"level": 1, "passed": False, "seconds": 0.0, "devices": [MODEL], "checks": [found]} | {
             "at": time.time()
         }
-    bad = sorted(present.broken) if present else []
-    words = f"GPU {bad[0]} is still broken." if bad else "All played GPUs are whole."
-    check = {"name": "played_gpus", "outcome": "failed" if bad else "passed", "words": words}
+    gpus, _gpu, _nvml, _lines = _checked(
+        {"gpus": present.gpus} if present else {"gpus": order.get("gpus", 8)}
+    )
+    broken = present.broken if present else frozenset()
+    checks = [
+        {
+            "name": str(name),
+            "outcome": "failed" if index in broken else "passed",
+            "words": f"Played: GPU {index} is {'still broken' if index in broken else 'whole'}.",
+            "gpu_uuid": uuid_of(index),
+            "gpu_bus_id": bus_of(index),
+        }
+        for index in range(gpus)
+        for name in order.get("checks", ["played_gpus"])
+    ]
     return {
         "level": 1,
-        "passed": not bad,
+        "passed": not broken,
         "seconds": 0.0,
-        "devices": [MODEL] * (present.gpus if present else 0),
-    } | {"checks": [check | ({"gpu_bus_id": bus_of(bad[0])} if bad else {})]}
+        "devices": [MODEL] * gpus,
+        "gpus": [{"uuid": uuid_of(index), "bus_id": bus_of(index)} for index in range(gpus)],
+        "checks": checks,
+    }
 
 
 def _end(directory: Path, drill: int) -> dict[str, Any]:

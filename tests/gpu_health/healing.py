@@ -1,6 +1,6 @@
 """A machine of a fake cluster that falls ill and is healed, with a clock that tests move."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,11 +19,33 @@ from gpu_health.services.incidents import consider
 from tests import cast
 from tests.crash.harness import Checkpoints, Clock, worker
 
-PASSED = {"level": 2, "passed": True, "checks": [{"name": "matmul", "outcome": "passed", "words": "ok"}]}
+CHECKED = ("matrix_products", "memory_patterns", "dcgm_diagnostic")
+GPUS = [{"uuid": "GPU-fake", "bus_id": "0000:9b:00"}]
+
+
+def checked(*gpus: dict[str, str], names: Sequence[str] = CHECKED, **outcomes: str) -> dict[str, Any]:
+    """The report of a check of these GPUs; `outcomes`: of checks that did not pass, by name."""
+    checks = [
+        {
+            "name": name,
+            "outcome": outcomes.get(name, "passed"),
+            "words": f"{name} said so.",
+            "gpu_uuid": gpu["uuid"],
+            "gpu_bus_id": gpu["bus_id"],
+        }
+        for gpu in gpus
+        for name in names
+    ]
+    is_well = "failed" not in outcomes.values()
+    return {"level": 2, "passed": is_well, "devices": [], "gpus": list(gpus), "checks": checks}
+
+
+PASSED = checked(*GPUS)
 FAILED = {
     "level": 2,
     "passed": False,
-    "checks": [{"name": "matmul", "outcome": "failed", "words": "GPU 0 computes wrong values."}],
+    "gpus": GPUS,
+    "checks": [{"name": "matrix_products", "outcome": "failed", "words": "GPU 0 computes wrong values."}],
 }
 DONE = {"done": True, "words": "All commands were run.", "commands": []}
 LIMITS = {"wait_seconds": {"critical": 0}, "cooldown_seconds": 0, "watch_seconds": 60, "quiet_seconds": 5}

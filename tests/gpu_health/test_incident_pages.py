@@ -32,7 +32,12 @@ def test_the_incident_page_has_its_ladder_and_its_timeline(ward: Ward, olga: Use
 
     shown = cast.client_of(olga).get(f"/gpu-health/incidents/{incident.pk}/").content.decode()
 
-    for words in ("reset_gpu", "NVRM: Xid", "The machine is cordoned and tainted.", "The check has passed."):
+    for words in (
+        "reset_gpu",
+        "NVRM: Xid",
+        "The machine is cordoned and tainted.",
+        "The check has passed on GPU-fake",
+    ):
         assert words in shown
     listed = cast.client_of(olga).get("/gpu-health/incidents/").content.decode()
     assert f"/gpu-health/incidents/{incident.pk}/" in listed

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from serving.checks import dcgm
-from serving.checks.report import Outcome
+from serving.checks.device import Target
+from serving.checks.report import Check, Outcome
 
 pytestmark = pytest.mark.any_database
 
@@ -24,36 +25,101 @@ def fourth(status: str) -> str:
     return json.dumps({"DCGM Diagnostic": {"test_categories": [category]}, "entity_groups": []})
 
 
-def test_tests_that_passed_are_one_check() -> None:
-    (check,) = dcgm.read(third("Skip"))
+GPUS = {
+    "0": Target("cuda", 0, "NVIDIA A100", "GPU-aa", "0000:07:00"),
+    "3": Target("cuda", 1, "NVIDIA A100", "GPU-bb"),
+}
+LISTED = """2 GPUs found.
++--------+----------------------------------------------------------------------+
+| GPU ID | Device Information                                                   |
++--------+----------------------------------------------------------------------+
+| 0      | Name: NVIDIA A100-SXM4-80GB                                          |
+|        | PCI Bus ID: 00000000:07:00.0                                         |
+|        | Device UUID: GPU-aa                                                  |
++--------+----------------------------------------------------------------------+
+| 3      | Name: NVIDIA A100-SXM4-80GB                                          |
+|        | PCI Bus ID: 00000000:0F:00.0                                         |
+|        | Device UUID: GPU-bb                                                  |
++--------+----------------------------------------------------------------------+
+"""
 
-    assert check.outcome is Outcome.PASSED
-    assert check.words == "1 tests of DCGM passed."
+
+def outcomes(checks: list[Check]) -> dict[str, Outcome]:
+    return {check.gpu_uuid: check.outcome for check in checks}
+
+
+def test_each_gpu_has_an_outcome_of_its_own() -> None:
+    assert outcomes(dcgm.read(third("Pass"), GPUS)) == {"GPU-aa": Outcome.PASSED, "GPU-bb": Outcome.PASSED}
+    assert outcomes(dcgm.read(third("Skip"), GPUS)) == {"GPU-aa": Outcome.PASSED, "GPU-bb": Outcome.SKIPPED}
+    assert outcomes(dcgm.read(third("Warn"), GPUS))["GPU-bb"] is Outcome.WARNED
+
+
+def test_a_result_of_several_gpus_is_of_each() -> None:
+    both = third("Pass").replace('"gpu_ids": "0"', '"gpu_ids": "0,3"')
+
+    assert [check.words for check in dcgm.read(both, GPUS)] == [
+        "1 tests of DCGM passed.",
+        "2 tests of DCGM passed.",
+    ]
+
+
+def test_tests_of_the_software_alone_are_no_pass_of_a_gpu() -> None:
+    software = third("Pass").replace("Hardware", "Deployment")
+
+    assert set(outcomes(dcgm.read(software, GPUS)).values()) == {Outcome.SKIPPED}
 
 
 def test_a_test_that_failed_is_told_in_dcgms_words_with_its_gpu() -> None:
-    (check,) = dcgm.read(third("Fail", warnings="Replays exceed the limit"))
-    assert check.outcome is Outcome.FAILED
-    assert check.words == "PCIe on GPU 3: Replays exceed the limit"
+    bad = dcgm.read(third("Fail", warnings="Replays exceed the limit"), GPUS)[1]
+    assert (bad.outcome, bad.gpu_uuid) == (Outcome.FAILED, "GPU-bb")
+    assert bad.words == "PCIe on GPU 3: Replays exceed the limit"
 
-    (check,) = dcgm.read(fourth("Fail"))
-    assert check.words == "pcie on GPU 5: low bandwidth"
+    (unknown,) = dcgm.read(fourth("Fail"), GPUS)
+    assert (unknown.words, unknown.gpu_uuid) == ("pcie on GPU 5: low bandwidth", "")
 
 
 @pytest.mark.parametrize("text", ["", "Error: no host engine", "[]", "{", '{"DCGM GPU Diagnostic": {}}'])
 def test_what_is_no_report_says_nothing(text: str) -> None:
-    assert dcgm.read(text) == []
+    assert dcgm.read(text, GPUS) == []
 
 
-def test_without_dcgm_nothing_is_asked_and_with_one_that_cannot_run_it_is_skipped(
+def installed(directory: Path, monkeypatch: pytest.MonkeyPatch, diagnostic: str) -> None:
+    monkeypatch.setenv("PATH", f"{directory}:/bin:/usr/bin")
+    tool = directory / "dcgmi"
+    listing = f"if [ $1 = discovery ]; then cat {directory}/listed; else {diagnostic}; fi"
+    tool.write_text(f'#!/bin/sh\necho "$@" >> {directory}/asked\n{listing}\n')
+    tool.chmod(0o755)
+    (directory / "listed").write_text(LISTED)
+
+
+def test_without_dcgm_the_check_is_skipped_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert dcgm.check(2, 5.0) == []
 
-    tool = tmp_path / "dcgmi"
-    tool.write_text("#!/bin/sh\necho 'Error: unable to connect to the host engine'\nexit 1\n")
-    tool.chmod(0o755)
-    (check,) = dcgm.check(2, 5.0)
+    (check,) = dcgm.check(2, 5.0, [*GPUS.values()])
+
+    assert check.outcome is Outcome.SKIPPED
+    assert "DCGM is not installed" in check.words
+    assert dcgm.check(0, 5.0, [*GPUS.values()]) == []
+
+
+def test_dcgm_that_cannot_run_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(tmp_path, monkeypatch, "echo 'Error: unable to connect to the host engine'; exit 1")
+
+    (check,) = dcgm.check(2, 5.0, [*GPUS.values()])
+
     assert check.outcome is Outcome.SKIPPED
     assert "unable to connect" in check.words
+
+
+def test_dcgm_is_asked_for_the_chosen_gpus_by_its_own_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "told").write_text(third("Pass"))
+    installed(tmp_path, monkeypatch, f"cat {tmp_path}/told")
+
+    checks = dcgm.check(2, 5.0, [GPUS["3"]])
+
+    assert (tmp_path / "asked").read_text().splitlines()[1] == "diag -r 2 -j -i 3"
+    assert [check.gpu_uuid for check in checks if check.gpu_uuid] == ["GPU-bb"]
