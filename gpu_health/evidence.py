@@ -6,8 +6,12 @@ from dataclasses import dataclass, field
 
 from gpu_health.policy.rule import Conditions, Rule, version_key
 from gpu_health.signals.reading import Clock, Kind, Reading, Source
-from gpu_health.signals.xid import RECOVERY_ACTION
+from gpu_health.signals.xid import OF_APPLICATIONS, RECOVERY_ACTION
 
+BURST_SECONDS = 10.0
+"""What one process writes about one fault of a GPU within this time is one crash."""
+POLLED_WITHIN_SECONDS = 120.0
+"""So late may another source tell of what the kernel has said already."""
 MAX_GROUPS = 20_000
 MAX_TRACKERS = 50_000
 DRIVER_VERSION = "driver.version"
@@ -40,11 +44,39 @@ class Moment:
         return apart is not None and apart <= seconds
 
 
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """The lines of one crash, which count once. `process`: of an application, empty where unknown."""
+
+    moment: Moment
+    source: Source
+    pid: str
+    process: str
+
+    @classmethod
+    def of(cls, reading: Reading, moment: Moment) -> "Burst":
+        process = reading.detail("process") if reading.fault in OF_APPLICATIONS else ""
+        return cls(moment, reading.source, reading.detail("pid"), "" if process == "<unknown>" else process)
+
+    def holds(self, other: "Burst") -> bool:
+        """Whether the other, which came later, says nothing new about the GPU."""
+        if self.process and self.process == other.process:
+            return True
+        if self.source is not other.source:
+            return self.moment.is_within(POLLED_WITHIN_SECONDS, other.moment)
+        if self.source is not Source.KERNEL_LOG or self.pid != other.pid:
+            # A source that is asked again and again says each time how it is.
+            return False
+        if self.moment.clock is Clock.NONE and not self.pid:
+            return False
+        return self.moment.is_within(BURST_SECONDS, other.moment)
+
+
 @dataclass(slots=True)
 class _Tracker:
     """One rule's conditions, for one set of its `same` details."""
 
-    recent: deque[Moment]
+    recent: deque[Burst]
     best: int = 0
     is_accompanied: bool = False
 
@@ -61,6 +93,8 @@ class Occurrences:
     last_rank: int = 0
     """Of the last reading among all that were taken."""
     cleared: bool = False
+    undescribed: int = 0
+    """Readings whose details no rule for the fault speaks of."""
     trackers: dict[tuple[str, tuple[str, ...]], _Tracker] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
     """Rules whose conditions hold, by name, and how often they were fulfilled."""
@@ -112,9 +146,11 @@ class Evidence:
         moment = Moment(reading.clock, reading.at)
         if reading.fault.startswith("xid."):
             self._accompany(reading, device, moment)
-        for rule in self._rules.get(reading.fault, ()):
+        rules = self._rules.get(reading.fault, ())
+        for rule in rules:
             if rule.enabled:
                 self._count(rule, group, reading, moment)
+        group.undescribed += bool(rules) and not any(_speaks_of(rule.conditions, reading) for rule in rules)
 
     def note_recovery_action(self, device: str, action: int) -> None:
         """What a driver asks for, as a poll or a line of the kernel said it."""
@@ -146,10 +182,11 @@ class Evidence:
         conditions = rule.conditions
         trackers = [one for (name, _), one in found.trackers.items() if name == rule.name]
         if any(one.is_accompanied for one in trackers):
-            return "it came with another Xid of the GPU"
+            return "it came with another Xid, or was caused by one"
         if conditions.count > 1:
             best = max((one.best for one in trackers), default=0)
-            return f"{best} of {conditions.count} within {conditions.window_seconds:g} s"
+            apart = " by different processes" if found.fault in OF_APPLICATIONS and found.count > best else ""
+            return f"{best} of {conditions.count}{apart} within {conditions.window_seconds:g} s"
         value = found.last.value
         if conditions.value_at_least is not None or conditions.value_below is not None:
             return f"its value is {'unknown' if value is None else f'{value:g}'}"
@@ -218,22 +255,30 @@ class Evidence:
             self._trackers += 1
         if conditions.alone_seconds:
             others = self._xids.get((reading.node, group.device), {})
-            tracker.is_accompanied = any(
+            tracker.is_accompanied = bool(reading.detail("caused_by")) or any(
                 fault != reading.fault and at.is_within(conditions.alone_seconds, moment)
                 for fault, at in others.items()
             )
             if tracker.is_accompanied:
                 group.held.pop(rule.name, None)
                 return
-        tracker.recent.append(moment)
-        window = conditions.window_seconds
-        inside = sum(one.is_within(window, moment) for one in tracker.recent) if conditions.count > 1 else 1
+        inside = 1
+        if conditions.count > 1:
+            burst = Burst.of(reading, moment)
+            known = next((one for one in tracker.recent if one.holds(burst)), None)
+            if known is None:
+                tracker.recent.append(burst)
+            elif known.process:
+                # It ran into the fault again: as of now.
+                tracker.recent[tracker.recent.index(known)] = burst
+            window = conditions.window_seconds
+            inside = sum(one.moment.is_within(window, moment) for one in tracker.recent)
         tracker.best = max(tracker.best, inside)
         if inside >= conditions.count:
             group.held[rule.name] = group.held.get(rule.name, 0) + 1
 
     def _applies(self, conditions: Conditions, reading: Reading) -> bool:
-        if any(reading.detail(key) != value for key, value in conditions.details.items()):
+        if not _speaks_of(conditions, reading):
             return False
         low, high, value = conditions.value_at_least, conditions.value_below, reading.value
         if low is not None and (value is None or value < low):
@@ -248,3 +293,7 @@ class Evidence:
         if conditions.driver_at_least and driver < version_key(conditions.driver_at_least):
             return False
         return not conditions.driver_below or driver < version_key(conditions.driver_below)
+
+
+def _speaks_of(conditions: Conditions, reading: Reading) -> bool:
+    return all(reading.detail(key) == value for key, value in conditions.details.items())

@@ -3,9 +3,10 @@
 Pure: no clock, no files, no database, so that what was decided can be replayed, and what another rule would
 have decided can be tried.
 
-Three things hold whatever the rules are: a fault without a rule alerts and never acts; a failing detector
-never acts, nor does what it says while it fails; on drivers from r570 on the driver's own recovery action
-outranks the ladder of the rule.
+Four things hold whatever the rules are: a fault without a rule, or of a form that none of its rules speaks
+of, alerts and never acts; one crash counts once, and so does an application that runs into the same fault
+again; a failing detector never acts, nor does what it says while it fails; on drivers from r570 on the
+driver's own recovery action outranks the ladder of the rule.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -118,6 +119,14 @@ def _verdict(found: Occurrences, evidence: Evidence, rules: Sequence[Rule], stat
         elif found.fault != RECOVERY_ACTION:
             ladder, drain, told = _outranked(rule, found, evidence)
             reasons += told
+    if (
+        found.undescribed
+        and outcome in (Outcome.NONE, Outcome.WAIT)
+        and (rule is None or rule.mode is not Mode.OFF)
+    ):
+        ladder, drain, verification, outcome = (Action.ALERT,), Drain.NONE, Verification.NONE, Outcome.ALERT
+        severity = max(severity, Severity.WARNING, key=lambda one: one.rank)
+        reasons.append("no rule knows this form of the fault: it alerts and never acts")
     if found.cleared:
         outcome = Outcome.NONE
         reasons.append("it is over: the source has taken it back")

@@ -205,6 +205,13 @@ MANIFEST = Manifest(
             summary="{{ $value }} fatal findings of GPU health are open.",
         ),
         AlertRule(
+            name="SlipwayGpuLinesUnread",
+            expr="max without (instance, pod) (slipway_gpu_unread_lines) > 0",
+            lasts="1m",
+            severity="warning",
+            summary="{{ $value }} lines of GPU drivers name a fault and could not be read.",
+        ),
+        AlertRule(
             name="SlipwayGpuIncidentNeedsPerson",
             expr='max without (instance, pod) (slipway_gpu_incidents{state="needs_person"}) > 0',
             severity="warning",

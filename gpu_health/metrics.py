@@ -18,6 +18,12 @@ def findings() -> Iterator[Metric]:
         ("severity",),
         [((severity,), float(count)) for severity, count in selectors.open_by_severity().items()],
     )
+    yield gauge(
+        "gpu_unread_lines",
+        "Lines of GPU drivers that name a fault and could not be read, of open findings.",
+        (),
+        [((), float(selectors.unread_lines()))],
+    )
 
 
 def incidents() -> Iterator[Metric]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet, Sum
 from django.utils.translation import gettext as _
 
 from accounts.states import Right
@@ -137,3 +137,9 @@ def open_by_severity() -> Mapping[str, int]:
     for severity in rows.values_list("severity", flat=True):
         counts[severity] += 1
     return counts
+
+
+def unread_lines() -> int:
+    """How many lines name an Xid or SXid and could not be read, by the findings that are open."""
+    rows = Finding.objects.filter(state=FindingState.OPEN, drill=None, fault__startswith="unread.")
+    return rows.aggregate(lines=Sum("count"))["lines"] or 0

@@ -209,9 +209,10 @@ class Rule:
         for version in (conditions.driver_at_least, conditions.driver_below):
             if version and not _VERSION.fullmatch(version):
                 raise BadRule(f"{version} is no driver version, such as 570.86.15.")
-        if self.fault.startswith("detector.") and self.acts:
+        if self.fault.startswith(("detector.", "unread.")) and self.acts:
             raise BadRule(
-                "A failing detector never acts: only ignore, alert, contact_support may follow from it."
+                "A failing detector never acts, nor does a line that could not be read: only ignore, alert, "
+                "contact_support may follow from it."
             )
         first = self.ladder[0]
         if self.drain is Drain.GPU and first.least_drain is Drain.NODE:

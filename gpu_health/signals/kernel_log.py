@@ -24,7 +24,7 @@ OPEN_FOR_LINES = 64
 """How many lines of the driver may stand between the first and the last of one report."""
 
 _NVRM = b"NVRM: "
-_SXID = b"SXid ("
+_SXID = b"SXid"
 _READ_ONLY = b"emounting filesystem read-only"
 _NVME = b"controller is down"
 _NEEDLES = (_NVRM, _SXID, _READ_ONLY, _NVME)
@@ -40,15 +40,21 @@ _FROM_KERNEL = re.compile(
 )
 """Whoever may write to a syslog may write `NVRM: Xid` there: only what the kernel said is believed."""
 _XID = re.compile(
-    rb"Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)(?: GPU-I:(\d{1,3}))?\): "
-    rb"(\d{1,4})(?![0-9])(?:, ?(.*))?",
+    rb"Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
+    rb"(?: GPU-I:(\d{1,3}))?(?: GPU-CI:(\d{1,3}))?\): (\d{1,4})(?![0-9])(?:, ?(.*))?",
     re.DOTALL,
 )
+"""With MIG the driver names the GPU instance and, where it knows it, the compute instance."""
+_NAMES_XID = re.compile(rb"Xid ?[(:0-9]")
+_BUS = re.compile(rb"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{1,2}:[0-9a-fA-F]{1,2}(?:\.[0-7])?(?![0-9a-fA-F:])")
+_PROCESS = re.compile(rb"pid=['\"]?[^,]{0,20}, name=[^\n]{0,15}?, ?")
+"""Its name is at most 15 bytes: a process may be called `NVRM: `, too."""
 _SXID_LINE = re.compile(
-    rb"SXid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\): (\d{1,6}), "
-    rb"(Fatal|Non-fatal), ?(?:Link (\d{1,3}) ?)?([^\n]{0,400})",
+    rb"SXid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\): (\d{1,6}), ?"
+    rb"(?:(Fatal|Non-?fatal)(?:, ?|(?= ))|(Severity \d|Data \{)|(?=[^ ]))(?:Link (\d{1,3}) ?)?([^\n]{0,400})",
     re.IGNORECASE,
 )
+"""What follows one of them, `Severity` and `Data`, says no more of how bad it is."""
 _IDENTITY = re.compile(rb"GPU at (?:PCI:)?([0-9a-fA-F:]{10,16}(?:\.[0-7])?): (GPU-[0-9a-fA-F-]{36})")
 _DROPPED = re.compile(rb"GPU (?:at )?(?:PCI:)?([0-9a-fA-F:]{10,16}(?:\.[0-7])?): GPU has fallen off the bus")
 _OPENS = re.compile(rb"The NVIDIA GPU ([0-9a-fA-F:]{10,16}(?:\.[0-7])?)")
@@ -61,6 +67,7 @@ _MISMATCH = re.compile(rb"API mismatch: the client has the version (\d[\d.]*)")
 _KERNEL_MODULE = re.compile(rb"this kernel module has the version (\d[\d.]*)")
 _DEVICE = re.compile(rb"\((?:device )?([a-z0-9/-]{2,32})\)|(nvme\d{1,3})")
 _ESCAPED_NEWLINE = b"\\x0a"
+SXID_UNREAD = "unread.sxid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +128,16 @@ class KernelLogParser:
             return
         if line.startswith((_NVRM, _SXID), at):
             prefix = line[:at]
-            if not _FROM_KERNEL.fullmatch(prefix):
+            from_kernel = _FROM_KERNEL.match(prefix)
+            # A switch may say something else before the code.
+            if from_kernel is None or (from_kernel.end() < at and b"nvswitch" not in from_kernel[0]):
                 self.ignored += 1
                 return
             stamp = stamp_of(prefix, booted_at=self.booted_at, year=self._year)
             if line.startswith(_SXID, at):
                 self._read_switch(line, at, stamp, found)
             else:
-                for message in line[at:].replace(_ESCAPED_NEWLINE, b" ").split(_NVRM)[1:]:
+                for message in _messages(line[at:].replace(_ESCAPED_NEWLINE, b" ")):
                     self._read_message(message.rstrip(), line, stamp, found)
             return
         self._read_disk(line, found)
@@ -138,6 +147,8 @@ class KernelLogParser:
         self._lines += 1
         if match := _XID.match(message):
             found.append(self._xid(match, line, stamp))
+        elif _NAMES_XID.search(message):
+            found.append(self._unread(xid.UNREAD, message, line, stamp))
         elif match := _IDENTITY.match(message):
             self._identify(match, line, stamp, found)
         elif match := _DROPPED.match(message):
@@ -164,9 +175,14 @@ class KernelLogParser:
 
     def _xid(self, match: re.Match[bytes], line: bytes, stamp: Stamp) -> Reading:
         gpu, instance = bus_id(match[1].decode()), (match[2] or b"").decode()
-        read = xid.read(int(match[3]), clean((match[4] or b"").decode(errors="replace"), MAX_LINE))
-        more = {**read.details, "mig_instance": instance}
+        read = xid.read(int(match[4]), clean((match[5] or b"").decode(errors="replace"), MAX_LINE))
+        more = {**read.details, "mig_instance": instance, "mig_compute": (match[3] or b"").decode()}
         return self._reading(read.fault, line, stamp, gpu=gpu, value=read.value, more=more)
+
+    def _unread(self, fault: str, message: bytes, line: bytes, stamp: Stamp) -> Reading:
+        """A line of the driver that names a fault and could not be read."""
+        bus = _BUS.search(message) if fault == xid.UNREAD else None
+        return self._reading(fault, line, stamp, gpu=bus_id(bus[0].decode()) if bus else "")
 
     def _identify(self, match: re.Match[bytes], line: bytes, stamp: Stamp, found: list[Reading]) -> None:
         gpu, uuid = bus_id(match[1].decode()), match[2].decode()
@@ -199,15 +215,20 @@ class KernelLogParser:
         return None
 
     def _read_switch(self, line: bytes, at: int, stamp: Stamp, found: list[Reading]) -> None:
-        for match in _SXID_LINE.finditer(line, at):
-            severity = "fatal" if match[3].lower() == b"fatal" else "nonfatal"
+        matches = list(_SXID_LINE.finditer(line, at))
+        for match in matches:
+            if match[4]:
+                continue
+            severity = (match[3] or b"unrated").decode().lower().replace("-", "")
             more = {
                 "switch": bus_id(match[1].decode()),
                 "code": match[2].decode(),
-                "link": (match[4] or b"").decode(),
-                "text": match[5].decode(errors="replace"),
+                "link": (match[5] or b"").decode(),
+                "text": match[6].decode(errors="replace"),
             }
             found.append(self._reading(f"sxid.{severity}", line, stamp, more=more))
+        if not matches:
+            found.append(self._unread(SXID_UNREAD, line, line, stamp))
 
     def _read_disk(self, line: bytes, found: list[Reading]) -> None:
         """What other drivers say stands anywhere in their message: it is believed of a kernel's line."""
@@ -247,6 +268,20 @@ class KernelLogParser:
             raw=clean(line.decode(errors="replace")),
             origin=f"{self._boot}/{stamp.sequence}" if self._boot and stamp.sequence else "",
         )
+
+
+def _messages(text: bytes) -> Iterator[bytes]:
+    """What the driver said in one line, each without `NVRM: `: two that write at once may share a line."""
+    while text:
+        start = len(_NVRM)
+        process = _PROCESS.search(text)
+        # A process is no end of a message, whatever its name.
+        end = text.find(_NVRM, start)
+        if process is not None and 0 <= process.start() < end < process.end():
+            end = text.find(_NVRM, process.end())
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        text = text[end:]
 
 
 def _candidates(block: bytes) -> Iterable[tuple[int, int]]:

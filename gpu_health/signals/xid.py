@@ -29,7 +29,23 @@ NVLINK5_UNITS: Mapping[int, str] = {
     150: "mse",
 }
 
-_PROCESS = re.compile(r"pid='?(\d{1,10}|<unknown>)'?, name=([^,]{0,64}), ?")
+UNREAD = "unread.xid"
+"""A line of an Xid of which not even the number could be read. No rule may act on it."""
+UNDECODED = "undecoded"
+"""The bucket of an Xid 144 to 150 whose text could not be read."""
+OF_APPLICATIONS = frozenset(
+    {"xid.8", "xid.11", "xid.13", "xid.25", "xid.31", "xid.32", "xid.43", "xid.69", "xid.80"}
+)
+"""Faults that an application can cause by itself (CHECK_APP/CUDA, WORKFLOW_XID_13 and _31 of the catalog):
+the same application again says nothing about the GPU."""
+LONGEST_NAME = 64
+"""Of a process: 15 bytes, of which the log may write each as `\\x1b`."""
+
+_PID = re.compile(r"pid=(['\"]?)(\d{1,10}|<unknown>)\1, name=")
+_END_OF_NAME = re.compile(r", ?|$")
+_CAUSED = re.compile(
+    r"(?:caused by|due to)(?: an?| the)? previous (?:xid|error)s?(?: (\d{1,4}))?", re.IGNORECASE
+)
 _SM = re.compile(r"GPC (\d{1,3}), TPC (\d{1,3})(?:, SM (\d{1,3}))?")
 _MMU = re.compile(r"ENGINE (\w{1,32})|(GPC\d{1,3}) ")
 _NVLINK = re.compile(r"link (\d{1,3}) ?\(((?:0x[0-9a-fA-F]{1,16}(?:, )?){1,8})\)")
@@ -50,11 +66,30 @@ class XidText:
 
 
 def read(number: int, text: str) -> XidText:
-    """Never raises. An Xid 154 that says no action is read as `xid.154`."""
-    more: dict[str, str] = {}
-    if found := _PROCESS.match(text):
-        more = {"pid": found[1] if found[1].isdigit() else "", "process": found[2].strip("'")}
-        text = text[found.end() :]
+    """Never raises. An Xid 154 that says no action is read as `xid.154`.
+
+    A process may have a comma in its name: of the places where the name may end, it is the first behind which
+    the text is one that is known; else the first.
+    """
+    found = [_read(number, more, rest) for more, rest in _processes(text)]
+    return next((one for one in found if _is_decoded(one)), found[0])
+
+
+def _processes(text: str) -> list[tuple[dict[str, str], str]]:
+    """Each way in which pid and name may be told from the text behind them."""
+    found = _PID.match(text)
+    if found is None:
+        return [({}, text)]
+    pid = found[2] if found[2].isdigit() else ""
+    name_and_text = text[found.end() :]
+    ends = [end for end in _END_OF_NAME.finditer(name_and_text) if end.start() <= LONGEST_NAME]
+    return [
+        ({"pid": pid, "process": name_and_text[: end.start()].strip("'\"")}, name_and_text[end.end() :])
+        for end in ends
+    ] or [({"pid": pid}, name_and_text)]
+
+
+def _read(number: int, more: dict[str, str], text: str) -> XidText:
     if number == 154 and (changed := _RECOVERY.search(text)):
         action = int(changed[2], 16)
         before = str(int(changed[1], 16))
@@ -64,7 +99,13 @@ def read(number: int, text: str) -> XidText:
         more |= reader(text)
     elif number in NVLINK5:
         more |= _nvlink5(number, text)
+    if caused := _CAUSED.search(text):
+        more["caused_by"] = f"xid.{caused[1]}" if caused[1] else "previous"
     return XidText(f"xid.{number}", None, more | {"text": text[:400]})
+
+
+def _is_decoded(read: XidText) -> bool:
+    return read.value is not None or read.details.get("bucket", UNDECODED) != UNDECODED
 
 
 def _graphics(text: str) -> dict[str, str]:
@@ -85,7 +126,7 @@ def _nvlink(text: str) -> dict[str, str]:
 def _nvlink5(number: int, text: str) -> dict[str, str]:
     found = _NVLINK5.match(text)
     if found is None:
-        return {"unit": NVLINK5_UNITS[number]}
+        return {"unit": NVLINK5_UNITS[number], "bucket": UNDECODED}
     return {
         "unit": NVLINK5_UNITS[number],
         "event": found[1],

@@ -5,6 +5,7 @@ import pytest
 from accounts.actors import of_user
 from accounts.models import User
 from common import events
+from gpu_health import metrics
 from gpu_health.events import FindingEnded, FindingOpened
 from gpu_health.models import Finding, StoredReading
 from gpu_health.services.findings import close_finding
@@ -135,3 +136,12 @@ def test_findings_are_listed_and_shown(machine: Machine, operator: User) -> None
         .status_code
         == 404
     )
+
+
+def test_lines_that_could_not_be_read_are_counted_and_told(machine: Machine) -> None:
+    machine.sees(*(machine.entry("unread.xid", f"boot/{number}") for number in range(3)))
+
+    finding = Finding.objects.get()
+    assert (finding.count, finding.outcome) == (3, "record")
+    samples = {metric.name: metric.samples for metric in metrics.findings()}
+    assert [sample.value for sample in samples["slipway_gpu_unread_lines"]] == [3.0]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_health.judge import NodeState, Outcome, Verdict, judge
-from gpu_health.policy.presets import PRESETS, preset
+from gpu_health.policy.presets import PRESETS, complete, preset
 from gpu_health.policy.rule import Action, Citation, Conditions, Drain, Mode, Rule, Severity
 from gpu_health.signals.reading import Kind, Reading, Source
 from tests.gpu_health.readings import GPU, asks_for, seen, xid
@@ -62,6 +62,70 @@ def test_exceptions_of_several_tpcs_and_gpus_are_not_added_up() -> None:
     )
 
     assert [verdict.ladder for verdict in verdicts] == [(Action.RESTART_APP,)] * 2
+
+
+CRASH = {"gpc": "7", "tpc": "2", "pid": "4711", "process": "train"}
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        xid(13, 0.4, **CRASH),
+        xid(13, 3_600.0, **CRASH | {"pid": "4712"}),
+        xid(13, 0.4, gpc="7", tpc="2", pid="4711"),
+        seen("xid.13", 45.0, gpu=GPU, source=Source.DCGM, gpc="7", tpc="2"),
+    ],
+    ids=["the same crash", "the same application", "the same process without a name", "another source"],
+)
+def test_one_crash_told_twice_and_one_application_twice_condemn_no_gpu(again: Reading) -> None:
+    assert one(xid(13, 0.0, **CRASH), again).ladder == (Action.RESTART_APP,)
+
+
+def test_two_applications_on_one_tpc_condemn_it() -> None:
+    verdict = one(xid(13, 0.0, **CRASH), xid(13, 60.0, **CRASH | {"pid": "1", "process": "other"}))
+
+    assert verdict.ladder[0] is Action.FIELD_DIAGNOSTIC
+
+
+@given(st.lists(st.floats(0, 9.9), min_size=1, max_size=50), st.sampled_from([31, 43, 74]))
+def test_however_many_lines_a_process_writes_at_once_they_count_once(times: list[float], number: int) -> None:
+    lines = [xid(number, at, pid="4711", process="<unknown>") for at in sorted(times)]
+    first = one(lines[0])
+
+    assert (one(*lines).outcome, one(*lines).ladder) == (first.outcome, first.ladder)
+
+
+def test_a_link_that_fails_three_times_in_a_week_counts_whoever_was_running() -> None:
+    verdict = one(*(xid(74, day * 86_400.0, pid="4711", process="train") for day in range(3)))
+
+    assert verdict.ladder == (Action.REPLACE,)
+
+
+def test_a_cleanup_that_names_its_cause_is_not_alone() -> None:
+    assert one(xid(45, 100.0, caused_by="xid.149")).outcome is Outcome.NONE
+
+
+@pytest.mark.parametrize("name", [one.name for one in PRESETS])
+@pytest.mark.parametrize("number", range(144, 151))
+def test_an_nvlink_error_that_could_not_be_decoded_alerts(number: int, name: str) -> None:
+    verdict = one(xid(number, bucket="undecoded"), rules=complete(name))
+
+    assert verdict.outcome not in (Outcome.NONE, Outcome.WAIT)
+
+
+def test_a_form_that_no_rule_speaks_of_is_not_hidden_by_one_that_is_ignored() -> None:
+    ignored, unknown = xid(149, 1.0, bucket="ignore"), xid(149, 2.0, bucket="undecoded")
+
+    assert one(ignored).outcome is Outcome.NONE
+    assert one(unknown, ignored).outcome is one(ignored, unknown).outcome is Outcome.ALERT
+
+
+@pytest.mark.parametrize("fault", ["unread.xid", "unread.sxid", "sxid.unrated"])
+def test_a_line_that_could_not_be_read_is_told_and_never_acts(fault: str) -> None:
+    assert one(seen(fault)).outcome is Outcome.RECORD
+    if fault.startswith("unread"):
+        with pytest.raises(ValueError, match="could not be read"):
+            rule(fault, Action.REBOOT)
 
 
 def test_a_cleanup_alone_restarts_the_fabric_manager_and_beside_another_fault_does_nothing() -> None:

@@ -4,7 +4,7 @@ import io
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpu_health.signals.kernel_log import MAX_LINE, KernelLogParser, parse
@@ -124,6 +124,77 @@ def test_nvlink5_errors_tell_their_sub_code() -> None:
         "bucket": "reset_gpu",
         "text": "",
     }
+
+
+NETIR = "NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 (0x021425c6 0x00000000 0x00000000)"
+NAMES = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\n\0"), min_size=1, max_size=15
+).filter(lambda name: len(name.encode()) <= 15)
+
+
+@given(NAMES, st.sampled_from(["{}", "'{}'", '"{}"']), st.sampled_from(["4711", "<unknown>"]))
+@example("my,app", "{}", "4711")
+@example("NVRM: Xid", "{}", "4711")
+@example("a, ), b", "{}", "4711")
+def test_a_process_may_have_any_name(name: str, quotes: str, pid: str) -> None:
+    head = f"[  1.5] NVRM: Xid (PCI:0000:3b:00): 149, pid={quotes.format(pid)}, name={name}, "
+    fault = only(f"{head}{NETIR}".encode())
+
+    assert (fault.fault, fault.detail("bucket"), fault.detail("severity")) == (
+        "xid.149",
+        "reset_gpu",
+        "fatal",
+    )
+    assert fault.detail("pid") == ("4711" if pid == "4711" else "")
+
+
+def test_slices_of_a_gpu_are_named() -> None:
+    reading = only(
+        b"[ 1.5] NVRM: Xid (PCI:0000:3b:00 GPU-I:01 GPU-CI:02): 31, pid=7, name=my,app, Ch 00000008"
+    )
+
+    assert (reading.fault, reading.gpu_bus_id) == ("xid.31", "0000:3b:00")
+    assert (reading.detail("mig_instance"), reading.detail("mig_compute")) == ("01", "02")
+    assert reading.detail("process") == "my"
+
+
+@pytest.mark.parametrize(
+    ("line", "fault", "gpu"),
+    [
+        (b"NVRM: Xid (PCI:0000:3b:00 GPU-X:7): 48, DBE", "unread.xid", "0000:3b:00"),
+        (b"NVRM: Xid (GPU3): 79, GPU has fallen off", "unread.xid", ""),
+        (b"NVRM: GPU0 Xid 48: DBE", "unread.xid", ""),
+        (b"NVRM: Xid (PCI:0000:3b:00): , pid=7", "unread.xid", "0000:3b:00"),
+        (b"nvidia-nvswitch1: SXid (NVS1): 20034, Fatal, Link 30", "unread.sxid", ""),
+        (b"nvidia-nvswitch1: port 3: SXid 20034", "unread.sxid", ""),
+        (b"nvidia-nvswitch0: SXid (PCI:0000:86:00.0): 10004, SOE Watchdog error", "sxid.unrated", ""),
+        (b"nvidia-nvswitch0: SXid (PCI:0000:86:00.0): 10003, Fatal, SOE EXTERR", "sxid.fatal", ""),
+    ],
+)
+def test_a_line_that_names_a_fault_is_never_passed_over(line: bytes, fault: str, gpu: str) -> None:
+    reading = only(b"[   12.5] " + line)
+
+    assert (reading.fault, reading.gpu_bus_id, reading.kind) == (fault, gpu, Kind.FAULT)
+
+
+@given(st.binary(max_size=80).filter(lambda noise: b"\n" not in noise))
+def test_whatever_stands_behind_an_xid_something_is_seen(noise: bytes) -> None:
+    assert read(b"[ 1.5] NVRM: Xid (" + noise)
+
+
+def test_what_follows_a_fault_of_a_switch_is_no_second_one() -> None:
+    log = b"".join(
+        b"[ 1.%d] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, %b\n" % (number, text)
+        for number, text in enumerate(
+            (
+                b"Non-fatal, Link 46 MC TS crumbstore MCTO (First)",
+                b"Severity 0 Engine instance 46",
+                b"Data {0x14}",
+            )
+        )
+    )
+
+    assert [one.fault for one in read(log)] == ["sxid.nonfatal"]
 
 
 def test_the_drivers_recovery_action_is_a_reading_of_its_own() -> None:
