@@ -18,7 +18,7 @@ _KEY = "slipway:failed-tokens:"
 
 
 class TooManyFailedTokens(Throttled):
-    default_detail = _("Too many tokens from this address do not work. Mend the token, then try again.")
+    default_detail = _("Too many failed tokens from this address. Fix the token, then try again.")
 
     def __init__(self, wait: float) -> None:
         super().__init__(detail=self.default_detail)

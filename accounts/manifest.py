@@ -46,8 +46,8 @@ BADGES: Mapping[str, Badges] = {
         "disabled": Badge(_("Disabled"), "idle", "circle-off"),
     },
     "delivery": {
-        "pending": Badge(_("On its way"), "busy", "progress"),
-        "failed": Badge(_("To be tried again"), "warn", "refresh"),
+        "pending": Badge(_("Queued"), "busy", "progress"),
+        "failed": Badge(_("Retrying"), "warn", "refresh"),
         "delivered": Badge(_("Delivered"), "good", "circle-check"),
         "given_up": Badge(_("Given up"), "bad", "circle-x"),
     },

@@ -43,7 +43,7 @@ RULES = (
         _("Webhook events and their deliveries"),
         "SLIPWAY_KEEP_WEBHOOKS_DAYS",
         _events,
-        kept=_("Events still on their way to an endpoint stay."),
+        kept=_("Events still queued for an endpoint stay."),
         at_once=100,
     ),
     Rule(

@@ -17,7 +17,7 @@ class Right(TextChoices):
     RELEASES_START = "releases.start", _("start releases")
     RELEASES_APPROVE = "releases.approve", _("approve or reject releases")
     RELEASES_OPERATE = "releases.operate", _("pause, resume, abort or roll back releases")
-    RELEASES_BYPASS = "releases.bypass", _("release past the release policy, or lower it")
+    RELEASES_BYPASS = "releases.bypass", _("bypass or lower the release policy")
     FLEET_OPERATE = "fleet.operate", _("operate the fleet")
     FLEET_REPORT = "fleet.report", _("report heartbeats for workers")
     FLEET_EVENTS = "fleet.events", _("report events of the machines' providers")
@@ -64,7 +64,7 @@ class TokenState(TextChoices):
 
 class DeliveryState(TextChoices):
     PENDING = "pending", _("Pending")
-    FAILED = "failed", _("Failed, to be tried again")
+    FAILED = "failed", _("Failed, will be retried")
     DELIVERED = "delivered", _("Delivered")
     GIVEN_UP = "given_up", _("Given up")
 

@@ -123,7 +123,7 @@ def _is_saturated(
 def _why_saturated(row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> str:
     if heartbeat is None:
         return row.reason
-    return _("All of its %(slots)s slots have been busy for %(seconds)s s; requests end.") % {
+    return _("All of its %(slots)s slots have been busy for %(seconds)s s; requests still complete.") % {
         "slots": heartbeat.slots,
         "seconds": f"{heartbeat.full_seconds:.0f}",
     }

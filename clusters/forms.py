@@ -50,12 +50,12 @@ class ManifestForm(forms.Form):
         label=_("Namespace"), max_length=63, initial="slipway", widget=name_input("slipway"), required=False
     )
     features = forms.MultipleChoiceField(
-        label=_("Slipway shall"),
+        label=_("Permissions"),
         choices=FEATURES,
         required=False,
         widget=forms.CheckboxSelectMultiple,
         initial=[name for name, _label in FEATURES],
-        help_text=_("Seeing machines and running workers are always in."),
+        help_text=_("Reading machines and running workers is always included."),
     )
 
     def wanted(self) -> dict[str, Any]:
@@ -150,12 +150,12 @@ class KubernetesForm(ClusterSettingsForm):
         if file is not None and given.get("kubeconfig", "").strip():
             self.add_error("kubeconfig", _("Give the file or its text, not both."))
         elif file is not None and file.size > MOST_FILE_BYTES:
-            self.add_error("kubeconfig_file", _("That is no kubeconfig: it is too large."))
+            self.add_error("kubeconfig_file", _("This is not a kubeconfig: it is too large."))
         elif file is not None:
             try:
                 given["kubeconfig"] = file.read().decode()
             except UnicodeDecodeError:
-                self.add_error("kubeconfig_file", _("That is no kubeconfig: it is no text."))
+                self.add_error("kubeconfig_file", _("This is not a kubeconfig: it is not text."))
         return given
 
     def wishes(self, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class NewClusterForm(KubernetesForm):
         Team.objects.none(),
         to_field_name="name",
         label=_("Team"),
-        help_text=_("Whose services may run there."),
+        help_text=_("The owner: its services may run there."),
     )
 
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
@@ -227,7 +227,7 @@ class DrainOptionsForm(forms.Form):
         min_value=1,
         max_value=MOST_SECONDS // 60,
         initial=USUAL_SECONDS // 60,
-        help_text=_("Then it has failed, and names what is left."),
+        help_text=_("On timeout the drain fails and lists the remaining pods."),
     )
     checkpoint_minutes = forms.IntegerField(
         label=_("Minutes for checkpoints"),
@@ -265,10 +265,10 @@ class DrainOptionsForm(forms.Form):
         ),
     )
     local_data_may_go = forms.BooleanField(
-        label=_("Evict pods whose volumes end with them (emptyDir), too"), required=False
+        label=_("Also evict pods with emptyDir volumes, whose data is lost"), required=False
     )
     unowned_may_go = forms.BooleanField(
-        label=_("Evict pods that nothing makes anew elsewhere, too"), required=False
+        label=_("Also evict pods that no controller recreates"), required=False
     )
     past_budgets = forms.BooleanField(
         label=_("Delete pods whatever their disruption budgets say"), required=False

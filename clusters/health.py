@@ -16,14 +16,14 @@ def clusters_health() -> Words:
         raise Unhealthy(
             format_lazy(
                 ngettext_lazy(
-                    "{number} cluster takes no orders; its page says why",
-                    "{number} clusters take no orders; their pages say why",
+                    "{number} cluster is unavailable; its page says why",
+                    "{number} clusters are unavailable; their pages say why",
                     troubled,
                 ),
                 number=troubled,
             )
         )
     return format_lazy(
-        ngettext_lazy("{number} cluster takes orders", "{number} clusters take orders", len(problems)),
+        ngettext_lazy("{number} cluster is available", "{number} clusters are available", len(problems)),
         number=len(problems),
     )

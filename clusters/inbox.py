@@ -21,5 +21,8 @@ def silent_relays(actor: Actor) -> Iterator[InboxEntry]:
             title=_("The relay of %(cluster)s is silent") % {"cluster": row.name},
             url=f"/fleet/clusters/{row.name}/",
             since=row.relay_silent_since,
-            why=_("Nobody hears how busy its workers are; those that the cluster calls ready serve."),
+            why=_(
+                "No busy figures arrive for its workers. Workers that the cluster reports as ready "
+                "keep serving."
+            ),
         )

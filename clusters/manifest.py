@@ -101,7 +101,7 @@ WEBHOOK_EVENTS = (
     ),
     WebhookEvent(
         "node.drained",
-        _("A machine is drained: nothing is left that was to go."),
+        _("A machine is drained: no pod that had to leave remains."),
         drain_payload,
         events.NodeDrained,
     ),

@@ -70,7 +70,7 @@ class PageCell:
         words = ngettext("%(count)s machine, %(first)s", "%(count)s machines, %(first)s to %(last)s", count)
         words %= {"count": count, "first": first, "last": last}
         troubled = sum(bool(cell_of(one).mark) for one in self.nodes)
-        return words + ", " + _("%(count)s in trouble") % {"count": troubled} if troubled else words
+        return words + ", " + _("%(count)s unhealthy") % {"count": troubled} if troubled else words
 
     @property
     def url(self) -> str:

@@ -125,7 +125,7 @@ def moment(label: Text, says: str, by: By) -> django_filters.IsoDateTimeFilter:
         method=_where(by),
         label=label,
         widget=MomentInput,
-        error_messages={"invalid": _("Give a moment such as 2026-03-03T14:00Z.")},
+        error_messages={"invalid": _("Give a time such as 2026-03-03T14:00Z.")},
     )
     return described(made, says, format="date-time")
 

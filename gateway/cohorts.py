@@ -21,9 +21,11 @@ TAKEN_HEADERS = frozenset(
 def cohort_fault(cohort: Cohort) -> str:
     """What is wrong with it by itself, in the reader's language; empty: nothing."""
     if bool(cohort.header) == bool(cohort.cookie):
-        return _("a cohort is told by a header or by a cookie: name one of them.")
+        return _("a cohort is selected by a header or by a cookie: name one of them.")
     if cohort.header and (not HEADER.fullmatch(cohort.header) or cohort.header in TAKEN_HEADERS):
-        words = _("'%(header)s' can tell no cohort; use a header of your own, in lower case: x-cohort.")
+        words = _(
+            "'%(header)s' cannot select a cohort; use a header of your own in lower case, such as x-cohort."
+        )
         return words % {"header": cohort.header}
     if cohort.cookie and not HEADER.fullmatch(cohort.cookie.lower()):
         return _("'%(cookie)s' is no name of a cookie.") % {"cookie": cohort.cookie}

@@ -77,7 +77,7 @@ def _kept(_value: object) -> Q:
 
 class StatisticsFilter(ListFilter):
     further: ClassVar = ("since", "until")
-    span = filters.choice(_("Last"), "How far back, where `since` is not given; `30d`.", SPANS, _kept)
+    span = filters.choice(_("Period"), "How far back, where `since` is not given; `30d`.", SPANS, _kept)
     span.extra["empty_label"] = None
     cluster = filters.text(_("Cluster"), "Name of the cluster.", _kept)
     gpu_model = filters.text(_("GPU model"), "Part of its name; case-insensitive.", _kept, "H100")

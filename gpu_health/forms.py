@@ -25,7 +25,7 @@ class RuleForm(forms.Form):
         widget=forms.TextInput(attrs={"spellcheck": "false", "class": "mono"}),
     )
     ladder = forms.CharField(
-        label=_("Ladder"),
+        label=_("Remediation steps"),
         max_length=500,
         help_text=_("Actions in order, separated by >: reset_gpu > reboot > replace."),
         widget=forms.TextInput(attrs={"spellcheck": "false", "class": "mono"}),

@@ -82,8 +82,10 @@ SECTIONS = (
     ),
     Section(
         gettext_lazy("Breaker"),
-        gettext_lazy("When many machines fall ill at once, it is seldom the machines. The breaker stops "
-                     "healing in the pool until a person has looked."),
+        gettext_lazy(
+            "Faults on many machines at once rarely come from the machines. The breaker stops healing in "
+            "the pool until a person has looked."
+        ),
         ("breaker_percent", "breaker_seconds", "domain_percent"),
     ),
     Section(
@@ -141,7 +143,7 @@ _COUNTS: Mapping[str, tuple[Text, Text]] = {
         gettext_lazy("In smaller pools one machine is a large share."),
     ),
     "repairs_per_hour": (gettext_lazy("Repairs an hour"), ""),
-    "lemon_remediations": (gettext_lazy("Repairs that make a lemon"), ""),
+    "lemon_remediations": (gettext_lazy("Repairs before a machine is flagged as a lemon"), ""),
 }
 _LENGTHS: Mapping[str, tuple[Text, Text]] = {
     "breaker_seconds": (gettext_lazy("Within"), gettext_lazy("The time in which cordons are counted.")),
@@ -156,7 +158,7 @@ _LENGTHS: Mapping[str, tuple[Text, Text]] = {
     "action_seconds": (gettext_lazy("Action"), ""),
     "check_seconds": (gettext_lazy("Check job"), ""),
     "quiet_seconds": (
-        gettext_lazy("Quiet after an action"),
+        gettext_lazy("Quiet period after an action"),
         gettext_lazy("Without a new fault, before the machine returns."),
     ),
     "watch_seconds": (
@@ -220,7 +222,7 @@ class LimitsForm(forms.Form):
             self._add_window(number, window)
 
     def _add_window(self, number: int, window: Mapping[str, Any]) -> None:
-        for name, label in (("start", _("From")), ("end", _("Until"))):
+        for name, label in (("start", _("Starts at")), ("end", _("Ends at"))):
             self.fields[f"{name}-{number}"] = forms.CharField(
                 label=label,
                 required=False,
@@ -229,7 +231,7 @@ class LimitsForm(forms.Form):
                 widget=forms.TextInput(attrs={**PLAIN, "placeholder": "22:00"}),
             )
         self.fields[f"days-{number}"] = forms.MultipleChoiceField(
-            label=_("Days"),
+            label=_("Weekdays"),
             required=False,
             choices=DAYS,
             initial=[str(day) for day in window.get("days", range(7))],

@@ -36,7 +36,7 @@ class RuleMode(TextChoices):
 
 
 class DrainScope(TextChoices):
-    NONE = "none", _("Nobody")
+    NONE = "none", _("No pods")
     GPU = "gpu", _("The pods of the GPU")
     NODE = "node", _("The pods of the machine")
 

@@ -37,50 +37,48 @@ class Descriptions:
 
 BUTTONS = {
     "pause": Button(_("Pause"), "player-pause", "plain", _("Paused: what has moved is kept.")),
-    "resume": Button(_("Resume"), "player-play", "good", _("It goes on.")),
+    "resume": Button(_("Resume"), "player-play", "good", _("It continues.")),
     "cancel": Button(_("Cancel transfer"), "x", "bad", _("The transfer is cancelled."), _("Keep it")),
-    "retry": Button(_("Retry"), "refresh", "good", _("It begins again.")),
+    "retry": Button(_("Retry"), "refresh", "good", _("It starts over.")),
 }
 SYNC = Descriptions(
     wishes={
-        "pause": Question(_("Pause this sync?"), _("What has come is kept, and it goes on from there.")),
+        "pause": Question(
+            _("Pause this sync?"), _("Received files are kept, and the transfer continues from there.")
+        ),
         "resume": Question(
-            _("Go on with this sync?"), _("What has come is hashed again, and only the rest is fetched.")
+            _("Resume this sync?"), _("Received files are hashed again, and only the rest is fetched.")
         ),
-        "cancel": Question(
-            _("Cancel this sync?"), _("What it has fetched is removed. It can be tried again later.")
-        ),
-        "retry": Question(_("Sync it again?"), _("The hub is asked anew which commit the revision is.")),
+        "cancel": Question(_("Cancel this sync?"), _("Fetched files are removed. It can be retried later.")),
+        "retry": Question(_("Sync it again?"), _("The hub resolves the revision to a commit again.")),
     },
     problems={
-        "paused": _("Paused. What has come is kept."),
-        "interrupted": _("Interrupted. Resume goes on with what has come."),
+        "paused": _("Paused. Received files are kept."),
+        "interrupted": _("Interrupted. Resume continues with the files received so far."),
         "failed": _("The sync did not finish."),
         "refused": _("Its files must not enter the registry."),
     },
     endings={
         "done": _("Size and hash of every file were verified."),
         "current": _("There was nothing to fetch."),
-        "cancelled": _("What had come was removed."),
+        "cancelled": _("Received files were removed."),
     },
 )
 EXPORT = Descriptions(
     wishes={
         "pause": Question(_("Pause this export?"), _("Parts that have arrived are not sent again.")),
         "resume": Question(
-            _("Go on with this export?"),
-            _("It is looked at what is there, and only what is missing there is sent."),
+            _("Resume this export?"),
+            _("Existing files are checked first, and only missing ones are sent."),
         ),
         "cancel": Question(
             _("Cancel this export?"),
-            _("Nothing more is sent. What was on its way may still have arrived: look there."),
+            _("Nothing more is sent. Data in flight may still have arrived: check the destination."),
         ),
-        "retry": Question(
-            _("Export it again?"), _("It is looked first at what is there: that is not sent again.")
-        ),
+        "retry": Question(_("Export it again?"), _("Existing files are checked first and not sent again.")),
     },
     problems={
-        "paused": _("Paused. What has arrived is kept there for a while."),
+        "paused": _("Paused. The destination keeps received data for a while."),
         "interrupted": _("Interrupted. Resume sends only what is missing there."),
         "failed": _("The export did not finish."),
     },

@@ -76,7 +76,7 @@ def repository_named(source: str) -> AllowedRepository:
     repo_id, at, revision = source.strip()[len("hf://") :].partition("@")
     if not settings.SLIPWAY_HUB_ENDPOINTS:
         raise SourceNotAllowed(
-            _("This server reads from no hub: %(hub_variable)s is empty.") % {"hub_variable": HUB_VARIABLE}
+            _("No hub is configured: %(hub_variable)s is empty.") % {"hub_variable": HUB_VARIABLE}
         )
     if not names.REPOSITORY.fullmatch(repo_id) or (at and not names.REVISION.fullmatch(revision)):
         raise SourceNotAllowed(

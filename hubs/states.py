@@ -46,16 +46,16 @@ class Cause(TextChoices):
     """Why a sync failed or was interrupted, where a program may act on it; the reason says it in full."""
 
     GATED = "gated", _("The repository is gated.")
-    NO_REPOSITORY = "no_repository", _("There is no such repository, or the token does not open it.")
+    NO_REPOSITORY = "no_repository", _("There is no such repository, or the token gives no access to it.")
     NO_REVISION = "no_revision", _("The repository has no such revision.")
     BAD_TOKEN = "bad_token", _("The hub does not accept the token.")
     CHANGED = "changed", _("The repository changed while it was fetched.")
-    MISBEHAVES = "misbehaves", _("What the hub sends is not what it promises.")
+    MISBEHAVES = "misbehaves", _("The data from the hub does not match its checksums.")
     UNREACHABLE = "unreachable", _("The hub cannot be reached.")
-    RATE_LIMITED = "rate_limited", _("The hub asks for fewer requests.")
-    ADDRESS_FORBIDDEN = "address_forbidden", _("The hub leads to an address that is not allowed.")
+    RATE_LIMITED = "rate_limited", _("The hub limits the rate of requests.")
+    ADDRESS_FORBIDDEN = "address_forbidden", _("The hub redirects to an address that is not allowed.")
     STORE_FULL = "store_full", _("The model store is full.")
-    QUOTA = "quota", _("The team has no room left.")
+    QUOTA = "quota", _("The storage limit of the team is reached.")
 
 
 _T = TransferState

@@ -25,7 +25,7 @@ BADGES: Mapping[str, Badges] = {
     },
     "verdict_of_rule": {
         "stays": Badge(_("Kept"), "good", "lock"),
-        "goes": Badge(_("Goes"), "warn", "trash"),
+        "goes": Badge(_("To be deleted"), "warn", "trash"),
     },
     "change": {
         "same": Badge(_("Same"), "idle", "equal"),

@@ -49,7 +49,7 @@ def look(version: Version, manifest: Manifest) -> list[Seen]:
 
 
 def _kept(version: Version, origin: SignatureOrigin) -> str:
-    """What was found or made before: the files of a version never change."""
+    """Results or made before: the files of a version never change."""
     rows = VersionSignature.objects.filter(version=version.pk, origin=origin)
     return rows.values_list("bundle", flat=True).first() or ""
 

@@ -14,7 +14,7 @@ BADGES: Mapping[str, Badges] = {
         "paused": Badge(_("Paused"), "warn", "player-pause"),
         "promoted": Badge(_("Promoted"), "good", "circle-check"),
         "superseded": Badge(_("Superseded"), "idle", "history"),
-        "undone": Badge(_("Rolled back later"), "warn", "rotate-2"),
+        "undone": Badge(_("Promoted, then rolled back"), "warn", "rotate-2"),
         "rolling_back": Badge(_("Rolling back"), "warn", "arrow-back-up"),
         "rolled_back": Badge(_("Rolled back"), "bad", "arrow-back-up"),
         "rejected": Badge(_("Rejected"), "bad", "thumb-down"),

@@ -64,7 +64,7 @@ ENGINE_SETTINGS: Mapping[str, Sequence[EngineSetting]] = {
             "prefill_tokens",
             gettext_lazy("Prefill chunk"),
             "integer",
-            gettext_lazy("Tokens of a prompt that are read in one turn."),
+            gettext_lazy("Prompt tokens processed per step."),
             1,
             1_000_000,
         ),

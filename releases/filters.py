@@ -32,7 +32,7 @@ class ReleaseFilter(ListFilter):
     state = filters.choice(
         _("State"),
         "State; `in_motion`: any that has not ended.",
-        [(IN_MOTION_CHOICE, _("In motion")), *ReleaseState.choices],
+        [(IN_MOTION_CHOICE, _("Active")), *ReleaseState.choices],
         lambda state: Q(state__in=IN_MOTION if state == IN_MOTION_CHOICE else [state]),
     )
     service = filters.named(

@@ -25,7 +25,7 @@ TERMS: Mapping[str, Any] = {
     "approvers": _("an approval by one of: %(names)s"),
     "approvers.nobody": _("an approval, but by nobody whom both team and service name"),
     "percent": _("at most %(percent)s %% of the traffic before the approval"),
-    "judge": _("a judge step"),
+    "judge": _("an analysis step"),
     "plans": _("one of the plans: %(names)s"),
     "pinned": _("the plan %(name)s as it is, which a release policy names"),
     "team": _("what its team's policy demands"),
@@ -38,10 +38,12 @@ TERMS: Mapping[str, Any] = {
     "lacks.early_approval": _(
         "It gives the candidate %(percent)s %% of the traffic before the approval, more than %(most)s %%."
     ),
-    "lacks.judge": _("It has no judge step."),
-    "lacks.evidence": _("Its judge step goes on without enough evidence."),
+    "lacks.judge": _("It has no analysis step."),
+    "lacks.evidence": _("Its analysis step continues without enough evidence."),
     "lacks.judging": _("The judge is not heeded while it waits for the approval."),
-    "lacks.strictness": _("Its judge is too lenient: %(rule)s is %(value)s, and may be %(limit)s."),
+    "lacks.strictness": _(
+        "Its analysis is less strict than allowed: %(rule)s is %(value)s; the limit is %(limit)s."
+    ),
     "lacks.plan": _("It is none of the plans that are allowed: %(names)s."),
 }
 

@@ -69,7 +69,7 @@ def distrust(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     if row is None:
         raise Http404(_("There is no such key."))
     services.distrust_key(actor=actor, key=row, reason=reason_of(request))
-    return done(request, _("Signatures by the %(row)s count no more.") % {"row": row})
+    return done(request, _("Signatures by the %(row)s no longer count.") % {"row": row})
 
 
 @require_POST

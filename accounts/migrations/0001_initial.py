@@ -190,7 +190,7 @@ class Migration(migrations.Migration):
             name='WebhookDelivery',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('state', models.CharField(choices=[('pending', 'Pending'), ('failed', 'Failed, to be tried again'), ('delivered', 'Delivered'), ('given_up', 'Given up')], default='pending', editable=False, max_length=20)),
+                ('state', models.CharField(choices=[('pending', 'Pending'), ('failed', 'Failed, will be retried'), ('delivered', 'Delivered'), ('given_up', 'Given up')], default='pending', editable=False, max_length=20)),
                 ('due_at', models.DateTimeField()),
                 ('tries', models.PositiveIntegerField(default=0, editable=False)),
                 ('history', models.JSONField(default=list, editable=False)),

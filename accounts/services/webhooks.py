@@ -160,7 +160,7 @@ def replay_delivery(*, actor: Actor, delivery: WebhookDelivery) -> WebhookDelive
         _hurry(endpoint)
         closed = WebhookDelivery.objects.filter(pk=delivery.pk).exclude(state__in=OPEN_DELIVERIES)
         if not closed.update(state=DeliveryState.PENDING, tries=0, due_at=timezone.now()):
-            raise Conflict(_("It is still on its way. Wait until it is delivered or given up."))
+            raise Conflict(_("It is still queued. Wait until it is delivered or given up."))
         _record(
             actor, "webhook.replay", endpoint, detail={"delivery": delivery.pk, "event": delivery.event.key}
         )

@@ -115,7 +115,7 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
 def test(request: HttpRequest, pk: int) -> HttpResponse:
     actor = actors.of_request(request)
     webhooks.send_test(actor=actor, endpoint=_endpoint(actor, pk))
-    return done(request, _("A webhook.test is on its way."), tone="idle")
+    return done(request, _("A webhook.test event is queued."), tone="idle")
 
 
 @require_POST
@@ -160,7 +160,7 @@ def delivery(request: HttpRequest, pk: int, delivery_pk: int) -> HttpResponse:
 def replay(request: HttpRequest, pk: int, delivery_pk: int) -> HttpResponse:
     actor = actors.of_request(request)
     shown = webhooks.replay_delivery(actor=actor, delivery=_delivery(actor, pk, delivery_pk))
-    return done(request, _("%(event)s is on its way again.") % {"event": shown.event.type}, tone="idle")
+    return done(request, _("%(event)s is queued again.") % {"event": shown.event.type}, tone="idle")
 
 
 def _issued(request: HttpRequest, issued: IssuedWebhook, *, is_first: bool = True) -> HttpResponse:

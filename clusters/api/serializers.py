@@ -29,7 +29,7 @@ class ClusterCheckSerializer(serializers.Serializer[Any]):
         choices=CheckResult.choices,
         help_text="`warning`: something does not work without it; `failed`: nothing can be released there.",
     )
-    detail = serializers.CharField(help_text="What was found, and what to do about it.")
+    detail = serializers.CharField(help_text="Results, and what to do about it.")
 
 
 @example(examples.CLUSTER)

@@ -13,4 +13,4 @@ class Check:
     name: str
     result: CheckResult
     detail: str
-    """What was found, and what to do about it, in words."""
+    """Results, and what to do about it, in words."""

@@ -74,9 +74,9 @@ def _planned(pod: StandingPod, options: DrainOptions, elapsed: timedelta) -> Pla
 
 def _why_it_stops(pod: StandingPod, options: DrainOptions) -> str:
     if pod.is_daemon:
-        return _("It belongs to a DaemonSet, which would make it anew at once: leave such pods.")
+        return _("It belongs to a DaemonSet, which would recreate it at once: leave such pods.")
     if not pod.owner and not options.unowned_may_go:
-        return _("Nothing makes it anew elsewhere: it would be gone. Allow that, or end it yourself.")
+        return _("No controller recreates it elsewhere: it would be lost. Allow that, or delete it yourself.")
     if pod.local_data and not options.local_data_may_go:
         return _("Its volumes %(volumes)s end with it: allow that, or save what is in them.") % {
             "volumes": ", ".join(pod.local_data)

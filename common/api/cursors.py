@@ -165,7 +165,8 @@ def _sort(request: Request, offered: Sequence[str]) -> str:
         raise ValidationError(
             {
                 "sort": [
-                    _("Sort by one of: %(known)s; `-` in front turns it round.") % {"known": ", ".join(known)}
+                    _("Sort by one of: %(known)s; a leading `-` reverses the order.")
+                    % {"known": ", ".join(known)}
                 ]
             }
         )

@@ -60,4 +60,4 @@ class Elsewhere:
         raise GatewayUnreachable(self._said())
 
     def _said(self) -> str:
-        return _("The gateway is told on the host %(host)s alone.") % {"host": self._host}
+        return _("The gateway can only be configured on the host %(host)s.") % {"host": self._host}

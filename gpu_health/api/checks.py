@@ -47,7 +47,7 @@ class GpuCheckSerializer(serializers.ModelSerializer[GpuCheck]):
 class NewGpuCheckSerializer(serializers.Serializer[Any]):
     node = serializers.CharField(max_length=253, help_text="Name of the machine.")
     cluster = serializers.CharField(
-        max_length=63, required=False, help_text="Where several clusters have a machine of the name."
+        max_length=63, required=False, help_text="Needed if several clusters have a machine of this name."
     )
     level = serializers.ChoiceField(choices=CheckLevel.choices, default=CheckLevel.SHORT)
     wait_minutes = serializers.IntegerField(

@@ -63,7 +63,7 @@ class NewGpuDrillSerializer(serializers.Serializer[Any]):
     scenario = serializers.CharField(max_length=60, help_text="Name of the scenario, as the list tells it.")
     node = serializers.CharField(max_length=253, help_text="Name of the machine.")
     cluster = serializers.CharField(
-        max_length=63, required=False, help_text="Where several clusters have a machine of the name."
+        max_length=63, required=False, help_text="Needed if several clusters have a machine of this name."
     )
     way = serializers.ChoiceField(
         choices=DrillWay.choices, required=False, help_text="Source that tells of it; default: the first."
@@ -88,14 +88,14 @@ class GpuDrillCancellingSerializer(serializers.Serializer[Any]):
 class GpuScenarioSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     title = serializers.CharField()
-    says = serializers.CharField(help_text="What is played.")
+    says = serializers.CharField(help_text="Simulated.")
     document = serializers.CharField(help_text="That it follows.")
     fault = serializers.CharField(help_text="That must be found.")
     ways = serializers.ListField(
         child=serializers.CharField(),
         help_text="Sources that can tell of it: agent, condition, provider, check.",
     )
-    healed_by = serializers.ListField(child=serializers.CharField(), help_text="Actions that mend it.")
+    healed_by = serializers.ListField(child=serializers.CharField(), help_text="Actions that fix it.")
     expected = serializers.DictField(help_text="What the rules in force say of the fault.")
 
 

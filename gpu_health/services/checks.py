@@ -35,7 +35,7 @@ def order_check(
     if not timedelta(0) <= waits <= LONGEST_WAIT:
         raise InvalidCheck(fields={"wait_minutes": [_("Give 0 to 10,080 minutes.")]})
     if node.state == NodeState.GONE:
-        raise InvalidCheck(_("%(node)s is gone: its cluster shows it no more.") % {"node": node.name})
+        raise InvalidCheck(_("%(node)s is gone: its cluster no longer lists it.") % {"node": node.name})
     now = timezone.now()
     try:
         with transaction.atomic():
@@ -49,7 +49,7 @@ def order_check(
             )
             _record(actor, "gpu_check.order", check, reason)
     except IntegrityError:
-        raise CheckUnderWay(_("Another check of %(node)s is not over yet.") % {"node": node.name}) from None
+        raise CheckUnderWay(_("Another check of %(node)s is still running.") % {"node": node.name}) from None
     kernel.wake(check)
     return check
 
@@ -60,7 +60,7 @@ def cancel_check(*, actor: Actor, check: GpuCheck, reason: str = "") -> GpuCheck
     with transaction.atomic():
         open_states = [CheckState.WAITING, CheckState.RUNNING]
         if not kernel.wake(check, where={"state__in": open_states}, cancelled_by=actor.name):
-            raise CheckEnded(_("This check is over."))
+            raise CheckEnded(_("This check has ended."))
         _record(actor, "gpu_check.cancel", check, reason)
     check.refresh_from_db()
     return check

@@ -61,13 +61,13 @@ def order_drill(
     if not DrillCluster.objects.filter(cluster=node.cluster).exists():
         raise NotATestCluster(
             _(
-                "%(cluster)s is not marked as a test cluster: faults are played there only. Mark it on the "
+                "%(cluster)s is not marked as a test cluster, and drills run only on those. Mark it on the "
                 "page of drills, or with slipway gpu drill mark %(cluster)s."
             )
             % {"cluster": node.cluster.name}
         )
     if node.state == NodeState.GONE:
-        raise InvalidDrill(_("%(node)s is gone: its cluster shows it no more.") % {"node": node.name})
+        raise InvalidDrill(_("%(node)s is gone: its cluster no longer lists it.") % {"node": node.name})
     if not 1 <= gpus <= MOST_GPUS:
         raise InvalidDrill(fields={"gpus": [_("Give 1 to %(most)d GPUs.") % {"most": MOST_GPUS}]})
     if not 0 <= gpu < gpus:
@@ -91,7 +91,7 @@ def order_drill(
             )
             _record(actor, "gpu_drill.order", drill, reason)
     except IntegrityError:
-        raise DrillRefused(_("Another drill of %(node)s is not over yet.") % {"node": node.name}) from None
+        raise DrillRefused(_("Another drill of %(node)s is still running.") % {"node": node.name}) from None
     kernel.wake(drill)
     return drill
 
@@ -102,7 +102,7 @@ def cancel_drill(*, actor: Actor, drill: Drill, reason: str = "") -> Drill:
     with transaction.atomic():
         open_states = [one for one in DrillState.values if one not in ENDED_DRILLS]
         if not kernel.wake(drill, where={"state__in": open_states}, cancelled_by=actor.name):
-            raise DrillEnded(_("This drill is over."))
+            raise DrillEnded(_("This drill has ended."))
         _record(actor, "gpu_drill.cancel", drill, reason)
     drill.refresh_from_db()
     return drill
@@ -123,7 +123,7 @@ def _way(played: Scenario, wanted: str, node: Node) -> str:
     elif not NodeAgent.objects.filter(cluster=node.cluster, node_uid=node.uid).exists():
         ways = [way for way in ways if way != Way.AGENT]
     if wanted and wanted not in ways:
-        words = _("On this machine the scenario can be played by: %(ways)s.") % {
+        words = _("On this machine the scenario can be simulated by: %(ways)s.") % {
             "ways": ", ".join(ways) or "-"
         }
         raise InvalidDrill(fields={"way": [words]})
@@ -143,12 +143,10 @@ def _way(played: Scenario, wanted: str, node: Node) -> str:
 def _refuse_if_busy(node: Node) -> None:
     if Incident.objects.filter(node=node).exclude(state__in=ENDED_INCIDENTS).exists():
         raise DrillRefused(
-            _("%(node)s has an incident that is open: a drill would get in its way.") % {"node": node.name}
+            _("%(node)s has an open incident: a drill would interfere with it.") % {"node": node.name}
         )
     if Finding.objects.filter(node=node, state=FindingState.OPEN, outcome__in=ACTIONABLE).exists():
-        raise DrillRefused(
-            _("%(node)s has a fault that is not dealt with: close its finding first.") % {"node": node.name}
-        )
+        raise DrillRefused(_("%(node)s has an open finding: close it first.") % {"node": node.name})
 
 
 def verdict_of(played: Scenario, way: Way, rules: Sequence[Rule]) -> dict[str, Any]:

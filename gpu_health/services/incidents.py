@@ -140,7 +140,7 @@ def resume(*, actor: Actor, incident: Incident, reason: str) -> Incident:
     """Raises NotAllowed, IncidentEnded, NotHeld."""
     _require(actor, incident)
     if not incident.held_by:
-        raise NotHeld(_("Nobody holds this incident."))
+        raise NotHeld(_("This incident is not on hold."))
     wishes = {"held_by": "", "held_reason": ""}
     return _wish(actor, incident, "gpu_incident.resume", reason, f"Resumed: {reason}", wishes)
 

@@ -111,7 +111,7 @@ def change_rule(
         if row is not None:
             row.change(expected=expected, **values)
         elif expected not in (None, 0):
-            raise Stale(_("The rule was set back meanwhile. Read it again, then repeat the change."))
+            raise Stale(_("The rule was reset meanwhile. Read it again, then repeat the change."))
         else:
             try:
                 with transaction.atomic():
@@ -130,7 +130,7 @@ def reset_rule(*, actor: Actor, name: str, reason: str, expected: int | None = N
     require_everywhere(actor, Right.FLEET_OPERATE)
     row = RuleChange.objects.filter(name=name).first()
     if row is None:
-        raise RuleMissing(_("The rule %(name)s is as its source says.") % {"name": name})
+        raise RuleMissing(_("The rule %(name)s already matches its source.") % {"name": name})
     with transaction.atomic():
         rows = RuleChange.objects.filter(pk=row.pk)
         if expected is not None:

@@ -42,21 +42,24 @@ class DrillForm(forms.Form):
         label=gettext_lazy("Act"),
         required=False,
         help_text=gettext_lazy(
-            "Quarantine the machine, drain it and return it; repairs are played. Else a dry run."
+            "Quarantine the machine, drain it and return it; repairs are simulated. If off, the "
+            "drill is a dry run."
         ),
     )
-    gpus = forms.IntegerField(label=gettext_lazy("Played GPUs"), min_value=1, max_value=MOST_GPUS, initial=8)
+    gpus = forms.IntegerField(
+        label=gettext_lazy("Simulated GPUs"), min_value=1, max_value=MOST_GPUS, initial=8
+    )
     gpu = forms.IntegerField(
-        label=gettext_lazy("GPU that falls ill"),
+        label=gettext_lazy("Faulty GPU index"),
         min_value=0,
         max_value=MOST_GPUS - 1,
         initial=0,
         help_text=gettext_lazy("Counted from 0."),
     )
     way = forms.ChoiceField(
-        label=gettext_lazy("Told by"),
+        label=gettext_lazy("Reported by"),
         required=False,
-        choices=(("", gettext_lazy("The most faithful source there")), *DrillWay.choices),
+        choices=(("", gettext_lazy("Best available")), *DrillWay.choices),
     )
     reason = forms.CharField(
         label=gettext_lazy("Reason"),
@@ -171,7 +174,7 @@ def _compared(verdict: Any) -> list[dict[str, Any]]:
     names = {
         "outcome": _("Verdict"),
         "severity": _("Severity"),
-        "ladder": _("Ladder"),
+        "ladder": _("Remediation steps"),
         "drain": _("Drain"),
     }
     return [

@@ -152,7 +152,7 @@ def restart(request: HttpRequest) -> HttpResponse:
 @refusals_at_the_form
 def set_mode(request: HttpRequest, mode: str) -> HttpResponse:
     healing.change_policy(actor=of_request(request), given={"mode": mode}, reason=reason_of(request))
-    said = _("Healing acts.") if mode == "act" else _("Healing only says what it would do.")
+    said = _("Auto-remediation is enabled.") if mode == "act" else _("Healing is in dry run.")
     return done(request, said, to="/gpu-health/incidents/")
 
 

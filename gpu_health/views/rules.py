@@ -124,7 +124,7 @@ def reset(request: HttpRequest, name: str) -> HttpResponse:
     reset_rule(actor=of_request(request), name=name, reason=reason_of(request))
     if found.is_own:
         return done(request, _("The rule is deleted."), to="/gpu-health/rules/")
-    return done(request, _("The rule is as its source says."), to=f"/gpu-health/rules/{name}/")
+    return done(request, _("The rule is reset to its source."), to=f"/gpu-health/rules/{name}/")
 
 
 @require_safe

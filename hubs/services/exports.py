@@ -153,7 +153,10 @@ def _endpoint(given: str) -> str:
         raise Invalid(
             fields={
                 "endpoint": [
-                    _("This server exports to no hub: %(export_variable)s is empty. Its operator names some.")
+                    _(
+                        "No export destinations are configured: the operator of this server sets "
+                        "%(export_variable)s."
+                    )
                     % {"export_variable": EXPORT_VARIABLE}
                 ]
             }

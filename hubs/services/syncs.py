@@ -182,7 +182,7 @@ class _Syncs(Transfers[HubSync]):
     def hold(self, transfer: HubSync) -> None:
         """See `delete_hub_source`."""
         if not HubSource.objects.live().filter(pk=transfer.source_id).update(deleted_at=None):
-            raise WrongState(_("%(source)s is followed no longer.") % {"source": transfer.source})
+            raise WrongState(_("%(source)s is no longer followed.") % {"source": transfer.source})
 
     def taken(self, transfer: HubSync) -> SourceTaken:
         return SourceTaken(_("%(source)s is being synced already.") % {"source": transfer.source})
@@ -195,7 +195,7 @@ class _Syncs(Transfers[HubSync]):
 
     def begun_again(self, transfer: HubSync, actor: Actor, **given: Any) -> Mapping[str, Any]:
         if transfer.source.deleted_at:
-            raise WrongState(_("%(source)s is followed no longer.") % {"source": transfer.source})
+            raise WrongState(_("%(source)s is no longer followed.") % {"source": transfer.source})
         by = {"is_scheduled": False, "author_id": actor.user_id, "author_name": actor.name}
         return {**by, "version": None, "commit": ""}
 
@@ -271,8 +271,7 @@ def _endpoint(given: str) -> str:
         raise Invalid(
             fields={
                 "endpoint": [
-                    _("This server reads from no hub: %(hub_variable)s is empty.")
-                    % {"hub_variable": HUB_VARIABLE}
+                    _("No hub is configured: %(hub_variable)s is empty.") % {"hub_variable": HUB_VARIABLE}
                 ]
             }
         )

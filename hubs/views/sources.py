@@ -132,7 +132,7 @@ def delete_source(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     sync_services.delete_hub_source(actor=actor, source=source, reason=reason_of(request))
     return done(
         request,
-        _("%(source)s is followed no longer; its versions stay.") % {"source": source},
+        _("%(source)s is no longer followed; its versions stay.") % {"source": source},
         to=url_of(model),
     )
 

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from models_registry.services.evaluations import MAX_DATASET, MAX_LINK, MAX_NAME, MAX_UNIT, Measured
 
 DIRECTIONS = (
-    ("", _("As before, or not told")),
+    ("", _("Unchanged or not given")),
     ("true", _("Higher is better")),
     ("false", _("Lower is better")),
 )
@@ -28,7 +28,7 @@ class EvaluationForm(forms.Form):
     )
     value = forms.FloatField(
         required=False,
-        help_text=_("None takes back what was recorded; its history stays."),
+        help_text=_("Empty removes the recorded value; its history stays."),
         widget=forms.NumberInput(attrs={"step": "any"}),
         label=_("Value"),
     )
@@ -40,7 +40,7 @@ class EvaluationForm(forms.Form):
         label=_("Seen at"),
         required=False,
         max_length=MAX_LINK,
-        help_text=_("Address of the run that found it."),
+        help_text=_("URL of the run that measured it."),
     )
 
     def measured(self) -> Measured:

@@ -17,7 +17,7 @@ class RetentionForm(forms.Form):
         required=False,
         min_value=0,
         max_value=MOST_DAYS,
-        help_text=_("What has been ready for less stays too."),
+        help_text=_("Versions that were ready for a shorter time are kept too."),
     )
 
     def clean_keep_days(self) -> int:
@@ -28,6 +28,6 @@ class RetentionApplyForm(forms.Form):
     preview = forms.CharField(max_length=64, widget=forms.HiddenInput)
     daily = forms.BooleanField(
         required=False,
-        label=_("And once a day from now on"),
-        help_text=_("What falls under the rule later goes then."),
+        label=_("Also apply once a day"),
+        help_text=_("Versions that match the rule later are deleted then."),
     )

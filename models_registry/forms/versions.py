@@ -42,7 +42,7 @@ class ImportForm(forms.Form):
     message = forms.CharField(
         required=False,
         max_length=MAX_MESSAGE,
-        help_text=gettext_lazy("What is new, for those who decide about it."),
+        help_text=gettext_lazy("Summary of changes, for approvers."),
         widget=forms.Textarea(attrs={"rows": 2}),
         label=gettext_lazy("Message"),
     )
@@ -50,7 +50,7 @@ class ImportForm(forms.Form):
         label=gettext_lazy("Parent version"),
         required=False,
         max_length=200,
-        help_text=gettext_lazy("The version that it was made from: v2 of this model, or other-model:v2."),
+        help_text=gettext_lazy("The version that it derives from: v2 of this model, or other-model:v2."),
     )
     base_model = forms.CharField(
         label=gettext_lazy("Base model"),
@@ -64,7 +64,7 @@ class ImportForm(forms.Form):
         label=gettext_lazy("Made by"),
         required=False,
         max_length=MAX_ORIGIN,
-        help_text=gettext_lazy("Name or address of the job that made it."),
+        help_text=gettext_lazy("Name or URL of the job."),
     )
     learned_from = PatternsField(
         label=gettext_lazy("Training data"),
@@ -96,7 +96,7 @@ class TagForm(forms.Form):
     tags = forms.CharField(
         required=False,
         max_length=4_000,
-        help_text=gettext_lazy("Words with blanks between them, such as evaluated or language=en."),
+        help_text=gettext_lazy("Separated by spaces, such as evaluated or language=en."),
         widget=forms.TextInput(attrs=PLAIN),
         label=gettext_lazy("Tags"),
     )

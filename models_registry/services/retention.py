@@ -67,7 +67,7 @@ def apply_retention(
     with transaction.atomic():
         seen = retention.retention_preview(rule, now)
         if seen.fingerprint != preview:
-            raise Unseen(_("What would go has changed since you looked. Look at the preview again."))
+            raise Unseen(_("The versions to delete have changed since the preview. Check the preview again."))
         asked = {"versions": [version.pk for version in seen.going], "by": actor.name, "reason": why}
         wish: dict[str, Any] = {"asked": asked} | ({"is_daily": True, "due_at": now} if daily else {})
         if not kernel.wake(rule, where={"asked__isnull": True, "revision": rule.revision}, **wish):
@@ -89,7 +89,7 @@ def stop_retention(*, actor: Actor, rule: RetentionRule, reason: str = "") -> Re
     require(actor, Right.MODELS_WRITE, rule.model.team)
     why = texts.reason(reason)
     if not rule.is_daily and rule.asked is None:
-        raise WrongState(_("The retention rule is not at work."))
+        raise WrongState(_("The retention rule is not being applied."))
     with transaction.atomic():
         kernel.interrupt(rule, asked=None, is_daily=False, due_at=None)
         audit.record(actor, "retention.stop", subject=rule, reason=why, team_id=rule.model.team_id)

@@ -319,7 +319,7 @@ def _check_whole(upload: Upload) -> None:
     """Raises WrongState."""
     buffer = buffer_of(upload)
     if not buffer.exists():
-        raise WrongState(_("What has come of the upload is gone. Begin another one."))
+        raise WrongState(_("The received data of the upload is gone. Start another upload."))
     contents = list(upload.contents.all())
     if missing := buffer.missing(contents):
         lacking = lacking_bytes(contents, missing)

@@ -29,10 +29,10 @@ def evaluate(request: HttpRequest, name: str, version: str) -> HttpResponse:
     told = evaluations.evaluate_version(actor=actor, version=row, figures=[figure], reason=why)
     if figure.value is None and not told:
         raise Invalid(
-            _("There is no %(figure)s of %(row)s to take back. Give its value.")
+            _("There is no %(figure)s of %(row)s to remove. Give its value.")
             % {"figure": figure.name, "row": row}
         )
-    said = _("%(figure)s of %(row)s is gone.")
+    said = _("%(figure)s of %(row)s is removed.")
     if figure.value is not None:
         said = _("%(figure)s of %(row)s is recorded.")
     return done(request, said % {"figure": figure.name, "row": row})

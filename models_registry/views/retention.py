@@ -44,7 +44,9 @@ def retention_page(request: HttpRequest, name: str) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, _("The rule is kept. Nothing goes before you apply it."), to=request.path)
+            return done(
+                request, _("The rule is saved. Nothing is deleted before you apply it."), to=request.path
+            )
     context = frame(actor, model) | {"form": form, "rule": rule, "draft": draft}
     if shown := draft or rule:
         preview = retention_selectors.retention_preview(shown, timezone.now())
@@ -62,8 +64,11 @@ def retention_page(request: HttpRequest, name: str) -> HttpResponse:
 Wish = Callable[..., Any]
 WISHES: dict[str, tuple[Wish, Text]] = {
     "apply": (retention_services.apply_retention, gettext_lazy("The rule is being applied.")),
-    "stop": (retention_services.stop_retention, gettext_lazy("Nothing more goes; the rule stays.")),
-    "delete": (retention_services.delete_retention, gettext_lazy("The rule is gone: every version stays.")),
+    "stop": (retention_services.stop_retention, gettext_lazy("Deletion has stopped; the rule stays.")),
+    "delete": (
+        retention_services.delete_retention,
+        gettext_lazy("The rule is deleted: every version is kept."),
+    ),
 }
 
 

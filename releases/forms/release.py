@@ -41,7 +41,7 @@ class ReleaseForm(forms.Form):
         label=_("Image"),
     )
     bypass = forms.CharField(
-        label=_("Reason for releasing past the policy"),
+        label=_("Reason for bypassing the policy"),
         max_length=MAX_REASON,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),

@@ -234,7 +234,7 @@ class NewServiceForm(ServiceSettings, ClusterRuleFields):
         queryset=Version.objects.none(),
         empty_label=None,
         to_field_name="name",
-        help_text=_("The first one to answer there, as soon as its workers have passed the smoke test."),
+        help_text=_("First version to serve, once its workers pass the smoke test."),
     )
     cluster = forms.ModelChoiceField(
         label=_("Cluster"),

@@ -113,13 +113,14 @@ class JudgeRules(BaseModel):
         default=5.0,
         title=_("False rollback (%)"),
         description=_(
-            "The most often that an equally good candidate is rolled back, however often one looks."
+            "Highest share of equally good candidates that are rolled back; valid under continuous "
+            "monitoring."
         ),
     )
     false_promote_percent: Annotated[float, Field(ge=0.01, le=30.0, allow_inf_nan=False)] = Field(
         default=10.0,
         title=_("False promotion (%)"),
-        description=_("The most often that a worse candidate passes, however often one looks."),
+        description=_("Highest share of worse candidates that pass; valid under continuous monitoring."),
     )
     requests_per_session: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
         default=1,

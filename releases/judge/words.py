@@ -102,15 +102,12 @@ LATELY = Kind(
 ABORTED = Kind("analysis.aborted", _("Rolled back at once, as more than %(limit)s %% failed."), limit=number)
 UNEQUAL = Kind(
     "analysis.unequal",
-    _("Rolled back: the chance of this if the candidate's rate were equal is under %(chance)s."),
+    _("Rolled back: p < %(chance)s if the candidate's rate were equal to stable's."),
     chance=chance,
 )
 ABOVE_RATIO = Kind(
     "analysis.above_ratio",
-    _(
-        "Rolled back: the chance of this if the candidate's rate were at most %(ratio)s times stable's is "
-        "under %(chance)s."
-    ),
+    _("Rolled back: p < %(chance)s if the candidate's rate were at most %(ratio)s times stable's."),
     ratio=number,
     chance=chance,
 )

@@ -70,7 +70,7 @@ def _chart(
         series.insert(0, Series(pgettext("evidence", "for"), in_favour, "good", live=f"judge.{name}.for"))
     return Chart(
         title=title,
-        caption=_("Evidence, % of what a decision needs"),
+        caption=_("Evidence (100 % decides)"),
         moments=moments,
         series=series,
         unit="way",

@@ -59,7 +59,7 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
     if release.disturbed_at is not None:
         held = release.disturbance
         title = _("Held: %(machine)s leaves service") % {"machine": held.get("machine", "")}
-        text = _("%(why)s. Nobody is judged until its workers are ready again.") % {
+        text = _("%(why)s. The analysis pauses until its workers are ready again.") % {
             "why": held.get("why", "")
         }
         since = datetime.fromisoformat(held["since"]) if "since" in held else release.disturbed_at

@@ -137,7 +137,7 @@ def waiting_for_what(release: Release) -> WaitingFor | None:
         separate_requester=step.separate_requester,
         since=since,
         until=since + timedelta(seconds=step.timeout_seconds) if ends and since else None,
-        why=_("The plan asks for a person's word before all traffic goes to the new version."),
+        why=_("The plan requires an approval before all traffic goes to the new version."),
     )
 
 
@@ -260,5 +260,5 @@ def ways_back() -> dict[int, list[str]]:
         if version_id != stable_id:
             found[version_id].append(_("served last by service %(name)s") % {"name": name})
         if before_id is not None:
-            found[before_id].append(_("the way back of service %(name)s") % {"name": name})
+            found[before_id].append(_("rollback target of service %(name)s") % {"name": name})
     return dict(found)

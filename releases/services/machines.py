@@ -16,13 +16,11 @@ from releases.states import IN_MOTION
 ACTOR = Actor.system("slipway")
 HELD = Kind(
     "machine.held",
-    _("Held: %(machine)s leaves service (%(why)s). What happens meanwhile does not count against anybody."),
+    _("Held: %(machine)s leaves service (%(why)s). Requests meanwhile count against neither version."),
     machine=text,
     why=text,
 )
-GOES_ON = Kind(
-    "machine.goes_on", _("Goes on: the workers that stood on %(machine)s are ready."), machine=text
-)
+GOES_ON = Kind("machine.goes_on", _("Continues: the workers moved from %(machine)s are ready."), machine=text)
 GAVE_UP_WAITING = Kind(
     "machine.gave_up_waiting",
     _("The workers that stood on %(machine)s were not ready in time: they are judged as usual."),

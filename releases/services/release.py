@@ -77,7 +77,7 @@ def pause(release: Release, *, actor: Actor, reason: str = "") -> None:
         )
         if not paused:
             raise NotPossibleNow(
-                _("Only a release that moves can be paused; this one is %(release)s.")
+                _("Only an active release can be paused; this one is %(release)s.")
                 % {"release": word_of(release.state)}
             )
         audit.record(actor, "release.pause", subject=release, team_id=release.team_id, reason=reason)
@@ -301,7 +301,7 @@ def _refuse_comparing(plan: Plan) -> None:
 def _already(service: Service, moving: Release) -> AlreadyInMotion:
     return AlreadyInMotion(
         _(
-            "%(version)s is on its way to %(service)s (release %(moving)s, %(moving_2)s). Wait "
+            "%(version)s is being released to %(service)s (release %(moving)s, %(moving_2)s). Wait "
             "for its end, or abort it."
         )
         % {
@@ -332,7 +332,7 @@ def halt_release(release: Release, halt: Halt, *, by: str, reason: str) -> None:
             )
         if release.halt and release.state in IN_MOTION:
             raise NotPossibleNow(
-                _("It is being given up already, by %(halted_by)s.") % {"halted_by": release.halted_by}
+                _("It is being aborted already, by %(halted_by)s.") % {"halted_by": release.halted_by}
             )
         raise NotPossibleNow(
             _("The release has ended: it is %(release)s.") % {"release": word_of(release.state)}

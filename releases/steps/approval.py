@@ -91,7 +91,7 @@ class Approval(StepSpec):
 
     def faults(self, place: Place) -> Iterator[Fault]:
         if self.when == "unless_certified" and all(step.analysis is None for step in place.before):
-            yield Fault(_("nothing before it can pass the candidate; put a judge step before it"), "when")
+            yield Fault(_("nothing before it can pass the candidate; put an analysis step before it"), "when")
 
     def summary(self) -> str:
         if self.when == "always":

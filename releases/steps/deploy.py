@@ -65,13 +65,13 @@ class Deploy(StepSpec):
     replicas: Annotated[int, whole(least=1, most=1000)] | None = Field(
         default=None,
         title=gettext_noop("Replicas"),
-        description=gettext_noop("How many workers; or say share_percent."),
+        description=gettext_noop("How many workers; or set Share."),
     )
     share_percent: Annotated[int, whole(least=1, most=100)] | None = Field(
         default=None,
         title=gettext_noop("Share (%)"),
         description=gettext_noop(
-            "As many workers as this percentage of stable's, rounded up; or say replicas."
+            "As many workers as this percentage of stable's, rounded up; or set Replicas."
         ),
     )
     ready_within_seconds: Annotated[int, whole(least=5, most=DAY)] = Field(

@@ -60,8 +60,8 @@ class Prefetch(StepSpec):
         default=None,
         title=gettext_noop("Machines"),
         description=gettext_noop(
-            "To how many machines; null: to all that could run the workers. Of no effect where all machines "
-            "read one copy."
+            "Number of machines; empty: all that could run the workers. Without effect where all "
+            "machines read one copy."
         ),
     )
     within_seconds: Annotated[int, whole(least=10, most=7 * DAY)] = Field(

@@ -26,7 +26,9 @@ from releases.selectors.plans import plan_of
 from releases.states import Decision, ReleaseState, StepState
 from releases.steps.deploy import Deploy, no_candidate
 
-FAILED_AT_LAST = Kind("promote.failed", gettext_lazy("The candidate's workers failed at the last moment."))
+FAILED_AT_LAST = Kind(
+    "promote.failed", gettext_lazy("The candidate's workers failed just before the promotion.")
+)
 SHIFTED = Kind("promote.shifted", gettext_lazy("All traffic was shifted to %(version)s."), version=text)
 SERVES = Kind(
     "promote.serves",

@@ -82,7 +82,7 @@ class SmokeTest(StepSpec):
     max_latency_ms: Annotated[int, whole(least=1, most=HOUR * 1000)] | None = Field(
         default=None,
         title=gettext_noop("Max latency (ms)"),
-        description=gettext_noop("A slower answer fails the test; null to accept any."),
+        description=gettext_noop("A slower answer fails the test; empty: no limit."),
     )
 
     def faults(self, place: Place) -> Iterator[Fault]:

@@ -70,10 +70,10 @@ def release_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 Wish = Callable[..., Any]
 WISHES: dict[str, tuple[Wish, Text, bool]] = {
-    "approve": (approve, gettext_lazy("Approved: release {pk} goes on."), True),
+    "approve": (approve, gettext_lazy("Approved: release {pk} continues."), True),
     "reject": (reject, gettext_lazy("Rejected: all traffic returns to stable."), True),
     "pause": (pause, gettext_lazy("Release {pk} pauses."), False),
-    "resume": (resume, gettext_lazy("Release {pk} goes on."), False),
+    "resume": (resume, gettext_lazy("Release {pk} continues."), False),
     "abort": (abort, gettext_lazy("Aborted: all traffic returns to stable."), True),
     "slow-threshold": (
         accept_threshold,

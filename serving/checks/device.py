@@ -36,7 +36,7 @@ class Target:
         self, name: str, outcome: Outcome, words: str, *, measured: float | None = None,
         expected: float | None = None, unit: str = "",
     ) -> Check:  # fmt: skip
-        """What was found of it."""
+        """Results of it."""
         return Check(
             name=name,
             outcome=outcome,

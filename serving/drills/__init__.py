@@ -8,7 +8,7 @@
 - `{"drill": 12, "order": "check"}` reports, as a check Job does, whether the played GPUs are whole.
 - `{"drill": 12, "order": "over"}` ends it.
 
-What is played lies in the directory, where the agent of the machine reads it: `kmsg` in the place of
+Simulated lies in the directory, where the agent of the machine reads it: `kmsg` in the place of
 /dev/kmsg, `machine.json` behind a library that nvidia-ml-py takes for libnvidia-ml. Nothing is done to the
 machine itself, and what the agent tells of it says that it is of a drill.
 """

@@ -30,7 +30,7 @@ class BadOrder(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """What is played at the moment. `settings`: of `SETTINGS`, by the index of a GPU."""
+    """Simulated at the moment. `settings`: of `SETTINGS`, by the index of a GPU."""
 
     drill: int
     gpus: int

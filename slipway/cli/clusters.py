@@ -14,7 +14,7 @@ from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="Clusters: adding them, their checks, removing them.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="As `list` tells it.")]
+Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="Name from `list`.")]
 
 COLUMNS: Columns = {
     "CLUSTER": "name",
@@ -122,7 +122,7 @@ def add(
 ) -> None:
     """Add a Kubernetes cluster and check it; `slipway cluster manifest` prints what it must grant.
 
-    Exits with 1 when a check failed: nothing can be released there until that is mended.
+    Exits with 1 when a check failed: nothing can be released there until that is fixed.
     """
     context = context_of(typer_context)
     if kubeconfig is None:
@@ -206,7 +206,7 @@ def manifest(
         typer.Option(
             "--feature",
             help="node-operations, drain, gateway, inference, jobs, checks; repeatable; default: all. "
-            "Inventory and serving are always in.",
+            "Inventory and serving are always included.",
         ),
     ] = None,
 ) -> None:

@@ -55,7 +55,7 @@ def drain(
     name: Name,
     cluster: Cluster = "",
     reason: Reason = "",
-    preview: Annotated[bool, typer.Option("--preview", help="Only tell what it would do.")] = False,
+    preview: Annotated[bool, typer.Option("--preview", help="Only show the effect.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for its end.")] = False,
     within: Annotated[int, typer.Option("--within", min=1, help="Seconds until it has failed.")] = 3600,
     grace: Annotated[
@@ -65,7 +65,7 @@ def drain(
         bool, typer.Option("--delete-local-data", help="Evict pods with emptyDir volumes, too.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Evict pods that nothing makes anew elsewhere, too.")
+        bool, typer.Option("--force", help="Also evict pods that no controller recreates.")
     ] = False,
     past_budgets: Annotated[
         bool, typer.Option("--past-budgets", help="Delete pods, whatever their disruption budgets say.")

@@ -1,4 +1,4 @@
-"""`slipway gpu check`: Jobs that compute on an idle machine, and compare."""
+"""`slipway gpu check`: Jobs that check an idle machine."""
 
 from typing import Annotated
 
@@ -30,7 +30,9 @@ FOUND: Columns = {
     "OUTCOME": "outcome",
     "DETAILS": "words",
 }
-Cluster = Annotated[str, typer.Option("--cluster", help="Where several clusters have a machine of the name.")]
+Cluster = Annotated[
+    str, typer.Option("--cluster", help="Needed if several clusters have a machine of this name.")
+]
 
 
 @app.command("run")

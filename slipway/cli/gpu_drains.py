@@ -45,7 +45,7 @@ def healing_drains(
     ] = None,
     force: Annotated[
         bool | None,
-        typer.Option("--force/--no-force", help="Evict pods that nothing makes anew elsewhere, too."),
+        typer.Option("--force/--no-force", help="Also evict pods that no controller recreates."),
     ] = None,
     reset: Annotated[bool, typer.Option("--reset", help="Begin with the defaults.")] = False,
     reason: Reason = "",

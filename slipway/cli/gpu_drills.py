@@ -1,4 +1,4 @@
-"""`slipway gpu drill`: faults that are played on machines of test clusters, and followed up the ladder."""
+"""`slipway gpu drill`: simulated faults on machines of test clusters and their remediation."""
 
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ from slipway.cli.waiting import until_over
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
-app = typer.Typer(help="Drills: faults played on machines of test clusters.", no_args_is_help=True)
+app = typer.Typer(help="Drills: simulated faults on machines of test clusters.", no_args_is_help=True)
 
 DRILLS = at("gpu-health", "drills")
 ENDED = ("passed", "failed", "cancelled")
@@ -37,7 +37,9 @@ STEP_COLUMNS: Columns = {
     "WHAT": "words",
 }
 VERDICT_COLUMNS: Columns = {"": "what", "RULES SAY": "expected", "FOUND": "found"}
-Cluster = Annotated[str, typer.Option("--cluster", help="Where several clusters have a machine of the name.")]
+Cluster = Annotated[
+    str, typer.Option("--cluster", help="Needed if several clusters have a machine of this name.")
+]
 
 
 @app.command("run")
@@ -48,18 +50,18 @@ def run(
     cluster: Cluster = "",
     acts: Annotated[
         bool,
-        typer.Option("--act", help="Quarantine, drain and return the machine; repairs are played."),
+        typer.Option("--act", help="Quarantine, drain and return the machine; repairs are simulated."),
     ] = False,
     way: Annotated[
         str, typer.Option("--by", help="Source that tells of it: agent, condition, provider, check.")
     ] = "",
-    gpus: Annotated[int, typer.Option("--gpus", min=1, max=16, help="Played GPUs of the machine.")] = 8,
-    gpu: Annotated[int, typer.Option("--gpu", min=0, max=15, help="Index of the one that falls ill.")] = 0,
+    gpus: Annotated[int, typer.Option("--gpus", min=1, max=16, help="Simulated GPUs of the machine.")] = 8,
+    gpu: Annotated[int, typer.Option("--gpu", min=0, max=15, help="Index of the faulty GPU.")] = 0,
     reason: Reason = "",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow it to its end.")] = True,
     timeout: Timeout = 3_600,
 ) -> None:
-    """Play a fault on a machine of a test cluster, and follow it up the ladder. Dry run unless --act."""
+    """Simulate a fault on a machine of a test cluster and follow its remediation. Dry run unless --act."""
     context = context_of(typer_context)
     body: dict[str, object] = {"scenario": scenario, "node": node, "acts": acts, "reason": reason}
     body |= {"gpus": gpus, "gpu": gpu} | ({"cluster": cluster} if cluster else {})
@@ -87,7 +89,7 @@ def list_drills(
 
 @app.command("scenarios")
 def list_scenarios(typer_context: typer.Context) -> None:
-    """List what can be played, and what the rules in force say of it."""
+    """List the scenarios of drills and the rules that judge them."""
     context = context_of(typer_context)
     context.rows(context.client.get(DRILLS.below("scenarios"))["results"], SCENARIO_COLUMNS)
 

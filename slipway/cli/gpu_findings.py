@@ -44,7 +44,7 @@ def show(typer_context: typer.Context, number: Number) -> None:
 
 @app.command("close")
 def close(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
-    """The fault is dealt with; what was seen of it so far counts for no other finding."""
+    """Close a finding: the fault is resolved, and its evidence counts for no other finding."""
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)}
     _show(context, context.client.post(FINDINGS.below(number, "close"), body))

@@ -38,7 +38,7 @@ def list_incidents(
     state: Annotated[str, typer.Option("--state", help="Only in this state.")] = "",
     node: Annotated[str, typer.Option("--node", help="Only of this machine.")] = "",
 ) -> None:
-    """List incidents: machines with a fault on their way through the ladder."""
+    """List incidents: machines with a fault and their remediation."""
     context_of(typer_context).each(at("gpu-health", "incidents"), COLUMNS, state=state, node=node)
 
 
@@ -163,7 +163,7 @@ def mode(
     wanted: Annotated[str, typer.Argument(metavar="MODE", help="dry_run or act.")],
     reason: Reason = "",
 ) -> None:
-    """Let healing act, or only say what it would do."""
+    """Enable auto-remediation, or switch to a dry run."""
     context = context_of(typer_context)
     body = {"mode": wanted, "reason": context.asked_for(reason)}
     changed = context.client.post(at("gpu-health", "healing", "change"), body)

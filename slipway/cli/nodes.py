@@ -12,7 +12,7 @@ from slipway.exits import CommandFailed, Exit
 app = typer.Typer(help="Machines of clusters: what they are, and cordons.", no_args_is_help=True)
 
 Cluster = Annotated[str, typer.Option("--cluster", help="Only of this cluster.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="As `list` tells it.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name from `list`.")]
 
 
 def _cordon(row: Document) -> str:

@@ -13,8 +13,8 @@ app = typer.Typer(
     help="What is stuck and waits for a person, or has failed for minutes.", no_args_is_help=True
 )
 
-Kind = Annotated[str, typer.Argument(metavar="KIND", help="As `list` tells it: releases.release.")]
-Id = Annotated[int, typer.Argument(metavar="ID", help="As `list` tells it.")]
+Kind = Annotated[str, typer.Argument(metavar="KIND", help="Name from `list`: releases.release.")]
+Id = Annotated[int, typer.Argument(metavar="ID", help="Number from `list`.")]
 
 
 COLUMNS: Columns = {

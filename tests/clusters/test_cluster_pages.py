@@ -51,7 +51,7 @@ def test_a_cluster_is_added_with_a_file_or_with_its_text(operator: Client) -> No
         ({"kubeconfig": EXEC}, "signs in by the program"),
         ({}, "Give the secret kubeconfig"),
         ({"kubeconfig": kubeconfig(), "kubeconfig_file": file_of(kubeconfig())}, "not both"),
-        ({"kubeconfig_file": SimpleUploadedFile("config", b"\xff\xfe")}, "it is no text"),
+        ({"kubeconfig_file": SimpleUploadedFile("config", b"\xff\xfe")}, "it is not text"),
         ({"kubeconfig": kubeconfig(), "labels": "gold"}, "not of the form key=value"),
     ],
 )

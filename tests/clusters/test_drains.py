@@ -151,7 +151,7 @@ def test_what_would_be_lost_stops_it_before_anything_has_left(scene: Draining) -
     scene.pass_(5)
     row = scene.now(row)
     assert (row.state, scene.evicted()) == (DrainState.FAILED, set())
-    assert "theirs/notebook: Nothing makes it anew elsewhere" in row.problem
+    assert "theirs/notebook: No controller recreates it elsewhere" in row.problem
     row = scene.drain(unowned_may_go=True)
     scene.pass_(10)
     assert scene.now(row).state == DrainState.DRAINED
@@ -292,7 +292,7 @@ def test_a_drain_is_previewed_ordered_watched_and_cancelled_over_rest(
     operator = api(person("ada", vision="operator"))
     shown = operator.post(f"{scene.path}drain-preview/", {}).json()
     assert shown["counts"] == {"stops": 1, "evicted": 2}
-    assert "theirs/notebook: Nothing makes it anew elsewhere" in shown["problem"]
+    assert "theirs/notebook: No controller recreates it elsewhere" in shown["problem"]
     assert shown["deployments"] == [
         {
             "name": "chat-v1",
@@ -337,7 +337,7 @@ def test_a_drain_is_previewed_ordered_and_cancelled_in_the_browser(
     assert f"{node}+drain/" in ada.get(node).content.decode()
     shown = ada.get(f"{node}+drain/").content.decode()
     assert "It cannot be drained with these options." in shown
-    assert "Nobody answers until new workers are ready elsewhere. No other machine takes pods." in shown
+    assert "Service down until new workers are ready elsewhere. No other machine takes pods." in shown
     shown = ada.get(f"{node}+drain/?within_minutes=5&unowned_may_go=on").content.decode()
     assert "theirs/notebook" in shown
     assert "It cannot be drained" not in shown

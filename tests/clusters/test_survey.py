@@ -267,11 +267,11 @@ def test_workers_that_answer_go_on_serving_while_the_agent_is_silent(scene, publ
 
 def test_a_cluster_that_takes_no_orders_is_in_the_picture_of_the_whole_without_its_name(scene) -> None:
     scene.pass_(1)
-    assert str(clusters_health()) == "1 cluster takes orders"
+    assert str(clusters_health()) == "1 cluster is available"
     scene.world.reachable = False
     scene.pass_(11)
-    with pytest.raises(Unhealthy, match="1 cluster takes no orders; its page says why"):
+    with pytest.raises(Unhealthy, match="1 cluster is unavailable; its page says why"):
         clusters_health()
     scene.world.reachable = True
     scene.pass_(11)
-    assert str(clusters_health()) == "1 cluster takes orders"
+    assert str(clusters_health()) == "1 cluster is available"

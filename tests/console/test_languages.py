@@ -126,5 +126,7 @@ def test_the_check_finds_what_is_not_marked():
 def test_the_check_finds_sentences_that_are_put_together():
     code = 'f"{number} of them wait"\nf"/services/{name}/"\nf"<b title=\\"{said}\\">"\nf"judge, {limit}"'
     assert [line for line, _ in unmarked.glued(code)] == [1, 4]
-    parts = [text for text in (" and ", ", use it", "It goes on. ", ". Only", "It goes on.") if is_part(text)]
+    parts = [
+        text for text in (" and ", ", use it", "It goes on. ", ". Only", "It continues.") if is_part(text)
+    ]
     assert parts == [" and ", ", use it", "It goes on. ", ". Only"]

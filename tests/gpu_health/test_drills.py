@@ -168,7 +168,7 @@ def test_faults_are_played_on_test_clusters_only_and_by_who_may_operate_them(war
 
 def test_a_drill_is_refused_while_a_fault_or_another_drill_has_the_machine(ward: DrillWard) -> None:
     ward.drill("xid-79")
-    with pytest.raises(DrillRefused, match="not over yet"):
+    with pytest.raises(DrillRefused, match="still running"):
         ward.drill("xid-94")
     with pytest.raises(InvalidDrill, match="There is no scenario"):
         ward.drill("xid-0")

@@ -93,7 +93,7 @@ def test_a_source_is_deleted_with_a_reason_once_nothing_runs(browser, hubs, acto
     assert browser.post(url, {"reason": "moved"}, headers=PART)["HX-Redirect"] == "/models/tiny/+hub/"
     assert browser.get(f"/models/tiny/+hub/{source.pk}/").status_code == 404
     page = text_of(browser.get(f"/models/tiny/+syncs/{sync.pk}/"))
-    assert "followed no longer" in page
+    assert "no longer followed" in page
     assert "Retry" not in page
 
 
@@ -117,7 +117,7 @@ def test_a_running_sync_shows_its_progress_and_is_paused_resumed_and_cancelled(b
     assert "Paused" in text_of(browser.get("/models/tiny/v1/"))
     assert browser.post(f"{url}+resume/", {}, headers=PART).status_code == 204
     assert browser.post(f"{url}+cancel/", {"reason": "not now"}, headers=PART).status_code == 204
-    assert "What had come was removed." in text_of(browser.get(url))
+    assert "Received files were removed." in text_of(browser.get(url))
     assert browser.post(f"{url}+retry/", {}, headers=PART).status_code == 204
     refused = browser.post(f"{url}+retry/", {}, headers=PART)
     assert (refused.status_code, "this cannot be done now" in text_of(refused)) == (422, True)

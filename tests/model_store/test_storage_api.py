@@ -37,7 +37,7 @@ def test_a_rule_is_set_previewed_applied_and_stopped(library, actor, model, api)
     assert 0 < preview["freed_bytes"] < preview["going_bytes"]
     stale = api.call("POST", "models/tiny/retention/apply/", {"preview": "0" * 16})
     assert stale.status_code == 409
-    assert "Look at the preview again" in stale.json()["detail"]
+    assert "Check the preview again" in stale.json()["detail"]
     body = {"preview": preview["preview"], "daily": True, "reason": "Full."}
     applied = api.call("POST", "models/tiny/retention/apply/", body)
     assert (applied.status_code, applied.json()["applying"]) == (202, True)

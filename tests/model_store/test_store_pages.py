@@ -24,7 +24,7 @@ def test_a_retention_rule_is_previewed_and_applied_in_the_browser(browser, libra
     assert "A draft: it keeps the newest version." in text_of(shown)
     assert "older than the newest version; no alias, service or release needs it" in text_of(shown)
     given = {"preview": shown.context["preview"].fingerprint, "reason": "Too many."}
-    assert "changed since you looked" in text_of(
+    assert "changed since the preview" in text_of(
         browser.post(f"{address}apply/", given | {"preview": "x"}, headers=PART)
     )
     assert browser.post(f"{address}apply/", given, headers=PART).status_code == 204

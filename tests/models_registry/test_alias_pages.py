@@ -63,7 +63,7 @@ def test_the_history_of_aliases_is_found_by_a_part_of_the_name(browser, library,
     assert "No alias like this" in unlike
     assert "Clear filters" in unlike
     nonsense = shown("at=nonsense")
-    assert "In force at (UTC): Give a moment such as" in nonsense
+    assert "In force at (UTC): Give a time such as" in nonsense
     assert "for staging" in nonsense
 
 

@@ -145,7 +145,7 @@ def test_what_somebody_begins_to_need_after_the_order_stays(library, actor, mode
 def test_an_order_for_something_else_than_what_goes_by_now_is_refused(library, actor, model, rule) -> None:
     preview = seen(rule)
     library.ready(actor, model, "m6", fill=b"\x06")
-    with pytest.raises(Unseen, match="changed since you looked"):
+    with pytest.raises(Unseen, match="changed since the preview"):
         retention_services.apply_retention(actor=actor, rule=rule, preview=preview)
 
 
@@ -178,7 +178,7 @@ def test_a_changed_rule_is_a_draft_again(library, actor, model, rule) -> None:
     assert (changed.pk, changed.is_daily, changed.asked) == (rule.pk, False, None)
     library.retain()
     assert live(model) == ["v1", "v2", "v3", "v4", "v5"]
-    with pytest.raises(WrongState, match="not at work"):
+    with pytest.raises(WrongState, match="not being applied"):
         retention_services.stop_retention(actor=actor, rule=changed)
 
 

@@ -37,7 +37,7 @@ def test_a_candidate_that_errs_more_is_rolled_back_with_the_reason_in_words(tria
     assert answer.culprit == "errors"
     assert answer.reason == (
         "Candidate 5xx: 31 / 402 (7.7 %); stable 4 / 3,600 (0.1 %). Rolled back: "
-        "the chance of this if the candidate's rate were equal is under 1 in a billion."
+        "p < 1 in a billion if the candidate's rate were equal to stable's."
     )
 
 
@@ -48,7 +48,7 @@ def test_a_candidate_is_rolled_back_as_soon_as_the_chance_is_below_its_share_of_
     assert trial.evidence.indicators["errors"].reject_peak >= trial.rules.log_reject_limit
     assert judged(trial).reason == (
         "Candidate 5xx: 8 / 400 (2.0 %); stable 0 / 400 (0 %). Rolled back: "
-        "the chance of this if the candidate's rate were equal is under 1.4 %."
+        "p < 1.4 % if the candidate's rate were equal to stable's."
     )
 
 

@@ -97,14 +97,14 @@ def test_who_may_bypass_must_say_why_and_everybody_sees_it(scene: Scene, boss: A
     assert answer["bypassed"]["reason"] == "the leak must stop"
     assert answer["bypassed"]["lacks"] == [
         "It asks for no approval by another person than the requester.",
-        "It has no judge step.",
+        "It has no analysis step.",
     ]
     record = AuditRecord.objects.get(action="release.bypass")
     assert (record.actor, record.reason) == ("cleo", "the leak must stop")
     assert WebhookEvent.objects.filter(type="release.bypassed").count() == 1
     page = text_of(as_person("bo", scene), f"/releases/{answer['id']}/")
     assert "the leak must stop" in page
-    assert "It has no judge step." in page
+    assert "It has no analysis step." in page
 
 
 def test_a_bypass_that_is_not_needed_is_none(scene: Scene, boss: Actor) -> None:
@@ -241,7 +241,7 @@ def test_only_the_right_changes_the_policy_of_a_team(scene: Scene, boss: Actor) 
     assert cleo.put(path, {"policy": {"approvers": []}, "reason": "x"}).status_code == 400
     assert cleo.put(path, {"policy": {}, "reason": "over"}).status_code == 200
     assert AuditRecord.objects.get(action="policy.lower").detail["no_longer"] == [
-        "a judge step",
+        "an analysis step",
         "one of the plans: swift",
     ]
 

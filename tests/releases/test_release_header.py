@@ -53,7 +53,7 @@ def test_only_who_may_bypass_lets_every_client_choose_the_candidate_and_says_why
     assert header_of(scene) == "off"
     assert cleo.post(path, opening | {"reason": "a playground"}).status_code == 200
     assert header_of(scene) == "open"
-    assert "Every client can choose the candidate" in text_of(
+    assert "Any client can reach the candidate" in text_of(
         as_person("ada", scene), f"/services/{scene.name}/"
     )
     assert AuditRecord.objects.get(action="policy.lower").reason == "a playground"

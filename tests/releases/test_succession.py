@@ -69,7 +69,7 @@ def test_the_pages_say_what_became_of_it_with_a_link(undone: Scene) -> None:
     first, second, third = releases_of(undone)
     viewer = as_person("ada", undone)
     body = text_of(viewer, f"/releases/{second.pk}/")
-    assert f'Rolled back later by <a href="/releases/{third.pk}/">#{third.pk}</a>' in body
+    assert f'Promoted, then rolled back by <a href="/releases/{third.pk}/">#{third.pk}</a>' in body
     assert "serves all traffic" not in body.split('id="release-history"')[0]
     assert f'Superseded by <a href="/releases/{second.pk}/">' in text_of(viewer, f"/releases/{first.pk}/")
     for path in ("/releases/", f"/services/{undone.name}/"):

@@ -38,7 +38,7 @@ def test_a_move_that_the_table_lacks_is_refused(scene: Scene) -> None:
 
 def test_one_release_in_motion_per_service(scene: Scene) -> None:
     scene.start()
-    with pytest.raises(AlreadyInMotion, match="is on its way"):
+    with pytest.raises(AlreadyInMotion, match="is being released"):
         scene.start()
 
 
@@ -80,7 +80,7 @@ def test_a_service_keeps_its_way_back(scene: Scene) -> None:
     scene.approve()
     scene.run_until_state(S.PROMOTED)
     name = scene.service.name
-    assert ways_back() == {scene.v1.pk: [f"the way back of service {name}"]}
+    assert ways_back() == {scene.v1.pk: [f"rollback target of service {name}"]}
     scene.service.change(stable_version=None)
     assert ways_back()[scene.v2.pk] == [f"served last by service {name}"]
 

@@ -115,4 +115,4 @@ def test_a_moment_before_the_alias_was_there_is_told_in_words(typing: Terminal) 
     said = typing("alias", "history", "production", *OF, "--at", "2020-03-03T14:00Z")
     assert said.out == "No alias production of tiny pointed at a version at 2020-03-03T14:00Z.\n"
     wrong = typing("alias", "history", "production", *OF, "--at", "3 March")
-    assert wrong.err == "slipway: at: Give a moment such as 2026-03-03T14:00Z.\n"
+    assert wrong.err == "slipway: at: Give a time such as 2026-03-03T14:00Z.\n"

@@ -47,7 +47,7 @@ def test_a_rule_is_set_looked_at_applied_and_dropped(typing: Terminal, library: 
     unsaid = typing("models", "retention", "apply", "tiny")
     assert (unsaid.status, "--yes" in unsaid.err) == (2, True)
     stale = typing("models", "retention", "apply", "tiny", "--preview", "0" * 16)
-    assert (stale.status, "Look at the preview again" in stale.err) == (1, True)
+    assert (stale.status, "Check the preview again" in stale.err) == (1, True)
     applied = typing(*JSON, "models", "retention", "apply", "tiny", "--preview", seen["preview"], "--daily")
     assert (applied.status, applied.document["last_run"]["deleted_versions"]) == (0, 1)
     assert applied.document["daily"]

@@ -98,7 +98,7 @@ def test_a_test_that_is_not_taken_ends_with_1_and_says_what_was_answered(
     assert "failing since" in cleo("webhook", "list").out
     number = WebhookDelivery.objects.get().pk
     early = cleo("webhook", "replay", endpoint.pk, number)
-    assert (early.status, "still on its way" in early.err) == (1, True)
+    assert (early.status, "still queued" in early.err) == (1, True)
 
 
 def test_waiting_for_an_answer_ends_with_4_when_time_is_over(

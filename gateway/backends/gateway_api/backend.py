@@ -235,7 +235,7 @@ class GatewayApi:
         elif found is None:
             raise InvalidRoute(
                 f"There is no HTTPRoute {ref.namespace}/{ref.name}, where the rules of {route} belong: make "
-                "it, or mend the setting http_routes."
+                "it, or fix the setting http_routes."
             )
         elif not documents.names_parent(found, self._settings):
             raise InvalidRoute(

@@ -15,8 +15,8 @@ _PASSING = frozenset({"Pending", "BackendNotFound", "NoMatchingParent"})
 """Reasons that end by themselves: what is missing may be on its way."""
 _ADVICE: Mapping[str, str] = {
     "NotAllowedByListeners": "Its listener must allow routes of this namespace (allowedRoutes).",
-    "NoMatchingListenerHostname": "None of the hostnames is one of the listener: mend the setting hostnames.",
-    "NoMatchingParent": "There is no such Gateway or listener: mend the settings gateway and section.",
+    "NoMatchingListenerHostname": "None of the hostnames is one of the listener: fix the setting hostnames.",
+    "NoMatchingParent": "There is no such Gateway or listener: fix the settings gateway and section.",
     "RefNotPermitted": "The namespace of the workers must allow it by a ReferenceGrant.",
     "BackendNotFound": "The Service of a version, or of a rule of others in this HTTPRoute, is missing.",
 }

@@ -63,7 +63,7 @@ def parent_of(client: Client, settings: GatewayApiSettings) -> Parent:
         gateway = client.get(ref)
     except NotFound:
         raise GatewayUnreachable(
-            f"The cluster has no Gateway {ref.namespace}/{ref.name}: make it, or mend the settings "
+            f"The cluster has no Gateway {ref.namespace}/{ref.name}: make it, or fix the settings "
             "gateway and gateway_namespace."
         ) from None
     class_name = str(gateway["spec"]["gatewayClassName"])
