@@ -6,7 +6,7 @@ hosts must be public.
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,7 +14,7 @@ from django.conf import settings
 
 from common.errors import SlipwayError
 from common.outbound import faults
-from common.outbound.addresses import Address, is_public, true_address
+from common.outbound.addresses import Address, is_http_of_this_machine, is_public, true_address
 from common.outbound.client import OutboundClient, whole_body
 from common.outbound.transport import PORTS
 from identity.errors import ProviderUnavailable
@@ -38,8 +38,35 @@ def named() -> frozenset[str]:
     )
 
 
+_endpoints: set[str] = set()
+
+
+def trust_endpoints(document: Mapping[str, Any]) -> None:
+    """Let the sign-on provider's own endpoints lie in private networks, on other hosts than itself."""
+    _endpoints.update(_place(url) for url in endpoints_of(document))
+
+
+def endpoints_of(document: Mapping[str, Any]) -> list[str]:
+    """Return the addresses in an issuer's metadata that are asked or that people are sent to."""
+    return [
+        url
+        for name, url in document.items()
+        if (name == "jwks_uri" or name.endswith("_endpoint")) and isinstance(url, str) and url
+    ]
+
+
+def check_encrypted(url: str) -> None:
+    """Raise ProviderUnavailable unless the address is https, or of this machine where a setting allows it."""
+    if not (
+        url.startswith("https://") or (settings.SLIPWAY_LOOPBACK_PROVIDERS and is_http_of_this_machine(url))
+    ):
+        raise ProviderUnavailable(
+            f"{url[:200]!r} is no https address: the provider cannot be trusted over it."
+        )
+
+
 def _judge(host: str, port: int, addresses: Sequence[Address]) -> None:
-    if f"{host}:{port}" in {_place(url) for url in named()}:
+    if f"{host}:{port}" in _endpoints.union(_place(url) for url in named()):
         return
     if not all(is_public(true_address(address)) for address in addresses):
         raise faults.Forbidden(
@@ -55,10 +82,12 @@ def _place(url: str) -> str:
 client = OutboundClient(_judge)
 
 
-def body_of(url: str, *, accept: str) -> bytes:
+def body_of(url: str, *, accept: str, secret_headers: Mapping[str, str] | None = None) -> bytes:
     """Raises ProviderUnavailable, also for an answer that is not 200."""
+    check_encrypted(url)
+    headers = {"Accept": accept}
     try:
-        with client.get(url, secret_headers={}, headers={"Accept": accept}) as answers:
+        with client.get(url, secret_headers=secret_headers or {}, headers=headers) as answers:
             response = answers[-1]
             body = whole_body(response, limit_bytes=MAX_DOCUMENT_BYTES, limit_seconds=20)
     except SlipwayError as error:

@@ -58,11 +58,14 @@ def check(identity: Identity) -> None:
     rows = Identity.objects.filter(pk=identity.pk, checked_at=identity.checked_at)
     rows = rows.exclude(sealed_refresh_token="")
     try:
-        answer = openid.refresh(
+        answer = openid.ask_for_tokens(
             settings.SLIPWAY_OIDC_SERVER_URL,
             client_id=sign_on.openid_client_id(),
             secret=sign_on.openid_secret(),
-            refresh_token=unseal(former, purpose=sign_on.PURPOSE),
+            grant={
+                "grant_type": "refresh_token",
+                "refresh_token": unseal(former, purpose=sign_on.PURPOSE),
+            },
         )
     except openid.Refused as error:
         if rows.update(sealed_refresh_token="", checked_at=timezone.now()):

@@ -2,9 +2,12 @@
 
 import ipaddress
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from urllib.parse import urlsplit
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
+
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 _SPECIAL: tuple[Network, ...] = tuple(
     ipaddress.ip_network(text)
@@ -42,6 +45,11 @@ def is_public(address: Address) -> bool:
         and not address.is_reserved
         and not any(address in network for network in _SPECIAL if network.version == address.version)
     )
+
+
+def is_http_of_this_machine(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS
 
 
 def true_address(address: Address) -> Address:

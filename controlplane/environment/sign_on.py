@@ -3,12 +3,18 @@
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings
 
+from common.outbound.addresses import is_http_of_this_machine
 from controlplane.setting_types import ClientSecret, Commas, File, MetadataSource, WebAddress, WebAddresses
 
 
 class SignOn(BaseSettings):
     """Signing in"""
 
+    loopback_providers: bool = Field(
+        False,
+        description="Whether an identity provider on this machine (`127.0.0.1`) may be asked over http: for "
+        "trials and tests. Everywhere else a provider's addresses must be https.",
+    )
     oidc_name: str = Field("", description="Label of the single sign-on button.")
     oidc_server_url: WebAddress = Field("", description="OpenID Connect issuer. Empty: passwords only.")
     oidc_client_id: str = Field("", description="OpenID Connect client id.")
@@ -83,6 +89,15 @@ class SignOn(BaseSettings):
         10, ge=1, description="Failed logins of one name from one address until a lockout."
     )
     lockout_minutes: int = Field(15, ge=1, description="Minutes that a lockout lasts.")
+
+    @field_validator("oidc_server_url", "saml_metadata", "ci_issuers")
+    @classmethod
+    def _encrypted(cls, value: str | tuple[str, ...], info: ValidationInfo) -> str | tuple[str, ...]:
+        for address in (value,) if isinstance(value, str) else value:
+            is_local = info.data.get("loopback_providers") and is_http_of_this_machine(address)
+            if address.startswith("http://") and not is_local:
+                raise ValueError("must start with https://: over http anybody could sign in as anybody")
+        return value
 
     @field_validator("oidc_scopes")
     @classmethod

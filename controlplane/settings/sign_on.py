@@ -2,6 +2,7 @@
 
 from controlplane.env import env, require
 
+SLIPWAY_LOOPBACK_PROVIDERS = env.loopback_providers
 SLIPWAY_OIDC_SERVER_URL = env.oidc_server_url
 SLIPWAY_SAML_METADATA = env.saml_metadata
 SLIPWAY_SAML_ENTITY_ID = env.saml_entity_id

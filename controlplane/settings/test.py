@@ -4,6 +4,7 @@ from controlplane.settings.base import *  # noqa: F403
 
 SLIPWAY_HOST = "here"
 SLIPWAY_CLUSTER_ALLOWED_NETWORKS = ("127.0.0.0/8", "::1/128")
+SLIPWAY_LOOPBACK_PROVIDERS = True
 SLIPWAY_METRICS = SLIPWAY_API_SCHEMA = "open"
 SLIPWAY_ACCESS_LOG = False
 SECRET_KEY = "only-for-tests-" + "x" * 40

@@ -1,6 +1,5 @@
 import logging
 
-import requests
 from allauth.socialaccount.models import SocialApp
 from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView, OAuth2LoginView
 from django.http import Http404, HttpRequest
@@ -8,6 +7,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
+from identity.errors import ProviderUnavailable
 from identity.provider import OpenIDConnectAdapter
 
 logger = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ def start_single_sign_on(request: HttpRequest, provider_id: str) -> HttpResponse
         response: HttpResponseBase = view(request)
     except SocialApp.DoesNotExist:
         raise Http404(_("There is no such identity provider.")) from None
-    except (requests.RequestException, ValueError, KeyError) as error:
+    except ProviderUnavailable as error:
         logger.warning("The identity provider does not answer as it should: %s", error)
         return render(request, "socialaccount/authentication_error.html", status=502)
     return response
@@ -33,7 +33,7 @@ def callback(request: HttpRequest, provider_id: str) -> HttpResponseBase:
         response: HttpResponseBase = view(request)
     except SocialApp.DoesNotExist:
         raise Http404(_("There is no such identity provider.")) from None
-    except (ValueError, KeyError) as error:
-        logger.warning("The identity provider says something that makes no sense: %s", error)
+    except (ProviderUnavailable, ValueError, KeyError) as error:
+        logger.warning("The identity provider does not answer as it should: %s", error)
         return render(request, "socialaccount/authentication_error.html", status=502)
     return response

@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from identity import openid
@@ -14,6 +15,7 @@ START = "/accounts/oidc/sso/login/"
 def provider(settings: Any) -> Iterator[IdentityProvider]:
     idp = IdentityProvider()
     openid.forget()
+    settings.SLIPWAY_PUBLIC_URL = "https://slipway.example.org"
     settings.SLIPWAY_OIDC_SERVER_URL = idp.url
     settings.SOCIALACCOUNT_PROVIDERS = {
         "openid_connect": {
@@ -38,4 +40,4 @@ def sign_in(client: Client, provider: IdentityProvider, **claims: Any) -> Any:
     sent = client.post(START)
     assert sent.status_code == 302
     assert sent["Location"].startswith(f"{provider.url}/authorize")
-    return client.get(provider.authorize(sent["Location"]).removeprefix("http://testserver"))
+    return client.get(provider.authorize(sent["Location"]).removeprefix(settings.SLIPWAY_PUBLIC_URL))

@@ -7,6 +7,7 @@ import json
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -34,6 +35,10 @@ class IdentityProvider(ThreadingHTTPServer):
         """Those that are accepted, with the claims that they lead to."""
         self.refresh_answer: tuple[int, dict[str, Any]] | None = None
         """In place of a real one."""
+        self.sign_id_token: Callable[[dict[str, Any]], str] = self.sign
+        self.algorithms = ["ES256", "HS256", "none"]
+        self.metadata: dict[str, Any] = {}
+        """In place of the documented addresses."""
         self.key_requests = 0
         self.rotate_key()
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -52,7 +57,8 @@ class IdentityProvider(ThreadingHTTPServer):
 
     def id_token(self, **claims: Any) -> str:
         now = int(time.time())
-        return self.sign({"iss": self.url, "aud": self.client_id, "iat": now, "exp": now + 60, **claims})
+        told = {"iss": self.url, "aud": self.client_id, "iat": now, "exp": now + 60, **claims}
+        return self.sign_id_token(told)
 
     def logout_token(self, **claims: Any) -> str:
         told = {"jti": secrets.token_hex(8), "events": {BACKCHANNEL: {}}, **claims}
@@ -91,6 +97,8 @@ class _Answers(BaseHTTPRequestHandler):
                     "end_session_endpoint": f"{idp.url}/end",
                     "jwks_uri": f"{idp.url}/jwks",
                     "token_endpoint_auth_methods_supported": ["client_secret_post"],
+                    "id_token_signing_alg_values_supported": idp.algorithms,
+                    **idp.metadata,
                 }
             )
         elif self.path == "/jwks":

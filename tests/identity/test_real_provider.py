@@ -58,6 +58,7 @@ class Place:
             "SLIPWAY_HOME": str(home),
             "SLIPWAY_PORT": str(port),
             "SLIPWAY_PUBLIC_URL": self.url,
+            "SLIPWAY_LOOPBACK_PROVIDERS": "true",
         }
         command = [NODE, str(PROJECT / "tests/identity"), str(provider_port), self.url]
         if saml:
