@@ -88,12 +88,19 @@ class Access:
     proxy: str = ""
 
     def __post_init__(self) -> None:
+        for name, value in (
+            ("server", self.server),
+            ("server name", self.server_name),
+            ("proxy", self.proxy),
+        ):
+            if any(character.isspace() or not character.isprintable() for character in value):
+                raise BadConfig(f"The {name} holds a space, a line break or a hidden character.")
         address = urlsplit(self.server)
         if address.scheme not in ("https", "http") or not address.hostname or address.query:
-            raise BadConfig(f"{self.server!r} is no address of a cluster: https://HOST:PORT is.")
+            raise BadConfig(f"{self.server[:100]!r} is no address of a cluster: https://HOST:PORT is.")
         if address.username or address.password:
             raise BadConfig("A name or password does not belong into the address of a cluster.")
         if address.scheme == "http" and address.hostname not in LOOPBACK:
-            raise BadConfig(f"{self.server} would send the credential unencrypted: use https.")
+            raise BadConfig(f"{self.server[:100]} would send the credential unencrypted: use https.")
         if bool(self.certificate_pem) != bool(self.key_pem):
             raise BadConfig("A client certificate needs its key, and a key its certificate.")

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kube.access import Access, FileToken, FixedToken, MadeToken, TokenSource
 from kube.errors import BadConfig, PluginRefused
 from kube.plugins import Plugins
+from kube.untrusted_yaml import BadYaml, load
 
 Section = Mapping[str, Any]
-MOST_BYTES = 256 * 1024
 EMBED = "Make one that has everything in it: kubectl config view --minify --flatten --raw"
+MAX_QUOTED = 100
+"""Characters of a value that a sentence repeats."""
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 SERVICE_ACCOUNT = """\
 kubectl -n kube-system create serviceaccount slipway
@@ -65,8 +65,10 @@ def access_of(text: str, *, context: str = "", trust: Trust = Trust()) -> Access
             "The kubeconfig acts as another user (as, as-groups): hand in that user's own credential."
         )
     if provider := user.get("auth-provider"):
-        name = provider.get("name") if isinstance(provider, Mapping) else provider
-        raise PluginRefused(_refusal(f"auth-provider {name}", "it was removed from Kubernetes in 1.26"))
+        name = str(provider.get("name") if isinstance(provider, Mapping) else provider)
+        raise PluginRefused(
+            _refusal(f"auth-provider {short(name)}", "it was removed from Kubernetes in 1.26")
+        )
     return Access(
         server=str(cluster.get("server") or ""),
         token=_token(user, trust),
@@ -99,18 +101,18 @@ def access_in_cluster(*, host: str, port: str, directory: Path = IN_CLUSTER) -> 
 
 
 def _parsed(text: str) -> Section:
-    if len(text.encode()) > MOST_BYTES:
-        raise BadConfig(f"The kubeconfig is larger than {MOST_BYTES // 1024} KiB. {EMBED}")
     try:
-        config = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        line = getattr(getattr(error, "problem_mark", None), "line", None)
-        place = f" in line {line + 1}" if line is not None else ""
-        # The parser's own words would repeat what is secret.
-        raise BadConfig(f"The kubeconfig is no YAML{place}.") from None
+        config = load(text)
+    except BadYaml as error:
+        raise BadConfig(f"The kubeconfig cannot be read: {error}. {EMBED}") from None
     if not isinstance(config, Mapping) or config.get("kind", "Config") != "Config":
         raise BadConfig("This is no kubeconfig: it has no `kind: Config`.")
     return config
+
+
+def short(text: str) -> str:
+    """Return a value as a sentence may quote it."""
+    return text if len(text) <= MAX_QUOTED else text[: MAX_QUOTED - 1] + "…"
 
 
 def _chosen(config: Section, context: str) -> tuple[Section, Section]:
@@ -119,15 +121,17 @@ def _chosen(config: Section, context: str) -> tuple[Section, Section]:
     if not name and len(contexts) == 1:
         name = next(iter(contexts))
     if name not in contexts:
-        known = ", ".join(sorted(contexts)) or "none"
-        raise BadConfig(f"The kubeconfig has no context {name!r}. It has: {known}.")
+        known = ", ".join(short(known) for known in sorted(contexts)[:10]) or "none"
+        raise BadConfig(f"The kubeconfig has no context {short(name)!r}. It has: {known}.")
     chosen = contexts[name]
     found = []
     for key, section in (("cluster", "clusters"), ("user", "users")):
         wanted = str(chosen.get(key) or "")
         held = _named(config, section, key)
         if wanted not in held:
-            raise BadConfig(f"The kubeconfig's context {name} names {key} {wanted!r}, which is not in it.")
+            raise BadConfig(
+                f"The kubeconfig's context {short(name)} names {key} {short(wanted)!r}, which is not in it."
+            )
         found.append(held[wanted])
     return found[0], found[1]
 
@@ -140,7 +144,9 @@ def _named(config: Section, section: str, key: str) -> dict[str, Section]:
     for one in listed:
         inner = one.get(key) or {}
         if not isinstance(inner, Mapping):
-            raise BadConfig(f"The kubeconfig's {section} {one.get('name')!r} must have a map {key}.")
+            raise BadConfig(
+                f"The kubeconfig's {section} {short(str(one.get('name')))!r} must have a map {key}."
+            )
         found[str(one.get("name"))] = inner
     return found
 
@@ -190,7 +196,7 @@ def _plugin_token(plugin: Any, trust: Trust) -> TokenSource:
     command = str(plugin.get("command") or "")
     order = trust.plugins.order(plugin)
     if isinstance(order, str):
-        raise PluginRefused(_refusal(f"the program {command!r}", order))
+        raise PluginRefused(_refusal(f"the program {short(command)!r}", order))
     return MadeToken(make=lambda: trust.plugins.run(order), clock=time.time)
 
 

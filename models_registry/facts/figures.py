@@ -9,11 +9,9 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any, Literal
 
-import yaml
+from kube.untrusted_yaml import BadYaml, load
 
 MAX_FIGURES = 200
-MAX_DEPTH = 20
-MAX_EVENTS = 20_000
 _NUMBER = re.compile(r"([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)\s*(%?)", re.ASCII)
 
 Origin = Literal["card", "recorded"]
@@ -105,8 +103,8 @@ def figures_of_card(front: str) -> tuple[Figure, ...]:
     Empty where there is none or it makes no sense. What is no number is left out.
     """
     try:
-        told = _tree(front)
-    except (yaml.YAMLError, _Odd):
+        told = load(front)
+    except BadYaml:
         return ()
     index = told.get("model-index") if isinstance(told, dict) else None
     return tuple(islice(_figures(index), MAX_FIGURES))
@@ -143,46 +141,3 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 def _text(value: dict[str, Any], key: str) -> str:
     found = value.get(key, "")
     return found.strip() if isinstance(found, str) else ""
-
-
-class _Odd(Exception):
-    """More than a model card needs: aliases, which multiply, depth, or length."""
-
-
-def _tree(text: str) -> Any:
-    """YAML as dicts, lists and texts; no tag is obeyed, no alias followed."""
-    events = islice(yaml.parse(text, Loader=_LOADER), MAX_EVENTS)
-    for event in events:
-        if isinstance(event, yaml.DocumentStartEvent):
-            return _node(next(events, None), events, 0)
-    return None
-
-
-def _node(event: Any, events: Iterator[Any], depth: int) -> Any:
-    if isinstance(event, yaml.ScalarEvent):
-        return event.value
-    if depth > MAX_DEPTH:
-        raise _Odd
-    if isinstance(event, yaml.SequenceStartEvent):
-        return [_node(item, events, depth + 1) for item in _until(yaml.SequenceEndEvent, events)]
-    if isinstance(event, yaml.MappingStartEvent):
-        return dict(_entries(events, depth + 1))
-    raise _Odd
-
-
-def _entries(events: Iterator[Any], depth: int) -> Iterator[tuple[str, Any]]:
-    for event in _until(yaml.MappingEndEvent, events):
-        key, value = _node(event, events, depth), _node(next(events, None), events, depth)
-        if isinstance(key, str):
-            yield key, value
-
-
-def _until(end: type[Any], events: Iterator[Any]) -> Iterator[Any]:
-    for event in events:
-        if isinstance(event, end):
-            return
-        yield event
-    raise _Odd
-
-
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -21,10 +21,12 @@ def whole_kubeconfig(path: Path, *, named: str, context: str = "") -> str:
     """
     import yaml  # other commands are spared it
 
+    from kube.untrusted_yaml import BadYaml, load
+
     text = text_of(path, named=named)
     try:
-        config = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        config = load(text)
+    except BadYaml:
         return text
     is_changed = False
     for section, key in _named_files(config, context):

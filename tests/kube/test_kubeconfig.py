@@ -55,7 +55,7 @@ def test_a_client_certificate_is_enough() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{not: [yaml", "no YAML in line 1"),
+        ("{not: [yaml", "no YAML in line"),
         ("[]", "no kubeconfig"),
         ("kind: Pod", "no kubeconfig"),
         ("kind: Config", "no context ''"),
