@@ -16,7 +16,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from accounts import actors
+from accounts import actors, lockouts
 from accounts.models import User
 from accounts.selectors import is_break_glass
 from accounts.services.webhooks import announce
@@ -48,6 +48,11 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
             return redirect("account_inactive")
         return cast("HttpResponse | None", super().pre_login(request, user, **kwargs))
 
+    def post_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse:
+        response = cast("HttpResponse", super().post_login(request, user, **kwargs))
+        lockouts.remember_browser(request, response, user)
+        return response
+
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Raises ValidationError while passwords are off, the same for every name that is not let in."""
         if not settings.SLIPWAY_PASSWORD_LOGIN and not is_break_glass(str(credentials.get("username", ""))):
@@ -71,8 +76,9 @@ def locked_out(request: HttpRequest, *__: Any) -> HttpResponse:
         timezone.now(),
         settings.AXES_FAILURE_LIMIT,
     )
-    until = began + get_cool_off(request)
-    context = {"name": name, "until": until, "failures": failures}
+    spray = lockouts.spray_of(request, name)
+    until = spray.until if spray else began + get_cool_off(request)
+    context = {"name": name, "until": until, "failures": failures, "spray": spray}
     response = render(request, "account/locked_out.html", context, status=429)
     response["Retry-After"] = str(max(1, round((until - timezone.now()).total_seconds())))
     return response

@@ -88,6 +88,18 @@ class SignOn(BaseSettings):
     lockout_after: int = Field(
         10, ge=1, description="Failed logins of one name from one address until a lockout."
     )
+    lockout_after_address: int = Field(
+        30,
+        ge=1,
+        description="Failed logins from one address, under whatever names, until only browsers that have "
+        "signed in before may try there.",
+    )
+    lockout_after_all: int = Field(
+        300,
+        ge=1,
+        description="Failed logins from all addresses together until only browsers and addresses that have "
+        "signed in before may try.",
+    )
     lockout_minutes: int = Field(15, ge=1, description="Minutes that a lockout lasts.")
 
     @field_validator("oidc_server_url", "saml_metadata", "ci_issuers")
