@@ -117,6 +117,24 @@ class UsedAssertion(models.Model):
         return self.jti
 
 
+class RefusedExchange(models.Model):
+    """How often an address was refused a token for one reason since the audit record last said so."""
+
+    address = models.CharField(max_length=45)
+    reason = models.CharField(max_length=500)
+    account = models.CharField(max_length=150)
+    count = models.PositiveIntegerField(default=0)
+    since = models.DateTimeField(default=timezone.now, db_index=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["address", "reason"], name="refused_exchange_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.address}: {self.reason}"
+
+
 class ProvisionedGroup(models.Model):
     """A group that the identity provider keeps here by SCIM; group rules read it as those of a sign-in."""
 

@@ -16,6 +16,7 @@ from identity import openid
 from identity.group_rules import groups_in
 from identity.models import Identity, ProviderCheck
 from identity.services import sign_on
+from identity.services.refusals import record_refusals
 
 AT_ONCE = 10
 """People in one step, which has 30 s."""
@@ -34,6 +35,7 @@ class ProviderCheckReconciler(Recurring[ProviderCheck]):
 
     def observe(self, row: ProviderCheck, operation: Operation) -> bool:
         """Whether more people are due. Raises ProviderUnavailable."""
+        record_refusals()
         if not settings.SLIPWAY_OIDC_SERVER_URL:
             return False
         began = timezone.now()

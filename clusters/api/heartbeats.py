@@ -13,12 +13,13 @@ from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request
 from clusters.api.report_serializers import HeartbeatReceiptSerializer, HeartbeatsSerializer
-from clusters.api.short_way import Door, parsed, told
+from clusters.api.short_way import Door, told
 from clusters.services.heartbeats import Reporter, accept_heartbeats, reporter_of
+from common.api.json import loads
 
 
 async def take(reporter: Reporter, body: bytes) -> bytes:
-    return told(await accept_heartbeats(parsed(body), reporter=reporter), entry_name="worker")
+    return told(await accept_heartbeats(loads(body), reporter=reporter), entry_name="worker")
 
 
 DOOR = Door("/api/v1/heartbeats/", reporter_of, take)

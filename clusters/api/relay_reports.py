@@ -10,7 +10,7 @@ from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request
 from clusters.api.report_serializers import RelayAnswerSerializer, RelayReportSerializer
-from clusters.api.short_way import Door, parsed
+from clusters.api.short_way import Door
 from clusters.services.relay_reports import (
     ReportingRelay,
     Told,
@@ -18,11 +18,11 @@ from clusters.services.relay_reports import (
     read_told,
     reporting_relay,
 )
-from common.api.json import dumps
+from common.api.json import dumps, loads
 
 
 async def take(relay: ReportingRelay, body: bytes, told: Told | None = None) -> bytes:
-    return dumps(await accept_relay_report(parsed(body), relay=relay, told=told))
+    return dumps(await accept_relay_report(loads(body), relay=relay, told=told))
 
 
 DOOR = Door("/api/v1/relay-reports/", reporting_relay, take)

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import orjson
 from channels.db import database_sync_to_async
 from django.http import HttpRequest, HttpResponse
 from rest_framework.exceptions import NotAuthenticated, ParseError
@@ -57,14 +56,6 @@ async def short_way(door: Door[Any], scope: Mapping[str, Any], receive: Any, sen
     fields = [(name.lower().encode(), value.encode()) for name, value in response.items()]
     await send({"type": "http.response.start", "status": response.status_code, "headers": fields})
     await send({"type": "http.response.body", "body": response.content})
-
-
-def parsed(body: bytes) -> Any:
-    """Raises ParseError."""
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise ParseError(f"The body is not JSON: {error}.") from None
 
 
 def told(receipt: Receipt, *, entry_name: str) -> bytes:

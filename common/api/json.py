@@ -10,12 +10,45 @@ from django.conf import settings
 from rest_framework import exceptions, renderers
 from rest_framework.parsers import BaseParser
 
+NUL = "A text holds the character NUL (U+0000), which cannot be stored."
+MAX_DEPTH = 254
+"""Levels of a document that orjson writes; it reads more."""
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 
 
 class TooLarge(exceptions.APIException):
     status_code = 413
     default_code = "too_large"
+
+
+def loads(content: bytes | str) -> Any:
+    """Return a document that came from outside: no NaN, no deep nesting, no text that cannot be stored.
+
+    Raises ParseError.
+    """
+    raw = content.encode() if isinstance(content, str) else content
+    try:
+        document = orjson.loads(raw)
+        if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
+            orjson.dumps(
+                document
+            )  # It refuses to go deeper than `MAX_DEPTH`, in less time than we would count.
+    except (orjson.JSONDecodeError, UnicodeEncodeError) as error:
+        raise exceptions.ParseError(f"The body is not JSON: {error}.") from None
+    except orjson.JSONEncodeError:
+        raise exceptions.ParseError(f"The body is nested more than {MAX_DEPTH} levels deep.") from None
+    # Only an escape brings a NUL through the parser; after a backslash the same characters are plain text.
+    if b"\\u0000" in raw and _has_nul(document):
+        raise exceptions.ParseError(NUL)
+    return document
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, dict):
+        return any("\0" in name or _has_nul(item) for name, item in value.items())
+    return isinstance(value, list) and any(_has_nul(item) for item in value)
 
 
 def dumps(data: Any) -> bytes:
@@ -66,10 +99,7 @@ class JSONParser(BaseParser):
         content = stream.read(limit + 1)
         if len(content) > limit:
             raise TooLarge(f"The body is larger than {limit} bytes.")
-        try:
-            return orjson.loads(content)
-        except orjson.JSONDecodeError as error:
-            raise exceptions.ParseError(f"The body is not JSON: {error}.") from None
+        return loads(content)
 
 
 class JSONRenderer(renderers.BaseRenderer):

@@ -14,7 +14,9 @@ import orjson
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
+from rest_framework.exceptions import ParseError
 
+from common.api.json import loads
 from common.errors import Missing, NotAllowed
 from common.live.board import Audience, Seen
 from common.live.credentials import Credentials, RightGone, SignedOut
@@ -175,10 +177,10 @@ class LiveConsumer:
             if len(text) > MAX_MESSAGE_CHARACTERS:
                 raise _Close(ABUSE)
             try:
-                wish = orjson.loads(text)
+                wish = loads(text)
                 kind, topics = wish["type"], [str(name) for name in wish["topics"]]
                 age = float(wish.get("age", 0.0))
-            except (ValueError, KeyError, TypeError):
+            except (ParseError, ValueError, KeyError, TypeError):
                 raise _Close(ABUSE) from None
             await self._obey(kind, topics, age)
 

@@ -1,6 +1,5 @@
 """Where providers of machines announce what they will do to them, or what has befallen them."""
 
-import json
 from typing import Any
 
 from django.http import HttpResponse
@@ -15,6 +14,7 @@ from rest_framework.views import APIView
 
 from accounts.actors import of_request
 from common.api.examples import example
+from common.api.json import loads
 from gpu_health.api import examples
 from gpu_health.services import sns
 from gpu_health.services.provider_events import EventReceipt, accept_events
@@ -119,7 +119,4 @@ class SnsMessages(APIView):
 
 def _document(request: Request) -> Any:
     """Whatever its content type says: providers send JSON as plain text."""
-    try:
-        return json.loads(request.body)
-    except ValueError as error:
-        raise ParseError(f"The body is not JSON: {error}.") from None
+    return loads(request.body)

@@ -89,6 +89,20 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='RefusedExchange',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('address', models.CharField(max_length=45)),
+                ('reason', models.CharField(max_length=500)),
+                ('account', models.CharField(max_length=150)),
+                ('count', models.PositiveIntegerField(default=0)),
+                ('since', models.DateTimeField(db_index=True, default=django.utils.timezone.now)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('address', 'reason'), name='refused_exchange_once')],
+            },
+        ),
+        migrations.CreateModel(
             name='FederatedCredential',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_safe
+from rest_framework.exceptions import ParseError
 
 from accounts import actors
 from accounts.bearer import CHALLENGE, bearer_text, bearer_token
@@ -20,6 +21,7 @@ from accounts.models import User
 from accounts.services.rights import require_everywhere
 from accounts.states import Right
 from common.actor import Actor
+from common.api.json import loads
 from common.errors import Conflict, Invalid, Missing, NotAllowed, SlipwayError
 from identity.models import ProvisionedGroup
 from identity.scim import documents, schemas
@@ -140,9 +142,9 @@ def _body(request: HttpRequest) -> Mapping[str, Any]:
     if len(request.body) > MAX_BODY:
         raise documents.BadDocument("The body is too long.")
     try:
-        found = orjson.loads(request.body)
-    except orjson.JSONDecodeError:
-        raise documents.BadDocument("The body is not JSON.") from None
+        found = loads(request.body)
+    except ParseError as error:
+        raise documents.BadDocument(str(error.detail)) from None
     if not isinstance(found, dict):
         raise documents.BadDocument("The body must be an object.")
     return found

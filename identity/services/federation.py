@@ -23,6 +23,7 @@ from identity.federation import Wanted, names_an_owner
 from identity.models import FederatedCredential
 from identity.patterns import MAX_PATTERN
 from identity.services.acceptance import accepted
+from identity.services.refusals import note_refusal
 
 LONGEST_MINUTES = 12 * 60
 MAX_CLAIMS = 20
@@ -106,10 +107,7 @@ def exchange(assertion: str, *, account: str = "", address: str = "") -> IssuedT
     try:
         credential, claims = accepted(assertion, account)
     except BadAssertion as error:
-        with transaction.atomic():
-            said = str(error)[:500]
-            caller = Actor(name="anonymous", address=address, via="api")
-            record(caller, "token.exchange_refused", subject=account[:150] or "any account", reason=said)
+        note_refusal(address=address, account=account, reason=str(error))
         raise ExchangeRefused(
             _("This token is not accepted. The audit log of the installation says why.")
         ) from None

@@ -203,3 +203,30 @@ def test_admins_of_a_team_manage_its_accounts_but_not_one_that_works_elsewhere_t
     assert admin.post("federated-credentials/", body).status_code == 403
     assert api(person("dev", vision="developer")).call("DELETE", at).status_code == 403
     assert api(person("eve", other="admin")).get(at).status_code == 404
+
+
+def test_refusals_without_end_are_a_few_entries_with_counts(issuer, robot):
+    from datetime import timedelta
+
+    from django.utils import timezone
+
+    from identity.models import RefusedExchange
+    from identity.services.refusals import MAX_REASONS, note_refusal, record_refusals
+
+    refusals = AuditRecord.objects.filter(action="token.exchange_refused").order_by("seq")
+    for _ in range(5):
+        assert exchange(job(issuer, aud="https://elsewhere")).status_code == 403
+    assert refusals.count() == 1, "the first is seen at once"
+    record_refusals()
+    assert refusals.count() == 1
+    hour = timezone.now() + timedelta(hours=1)
+    record_refusals(hour)
+    assert refusals.count() == 2
+    assert refusals[1].detail["count"] == 4
+    record_refusals(hour + timedelta(hours=1))
+    assert refusals.count() == 2
+    assert not RefusedExchange.objects.exists()
+    for number in range(100):
+        note_refusal(address="10.0.0.1", account="", reason=f"Its issuer 'https://{number}' is not known.")
+    assert refusals.count() == 2 + MAX_REASONS + 1
+    assert refusals.filter(address="10.0.0.1").latest("seq").reason.startswith("Further reasons")
