@@ -10,7 +10,7 @@ from clusters.models import Drain, Gpu, Node
 from clusters.states import UNDER_WAY, GpuState, NodeState
 from common.actor import Actor
 from gpu_health.healing.facts import FindingFacts, IncidentFacts, Refusal, Stage
-from gpu_health.healing.guards import BOTH, DomainFacts, GuardFacts, PoolFacts, refusal, windows_of
+from gpu_health.healing.guards import EVERY, DomainFacts, GuardFacts, PoolFacts, refusal, windows_of
 from gpu_health.models import (
     Finding,
     HealingPolicy,
@@ -88,7 +88,7 @@ def incident_facts(row: Incident) -> IncidentFacts:
         verification=Verification(row.verification),
         session=row.session,
         acted_at=row.acted_at,
-        is_quarantined=row.is_quarantined,
+        is_quarantined=row.is_out_of_service,
         check_failed=row.check_failed,
         cancel=row.cancel,
         returns_approved=row.returns_approved,
@@ -127,7 +127,7 @@ def settled_until(node_id: int) -> datetime | None:
 
 def stopping(row: Incident, held: HealingPolicy) -> Refusal | None:
     """Of the guards that stop everything."""
-    found = refusal(_plain_facts(row, held, row.state_since), held.figures, BOTH)
+    found = refusal(_plain_facts(row, held, row.state_since), held.figures, EVERY)
     return found if found is not None and found.stops_all else None
 
 
@@ -155,7 +155,9 @@ def guard_facts(row: Incident, pool: HealingPool, held: HealingPolicy, now: date
     last_end = own.aggregate(at=Max("ended_at"))["at"]
     machines = groups_of(node.cluster_id).pools.get(row.pool, frozenset())
     present = Node.objects.filter(cluster_id=node.cluster_id).exclude(state=NodeState.GONE)
-    unusable = present.filter(Q(is_cordoned=True) | ~Q(state=NodeState.READY))
+    drilled = Incident.objects.filter(drill__isnull=False).exclude(state__in=ENDED_INCIDENTS)
+    cordoned = Q(is_cordoned=True) & ~Q(cordoned_by=BY, pk__in=drilled.values("node_id"))
+    unusable = present.filter(cordoned | ~Q(state=NodeState.READY))
     bad = machines.intersection(unusable.order_by().values_list("pk", flat=True))
     bad |= set(
         others.filter(is_quarantined=True)
@@ -165,6 +167,8 @@ def guard_facts(row: Incident, pool: HealingPool, held: HealingPolicy, now: date
     since = now - timedelta(seconds=limits.breaker_seconds)
     if pool.breaker_reset_at is not None:
         since = max(since, pool.breaker_reset_at)
+    # Those that the pool has no room for would be cordoned: a storm is one, however few leave service.
+    wanted = Q(state=IncidentState.PROPOSED, hold="unhealthy", opened_at__gt=since)
     last_drain = others.aggregate(at=Max("drained_at"))["at"]
     busy = f"{node.operation_by} has ordered {node.operation} for the machine." if node.operation else ""
     drain = Drain.objects.filter(node=node, state__in=UNDER_WAY).exclude(by=BY).first()
@@ -193,7 +197,7 @@ def guard_facts(row: Incident, pool: HealingPool, held: HealingPolicy, now: date
             name=row.pool,
             machines=max(1, len(machines)),
             out_of_service=len(bad - {row.node_id}),
-            cordoned_lately=others.filter(quarantined_at__gt=since).count(),
+            cordoned_lately=others.filter(wanted | Q(quarantined_at__gt=since)).count(),
             repairs_lately=others.filter(act_began_at__gt=now - timedelta(hours=1)).count(),
             slots_taken=HealingSlot.objects.filter(pool=pool).exclude(incident=row).count(),
             since_drain=now - last_drain if last_drain else None,

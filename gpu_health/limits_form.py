@@ -77,7 +77,7 @@ SECTIONS = (
     Section(
         gettext_lazy("Budgets"),
         gettext_lazy("How many machines of a pool are drained and repaired side by side. A machine is put "
-                     "out of service at once; its repair waits for a slot."),
+                     "out of service at once while the pool has room; its repair waits for a slot."),
         ("slots_percent", "unhealthy_percent", "unhealthy_above"),
     ),
     Section(
@@ -121,8 +121,11 @@ _PERCENT: Mapping[str, tuple[Text, Text]] = {
         gettext_lazy("One at least."),
     ),
     "unhealthy_percent": (
-        gettext_lazy("No repairs while more are out of service, %"),
-        gettext_lazy("Whoever put them out of service."),
+        gettext_lazy("Machines out of service at most, % of the pool"),
+        gettext_lazy(
+            "One at least, whoever put them out of service. Beyond that nothing is quarantined or "
+            "repaired unless a person approves."
+        ),
     ),
     "breaker_percent": (
         gettext_lazy("Breaker opens at, % of the pool cordoned"),
@@ -139,7 +142,7 @@ _PERCENT: Mapping[str, tuple[Text, Text]] = {
 }
 _COUNTS: Mapping[str, tuple[Text, Text]] = {
     "unhealthy_above": (
-        gettext_lazy("Only in pools of more machines than"),
+        gettext_lazy("Repairs stop for that in pools of more machines than"),
         gettext_lazy("In smaller pools one machine is a large share."),
     ),
     "repairs_per_hour": (gettext_lazy("Repairs an hour"), ""),

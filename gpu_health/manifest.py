@@ -223,6 +223,14 @@ MANIFEST = Manifest(
             severity="critical",
             summary="Healing is stopped by its kill switch, or the breaker of a pool is open.",
         ),
+        AlertRule(
+            name="SlipwayGpuPoolHasNoRoom",
+            expr='max without (instance, pod) (slipway_gpu_incidents_held{guard="unhealthy"}) > 0',
+            lasts="1m",
+            severity="critical",
+            summary="{{ $value }} machines with a fault are left as they are: as many others of their pool "
+            "are out of service as its limits allow. Return some, or approve these.",
+        ),
     ),
     pruning=pruning.RULES,
 )

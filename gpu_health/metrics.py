@@ -34,6 +34,13 @@ def incidents() -> Iterator[Metric]:
         [((state,), float(count)) for state, count in selectors.incidents_by_state().items()],
     )
 
+    yield gauge(
+        "gpu_incidents_held",
+        "Open incidents of GPU health that a guard holds, by guard.",
+        ("guard",),
+        [((guard,), float(count)) for guard, count in selectors.incidents_by_guard().items()],
+    )
+
 
 def healing() -> Iterator[Metric]:
     opened = selectors.pools().filter(breaker_opened_at__isnull=False).count()

@@ -1,5 +1,6 @@
 """Named reads: the rules in force, findings, and what rules would have done."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
@@ -15,6 +16,7 @@ from gpu_health.errors import (
     IncidentMissing,
     PoolMissing,
 )
+from gpu_health.healing.guards import GUARDS
 from gpu_health.models import Drill, Finding, GpuCheck, HealingPool, Incident
 from gpu_health.rulebook import MEMORY as MEMORY
 from gpu_health.rulebook import RuleInForce as RuleInForce
@@ -87,6 +89,13 @@ def incidents_by_state() -> Mapping[str, int]:
     for state in rows.values_list("state", flat=True):
         counts[state] += 1
     return counts
+
+
+def incidents_by_guard() -> Mapping[str, int]:
+    """By the name of the guard; 0: it holds none."""
+    rows = Incident.objects.filter(drill=None).exclude(Q(state__in=ENDED_INCIDENTS) | Q(hold=""))
+    counts = Counter(rows.values_list("hold", flat=True))
+    return {guard.name: counts[guard.name] for guard in GUARDS}
 
 
 def pools() -> QuerySet[HealingPool]:

@@ -1,7 +1,8 @@
 """What keeps healing from making things worse: one table of guards, each a pure question.
 
-The first that refuses is shown on the incident, with its words. Guards are asked at two gates: before a
-machine is quarantined, and before it is drained and acted on. Their figures are in `limits`.
+The first that refuses is shown on the incident, with its words. Guards are asked before a machine is
+quarantined, before it is drained and acted on, and before it is handed to a person with nothing done. Their
+figures are in `limits`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,9 +20,12 @@ from gpu_health.policy.rule import Action
 class Gate(StrEnum):
     QUARANTINE = "quarantine"
     REPAIR = "repair"
+    HAND_OVER = "hand_over"
+    """To a person: nothing is done to the machine."""
 
 
-BOTH = frozenset(Gate)
+EVERY = frozenset(Gate)
+QUARANTINE = frozenset({Gate.QUARANTINE})
 REPAIR = frozenset({Gate.REPAIR})
 
 
@@ -54,9 +58,9 @@ class PoolFacts:
     name: str = "default"
     machines: int = 1
     out_of_service: int = 0
-    """Of the others."""
+    """Of the others: cordoned, not ready, quarantined or about to be."""
     cordoned_lately: int = 0
-    """Of the others, by healing, within the breaker's time."""
+    """Of the others, by healing, within the breaker's time; with those that would be, had the pool room."""
     repairs_lately: int = 0
     """Actions on others within an hour."""
     slots_taken: int = 0
@@ -118,6 +122,8 @@ class Guard:
     gates: frozenset[Gate]
     check: Check
     """Why it refuses; empty: it does not."""
+    of_pool: bool = False
+    """It counts what happens to the machines of a pool: a drill stands outside of that."""
     stops_all: bool = False
     gives_up: Callable[[GuardFacts, Limits], bool] = lambda _facts, _limits: False
 
@@ -126,6 +132,8 @@ def refusal(facts: GuardFacts, limits: Limits, gates: Iterable[Gate]) -> Refusal
     """Of the first guard of these gates that refuses."""
     asked = frozenset(gates)
     for guard in GUARDS:
+        if guard.of_pool and facts.is_drill:
+            continue
         if guard.gates & asked and (words := guard.check(facts, limits)):
             return Refusal(guard.name, words, guard.stops_all, guard.gives_up(facts, limits))
     return None
@@ -210,7 +218,7 @@ def _lemon(facts: GuardFacts, limits: Limits) -> str:
 def _proposal(facts: GuardFacts, limits: Limits) -> str:
     if facts.by_itself or facts.is_approved:
         return ""
-    return _asks(facts, limits, "The rule proposes, a person approves")
+    return f"{_asks(facts, limits, 'The rule proposes, a person approves')} {_full(facts, limits)}".rstrip()
 
 
 def _approval(facts: GuardFacts, limits: Limits) -> str:
@@ -250,16 +258,25 @@ def _window(facts: GuardFacts, _limits: Limits) -> str:
     return f"Outside the maintenance windows: {', '.join(one.words for one in facts.windows)}."
 
 
-def _unhealthy(facts: GuardFacts, limits: Limits) -> str:
+def _full(facts: GuardFacts, limits: Limits) -> str:
     pool = facts.pool
-    if pool.machines <= limits.unhealthy_above:
+    most = limits.out_of_service(pool.machines)
+    if pool.out_of_service < most:
         return ""
-    if (pool.out_of_service + 1) * 100 <= pool.machines * limits.unhealthy_percent:
+    others = f"{pool.out_of_service} other of {pool.machines} machines of {pool.name}"
+    return f"{others} are out of service, {most} may be."
+
+
+def _no_room(facts: GuardFacts, limits: Limits) -> str:
+    words = "" if facts.is_approved else _full(facts, limits)
+    return words and f"{words} It is quarantined when one returns, or when a person approves it."
+
+
+def _unhealthy(facts: GuardFacts, limits: Limits) -> str:
+    if facts.is_approved or facts.pool.machines <= limits.unhealthy_above:
         return ""
-    return (
-        f"{pool.out_of_service + 1} of {pool.machines} machines of {pool.name} are out of service, more than "
-        f"{limits.unhealthy_percent:g} %: nothing is drained or repaired."
-    )
+    words = _full(facts, limits)
+    return words and f"{words} It is repaired when one returns, or when a person approves it."
 
 
 def _rate(facts: GuardFacts, limits: Limits) -> str:
@@ -284,23 +301,24 @@ def _slots(facts: GuardFacts, limits: Limits) -> str:
 
 
 GUARDS: Sequence[Guard] = (
-    Guard("kill_switch", BOTH, _kill_switch, stops_all=True),
-    Guard("person", BOTH, _person, stops_all=True),
-    Guard("dry_run", BOTH, _dry_run),
-    Guard("one_at_a_time", BOTH, _one_at_a_time),
-    Guard("proposal", BOTH, _proposal, gives_up=_nobody_approved),
-    Guard("domain", BOTH, _domain),
-    Guard("breaker", frozenset({Gate.QUARANTINE}), _breaker),
-    Guard("breaker", REPAIR, _open_breaker),
+    Guard("kill_switch", EVERY, _kill_switch, stops_all=True),
+    Guard("person", EVERY, _person, stops_all=True),
+    Guard("dry_run", EVERY, _dry_run),
+    Guard("one_at_a_time", EVERY, _one_at_a_time),
+    Guard("proposal", EVERY, _proposal, gives_up=_nobody_approved),
+    Guard("domain", EVERY, _domain),
+    Guard("breaker", QUARANTINE, _breaker, of_pool=True),
+    Guard("breaker", REPAIR, _open_breaker, of_pool=True),
+    Guard("unhealthy", QUARANTINE, _no_room, of_pool=True),
     Guard("lemon", REPAIR, _lemon),
     Guard("approval", REPAIR, _approval, gives_up=_nobody_approved),
     Guard("wait", REPAIR, _wait),
     Guard("cooldown", REPAIR, _cooldown),
     Guard("window", REPAIR, _window),
-    Guard("unhealthy", REPAIR, _unhealthy),
-    Guard("rate", REPAIR, _rate),
-    Guard("spacing", REPAIR, _spacing),
-    Guard("slots", REPAIR, _slots),
+    Guard("unhealthy", REPAIR, _unhealthy, of_pool=True),
+    Guard("rate", REPAIR, _rate, of_pool=True),
+    Guard("spacing", REPAIR, _spacing, of_pool=True),
+    Guard("slots", REPAIR, _slots, of_pool=True),
 )
 
 

@@ -22,8 +22,10 @@ class Limits:
     slots_percent: float = 10.0
     """Machines of a pool that are drained and repaired at the same time; always one at least."""
     unhealthy_percent: float = 20.0
-    """No repair in a pool of more than `unhealthy_above` machines while more are out of service."""
+    """Machines of a pool that may be out of service, whoever took them out and however long ago; one at
+    least. Healing quarantines no further one, and repairs none while there are more."""
     unhealthy_above: int = 5
+    """Repairs stop for that only in pools of more machines than this."""
     repairs_per_hour: int = 3
     """In a pool, or `repairs_percent` of its machines if these are more."""
     repairs_percent: float = 10.0
@@ -64,6 +66,9 @@ class Limits:
 
     def slots(self, machines: int) -> int:
         return max(1, math.floor(machines * self.slots_percent / 100))
+
+    def out_of_service(self, machines: int) -> int:
+        return max(1, math.floor(machines * self.unhealthy_percent / 100))
 
     def repairs(self, machines: int) -> int:
         return max(self.repairs_per_hour, math.floor(machines * self.repairs_percent / 100))

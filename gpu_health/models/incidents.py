@@ -57,6 +57,7 @@ class Incident(Reconciled):
     session = models.CharField(max_length=100, blank=True, editable=False)
     """`boot_id` of the machine that it is about."""
     is_quarantined = models.BooleanField(default=False, editable=False)
+    """Cordon and taint were placed, or are about to be: the machine counts as out of service."""
     former_cordon = models.JSONField(null=True, editable=False)
     """`{by, reason}` of whoever had cordoned the machine before: it stays theirs."""
     check_failed = models.BooleanField(default=False, editable=False)
@@ -113,6 +114,11 @@ class Incident(Reconciled):
     @property
     def is_open(self) -> bool:
         return self.state not in ENDED_INCIDENTS
+
+    @property
+    def is_out_of_service(self) -> bool:
+        """Whether cordon and taint may be there; while it is proposed, they are not."""
+        return self.is_quarantined and self.state != IncidentState.PROPOSED
 
     @property
     def action(self) -> str:

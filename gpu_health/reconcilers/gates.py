@@ -80,11 +80,17 @@ def surveyed(row: Incident, now: datetime) -> MachineFacts | None:
     return None
 
 
+_FROM_PROPOSED = {
+    Stage.QUARANTINING: frozenset({Gate.QUARANTINE}),
+    Stage.ACTING: frozenset({Gate.REPAIR}),
+    Stage.NEEDS_PERSON: frozenset({Gate.HAND_OVER}),
+}
+
+
 def gates_before(to: Stage | None, row: Incident) -> frozenset[Gate]:
     if row.state == IncidentState.PROPOSED:
-        if to in (Stage.QUARANTINING, Stage.NEEDS_PERSON):
-            return frozenset({Gate.QUARANTINE})
-        return frozenset(Gate) if to is Stage.ACTING else frozenset()
+        # What cordons nobody asks no more than a repair does: it takes no machine out of service.
+        return _FROM_PROPOSED.get(to, frozenset()) if to else frozenset()
     return frozenset({Gate.REPAIR}) if to in (Stage.DRAINING, Stage.COLLECTING) else frozenset()
 
 

@@ -29,7 +29,7 @@ from gpu_health.services.findings import settle_findings
 from gpu_health.services.incidents import note
 from gpu_health.states import ENDED_INCIDENTS, IncidentState
 
-APPROVABLE = ("proposal", "approval", "lemon", "domain", "verification")
+APPROVABLE = ("proposal", "approval", "lemon", "domain", "unhealthy", "verification")
 """Guards that a person's approval satisfies."""
 
 
@@ -62,6 +62,8 @@ def outcome_of(row: Incident, decision: Decision, seen: Sight, now: datetime, ev
     asks = decision.hold in APPROVABLE and row.asked_at is None and not climbs
     if asks:
         save["asked_at"] = now
+    elif row.waits_for_approval and not decision.hold:
+        save["asked_at"] = None  # there is room by now: nobody has to approve any more
 
     def tell() -> None:
         if asks:
@@ -91,7 +93,7 @@ def outcome_of(row: Incident, decision: Decision, seen: Sight, now: datetime, ev
     if to == IncidentState.WATCHING:
         save |= {"returned_at": now, "is_quarantined": False}
     if to in ENDED_INCIDENTS:
-        save |= {"ended_at": now, "is_quarantined": row.is_quarantined and row.cancel == "leave"}
+        save |= {"ended_at": now, "is_quarantined": row.is_out_of_service and row.cancel == "leave"}
 
     def write() -> None:
         written(row, to, decision.words)
@@ -110,7 +112,7 @@ def written(row: Incident, to: IncidentState, why: str) -> None:
     if to == IncidentState.QUARANTINED:
         events.publish(NodeQuarantined(row.node_id, row.pk))
     returns = to == IncidentState.WATCHING or (to in ENDED_INCIDENTS and row.cancel == "return")
-    if row.is_quarantined and returns:
+    if row.is_out_of_service and returns:
         events.publish(NodeReturned(row.node_id, row.pk))
     if to == IncidentState.CLOSED and row.acted_at is not None and row.drill_id is None:
         settle_findings(row.node_id, row.acted_at, f"Healed by incident {row.pk}.")

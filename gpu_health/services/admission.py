@@ -1,6 +1,7 @@
 """What guards let pass, exactly: the pool's row is held while they are asked and a slot is taken."""
 
 from datetime import datetime
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
@@ -16,7 +17,7 @@ from gpu_health.models import HealingPool, HealingSlot, Incident
 
 def admit(incident: Incident, gates: frozenset[Gate], now: datetime) -> Refusal | None:
     """Ask the guards of these gates. Where they let it pass, what they count is written with their answer:
-    the cordon, or the slot and the repair.
+    the cordon and that the machine leaves service, or the slot and the repair.
 
     Raises LeaseLost when another worker has the incident by now.
     """
@@ -27,6 +28,9 @@ def admit(incident: Incident, gates: frozenset[Gate], now: datetime) -> Refusal 
         refused = refusal(facts, limits, gates)
         if refused is not None:
             HealingSlot.objects.filter(incident=incident).delete()
+            if Gate.QUARANTINE in gates:
+                # A worker that died after it was let through had taken a place.
+                Incident.objects.filter(pk=incident.pk, fence=incident.fence).update(is_quarantined=False)
             if (
                 refused.guard == "breaker"
                 and not pool.breaker_opened_at
@@ -34,13 +38,14 @@ def admit(incident: Incident, gates: frozenset[Gate], now: datetime) -> Refusal 
             ):
                 _open(pool, refused.words, now)
             return refused
-        written: dict[str, datetime] = {}
+        written: dict[str, Any] = {}
         if Gate.QUARANTINE in gates:
-            written |= {"quarantined_at": now}
+            written |= {"quarantined_at": now, "is_quarantined": True}
         if Gate.REPAIR in gates:
             written |= {"act_began_at": now}
-            _take_slot(pool, incident, limits.slots(facts.pool.machines), now)
-        if not Incident.objects.filter(pk=incident.pk, fence=incident.fence).update(**written):
+            if incident.drill_id is None:
+                _take_slot(pool, incident, limits.slots(facts.pool.machines), now)
+        if written and not Incident.objects.filter(pk=incident.pk, fence=incident.fence).update(**written):
             raise LeaseLost
         return None
 

@@ -38,6 +38,7 @@ class PoolLimits:
     name: str
     machines: int
     slots: int
+    out_of_service: int
     repairs: int
     breaker_at: int
 
@@ -91,6 +92,7 @@ def pool_limits(cluster: Cluster, limits: Limits) -> list[PoolLimits]:
             name,
             len(members),
             limits.slots(len(members)),
+            limits.out_of_service(len(members)),
             limits.repairs(len(members)),
             limits.breaker_at(len(members)),
         )

@@ -8,7 +8,7 @@ those one in four a fault. Both sides read the same file in the same run; what i
 and no more memory for the whole log than for a hundredth of it (8 MB apart).
 
 healing: 1,500 machines of a fake API server with the semantics of a real one. So many of them report a fatal
-fault at the same moment, and the breaker is raised. Time is simulated: each call to the API takes 5 ms, the
+fault at the same moment; breaker and room are raised. Time is simulated: each call to the API takes 5 ms, the
 client's rate limits hold, two processes take rows with two threads each for the cluster, as one sweeper and
 one Celery worker do, and agents deliver within a second. Own CPU does not count as time, so that the
 machine's noise does not; it is told per fault, and a row tells the latency with it. NVSentinel's figures are

@@ -272,7 +272,9 @@ def _cluster() -> tuple[Any, Any]:
     with transaction.atomic():
         record_machines(cluster, ObservedCluster("", sightings_of(seen)), timezone.now())
     HealingPolicy.objects.create(
-        pk=HealingPolicy.ONLY, mode="act", limits={"breaker_percent": 100, "domain_percent": 100}
+        pk=HealingPolicy.ONLY,
+        mode="act",
+        limits=dict.fromkeys(("breaker_percent", "domain_percent", "unhealthy_percent"), 100),
     )
     row = rule_in_force(RULE).row
     row.mode = "act"

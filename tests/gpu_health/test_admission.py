@@ -87,3 +87,22 @@ def test_eight_workers_never_take_more_slots_than_there_are() -> None:
         passed = sum(workers.map(work, range(8)))
 
     assert passed == HealingSlot.objects.count() == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_eight_workers_never_quarantine_more_machines_than_the_pool_has_room_for() -> None:
+    incidents = ill(24, unhealthy_percent=20, breaker_percent=100)
+    barrier = Barrier(8)
+
+    def work(number: int) -> int:
+        barrier.wait(30)
+        try:
+            mine = incidents[number::8]
+            return sum(admit(one, frozenset({Gate.QUARANTINE}), timezone.now()) is None for one in mine)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(8) as workers:
+        passed = sum(workers.map(work, range(8)))
+
+    assert passed == 4

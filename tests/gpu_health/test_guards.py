@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpu_health.healing.facts import Stage
 from gpu_health.healing.guards import (
     DomainFacts,
     Gate,
@@ -16,7 +17,9 @@ from gpu_health.healing.guards import (
     windows_of,
 )
 from gpu_health.healing.limits import BadLimits, Limits
+from gpu_health.models import Incident
 from gpu_health.policy.rule import Action
+from gpu_health.reconcilers.gates import gates_before
 
 NOW = datetime(2030, 1, 7, 12, 0, tzinfo=UTC)  # a Monday
 FREE = GuardFacts(
@@ -55,6 +58,7 @@ def test_nothing_stands_in_the_way_of_a_plain_fault() -> None:
         ("proposal", {"by_itself": False}),
         ("domain", {"domain": DomainFacts(name="rack-1", machines=9, bad=5)}),
         ("breaker", {"pool": pool(breaker="20 of 40 machines")}),
+        ("unhealthy", {"pool": pool(out_of_service=8)}),
     ],
 )
 def test_both_gates_are_shut(guard: str, facts: dict[str, Any]) -> None:
@@ -69,7 +73,6 @@ def test_both_gates_are_shut(guard: str, facts: dict[str, Any]) -> None:
         ("wait", {"severity": "warning", "fault_age": timedelta(minutes=9)}),
         ("cooldown", {"since_last": timedelta(minutes=4)}),
         ("window", {"windows": windows_of([{"start": "22:00", "end": "05:00"}])}),
-        ("unhealthy", {"pool": pool(out_of_service=8)}),
         ("rate", {"pool": pool(repairs_lately=4)}),
         ("spacing", {"pool": pool(since_drain=timedelta(minutes=9))}),
         ("slots", {"pool": pool(slots_taken=4)}),
@@ -106,10 +109,28 @@ def test_up_to_its_figure_a_guard_lets_pass(facts: dict[str, Any]) -> None:
         {"action": Action.REPLACE},
         {"remediations": 9},
         {"domain": DomainFacts(name="rack-1", machines=9, bad=9)},
+        {"pool": pool(out_of_service=30)},
     ],
 )
 def test_what_a_person_has_approved_passes(facts: dict[str, Any]) -> None:
     assert guard_of(Gate.REPAIR, is_approved=True, **facts) == ""
+
+
+def test_what_cordons_nobody_asks_for_no_room() -> None:
+    assert gates_before(Stage.ACTING, Incident(state="proposed")) == {Gate.REPAIR}
+    assert gates_before(Stage.NEEDS_PERSON, Incident(state="proposed")) == {Gate.HAND_OVER}
+    full = pool(out_of_service=30, cordoned_lately=30, breaker="20 of 40 machines")
+    assert guard_of(Gate.HAND_OVER, pool=full) == ""
+
+
+@pytest.mark.parametrize("gate", Gate)
+def test_the_pool_holds_no_drill(gate: Gate) -> None:
+    full = pool(
+        out_of_service=39, cordoned_lately=39, repairs_lately=9, slots_taken=9, breaker="20 of 40 machines",
+        since_drain=timedelta(0),
+    )  # fmt: skip
+    assert guard_of(gate, pool=full, is_drill=True) == ""
+    assert guard_of(gate, pool=full, is_drill=True, kill_switch="olga: storm") == "kill_switch"
 
 
 def test_an_approval_that_nobody_gives_in_time_is_given_up() -> None:
