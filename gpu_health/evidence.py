@@ -1,17 +1,19 @@
 """What readings add up to, per fault and device: counts in windows, and whose conditions hold. Pure."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gpu_health.policy.rule import Conditions, Rule, version_key
-from gpu_health.signals.reading import Clock, Kind, Reading, Source
+from gpu_health.signals.reading import LEVEL, SOURCE_STATE, Clock, Kind, Reading, Source
 from gpu_health.signals.xid import OF_APPLICATIONS, RECOVERY_ACTION
 
 BURST_SECONDS = 10.0
 """What one process writes about one fault of a GPU within this time is one crash."""
 POLLED_WITHIN_SECONDS = 120.0
 """So late may another source tell of what the kernel has said already."""
+OUT_OF_ORDER_SECONDS = 60.0
+"""By so much lines of one start of a machine may be out of order."""
 MAX_GROUPS = 20_000
 MAX_TRACKERS = 50_000
 DRIVER_VERSION = "driver.version"
@@ -93,6 +95,8 @@ class Occurrences:
     last_rank: int = 0
     """Of the last reading among all that were taken."""
     cleared: bool = False
+    present: dict[str, Reading] = field(default_factory=dict)
+    """What was said last of each part of the device, such as a link or port, and not taken back."""
     undescribed: int = 0
     """Readings whose details no rule for the fault speaks of."""
     trackers: dict[tuple[str, tuple[str, ...]], _Tracker] = field(default_factory=dict)
@@ -118,25 +122,36 @@ class Evidence:
         self._failing: set[Source] = set()
         self._recovery: dict[str, tuple[int, int]] = {}
         self._xids: dict[tuple[str, str], dict[str, Moment]] = {}
+        self._boots: list[str] = []
+        """Starts of the machine, in the order in which readings name them."""
+        self._uptime = 0.0
 
     def take(self, reading: Reading) -> None:
         """Raises TooMuchEvidence."""
         self._rank += 1
         self._learn(reading)
+        self._notice_restart(reading)
         if reading.fault.startswith("detector."):
             failing = reading.kind is not Kind.CLEARED
             (self._failing.add if failing else self._failing.discard)(reading.source)
         if reading.kind is Kind.FACT:
+            if reading.fault == SOURCE_STATE:
+                device = self._device_of(reading)
+                self._end(lambda group, last: group.device == device and _is_of_former_session(last, reading))
             return
         device = self._device_of(reading)
         group = self._group(reading, device)
         if group is None:
             return
         group.last, group.last_rank = reading, self._rank
+        part = reading.detail("part")
         if reading.kind is Kind.CLEARED:
-            group.cleared = True
-            self._forget(group)
+            # Another link or port of the device may still be so.
+            group.present = {name: said for name, said in group.present.items() if part and name != part}
+            if not group.present:
+                self._clear(group)
             return
+        group.present[part] = reading
         if group.cleared or reading.fault == RECOVERY_ACTION:
             self._forget(group)
         group.cleared = False
@@ -155,6 +170,44 @@ class Evidence:
     def note_recovery_action(self, device: str, action: int) -> None:
         """What a driver asks for, as a poll or a line of the kernel said it."""
         self._recovery[self._buses.get(device, device)] = (action, self._rank)
+
+    def end(self, boot: str) -> None:
+        """All readings were taken: what a driver asked for in a former start of the machine is over.
+
+        `boot`: the present start, which readings may not name yet.
+        """
+        present = boot if boot and boot not in self._boots else self._boots[-1] if self._boots else ""
+        self._end(
+            lambda group, last: group.fault == RECOVERY_ACTION and bool(last.boot) and last.boot != present
+        )
+
+    def _end(self, is_over: Callable[[Occurrences, Reading], bool]) -> None:
+        for group in self._groups.values():
+            over = [part for part, reading in group.present.items() if is_over(group, reading)]
+            for part in over:
+                del group.present[part]
+            if over and not group.present and not group.cleared:
+                group.last = replace(group.last, kind=Kind.CLEARED)
+                self._clear(group)
+
+    def _clear(self, group: Occurrences) -> None:
+        group.cleared = True
+        self._forget(group)
+        if group.fault == RECOVERY_ACTION:
+            self._recovery.pop(group.device, None)
+        if group.fault.startswith("detector."):
+            self._failing.discard(group.last.source)
+
+    def _notice_restart(self, reading: Reading) -> None:
+        """Of the machine, or of the driver: then it has forgotten what it asked for."""
+        if reading.boot and (not self._boots or self._boots[-1] != reading.boot):
+            self._boots.append(reading.boot)
+        restarted = reading.fault == DRIVER_VERSION and reading.source is Source.KERNEL_LOG
+        if reading.clock is Clock.BOOT:
+            restarted |= reading.at < self._uptime - OUT_OF_ORDER_SECONDS
+            self._uptime = reading.at if restarted else max(reading.at, self._uptime)
+        if restarted:
+            self._end(lambda group, _: group.fault == RECOVERY_ACTION and group.node == reading.node)
 
     def occurrences(self) -> Iterator[Occurrences]:
         yield from self._groups.values()
@@ -297,3 +350,13 @@ class Evidence:
 
 def _speaks_of(conditions: Conditions, reading: Reading) -> bool:
     return all(reading.detail(key) == value for key, value in conditions.details.items())
+
+
+def _is_of_former_session(last: Reading, state: Reading) -> bool:
+    """Whether its source has told its state of the device since, and this is no part of it."""
+    return (
+        (last.node, last.source) == (state.node, state.source)
+        and bool(last.detail(LEVEL))
+        and last.session != state.session
+        and last.detail("drill") == state.detail("drill")
+    )

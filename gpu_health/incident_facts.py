@@ -38,9 +38,9 @@ def policy() -> HealingPolicy:
 
 
 def boot_of(reading: Reading) -> str:
-    """The start of the machine in which a kernel line was written; empty: its source does not say."""
-    boot, slash, _rest = reading.origin.partition("/")
-    return boot if slash and reading.source is Source.KERNEL_LOG else ""
+    """The start of the machine in which it was seen; empty: its source does not say."""
+    is_kernels = reading.source is Source.KERNEL_LOG and "/" in reading.origin
+    return reading.boot or (reading.session if is_kernels else "")
 
 
 def finding_facts(row: Finding) -> FindingFacts:

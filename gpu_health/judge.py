@@ -42,6 +42,8 @@ class NodeState:
     uuids: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     """Of GPUs, by their bus."""
     recovery_actions: Mapping[str, int] = field(default_factory=dict)
+    boot: str = ""
+    """Its present start, where that is known besides readings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,7 @@ def judge(
         evidence.note_recovery_action(device, action)
     for reading in readings:
         evidence.take(reading)
+    evidence.end(state.boot)
     verdicts = [_verdict(found, evidence, rules, state) for found in evidence.occurrences()]
     # Sorting is stable: what is as severe stays in the order of its first reading.
     return tuple(sorted(verdicts, key=lambda verdict: -verdict.severity.rank))

@@ -4,10 +4,12 @@ and what other rules would have done."""
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Window
+from django.db.models.fields.json import KT
+from django.db.models.functions import RowNumber, TruncDay
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -24,6 +26,9 @@ from gpu_health.signals.reading import bus_id
 MEMORY = timedelta(days=30)
 """No rule looks further back."""
 MOST_OF_A_NODE = 5_000
+"""Machines with more readings are judged by the newest of each fault, device and process a day."""
+MOST_OF_A_DAY = 20
+"""Of one fault of one device and process, unless a rule counts further."""
 MOST_OF_ALL = 50_000
 MOST_DIFFERENCES = 500
 
@@ -159,19 +164,32 @@ def row_of(rule: Rule) -> RuleChange:
     )
 
 
-def node_state(node: Node) -> NodeState:
-    """What the cluster shows of the machine's GPUs."""
+def node_state(node: Node, *, boot: str = "") -> NodeState:
+    """What the cluster shows of the machine and its GPUs. `boot`: its present start, where that is known."""
     gpus = list(Gpu.objects.filter(node=node))
     drivers = sorted({gpu.driver for gpu in gpus if gpu.driver})
     uuids = {bus: gpu.uuid for gpu in gpus if (bus := bus_id(gpu.pci_bus_id))}
-    return NodeState(node=node.name, driver_version=drivers[0] if drivers else "", uuids=uuids)
+    driver = drivers[0] if drivers else ""
+    return NodeState(node=node.name, driver_version=driver, uuids=uuids, boot=boot or node.boot_id)
 
 
 def readings_of(node: Node) -> QuerySet[StoredReading]:
-    """Of the last 30 days, without those of drills that are over; of very many the newest."""
+    """Of the last 30 days, without those of drills that are over. Of very many, those that rules need: what
+    is said all the time pushes out nothing else."""
     rows = StoredReading.objects.filter(node=node, at__gte=timezone.now() - MEMORY, drill__ended_at=None)
-    newest = rows.order_by("-at", "-pk").values("pk")[:MOST_OF_A_NODE]
-    return StoredReading.objects.filter(pk__in=list(newest.values_list("pk", flat=True))).order_by("at", "pk")
+    if not rows.order_by("-at", "-pk")[MOST_OF_A_NODE:].exists():
+        return rows.order_by("at", "pk")
+    counts = max((rule.conditions.count for rule in rule_book(node.cluster).rules if rule.enabled), default=1)
+    place = Window(
+        RowNumber(),
+        partition_by=[
+            *("source", "fault", "kind", "gpu_bus_id", "gpu_uuid", TruncDay("at", tzinfo=UTC)),
+            KT("details__process"),
+        ],
+        order_by=["-at", "-pk"],
+    )
+    newest = rows.order_by().annotate(place=place).filter(place__lte=max(MOST_OF_A_DAY, counts))
+    return StoredReading.objects.filter(pk__in=newest.values("pk")).order_by("at", "pk")
 
 
 @dataclass(frozen=True, slots=True)

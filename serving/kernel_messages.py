@@ -43,6 +43,8 @@ class KernelMessages:
         except OSError as error:
             self._cannot(error)
             return
+        if self._driver.exists():
+            self._detector(Kind.CLEARED)
         loop = asyncio.get_running_loop()
         try:
             with contextlib.suppress(OSError):
@@ -77,21 +79,22 @@ class KernelMessages:
         return True
 
     def _cannot(self, error: OSError) -> None:
-        if not self._driver.exists():
-            return
-        self._take(
-            [
-                Reading(
-                    source=Source.KERNEL_LOG,
-                    fault="detector.kernel_log",
-                    kind=Kind.DETECTOR,
-                    at=time.time(),
-                    clock=Clock.EPOCH,
-                    raw=f"{self._kmsg}: {error.strerror or error}",
-                    origin=f"{self._boot}/detector",
-                )
-            ]
+        if self._driver.exists():
+            self._detector(Kind.DETECTOR, f"{self._kmsg}: {error.strerror or error}")
+
+    def _detector(self, kind: Kind, words: str = "") -> None:
+        now = time.time()
+        reading = Reading(
+            source=Source.KERNEL_LOG,
+            fault="detector.kernel_log",
+            kind=kind,
+            at=now,
+            clock=Clock.EPOCH,
+            raw=words,
+            origin=f"{self._boot}/detector/{now:.3f}",
+            boot=self._boot,
         )
+        self._take([reading])
 
 
 def booted_at() -> float:

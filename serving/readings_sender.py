@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ READINGS = "gpu-health/readings/"
 """Beside the reports of a machine."""
 AT_ONCE = 200
 MOST_KEPT = 10_000
-"""Beyond that the oldest go: what a GPU says again and again is worth less than that it said it."""
+"""Beyond that the oldest of what is said most often go: what a GPU says again and again is worth less than
+what another one has said once."""
 ANSWER_WITHIN_SECONDS = 10.0
 SHORTEST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
@@ -96,7 +97,8 @@ class ReadingsSender:
         batch = dict(list(self._unsent.items())[:AT_ONCE])
         if not batch:
             return True
-        document = {"readings": list(map(self._dated, batch.values())), "sent_at": self._clock()}
+        readings = list(map(self._dated, batch.values()))
+        document = {"readings": readings, "sent_at": self._clock(), "boot": self._boot}
         body = json.dumps(document, separators=(",", ":")).encode()
         for _ in range(len(self._urls)):
             try:
@@ -133,7 +135,7 @@ class ReadingsSender:
             log.warning("a reading was refused: %s", refusal)
 
     def _kept(self, reading: Reading) -> dict[str, Any]:
-        kept = reading.to_dict()
+        kept = {"boot": self._boot} | reading.to_dict()
         if reading.clock is Clock.EPOCH:
             kept[SEEN] = {"boot": self._boot, "ticks": self._ticks() - (self._clock() - reading.at)}
         return kept
@@ -146,8 +148,13 @@ class ReadingsSender:
         return told
 
     def _bound(self) -> None:
+        if len(self._unsent) <= MOST_KEPT:
+            return
+        counts = Counter(map(_kind, self._unsent.values()))
         while len(self._unsent) > MOST_KEPT:
-            self._unsent.popitem(last=False)
+            most = max(counts, key=counts.__getitem__)
+            counts[most] -= 1
+            del self._unsent[next(origin for origin, one in self._unsent.items() if _kind(one) == most)]
             self.lost += 1
 
     def _load(self) -> None:
@@ -191,6 +198,10 @@ class ReadingsSender:
             draft.replace(self._spool)
         except OSError as error:
             log.warning("readings cannot be kept in %s: %s", self._spool, error.strerror)
+
+
+def _kind(document: dict[str, Any]) -> tuple[str, str]:
+    return document["fault"], document.get("gpu_bus_id", "") or document.get("gpu_uuid", "")
 
 
 def _seen_of(document: dict[str, Any]) -> dict[str, Any]:

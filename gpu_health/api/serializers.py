@@ -244,6 +244,13 @@ class GpuReadingsSerializer(serializers.Serializer[Any]):
         help_text="Seconds since the epoch by the machine's clock as it sends: what that is off is taken "
         "into account.",
     )
+    boot = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=100,
+        help_text="The present start of the machine (`/proc/sys/kernel/random/boot_id`): readings of another "
+        "one open no incident.",
+    )
 
 
 class GpuReadingRefusalSerializer(serializers.Serializer[Any]):

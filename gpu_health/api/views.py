@@ -192,5 +192,6 @@ class Readings(Endpoint):
             node_uid=agent.node_uid,
             entries=given["readings"],
             sent_at=given.get("sent_at"),
+            boot=given.get("boot", ""),
         )
         return Response(self.get_serializer(found).data)

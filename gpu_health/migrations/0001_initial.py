@@ -415,6 +415,7 @@ class Migration(migrations.Migration):
                 ('details', models.JSONField(blank=True, default=dict)),
                 ('raw', models.CharField(blank=True, max_length=2000)),
                 ('origin', models.CharField(max_length=120)),
+                ('boot_id', models.CharField(blank=True, max_length=100)),
                 ('received_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
                 ('drill', models.ForeignKey(editable=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='gpu_health.drill')),
                 ('node', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='clusters.node')),

@@ -33,6 +33,8 @@ class StoredReading(models.Model):
     raw = models.CharField(max_length=MAX_RAW, blank=True)
     origin = models.CharField(max_length=120)
     """Its place within the source: what comes twice is one."""
+    boot_id = models.CharField(max_length=100, blank=True)
+    """The start of the machine in which it was seen; blank: its source does not say."""
     received_at = models.DateTimeField(default=timezone.now, editable=False)
     drill = models.ForeignKey(Drill, on_delete=models.CASCADE, null=True, editable=False, related_name="+")
     """The one that played it; once that is over it counts no more."""
@@ -61,6 +63,7 @@ class StoredReading(models.Model):
             details=details(self.details),
             raw=self.raw,
             origin=self.origin,
+            boot=self.boot_id,
         )
 
 

@@ -31,8 +31,9 @@ from gpu_health.pools import pool_of
 from gpu_health.states import ENDED_INCIDENTS, IncidentState
 
 
-def consider(node: Node) -> None:
-    """Findings of the machine have changed: its incident looks at them, or one is opened.
+def consider(node: Node, *, boot: str = "") -> None:
+    """Findings of the machine have changed: its incident looks at them, or one is opened. `boot`: its present
+    start, where it was told otherwise than by its cluster.
 
     Inside the transaction that wrote the findings, so that none is lost.
     """
@@ -41,7 +42,12 @@ def consider(node: Node) -> None:
         kernel.wake(present)
         return
     since = settled_until(node.pk)
-    found = [one for one in open_findings(node.pk) if not is_stale(one, boot_id=node.boot_id, since=since)]
+    boots = {boot, node.boot_id}
+    found = [
+        one
+        for one in open_findings(node.pk)
+        if not any(is_stale(one, boot_id=boot_id, since=since) for boot_id in boots)
+    ]
     if not found:
         return
     rows = {row.pk: row for row in Finding.objects.filter(pk__in=[one.pk for one in found])}

@@ -47,12 +47,17 @@ class Stored:
 
 
 def accept_readings(
-    *, cluster_id: int, node_uid: str, entries: Iterable[Any], sent_at: float | None = None
+    *,
+    cluster_id: int,
+    node_uid: str,
+    entries: Iterable[Any],
+    sent_at: float | None = None,
+    boot: str = "",
 ) -> Stored:
     """Store what a machine reports of itself and judge it. What is no reading is refused, the others stored.
 
-    `sent_at`: seconds since the epoch by its clock, as it sent them. Raises MachineMissing while the cluster
-    does not show the machine.
+    `sent_at`: seconds since the epoch by its clock, as it sent them; `boot`: its start as it sent them.
+    Raises MachineMissing while the cluster does not show the machine.
     """
     node = Node.objects.filter(cluster_id=cluster_id, uid=node_uid).first()
     if node is None:
@@ -74,7 +79,7 @@ def accept_readings(
             readings.append(reading)
     now = timezone.now()
     offset = offset_of(sent_at, now)
-    stored = store_readings(node, in_our_time(readings, offset, now))
+    stored = store_readings(node, in_our_time(readings, offset, now), boot=boot)
     if sent_at is not None:
         _tell_of_clock(node, offset, now)
     return Stored(stored, len(readings) - stored, refused)
@@ -86,8 +91,8 @@ def _tell_of_clock(node: Node, offset: float, now: datetime) -> None:
         store_readings(node, [reading])
 
 
-def store_readings(node: Node, readings: Sequence[Reading]) -> int:
-    """How many are new. The machine is judged anew if any is."""
+def store_readings(node: Node, readings: Sequence[Reading], *, boot: str = "") -> int:
+    """How many are new. The machine is judged anew if any is. `boot`: as for `judge_node`."""
     now = timezone.now()
     readings = _counting(node, readings)
     with transaction.atomic():
@@ -101,7 +106,7 @@ def store_readings(node: Node, readings: Sequence[Reading]) -> int:
             [_row(node, reading, now) for reading in new.values()], ignore_conflicts=True
         )
         if new:
-            judge_node(node)
+            judge_node(node, boot=boot)
     return len(new)
 
 
@@ -114,9 +119,9 @@ def _counting(node: Node, readings: Sequence[Reading]) -> list[Reading]:
     return [one for one, drill in zip(readings, marked, strict=True) if drill is None or drill in present]
 
 
-def judge_node(node: Node, *, opens: bool = True) -> None:
+def judge_node(node: Node, *, opens: bool = True, boot: str = "") -> None:
     """Findings of a machine, by the readings of the last 30 days that no closed finding has counted. `opens`:
-    new ones, too."""
+    new ones, too. `boot`: its present start, where it was told otherwise than by its cluster."""
     with transaction.atomic():
         rows = list(selectors.readings_of(node))
         if not rows:
@@ -127,7 +132,7 @@ def judge_node(node: Node, *, opens: bool = True) -> None:
             .values("fault", "device")
             .annotate(to=Max("judged_to"))
         }
-        book, state = selectors.rule_book(node.cluster), selectors.node_state(node)
+        book, state = selectors.rule_book(node.cluster), selectors.node_state(node, boot=boot)
         buses = {uuid: bus for bus, uuid in state.uuids.items()}
 
         def counts(row: StoredReading) -> bool:
@@ -141,7 +146,7 @@ def judge_node(node: Node, *, opens: bool = True) -> None:
         last = max(row.pk for row in rows)
         for verdict in verdicts:
             _note(node, verdict, opens=opens, judged_to=last, rule_book=book.digest)
-        consider(node)
+        consider(node, boot=boot)
 
 
 def _note(node: Node, verdict: Verdict, *, opens: bool, **judged: Any) -> None:
@@ -203,6 +208,7 @@ def _row(node: Node, reading: Reading, now: datetime) -> StoredReading:
         details=dict(reading.details),
         raw=reading.raw,
         origin=reading.origin,
+        boot_id=reading.boot,
         received_at=now,
         drill_id=drill_of(reading),
     )

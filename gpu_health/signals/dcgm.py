@@ -69,7 +69,9 @@ class DcgmReader:
         """`text` as Prometheus would read it."""
         found = self._levels.level("detector.dcgm", MACHINE, False, at)
         widths: dict[Device, dict[int, float]] = {}
+        devices: dict[Device, None] = {}
         for sample in samples(text, self._fields):
+            devices[sample.device] = None
             if sample.field_id in (236, 238):
                 widths.setdefault(sample.device, {})[sample.field_id] = sample.value
             else:
@@ -78,7 +80,9 @@ class DcgmReader:
             if len(width) == 2:
                 narrow = width[238] < width[236]
                 found += self._levels.level("pcie.width", device, narrow, at, value=width[238])
-        return found
+        for device in devices if devices else ():
+            found += self._levels.all_told(device, at)
+        return found + (self._levels.all_told(MACHINE, at) if devices else [])
 
     def _sample(self, sample: Sample, at: float) -> list[Reading]:
         levels, number, device, value = self._levels, sample.field_id, sample.device, sample.value

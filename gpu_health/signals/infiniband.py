@@ -29,7 +29,8 @@ class InfinibandReader:
             return self._levels.level(
                 "detector.infiniband", MACHINE, True, at, raw=str(error), kind=Kind.DETECTOR
             )
-        return found + self._levels.level("detector.infiniband", MACHINE, False, at)
+        found += self._levels.level("detector.infiniband", MACHINE, False, at)
+        return found + self._levels.all_told(MACHINE, at)
 
     def _port(self, path: Path, at: float) -> Iterator[Reading]:
         levels = self._levels
@@ -37,10 +38,12 @@ class InfinibandReader:
         more = {"port": port.part}
         state = (path / "state").read_text().strip()
         if state.endswith("ACTIVE"):
-            if port in self._up and levels.changed("was down", port, 0.0, at) is not None:
+            flapped = levels.changed("was down", port, 0.0, at) is not None
+            if flapped:
                 yield levels.reading("ib.flap", port, at, raw=state, more=more)
+            if flapped or port not in self._up:
+                # Before this start of the agent it may have been down, too.
                 yield levels.reading("ib.port_down", port, at, raw=state, kind=Kind.CLEARED, more=more)
-            levels.changed("was down", port, 0.0, at)
             self._up.add(port)
         elif port in self._up:
             # A port that was never active is not plugged in.

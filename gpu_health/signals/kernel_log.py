@@ -267,6 +267,7 @@ class KernelLogParser:
             details=details(more),
             raw=clean(line.decode(errors="replace")),
             origin=f"{self._boot}/{stamp.sequence}" if self._boot and stamp.sequence else "",
+            boot=self._boot,
         )
 
 

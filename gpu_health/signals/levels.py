@@ -3,7 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpu_health.signals.reading import NOTHING, Clock, Kind, Reading, Source, clean, details
+from gpu_health.signals.reading import (
+    LEVEL,
+    NOTHING,
+    SOURCE_STATE,
+    Clock,
+    Kind,
+    Reading,
+    Source,
+    clean,
+    details,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +37,7 @@ class Levels:
     session: str
     node: str = ""
     _on: set[tuple[str, Device]] = field(default_factory=set)
+    _told: set[Device] = field(default_factory=set)
     _last: dict[tuple[str, Device], tuple[float, float]] = field(default_factory=dict)
 
     @property
@@ -44,7 +55,14 @@ class Levels:
             return []
         (self._on.add if is_on else self._on.discard)(key)
         said = kind if is_on else Kind.CLEARED
-        return [self.reading(fault, device, at, raw=raw, kind=said, value=value, more=more)]
+        return [self.reading(fault, device, at, raw=raw, kind=said, value=value, more={**more, LEVEL: "yes"})]
+
+    def all_told(self, device: Device, at: float) -> list[Reading]:
+        """Once in a session: what is so of this device has been told; what was so before it is over."""
+        if device in self._told:
+            return []
+        self._told.add(device)
+        return [self.reading(SOURCE_STATE, device, at, kind=Kind.FACT)]
 
     def changed(self, name: str, device: Device, value: float, at: float) -> float | None:
         """The value before, if there was another one; None at the first look, too."""

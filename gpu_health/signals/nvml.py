@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gpu_health.signals.levels import MACHINE, Device, Levels
-from gpu_health.signals.reading import Kind, Reading, Source, bus_id
+from gpu_health.signals.reading import LEVEL, Kind, Reading, Source, bus_id
 from gpu_health.signals.xid import RECOVERY_ACTION, RECOVERY_ACTIONS
 
 FIELD_RECOVERY_ACTION = 230
@@ -80,6 +80,7 @@ class NvmlReader:
         yield from level("gpu.count_mismatch", MACHINE, missing, at, raw=words, value=float(count))
         for index in range(count):
             yield from self._gpu(index, at)
+        yield from self._levels.all_told(MACHINE, at)
 
     def _gpu(self, index: int, at: float) -> Iterator[Reading]:
         # A GPU that is lost does not tell its name any more.
@@ -101,6 +102,7 @@ class NvmlReader:
             for fault in ("gpu.lost", "gpu.reset_required"):
                 yield from self._levels.level(fault, device, False, at)
                 yield from self._levels.level(fault, nameless, False, at)
+            yield from self._levels.all_told(device, at)
 
     def _health(self, handle: Any, device: Device, at: float) -> Iterator[Reading]:
         yield from self._memory(handle, device, at)
@@ -111,7 +113,7 @@ class NvmlReader:
             before = self._levels.changed(RECOVERY_ACTION, device, action, at)
             if before is not None or (action and device not in self._asked):
                 yield self._levels.reading(
-                    RECOVERY_ACTION, device, at, value=action, more={"action": int(action)},
+                    RECOVERY_ACTION, device, at, value=action, more={"action": int(action), LEVEL: "yes"},
                     raw=RECOVERY_ACTIONS.get(int(action), "unknown"),
                 )  # fmt: skip
             self._asked.add(device)

@@ -26,6 +26,11 @@ _BUS_ID = re.compile(r"(?:PCI:)?([0-9a-fA-F]{4,8}):([0-9a-fA-F]{1,2}):([0-9a-fA-
 
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
+SOURCE_STATE = "source.state"
+"""A fact: the source has just told all that is wrong with this device, or with the machine. What it told
+before this start of it, and has not told again, is over."""
+LEVEL = "level"
+"""The detail of a fault that lasts until its source takes it back."""
 
 
 class Source(StrEnum):
@@ -71,7 +76,8 @@ class Reading:
     in seconds of `clock`, 0 where there is none. `gpu_bus_id` is `0000:9b:00`, lower case and without a
     function; `gpu_uuid` is the driver's. `value` is in the unit that the fault's own text says. `raw` is what
     the source said, without control characters. `origin` names the place within the source, such as boot and
-    sequence number of a kernel message: two readings of one origin are one.
+    sequence number of a kernel message: two readings of one origin are one. `boot` names the start of the
+    machine in which it was seen, as the kernel does; empty where nobody knows.
     """
 
     source: Source
@@ -86,6 +92,7 @@ class Reading:
     details: tuple[tuple[str, str], ...] = ()
     raw: str = ""
     origin: str = ""
+    boot: str = ""
 
     def detail(self, name: str) -> str:
         return next((value for key, value in self.details if key == name), "")
@@ -95,11 +102,16 @@ class Reading:
         """The GPU, by its bus where that is known; empty: the whole machine."""
         return self.gpu_bus_id or self.gpu_uuid
 
+    @property
+    def session(self) -> str:
+        """The run of its source: of the agent, or of the kernel."""
+        return self.origin.partition("/")[0]
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready and without what is empty; `from_dict` is its inverse."""
         told: dict[str, Any] = {"source": str(self.source), "fault": self.fault, "kind": str(self.kind)}
         told |= {"at": self.at, "clock": str(self.clock)}
-        for name in ("node", "gpu_bus_id", "gpu_uuid", "raw", "origin"):
+        for name in ("node", "gpu_bus_id", "gpu_uuid", "raw", "origin", "boot"):
             if value := getattr(self, name):
                 told[name] = value
         if self.value is not None:
@@ -130,7 +142,15 @@ class Reading:
         )
 
 
-_TEXTS = {"fault": 120, "node": 253, "gpu_bus_id": 20, "gpu_uuid": 80, "raw": MAX_RAW, "origin": 120}
+_TEXTS = {
+    "fault": 120,
+    "node": 253,
+    "gpu_bus_id": 20,
+    "gpu_uuid": 80,
+    "raw": MAX_RAW,
+    "origin": 120,
+    "boot": 100,
+}
 
 
 def bus_id(text: str) -> str:

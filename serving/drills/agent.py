@@ -35,7 +35,11 @@ class PlayedMachine:
 
     async def _follow(self, drill: int, gpus: int) -> None:
         """Until another one is played, or none."""
-        tasks = [asyncio.create_task(KernelMessages(self._marked(drill), kmsg=self._directory / KMSG).run())]
+        # Whether the real messages can be read is not this one's to say: it knows no driver.
+        messages = KernelMessages(
+            self._marked(drill), kmsg=self._directory / KMSG, driver=self._directory / "driver"
+        )
+        tasks = [asyncio.create_task(messages.run())]
         library = played_module(lambda: read_play(self._directory))
         if library is not None:
             session = f"drill-{drill}-{time.time():.0f}"

@@ -1,5 +1,6 @@
 """What is asked again and again: NVML, dcgm-exporter, InfiniBand, Kubernetes. Begun and over, once each."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +17,16 @@ from gpu_health.signals.kubernetes import KubernetesReader
 from gpu_health.signals.nvml import NvmlReader
 from gpu_health.signals.reading import Kind, Reading
 
+RULES = preset("default")
 UUID = "GPU-509665ad-b600-ac93-3616-d754b23d636d"
 
 
 def told(readings: list[Reading]) -> list[tuple[str, str]]:
-    return [(one.fault, str(one.kind)) for one in readings]
+    return [(one.fault, str(one.kind)) for one in faults(readings)]
+
+
+def faults(readings: Sequence[Reading]) -> list[Reading]:
+    return [one for one in readings if one.kind is not Kind.FACT or one.fault == "driver.version"]
 
 
 class NvmlError(Exception):
@@ -117,6 +123,55 @@ def test_nvml_tells_what_rose_what_began_and_what_is_over() -> None:
     ]
 
 
+def after_a_restart(library: Library, *, at: float, session: str = "later") -> list[Reading]:
+    return NvmlReader(library, session=session).read(at)
+
+
+def test_what_is_gone_when_the_agent_starts_again_is_over() -> None:
+    library = Library()
+    library.rows, library.links, library.action = (0, 513, 1, 0), {0: 1, 1: 0, 2: 0}, 1
+    before = NvmlReader(library, session="first").read(0.0)
+    library.rows, library.links, library.action = (0, 513, 0, 0), {0: 1, 1: 1, 2: 0}, 0
+    verdicts = {one.fault: one for one in judge(before + after_a_restart(library, at=60.0), RULES)}
+
+    assert verdicts["row_remap.pending"].outcome is verdicts["gpu.recovery_action"].outcome is Outcome.NONE
+    assert verdicts["nvlink.down"].outcome is Outcome.PROPOSE
+
+
+def test_a_gpu_that_does_not_answer_any_more_is_not_taken_for_cured() -> None:
+    library = Library()
+    library.rows = (0, 513, 1, 0)
+    before = NvmlReader(library, session="first").read(0.0)
+    library.fails = {"nvmlDeviceGetUUID": 15}
+    verdicts = {one.fault: one.outcome for one in judge(before + after_a_restart(library, at=60.0), RULES)}
+
+    assert verdicts["row_remap.pending"] is Outcome.PROPOSE
+
+
+def test_a_detector_that_failed_before_a_restart_is_believed_again() -> None:
+    broken = Library()
+    broken.fails = {"nvmlInit": 9}
+    library = Library()
+    library.rows = (0, 513, 1, 0)
+    readings = NvmlReader(broken, session="first").read(0.0) + after_a_restart(library, at=60.0)
+    verdicts = {one.fault: one.outcome for one in judge(readings, RULES)}
+
+    assert verdicts == {"detector.nvml": Outcome.NONE, "row_remap.pending": Outcome.PROPOSE}
+
+
+def test_a_link_that_is_up_again_says_nothing_about_another_one() -> None:
+    library = Library()
+    library.links = {0: 0, 1: 0}
+    reader = NvmlReader(library, session="s")
+    readings = reader.read(0.0)
+    library.links = {0: 1, 1: 0}
+    readings += reader.read(60.0)
+    assert [one.outcome for one in judge(readings, RULES)] == [Outcome.PROPOSE]
+
+    library.links = {0: 1, 1: 1}
+    assert [one.outcome for one in judge(readings + reader.read(120.0), RULES)] == [Outcome.NONE]
+
+
 def test_clocks_that_are_held_back_are_counted_until_a_rule_has_enough() -> None:
     library = Library()
     library.reasons = 0x40 | 0x04
@@ -182,7 +237,7 @@ def exported(**values: float) -> str:
 def test_dcgms_last_xid_is_one_when_it_changes_and_not_before() -> None:
     reader = DcgmReader(session="s")
 
-    assert reader.read(exported(XID_ERRORS=31), 0.0) == []
+    assert faults(reader.read(exported(XID_ERRORS=31), 0.0)) == []
     assert reader.read(exported(XID_ERRORS=31), 60.0) == []
     assert told(reader.read(exported(XID_ERRORS=79), 120.0)) == [("xid.79", "fault")]
 
@@ -194,7 +249,7 @@ def test_dcgms_fields_become_faults_by_their_ids() -> None:
         "PCIE_MAX_LINK_WIDTH": 16.0, "PCIE_LINK_WIDTH": 16.0, "FABRIC_HEALTH_MASK": 0b10,
         "FABRIC_MANAGER_STATUS": 3,
     }  # fmt: skip
-    assert reader.read(exported(**healthy), 0.0) == []
+    assert faults(reader.read(exported(**healthy), 0.0)) == []
     found = reader.read(
         exported(
             ECC_DBE_VOL_TOTAL=1,
@@ -249,7 +304,7 @@ def port(root: Path, *, state: str = "4: ACTIVE", **counters: int) -> None:
 def test_a_port_that_goes_down_and_comes_back_has_flapped(tmp_path: Path) -> None:
     reader = InfinibandReader(session="s", root=tmp_path)
     port(tmp_path)
-    assert reader.read(0.0) == []
+    assert told(reader.read(0.0)) == [("ib.port_down", "cleared")]
     port(tmp_path, state="1: DOWN")
     down = [one for minute in (1, 2, 3) for one in reader.read(60.0 * minute)]
     port(tmp_path)
@@ -262,14 +317,14 @@ def test_a_port_that_goes_down_and_comes_back_has_flapped(tmp_path: Path) -> Non
 def test_a_port_that_never_was_up_is_not_plugged_in(tmp_path: Path) -> None:
     port(tmp_path, state="1: DOWN")
 
-    assert InfinibandReader(session="s", root=tmp_path).read(0.0) == []
+    assert faults(InfinibandReader(session="s", root=tmp_path).read(0.0)) == []
     assert InfinibandReader(session="s", root=tmp_path / "none").read(0.0) == []
 
 
 def test_counters_of_ports_are_judged_by_second_and_by_hour(tmp_path: Path) -> None:
     reader = InfinibandReader(session="s", root=tmp_path)
     port(tmp_path, symbol_error=0, link_downed=0)
-    assert reader.read(0.0) == []
+    reader.read(0.0)
     port(tmp_path, symbol_error=130, link_downed=1)
     soon, later = reader.read(60.0), reader.read(3_700.0)
 

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,36 @@ def test_what_is_kept_is_bounded_and_the_oldest_goes_first(token: Path) -> None:
     assert (sender.unsent, sender.lost) == (MOST_KEPT, 5)
 
 
+def test_what_is_said_again_and_again_pushes_out_nothing_else(token: Path) -> None:
+    sender = ReadingsSender("http://127.0.0.1:9/", token_file=token)
+    rare = replace(seen(0), fault="xid.48")
+    sender.take([rare, *(seen(number) for number in range(1, MOST_KEPT + 5))])
+
+    assert (sender.unsent, sender.lost) == (MOST_KEPT, 5)
+    assert rare.origin in sender._unsent
+
+
+async def test_a_reading_of_a_former_start_keeps_its_boot(tmp_path: Path, token: Path) -> None:
+    spool = tmp_path / "spool"
+    before = ReadingsSender("http://127.0.0.1:9/", token_file=token, spool=spool)
+    before._boot = "former"
+    before.take([seen(1)])
+    sent: dict[str, Any] = {}
+
+    def store(document: dict[str, Any]) -> tuple[int, object]:
+        sent.update(document)
+        return 200, {"stored": 2, "known": 0, "refused": []}
+
+    async with control_plane(store) as url:
+        after = ReadingsSender(url, token_file=token, spool=spool)
+        after._boot = "present"
+        after.take([seen(2)])
+        assert await after.send()
+
+    assert sent["boot"] == "present"
+    assert [one["boot"] for one in sent["readings"]] == ["former", "present"]
+
+
 def test_readings_go_below_the_address_of_reports() -> None:
     assert (
         readings_url("https://c.example/api/v1/node-reports/")
@@ -206,12 +237,13 @@ def test_dcgm_exporter_is_asked_and_its_absence_is_the_detectors_fault() -> None
     server = exporter('DCGM_FI_DEV_ROW_REMAP_PENDING{gpu="0",UUID="GPU-1",pci_bus_id="00000000:9B:00.0"} 1\n')
     probe = DcgmProbe(f"http://127.0.0.1:{server.server_port}/metrics", session="s")
 
-    (pending,) = probe.read(1.0)
+    pending, *state = probe.read(1.0)
     server.shutdown()
     server.server_close()
     (gone,) = probe.read(2.0)
 
     assert (pending.fault, pending.gpu_bus_id) == ("row_remap.pending", "0000:9b:00")
+    assert {one.fault for one in state} == {"source.state"}
     assert (gone.fault, gone.kind) == ("detector.dcgm", Kind.DETECTOR)
 
 
