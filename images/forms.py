@@ -13,7 +13,9 @@ from common.audit import MAX_REASON
 from common.pages.fields import name_input
 from images import selectors
 from images.models import RuntimeImage
+from images.presets import PRESETS
 from images.references import MAX_REFERENCE
+from images.refreshing import PLATFORM
 from images.states import ENGINES, Acceleration, Outcome
 from models_registry.models import Model
 from trust.formats.summary import WEIGHT_FORMATS
@@ -83,18 +85,73 @@ class ImageChangeForm(Changeable):
     revision = forms.IntegerField(widget=forms.HiddenInput)
 
 
-class NewImageForm(Changeable):
-    name = forms.CharField(
-        max_length=95,
-        widget=name_input("vllm-0.10.2"),
-        help_text=_("Unique over all teams."),
-        label=_("Name"),
-    )
+class OfTeam(forms.Form):
+    """Whose it is to be: a team of the actor's, or nobody's where the actor may say so."""
+
     team = forms.ModelChoiceField(
         Team.objects.none(),
         to_field_name="name",
         help_text=_("Whose releases may use it."),
         label=_("Team"),
+    )
+
+    def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
+        super().__init__(*args, **options)
+        field: Any = self.fields["team"]
+        field.queryset = teams_where(actor, Right.FLEET_OPERATE).order_by("name")
+        if may_everywhere(actor, Right.FLEET_OPERATE):
+            field.required, field.empty_label = False, _("The whole installation")
+        else:
+            field.empty_label = None
+
+
+class RefreshForm(OfTeam):
+    """As `refreshing.refresh_images` takes it."""
+
+    registry = forms.CharField(
+        max_length=MAX_REFERENCE,
+        widget=name_input("https://registry.example.org/mirror"),
+        label=_("Registry"),
+        help_text=_("Its address, with the path below which it mirrors others."),
+    )
+    presets = forms.MultipleChoiceField(
+        choices=[(name, name) for name in PRESETS],
+        required=False,
+        label=_("Presets"),
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("None: all."),
+    )
+    tag = forms.CharField(
+        max_length=128,
+        required=False,
+        widget=name_input("v0.10.2"),
+        label=_("Tag"),
+        help_text=_("Of one preset; empty: the newest."),
+    )
+    platform = forms.CharField(
+        max_length=50,
+        initial=PLATFORM,
+        label=_("Platform"),
+        help_text=_("Whose size and configuration are read of an index."),
+    )
+    pull_secret = forms.CharField(
+        max_length=20_000,
+        required=False,
+        label=_("Pull secret"),
+        widget=forms.Textarea(
+            attrs={"rows": 2, "spellcheck": "false", "class": "mono", "autocomplete": "off"}
+        ),
+        help_text=_("JSON of a .dockerconfigjson, where the registry wants one; not stored."),
+    )
+    field_order = ("registry", "team", "presets", "tag", "platform", "pull_secret")
+
+
+class NewImageForm(Changeable, OfTeam):
+    name = forms.CharField(
+        max_length=95,
+        widget=name_input("vllm-0.10.2"),
+        help_text=_("Unique over all teams."),
+        label=_("Name"),
     )
     engine = forms.ChoiceField(choices=ENGINE_CHOICES, label=_("Engine"))
     engine_version = forms.CharField(max_length=50, widget=name_input("0.10.2"), label=_("Engine version"))
@@ -145,15 +202,6 @@ class NewImageForm(Changeable):
         "name", "team", "engine", "engine_version", "reference", "cuda_version", "least_driver", "code",
         "size", "formats", "runs_on_cpu", "description", "mirrors", "acceleration", "acceleration_why",
     )  # fmt: skip
-
-    def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
-        super().__init__(*args, **options)
-        field: Any = self.fields["team"]
-        field.queryset = teams_where(actor, Right.FLEET_OPERATE).order_by("name")
-        if may_everywhere(actor, Right.FLEET_OPERATE):
-            field.required, field.empty_label = False, _("The whole installation")
-        else:
-            field.empty_label = None
 
     def wishes(self) -> dict[str, Any]:
         """As `services.add_image` takes them."""

@@ -19,6 +19,12 @@ BADGES: Mapping[str, Badges] = {
         "deprecated": Badge(_("Deprecated"), "warn", "clock-off"),
     },
     "fit": {"fits": Badge(_("Fits"), "good", "circle-check")},
+    "refresh": {
+        "new": Badge(_("New"), "idle", "plus"),
+        "moved": Badge(_("Tag moved"), "warn", "arrow-right"),
+        "known": Badge(_("In the catalogue"), "good", "circle-check"),
+        "failed": Badge(_("Not read"), "bad", "circle-x"),
+    },
     "trial": {
         "works": Badge(_("Works"), "good", "circle-check"),
         "fails": Badge(_("Fails"), "bad", "circle-x"),
@@ -38,6 +44,14 @@ DESTINATIONS = (
         url="/images/+fit/",
         icon="puzzle",
         words="compatibility gpu cuda",
+        is_command=True,
+    ),
+    Destination(
+        title=_("Read images from a registry"),
+        url="/images/+refresh/",
+        icon="refresh",
+        words="presets vllm sglang triton tag digest",
+        right=Right.SERVICES_WRITE,
         is_command=True,
     ),
     Destination(title=_("Images"), url="/images/", icon="container", words="runtime"),

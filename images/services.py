@@ -21,7 +21,7 @@ from images.states import ENGINES, Acceleration, Outcome
 from trust.formats.summary import WEIGHT_FORMATS
 
 FORMATS = tuple(name for name, _ in WEIGHT_FORMATS)
-RESERVED = ("fit",)
+RESERVED = ("fit", "refresh")
 MAX_MIRRORS, MAX_REGION, MAX_CODE = 50, 63, 40
 
 

@@ -6,6 +6,7 @@ from images import views
 urlpatterns = [
     path("images/", views.image_list, name="images"),
     path("images/+new/", views.new_image, name="new-image"),
+    path("images/+refresh/", views.refresh, name="refresh-images"),
     path("images/+fit/", views.fit, name="image-fit"),
     path("images/<str:name>/", views.image_page, name="image"),
     path("images/<str:name>/+settings/", views.image_settings, name="image-settings"),

@@ -17,8 +17,9 @@ from common.pages.listing import list_page
 from images import cuda, selectors, services
 from images.choosing import Choice
 from images.filters import ImageFilter
-from images.forms import DeprecationForm, FitForm, ImageChangeForm, NewImageForm, TrialForm
+from images.forms import DeprecationForm, FitForm, ImageChangeForm, NewImageForm, RefreshForm, TrialForm
 from images.models import RuntimeImage
+from images.refreshing import ADDABLE, Proposal, refresh_images
 from images.uses import uses
 from images.wishing import wish_of
 
@@ -58,6 +59,28 @@ def new_image(request: HttpRequest) -> HttpResponse:
     status = UNPROCESSABLE if form.is_bound else 200
     context = {"form": form, "may_add": may(actor, Right.FLEET_OPERATE)}
     return page(request, "images/new_image.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def refresh(request: HttpRequest) -> HttpResponse:
+    """Read a registry and show what the catalogue lacks; the second button adds it."""
+    actor = of_request(request)
+    form = RefreshForm(request.POST if request.method == "POST" else None, actor=actor)
+    proposals: list[Proposal] | None = None
+    if form.is_bound and form.is_valid():
+        try:
+            proposals = refresh_images(actor=actor, add="add" in request.POST, **form.cleaned_data)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+    status = UNPROCESSABLE if form.is_bound and proposals is None else 200
+    context = {
+        "form": form,
+        "may_add": may(actor, Right.FLEET_OPERATE),
+        "proposals": proposals,
+        "is_new": any(one.outcome in ADDABLE and not one.is_added for one in proposals or ()),
+    }
+    return page(request, "images/refresh.html", context, status=status)
 
 
 @require_safe

@@ -43,6 +43,21 @@ NEW_IMAGE = {
         "description", "acceleration", "acceleration_why",
     )
 } | {"team": "speech", "mirrors": {"eu-central": "mirror.eu.example.org/serving/vllm"}}  # fmt: skip
+REFRESH = {"registry": "https://registry.example.org/mirror", "presets": ["vllm"], "add": True}
+PROPOSAL = {
+    "preset": "vllm",
+    "outcome": "new",
+    "tag": "v0.10.2",
+    "name": "vllm-0.10.2",
+    "reference": f"registry.example.org/mirror/vllm/vllm-openai@{DIGEST}",
+    "engine": "vllm",
+    "engine_version": "0.10.2",
+    "cuda_version": "12.8",
+    "code": ["8.0", "8.9", "9.0", "10.0+PTX"],
+    "size_bytes": 9_800_000_000,
+    "is_added": True,
+    "problem": "",
+}
 IMAGE_CHANGE = {"mirrors": {"eu-central": "mirror.eu.example.org/serving/vllm"}}
 DEPRECATION = {"reason": "CVE in its CUDA libraries", "replaced_by": "vllm-0.11.0"}
 REINSTATEMENT = {"reason": "The report was about another image."}

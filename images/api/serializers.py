@@ -8,7 +8,9 @@ from common.api.examples import example
 from common.audit import MAX_REASON
 from images.api import examples
 from images.models import ImageTrial, RuntimeImage
+from images.presets import PRESETS
 from images.references import MAX_REFERENCE
+from images.refreshing import RefreshOutcome
 from images.rules import Fact
 from images.services import FORMATS, MAX_CODE
 from images.states import ENGINES, Acceleration, ImageState, Outcome
@@ -164,6 +166,49 @@ class NewTrialSerializer(serializers.Serializer[Any]):
     )
     outcome = serializers.ChoiceField(choices=Outcome.choices)
     words = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+@example(examples.REFRESH)
+class RefreshSerializer(serializers.Serializer[Any]):
+    registry = serializers.CharField(
+        max_length=MAX_REFERENCE,
+        help_text="Address of the registry, with the path below which it mirrors others.",
+    )
+    presets = serializers.ListField(
+        child=serializers.ChoiceField(choices=list(PRESETS)), required=False, help_text="Default: all."
+    )
+    team = serializers.CharField(
+        max_length=63, required=False, allow_null=True, help_text="Owner; default: shared by all teams."
+    )
+    tag = serializers.CharField(
+        max_length=128, required=False, help_text="This tag of the one preset; default: the newest."
+    )
+    platform = serializers.CharField(
+        max_length=50, required=False, help_text="Whose size and configuration are read of an index."
+    )
+    pull_secret = serializers.CharField(
+        max_length=20_000, required=False, write_only=True, help_text="`.dockerconfigjson`; not stored."
+    )
+    add = serializers.BooleanField(required=False, help_text="Add what is new; default: propose only.")
+
+
+@example(examples.PROPOSAL)
+class ProposalSerializer(serializers.Serializer[Any]):
+    preset = serializers.CharField()
+    outcome = serializers.ChoiceField(
+        choices=[one.value for one in RefreshOutcome],
+        help_text="`moved`: the tag named other content before, whose image stays.",
+    )
+    tag = serializers.CharField()
+    name = serializers.CharField(help_text="Name in the catalogue.")
+    reference = serializers.CharField()
+    engine = serializers.CharField()
+    engine_version = serializers.CharField()
+    cuda_version = serializers.CharField(help_text="Empty: none.")
+    code = serializers.ListField(child=serializers.CharField(), help_text=CODE)
+    size_bytes = serializers.IntegerField(help_text="Compressed.")
+    is_added = serializers.BooleanField()
+    problem = serializers.CharField(help_text="Empty: none.")
 
 
 class AskedGpuSerializer(serializers.Serializer[Any]):

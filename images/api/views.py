@@ -15,6 +15,7 @@ from images.api import serializers
 from images.errors import UnknownImage
 from images.filters import ImageFilter
 from images.models import RuntimeImage
+from images.refreshing import refresh_images
 from images.states import ENGINES
 from images.wishing import wish_of
 
@@ -45,8 +46,13 @@ class Images(Listed, Created, Read, Changed):
         "deprecate": serializers.DeprecationSerializer,
         "reinstate": serializers.ReinstatementSerializer,
         "trials": serializers.NewTrialSerializer,
+        "refresh": serializers.RefreshSerializer,
     }
-    outputs: ClassVar = {"list": serializers.ImageSerializer, "fit": serializers.FitSerializer}
+    outputs: ClassVar = {
+        "list": serializers.ImageSerializer,
+        "fit": serializers.FitSerializer,
+        "refresh": serializers.ProposalSerializer,
+    }
     parameters: ClassVar = {"fit": tuple(one.name for one in FIT)}
     filterset_class = ImageFilter
     lookup_field = "name"
@@ -95,6 +101,16 @@ class Images(Listed, Created, Read, Changed):
         """Record whether it works; the latest result for a GPU and architecture counts."""
         services.note_trial(actor=self.actor, image=self.get_object(), **self.given())
         return self.answer(self.get_object())
+
+    @extend_schema(responses={200: serializers.ProposalSerializer(many=True)})
+    @action(detail=False, methods=["post"])
+    def refresh(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Read the newest tags of presets from a registry, and add new images if `add`."""
+        given = self.given()
+        name = given.pop("team", None)
+        team = accounts.team_named(self.actor, name) if name else None
+        proposals = refresh_images(actor=self.actor, team=team, **given)
+        return Response(serializers.ProposalSerializer(proposals, many=True).data)
 
     @extend_schema(parameters=list(FIT), responses={200: serializers.FitSerializer})
     @action(detail=False)

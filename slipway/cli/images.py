@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -37,6 +38,16 @@ TRIAL_COLUMNS: Columns = {
     "BY": "by",
     "NOTES": "words",
 }
+
+
+PROPOSAL_COLUMNS: Columns = {
+    "IMAGE": lambda row: row["name"] or row["preset"],
+    "RESULT": lambda row: "added" if row["is_added"] else row["outcome"],
+    "CUDA": "cuda_version",
+    "SIZE": lambda row: size(row["size_bytes"] or None),
+    "REFERENCE": "reference",
+}
+PRESETS = "vllm, sglang, tensorrt-llm, triton, llama.cpp, llama.cpp-cpu, worker"
 
 
 @app.command("list")
@@ -148,6 +159,39 @@ def add(
     }
     document = context.client.create(at("images"), {key: value for key, value in body.items() if value})
     context.tell(document, f"{name} added to the catalogue: {document['reference']}")
+
+
+@app.command("refresh")
+def refresh(
+    typer_context: typer.Context,
+    registry: Annotated[
+        str, typer.Option("--registry", help="Address of the registry, with its path below which it mirrors.")
+    ],
+    presets: Annotated[
+        list[str] | None, typer.Option("--preset", help=f"{PRESETS}; repeatable; default: all.")
+    ] = None,
+    add: Annotated[bool, typer.Option("--add", help="Add what is new; default: propose only.")] = False,
+    tag: Annotated[str, typer.Option("--tag", help="This tag of the one preset; default: the newest.")] = "",
+    team: Annotated[str, typer.Option("--team", help="Owner; default: shared by all teams.")] = "",
+    platform: Annotated[str, typer.Option("--platform", help="Platform whose size is read.")] = "",
+    pull_secret: Annotated[
+        Path | None, typer.Option("--pull-secret", help="File with a .dockerconfigjson; not stored.")
+    ] = None,
+) -> None:
+    """Read the newest images of presets from a registry; exit 1 if one cannot be read."""
+    context = context_of(typer_context)
+    secret = pull_secret.read_text() if pull_secret else ""
+    body: dict[str, Any] = {
+        "registry": registry, "presets": presets, "add": add, "tag": tag, "team": team, "platform": platform,
+        "pull_secret": secret,
+    }  # fmt: skip
+    given = {key: value for key, value in body.items() if value}
+    document = context.client.create(at("images", "refresh"), given)
+    context.show(document)
+    rows = document["results"]
+    context.tabulate(rows, PROPOSAL_COLUMNS)
+    if faults := [f"{row['preset']}: {row['problem']}" for row in rows if row["problem"]]:
+        raise CommandFailed(" ".join(faults), Exit.FAILED)
 
 
 @app.command("fit")
