@@ -176,6 +176,29 @@ def deployment_state(name: str) -> tuple[str, str]:
     return state, reason if stuck_at is None else last_error
 
 
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether a deployment can answer, as it was seen last."""
+
+    state: str
+    reason: str
+    """Why it is not ready, in words."""
+    ready: int
+    """Workers that may be sent requests."""
+    observed_at: datetime | None
+
+
+def readiness(names: Iterable[str]) -> dict[str, Readiness]:
+    """By name, of those deployments that there are. One query."""
+    ready = Count("workers", filter=Q(workers__state=WorkerState.READY))
+    rows = Deployment.objects.filter(name__in=list(names)).annotate(ready=ready).order_by()
+    columns = ("name", "state", "reason", "stuck_at", "last_error", "ready", "observed_at")
+    return {
+        name: Readiness(state, reason if stuck_at is None else last_error, ready, observed_at)
+        for name, state, reason, stuck_at, last_error, ready, observed_at in rows.values_list(*columns)
+    }
+
+
 def endpoints(name: str) -> Endpoints:
     """The ready workers that may be sent requests; none as soon as the removal was asked for.
 

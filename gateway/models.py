@@ -114,6 +114,9 @@ class Route(models.Model):
     release_header = models.CharField(max_length=10, default=default_release_header)
     """Who may choose a side by `x-release`: `gateway.routes.ReleaseHeader`."""
     sealed_release_key = models.TextField(blank=True)
+    withheld_since = models.DateTimeField(null=True)
+    """Since when stable gets the candidate's requests, because the candidate has no ready worker; None: it
+    gets its own."""
     writer = models.PositiveBigIntegerField()
     """Id of the release that wrote it last; 0 for the service itself."""
     writer_turn = models.PositiveBigIntegerField()
@@ -156,6 +159,11 @@ class Route(models.Model):
             mirror_percent=self.mirror_percent,
             cohort=Cohort(**self.cohort) if self.cohort else None,
         )
+
+    @property
+    def applied_spec(self) -> RouteSpec:
+        """The route as its gateway is told: a candidate without a ready worker gets no request of any kind."""
+        return self.spec if self.withheld_since is None else self.spec.to_stable_alone
 
     @property
     def release_key(self) -> str:

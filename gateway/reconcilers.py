@@ -250,6 +250,6 @@ def _sync_workers(route: Route) -> None:
 
 
 def _is_kept(route: Route) -> bool:
-    desired = None if route.removed_at else route.spec
+    desired = None if route.removed_at else route.applied_spec
     present = backends_of(route.gateway).traffic.desired_route(route.service)
     return route.applied_at is not None and present == desired

@@ -1,6 +1,6 @@
 """What is routed where, and who said so: the words of the gateway. Pure."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 Side = Literal["stable", "canary"]
@@ -86,6 +86,10 @@ class RouteSpec:
     while it has no share of its own."""
     cohort: Cohort | None = None
     """Only with a candidate that gets no copies. `x-release`, where it is taken, comes first."""
+
+    @property
+    def to_stable_alone(self) -> "RouteSpec":
+        return replace(self, candidate=None, candidate_percent=0, mirror_percent=0, cohort=None)
 
     @property
     def targets(self) -> tuple[Target, ...]:

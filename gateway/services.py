@@ -7,7 +7,7 @@ A write of a route waits for the gateway, some 10 to 300 ms: call it outside of 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters import selectors as fleet
+from clusters.errors import DeploymentMissing
 from clusters.models import Cluster
 from common import audit, events
 from common.actor import Actor
@@ -29,13 +30,14 @@ from common.sentences import listed
 from gateway import selectors
 from gateway.backends import checks
 from gateway.backends.configured import backends_of, gateway_of, look_at, traffic_backend_of
-from gateway.backends.state import cohort_to_dict
 from gateway.errors import GatewayError, GatewayInUse, GatewayTaken, InvalidGateway, InvalidRoute, StaleFence
 from gateway.events import RouteChanged
 from gateway.models import Gateway, Route, sealed_key, sealed_secrets
-from gateway.routes import Endpoint, Fence, ReleaseHeader, RouteSpec
+from gateway.route_columns import fence_columns, spec_columns, summary
+from gateway.routes import Endpoint, Fence, ReleaseHeader, RouteSpec, Target
 from gateway.states import ON_A_HOST, USUAL, MetricsKind
 
+ACTOR = Actor.system("gateway")
 LATE_WRITERS = timedelta(minutes=5)
 """Far longer than any lease of the reconcile kernel: a route's fence is kept so long."""
 
@@ -181,7 +183,7 @@ def set_route(spec: RouteSpec, *, cluster: Cluster, fence: Fence, actor: Actor, 
         spec = replace(spec, release_header=kept.release_header, release_key=kept.release_key)
     row = _record(before, spec, gateway, fence=fence, actor=actor, reason=reason)
     traffic = backends_of(gateway).traffic
-    return _apply(row, before, lambda: traffic.set_route(spec, fence=fence), actor=actor)
+    return _apply(row, before, lambda: traffic.set_route(row.applied_spec, fence=fence), actor=actor)
 
 
 def set_release_header(service: str, header: ReleaseHeader, *, key: str = "", actor: Actor) -> None:
@@ -217,7 +219,7 @@ def remove_route(service: str, *, fence: Fence, actor: Actor, reason: str = "") 
         return
     with transaction.atomic():
         now = timezone.now()
-        columns = _fence_columns(fence)
+        columns = fence_columns(fence)
         if before.removed_at is None:
             columns |= {"removed_at": now, "changed_at": now, "applied_at": None, "problem": ""}
         row = _write(before, columns, fence)
@@ -237,7 +239,28 @@ def sync_workers(deployment: str) -> None:
     """
     seen = fleet.endpoints(deployment)
     endpoints = [Endpoint(address, port) for address, port in seen.addresses]
+    if not endpoints:
+        # Before its last worker goes, so that no request finds nobody there.
+        _withhold(deployment, since=timezone.now())
     traffic_backend_of(seen.cluster_id).set_target(deployment, endpoints, observed_at=seen.observed_at)
+    if endpoints:
+        _withhold(deployment, since=None)
+
+
+def _withhold(candidate: str, *, since: datetime | None) -> None:
+    """Have stable get the candidate's requests from now on, or with None the candidate its own again."""
+    rows = _routes().filter(candidate_target=candidate, removed_at=None, withheld_since__isnull=bool(since))
+    for row in rows:
+        with transaction.atomic():
+            # Another moment of change: a writer that read the route before is refused and looks again.
+            changed = {"withheld_since": since, "changed_at": timezone.now(), "applied_at": None}
+            if not _same(row).update(**changed):
+                continue
+            action = "route.withhold" if since else "route.restore"
+            reason = "The candidate has no ready worker." if since else "The candidate has a ready worker."
+            audit.record(ACTOR, action, subject=row, reason=reason)
+            events.publish(RouteChanged(row.pk))
+        reapply(_routes().get(pk=row.pk))
 
 
 def look_soon(deployment_id: int) -> None:
@@ -252,7 +275,7 @@ def reapply(row: Route) -> None:
     def tell() -> None:
         traffic = backends_of(row.gateway).traffic
         if row.removed_at is None:
-            traffic.set_route(row.spec, fence=row.fence)
+            traffic.set_route(row.applied_spec, fence=row.fence)
         else:
             traffic.remove_route(row.service, fence=row.fence)
 
@@ -278,22 +301,29 @@ def _record(
     """Write down what is desired, and audit it if it is news. Raises StaleFence."""
     is_news = before is None or before.removed_at is not None or before.spec != spec
     with transaction.atomic():
-        columns = _fence_columns(fence)
+        columns = fence_columns(fence)
         if is_news:
-            columns |= _spec_columns(spec) | {
+            columns |= spec_columns(spec) | {
                 "gateway": gateway,
                 "changed_at": timezone.now(),
                 "removed_at": None,
                 "applied_at": None,
                 "problem": "",
+                "withheld_since": timezone.now() if _lacks_workers(spec.candidate) else None,
             }
         row = _create(spec.name, columns) if before is None else _write(before, columns, fence)
         if is_news:
-            was = _summary(before.spec) if before and before.removed_at is None else None
-            detail = {"from": was, "to": _summary(spec)}
+            was = summary(before.spec) if before and before.removed_at is None else None
+            detail = {"from": was, "to": summary(spec)}
             audit.record(actor, "route.set", subject=row, reason=reason, detail=detail)
             events.publish(RouteChanged(row.pk))
     return row
+
+
+def _lacks_workers(candidate: Target | None) -> bool:
+    with suppress(DeploymentMissing):
+        return candidate is not None and not fleet.endpoints(candidate.name).addresses
+    return False
 
 
 def _create(service: str, columns: Mapping[str, Any]) -> Route:
@@ -341,7 +371,11 @@ def _take_back(row: Route, before: Route | None, error: InvalidRoute, *, actor: 
     if before is None or before.removed_at is not None:
         columns: dict[str, Any] = {"removed_at": timezone.now(), "applied_at": timezone.now()}
     else:
-        columns = {**_spec_columns(before.spec), "applied_at": before.applied_at}
+        columns = {
+            **spec_columns(before.spec),
+            "withheld_since": before.withheld_since,
+            "applied_at": before.applied_at,
+        }
     with transaction.atomic():
         if _same(row).update(**columns, changed_at=timezone.now(), problem=str(error)):
             audit.record(actor, "route.refused", subject=row, reason=str(error))
@@ -357,33 +391,3 @@ def _same(row: Route) -> QuerySet[Route]:
 
 def _routes() -> QuerySet[Route]:
     return Route.objects.select_related("gateway__cluster")
-
-
-def _fence_columns(fence: Fence) -> dict[str, Any]:
-    return {"writer": fence.holder, "writer_turn": fence.turn}
-
-
-def _spec_columns(spec: RouteSpec) -> dict[str, Any]:
-    return {
-        "stable_target": spec.stable.name,
-        "stable_version": spec.stable.version,
-        "candidate_target": spec.candidate.name if spec.candidate else "",
-        "candidate_version": spec.candidate.version if spec.candidate else "",
-        "candidate_percent": spec.candidate_percent,
-        "mirror_percent": spec.mirror_percent,
-        "cohort": cohort_to_dict(spec.cohort) if spec.cohort else None,
-        "release_header": spec.release_header,
-        "sealed_release_key": sealed_key(spec.release_key),
-    }
-
-
-def _summary(spec: RouteSpec) -> dict[str, Any]:
-    return (
-        {
-            "stable": spec.stable.version,
-            "candidate": spec.candidate.version if spec.candidate else None,
-            "candidate_percent": spec.candidate_percent,
-        }
-        | ({"mirror_percent": spec.mirror_percent} if spec.mirror_percent else {})
-        | ({"cohort": cohort_to_dict(spec.cohort)} if spec.cohort else {})
-    )

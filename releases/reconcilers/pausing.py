@@ -21,7 +21,9 @@ class Pause(Step[Release]):
     name = "pause"
 
     def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
-        return move(ReleaseState.PAUSED, save={"paused_from": row.state})
+        baseline = dict(row.baseline)
+        why = Message.kept("", baseline.pop("pause_reason", None))
+        return move(ReleaseState.PAUSED, note=why, save={"paused_from": row.state, "baseline": baseline})
 
 
 class Resume(Step[Release]):
@@ -43,7 +45,7 @@ class WatchWhilePaused(Step[Release]):
     def settle(self, row: Release, seen: Sight | None, now: datetime) -> Outcome:
         if seen is None:
             return wait(SOON)
-        view = judged(row, seen, plan_of(row).judge)
+        view = judged(row, seen, plan_of(row).judge, is_paused=True)
         is_bad = view.verdict.decision is Decision.ROLL_BACK
         fault = candidate_fault(seen) or view.fault or (view.verdict.message if is_bad else Message())
         if fault:

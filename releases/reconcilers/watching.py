@@ -9,20 +9,29 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from clusters import selectors as fleet
+from clusters.errors import DeploymentMissing
 from clusters.states import DeploymentState
-from common.reconcile import EPOCH, Operation, Outcome
+from common.reconcile import EPOCH, Operation, Outcome, wait
 from gateway import selectors as gateway
 from gateway.errors import GatewayError
 from gateway.traffic import TargetCounts
 from releases.judge.counts import increments_between
 from releases.judge.curve import curve_point
-from releases.judge.evidence import Evidence
+from releases.judge.evidence import Evidence, Increment
 from releases.judge.rules import JudgeRules
 from releases.judge.threshold import Threshold
 from releases.judge.verdict import Decision, Verdict, verdict
 from releases.messages import Kind, Message, text
 from releases.models import EvidencePoint, Release
-from releases.reconcilers.base import Executor, Spec, began_at
+from releases.reconcilers.base import ACTOR, SPLIT, Executor, Spec, began_at
+from releases.reconcilers.clock import (
+    LONGEST_STALL,
+    LONGEST_STRETCH,
+    STALLED,
+    UNCOUNTED,
+    StepClock,
+    unready,
+)
 from releases.reconcilers.cohort import cohort_fault, cohort_of, seen_of_cohort
 from releases.reconcilers.counted import packed, unpacked
 from releases.reconcilers.disturbed import blame
@@ -47,6 +56,10 @@ class Sight:
     candidate: str
     why: str
     """What keeps the candidate's workers from being ready; empty when they are."""
+    unready: Message
+    """Why what either version answers shows nothing of it now; empty: both have ready workers."""
+    uncounted: str
+    """Why there are no counts; empty when there are."""
     threshold: Threshold | None = None
     """From when on answers are slow; looked for only while the release has none."""
     asked_threshold: bool = False
@@ -62,11 +75,13 @@ class Judged:
     write: Callable[[], None]
     fault: Message
     """What a cohort of clients met that ends the release; empty: nothing."""
+    clock: StepClock
 
 
 def look(release: Release, at: datetime, *, is_fresh: bool = False) -> Sight:
     """`is_fresh`: what is counted at this moment; otherwise half a second ago at most, which costs far less
     when many releases look."""
+    uncounted = ""
     try:
         if is_fresh:
             counts = gateway.counts(gateway.route(release.service.name))
@@ -74,14 +89,29 @@ def look(release: Release, at: datetime, *, is_fresh: bool = False) -> Sight:
             counts = gateway.counts_lately(
                 release.service.cluster_id, release.service.name, taken_after=_last_look(release)
             )
-    except GatewayError:
-        counts = None
+    except GatewayError as error:
+        counts, uncounted = None, str(error)
     threshold = None
     asks = counts is not None and release.stable_deployment in counts and _needs_threshold(release, at)
     if counts is not None and asks:
         threshold = slow_threshold(release, at=at, counts=counts[release.stable_deployment])
-    state, why = fleet.deployment_state(release.candidate_deployment)
-    return Sight(at, counts, state, why, threshold, asks)
+    names = (release.candidate_deployment, release.stable_deployment)
+    found = fleet.readiness(name for name in names if name)
+    if (candidate := found.get(release.candidate_deployment)) is None:
+        raise DeploymentMissing(_("There is no deployment %(name)s.") % {"name": names[0]})
+    sides = {"candidate": candidate}
+    if stable := found.get(release.stable_deployment):
+        sides["stable"] = stable
+    return Sight(
+        at,
+        counts,
+        candidate.state,
+        candidate.reason,
+        unready(sides, at),
+        uncounted,
+        threshold,
+        asks,
+    )
 
 
 def _last_look(release: Release) -> datetime:
@@ -98,12 +128,13 @@ def _needs_threshold(release: Release, at: datetime) -> bool:
     return asked_at is None or at - datetime.fromisoformat(asked_at) >= ASK_THRESHOLD_EVERY
 
 
-def judged(release: Release, sight: Sight, rules: JudgeRules) -> Judged:
+def judged(release: Release, sight: Sight, rules: JudgeRules, *, is_paused: bool = False) -> Judged:
     """The evidence with what has happened since the last look, and the verdict on it."""
     evidence = Evidence.from_dict(release.evidence) if release.evidence else Evidence.start(rules)
     baseline = dict(release.baseline)
     before = unpacked(baseline["counts"]) if "counts" in baseline else None
     learnt: Threshold | None = None
+    increment: Increment | None = None
     if sight.counts is not None:
         stable, candidate = release.stable_deployment, release.candidate_deployment
         if before and candidate in before:
@@ -129,6 +160,9 @@ def judged(release: Release, sight: Sight, rules: JudgeRules) -> Judged:
         baseline["at"] = sight.at.isoformat()
         if cohort_of(release) is not None:
             baseline["cohort"] = seen_of_cohort(release, sight.counts, baseline.get("cohort", {}))
+    clock = StepClock.of(release)
+    clock = replace(clock, is_steady=False) if is_paused else _clock_after(clock, increment, sight, baseline)
+    baseline["clock"] = clock.to_dict()
     verdict_now = verdict(evidence, rules)
     # The look that decides is always drawn: a curve must be seen to reach its limit.
     decides = verdict_now.decision is Decision.ROLL_BACK
@@ -150,7 +184,19 @@ def judged(release: Release, sight: Sight, rules: JudgeRules) -> Judged:
         {"evidence": evidence.to_dict(), "baseline": baseline},
         write,
         cohort_fault(release, baseline.get("cohort", {})),
+        clock,
     )
+
+
+def _clock_after(
+    clock: StepClock, increment: Increment | None, sight: Sight, baseline: Mapping[str, Any]
+) -> StepClock:
+    stall = sight.unready
+    # Between two scrapes of a Prometheus there is nothing new to read.
+    counted_at = datetime.fromisoformat(baseline["at"]) if "at" in baseline else EPOCH
+    if not stall and increment is None and sight.at - counted_at > LONGEST_STRETCH:
+        stall = UNCOUNTED(why=sight.uncounted)
+    return clock.after(increment, stall=stall, at=sight.at)
 
 
 def _is_time_for_a_point(baseline: Mapping[str, Any], at: datetime) -> bool:
@@ -178,6 +224,14 @@ class WatchedExecutor(Executor[Spec]):
     def observe(self, row: Release, operation: Operation) -> Sight:
         return look(row, operation.at)
 
+    def needs_clock(self, row: Release) -> bool:
+        """Whether it stays while its clock stands."""
+        return True
+
+    def on_stall(self) -> tuple[timedelta, str]:
+        """How long its clock may stand in one piece, and what follows: `pause` or `roll_back`."""
+        return LONGEST_STALL, "pause"
+
     def settle(self, row: Release, seen: Sight, now: datetime) -> Outcome:
         if not row.stable_deployment:
             # A service's first version has nothing to be compared with.
@@ -188,7 +242,28 @@ class WatchedExecutor(Executor[Spec]):
             return _with(view, blame(row, fault, now))
         if self.heeds_judge and view.verdict.decision is Decision.ROLL_BACK:
             return _with(view, blame(row, view.verdict.message, now))
+        if self.needs_clock(row) and view.clock.reason is not None:
+            return _with(view, self.stall(row, view, now))
         return _with(view, self.decide(row, seen, view, now))
+
+    def stall(
+        self, row: Release, view: Judged, now: datetime, *, progress: Mapping[str, Any] | None = None
+    ) -> Outcome:
+        """Stay while the clock stands. Without `progress` the split is measured anew afterwards."""
+        lasts = view.clock.stalled_for(now)
+        longest, then = self.on_stall()
+        if lasts < longest:
+            if progress is None:
+                progress = {key: value for key, value in row.progress.items() if key not in SPLIT}
+            return self.look_again(row, progress=progress, save=view.save)
+        why = STALLED(minutes=round(lasts.total_seconds() / 60), why=view.clock.why)
+        if then == "roll_back":
+            return blame(row, why, now)
+        # A person who resumes it gives it as long again.
+        clock = replace(view.clock, stalled_since="", reason=None)
+        baseline = {**view.save["baseline"], "clock": clock.to_dict(), "pause_reason": why.document}
+        save = {"baseline": baseline, "paused_at": now, "paused_by": ACTOR.name}
+        return wait(timedelta(0), save=save)
 
     @abstractmethod
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:

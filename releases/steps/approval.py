@@ -123,6 +123,9 @@ class ApprovalExecutor(WatchedExecutor[Approval]):
         super().__init__(spec)
         self.heeds_judge = spec.keep_judging
 
+    def needs_clock(self, row: Release) -> bool:
+        return False
+
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
         if row.state == ReleaseState.RUNNING and self._is_certified(view):
             return self.go_on(row, note=NOT_REQUIRED())

@@ -147,6 +147,9 @@ class CohortExecutor(WatchedExecutor[CohortStep]):
     def observe(self, row: Release, operation: Operation) -> Sight:
         return look(row, operation.at, is_fresh=row.phase != WATCHING)
 
+    def needs_clock(self, row: Release) -> bool:
+        return row.phase == WATCHING
+
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
         if view is None:
             return self.go_on(row, note=NO_STABLE())
@@ -155,7 +158,7 @@ class CohortExecutor(WatchedExecutor[CohortStep]):
         asked = view.save["baseline"].get("cohort", {})
         requests, errors = asked.get("requests", 0), asked.get("errors", 0)
         progress = {**row.progress, "cohort_requests": requests}
-        left = timedelta(seconds=self.spec.seconds) - self.elapsed(row, now)
+        left = timedelta(seconds=self.spec.seconds - view.clock.seconds)
         if left > timedelta(0):
             return self.look_again(row, progress=progress, after=min(SOON, left))
         detail = {"cohort_requests": requests, "cohort_errors": errors}

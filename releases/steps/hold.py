@@ -1,6 +1,7 @@
 """Let time pass and measure what was really routed."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
@@ -10,9 +11,10 @@ from pydantic import Field
 
 from common.reconcile import Outcome
 from releases.models import Release
-from releases.plans.step import DAY, WEEK, Fault, JoinedCell, Place, StepSpec, whole
+from releases.plans.step import DAY, HOUR, WEEK, Fault, JoinedCell, Place, StepSpec, whole
 from releases.plans.words import duration
 from releases.reconcilers.base import SOON
+from releases.reconcilers.clock import FEW_REQUESTS, StepClock
 from releases.reconcilers.disturbed import blame
 from releases.reconcilers.measured_split import SPLIT_MAY_LAG, measured, split_fault, split_note
 from releases.reconcilers.watching import Judged, Sight, WatchedExecutor
@@ -29,9 +31,34 @@ class Hold(StepSpec):
     )
     order = 50
     start = {"seconds": 300}
+    choices = {"pause": gettext_noop("pause"), "roll_back": gettext_noop("roll back")}
+    helps = {"on_stalled": gettext_noop("A person can resume or abort a paused release.")}
 
     kind: Literal["hold"] = "hold"
-    seconds: Annotated[int, whole(least=1, most=WEEK)] = Field(title=gettext_noop("Seconds"))
+    seconds: Annotated[int, whole(least=1, most=WEEK)] = Field(
+        title=gettext_noop("Seconds"),
+        description=gettext_noop(
+            "Counted while requests to both versions are counted and both have a ready worker."
+        ),
+    )
+    min_requests: Annotated[int, whole(least=0, most=1_000_000)] = Field(
+        default=10,
+        title=gettext_noop("At least requests"),
+        description=gettext_noop(
+            "To candidate and stable each, counted in that time; until then it continues. 0 = also without "
+            "requests."
+        ),
+    )
+    stalled_after_seconds: Annotated[int, whole(least=10, most=7 * DAY)] = Field(
+        default=HOUR,
+        title=gettext_noop("May stall for (s)"),
+        description=gettext_noop("Without a ready worker, counts or enough requests."),
+    )
+    on_stalled: Literal["pause", "roll_back"] = Field(
+        default="pause",
+        title=gettext_noop("If stalled longer"),
+        description=gettext_noop("pause = a person resumes or aborts it; roll_back = roll back."),
+    )
 
     def faults(self, place: Place) -> Iterator[Fault]:
         if place.last(Deploy) is None:
@@ -69,13 +96,35 @@ class HoldExecutor(WatchedExecutor[Hold]):
 
     name = "hold"
 
+    def on_stall(self) -> tuple[timedelta, str]:
+        return timedelta(seconds=self.spec.stalled_after_seconds), self.spec.on_stalled
+
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
         progress = measured(row, seen)
-        over = self.elapsed(row, now) - timedelta(seconds=self.spec.seconds)
+        ran = self.elapsed(row, now) if view is None else timedelta(seconds=view.clock.seconds)
+        over = ran - timedelta(seconds=self.spec.seconds)
         if over < timedelta(0):
             return self.look_again(row, progress=progress, after=min(SOON, -over))
+        if view is not None and (few := self._lacks_requests(row, view, now)):
+            return self.stall(row, few, now, progress=progress)
         if not progress.get("within", True):
-            if over < SPLIT_MAY_LAG:
+            steady = view.clock.steady_for(now) if view else None
+            if over < SPLIT_MAY_LAG or (steady is not None and steady < SPLIT_MAY_LAG):
                 return self.look_again(row, progress=progress)
             return blame(row, split_fault(progress), now)
         return self.go_on(row, note=split_note(progress), detail=progress)
+
+    def _lacks_requests(self, row: Release, view: Judged, now: datetime) -> Judged | None:
+        """The look with its clock standing for want of requests; None: there were enough."""
+        clock, least = view.clock, self.spec.min_requests
+        stable = clock.stable if row.candidate_percent < 100 else least
+        if clock.is_waived or min(clock.candidate, stable) >= least:
+            return None
+        before = StepClock.of(row)
+        why = FEW_REQUESTS(candidate=clock.candidate, stable=clock.stable, least=least)
+        since = before.stalled_since or now.isoformat()
+        stopped = replace(clock, stalled_since=since, reason=why.document)
+        if stopped.stalled_for(now) >= self.on_stall()[0]:
+            stopped = replace(stopped, is_waived=True)
+        baseline = {**view.save["baseline"], "clock": stopped.to_dict()}
+        return replace(view, clock=stopped, save={**view.save, "baseline": baseline})

@@ -116,7 +116,7 @@ class JudgeExecutor(WatchedExecutor[Judge]):
         progress = {**measured(row, seen), "verdict": view.verdict.to_dict()}
         if view.verdict.decision is Decision.PROMOTE:
             return self.go_on(row, note=view.verdict.message, detail=progress)
-        waited = self.elapsed(row, now)
+        waited = timedelta(seconds=view.clock.seconds)
         if waited < timedelta(seconds=self.spec.at_most_seconds):
             return self.look_again(row, progress=progress)
         match self.spec.on_insufficient:

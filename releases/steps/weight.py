@@ -124,6 +124,9 @@ class WeightExecutor(WatchedExecutor[Weight]):
     def observe(self, row: Release, operation: Operation) -> Sight:
         return look(row, operation.at) if row.phase == MEASURING else self._before
 
+    def needs_clock(self, row: Release) -> bool:
+        return row.phase == MEASURING
+
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
         sends = SENDS(percent=self.spec.percent, version=row.version)
         if row.phase != MEASURING:
@@ -135,6 +138,8 @@ class WeightExecutor(WatchedExecutor[Weight]):
             return self.look_again(row, progress=before, save=save | {"phase": MEASURING}, after=FIRST_LOOK)
         progress = measured(row, seen) | {"percent_before": row.progress.get("percent_before", 0)}
         took = self.elapsed(row, now)
+        if view is not None and (steady := view.clock.steady_for(now)) is not None:
+            took = min(took, steady)
         if progress.get("requests") and not progress["within"]:
             if took < SPLIT_MAY_LAG:
                 return self.look_again(row, progress=progress, after=FIRST_LOOK)

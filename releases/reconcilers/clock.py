@@ -1,0 +1,123 @@
+"""The clock of a step that gathers evidence: it runs only while both versions are measured and ready.
+
+A hold of five minutes means five minutes of the candidate's answers beside stable's. Time without counts,
+without a look at the workers or without a ready worker on either side shows nothing of the candidate.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from clusters.selectors import Readiness
+from releases.judge.evidence import Increment
+from releases.messages import Document, Kind, Message, nested, text
+from releases.models import Release
+
+LONGEST_STRETCH = timedelta(seconds=60)
+"""Between two readings of the counters: over a longer one nobody knows how either side was."""
+UNSEEN_AFTER = timedelta(seconds=15)
+"""The workers are looked at every 2.5 s."""
+LONGEST_STALL = timedelta(hours=1)
+
+
+def _side(name: str) -> str:
+    return gettext("The candidate") if name == "candidate" else gettext("The stable version")
+
+
+NOT_READY = Kind("clock.not_ready", _("%(side)s has no ready worker: %(why)s"), side=_side, why=text)
+UNSEEN = Kind("clock.unseen", _("%(side)s: its workers cannot be observed."), side=_side)
+UNCOUNTED = Kind("clock.uncounted", _("The requests cannot be counted: %(why)s"), why=text)
+FEW_REQUESTS = Kind(
+    "clock.few_requests",
+    _(
+        "Too few requests to judge: candidate %(candidate)s, stable %(stable)s of %(least)s each. Resume "
+        "continues without them."
+    ),
+    candidate=str,
+    stable=str,
+    least=str,
+)
+STALLED = Kind(
+    "clock.stalled", _("The step could not continue for %(minutes)s min. %(why)s"), minutes=str, why=nested
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepClock:
+    """Of one step; kept in the release's `baseline`."""
+
+    step: int
+    seconds: float = 0.0
+    """How long it has run."""
+    candidate: int = 0
+    """Requests answered in that time."""
+    stable: int = 0
+    is_steady: bool = False
+    """Nothing has stopped it since the last reading of the counters."""
+    stalled_since: str = ""
+    stalled_at: str = ""
+    """The latest look at which it stood."""
+    is_waived: bool = False
+    """A person has resumed the release without the requests that it lacked."""
+    reason: Document | None = None
+    """Why it stands; None while it runs."""
+
+    @classmethod
+    def of(cls, release: Release) -> Self:
+        kept = release.baseline.get("clock")
+        return cls(**kept) if kept and kept["step"] == release.step_index else cls(release.step_index)
+
+    @property
+    def why(self) -> Message:
+        return Message.kept("", self.reason)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def after(self, increment: Increment | None, *, stall: Message, at: datetime) -> Self:
+        """With one more look. `increment`: what both sides answered since the last reading; None: no reading.
+        `stall`: why the clock stands."""
+        if stall:
+            since = self.stalled_since or at.isoformat()
+            stopped = {"stalled_since": since, "stalled_at": at.isoformat(), "reason": stall.document}
+            return replace(self, is_steady=False, **stopped)
+        running = replace(self, stalled_since="", reason=None)
+        if increment is None:
+            return running
+        is_counted = not increment.interrupted and increment.seconds <= LONGEST_STRETCH.total_seconds()
+        if not (self.is_steady and is_counted):
+            return replace(running, is_steady=True)
+        sides = increment.indicators["errors"]
+        return replace(
+            running,
+            seconds=self.seconds + increment.seconds,
+            candidate=self.candidate + sides.candidate.requests,
+            stable=self.stable + sides.stable.requests,
+        )
+
+    def stalled_for(self, now: datetime) -> timedelta:
+        """How long it has stood in one piece."""
+        if not self.stalled_since:
+            return timedelta(0)
+        return now - datetime.fromisoformat(self.stalled_since)
+
+    def steady_for(self, now: datetime) -> timedelta | None:
+        """Since it last stood; None: it never has."""
+        return now - datetime.fromisoformat(self.stalled_at) if self.stalled_at else None
+
+
+def unready(sides: Mapping[str, Readiness], now: datetime) -> Message:
+    """Why what the versions answer shows nothing of them now; empty: each has a ready worker.
+
+    `sides`: `candidate`, and `stable` where there is one.
+    """
+    for name, side in sides.items():
+        if side.observed_at is None or now - side.observed_at > UNSEEN_AFTER:
+            return UNSEEN(side=name) + Message(words=side.reason)
+        if not side.ready:
+            return NOT_READY(side=name, why=side.reason or side.state)
+    return Message()
