@@ -162,7 +162,7 @@ class Route(models.Model):
 
     @property
     def applied_spec(self) -> RouteSpec:
-        """The route as its gateway is told: a candidate without a ready worker gets no request of any kind."""
+        """The route as its gateway is told: a candidate without a ready worker gets no request at all."""
         return self.spec if self.withheld_since is None else self.spec.to_stable_alone
 
     @property

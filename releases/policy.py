@@ -86,9 +86,10 @@ class Policy(BaseModel):
     approvers: Names | None = Field(
         default=None, description="Names of the people one of whom must approve; null: whoever has the right."
     )
-    percent_before_approval: Annotated[int, Field(strict=True, ge=1, le=99)] = Field(
-        default=PERCENT_BEFORE_APPROVAL,
-        description="The most of the traffic that the candidate may have before the approval, in percent.",
+    percent_before_approval: Annotated[int, Field(strict=True, ge=1, le=100)] | None = Field(
+        default=None,
+        description="The most of the traffic that the candidate may have before the approval, in percent; "
+        "null: as much as the service's plan gives, at least 50.",
     )
     judge: Annotated[bool, Field(strict=True)] = Field(
         default=False, description="The candidate must be judged before it is promoted."
@@ -108,7 +109,14 @@ def stricter(one: Policy, other: Policy) -> Policy:
         approval=max(one.approval, other.approval, key=APPROVALS.index),
         role=max(one.role, other.role, key=ROLES.index),
         approvers=_both(one.approvers, other.approvers),
-        percent_before_approval=min(one.percent_before_approval, other.percent_before_approval),
+        percent_before_approval=min(
+            (
+                policy.percent_before_approval
+                for policy in (one, other)
+                if policy.percent_before_approval is not None
+            ),
+            default=None,
+        ),
         judge=one.judge or other.judge,
         plans=_both(one.plans, other.plans),
     )
@@ -123,10 +131,11 @@ def demanded_by(plan: Plan) -> Policy:
     index, step = max(
         approvals, key=lambda one: (one[1].separate_requester, ROLES.index(one[1].role), -one[0])
     )
+    percent = _percent_before(plan, index)
     return Policy(
         approval="another_person" if step.separate_requester else "anyone",
         role=step.role,
-        percent_before_approval=max(PERCENT_BEFORE_APPROVAL, min(_percent_before(plan, index), 99)),
+        percent_before_approval=percent if percent > PERCENT_BEFORE_APPROVAL else None,
         judge=judge,
     )
 
@@ -152,7 +161,7 @@ def demands(policy: Policy) -> tuple[Term, ...]:
             found.append(Term("role.admin"))
         if policy.approvers is not None:
             found.append(_names("approvers", "approvers.nobody", policy.approvers))
-        found.append(Term("percent", {"percent": policy.percent_before_approval}))
+        found.append(Term("percent", {"percent": _most_percent(policy)}))
     if policy.judge:
         found.append(Term("judge"))
     if policy.plans is not None:
@@ -188,8 +197,12 @@ def _approval_lacks(plan: Plan, policy: Policy) -> list[Term]:
     certain = [one for one in approvals if one[1].when == "always"]
     if not certain:
         return [Term("lacks.certain_approval")]
-    percent, most = _percent_before(plan, certain[0][0]), policy.percent_before_approval
+    percent, most = _percent_before(plan, certain[0][0]), _most_percent(policy)
     return [Term("lacks.early_approval", {"percent": percent, "most": most})] if percent > most else []
+
+
+def _most_percent(policy: Policy) -> int:
+    return policy.percent_before_approval or PERCENT_BEFORE_APPROVAL
 
 
 def _approvals(plan: Plan) -> list[tuple[int, ApprovalTerms]]:

@@ -198,6 +198,7 @@ RELEASE = RELEASE_ROW | {
             "detail": {},
         },
     ],
+    "clock": None,
     "weights": WEIGHTS,
     "verdict": {"decision": "promote", "reason": "Errors and slow answers are as rare as on stable."},
     "slow_threshold": {

@@ -57,9 +57,10 @@ class PolicyForm(forms.Form):
     )
     percent_before_approval = forms.IntegerField(
         label=_("Traffic before the approval (%)"),
+        required=False,
         min_value=1,
-        max_value=99,
-        help_text=_("The most that the candidate may get before somebody has approved."),
+        max_value=100,
+        help_text=_("Maximum weight before approval. Empty: as the service's own plan, at least 50 %."),
     )
     judge = forms.BooleanField(
         label=_("Analysis required"),

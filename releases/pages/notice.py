@@ -6,8 +6,10 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 
 from common.pages.badges import Tone, badge_of
+from common.sentences import joined
 from releases.models import Approval, Release
 from releases.reconcilers.base import ACTOR
+from releases.reconcilers.clock import clock_of
 from releases.selectors.releases import WaitingFor
 from releases.states import ReleaseState, word_of
 
@@ -54,7 +56,7 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
             "warn",
             _("Paused by %(name)s") % {"name": release.paused_by},
             release.paused_at,
-            _("Analysis goes on: a candidate that turns bad is still rolled back."),
+            joined((_pause_reason(release), _("A candidate that turns bad is still rolled back."))),
         )
     if release.disturbed_at is not None:
         held = release.disturbance
@@ -69,8 +71,31 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
             return Notice(
                 "good", _("Approved by %(name)s; continuing") % {"name": word.by}, word.at, word.reason
             )
-        return Notice("ask", _("Waiting for approval"), waiting.since, lasts=True, until=waiting.until)
-    return None
+        stalled = _stalled(release)
+        return Notice(
+            "ask",
+            _("Waiting for approval"),
+            waiting.since,
+            stalled.text if stalled else "",
+            lasts=True,
+            until=waiting.until,
+        )
+    return _stalled(release)
+
+
+def _pause_reason(release: Release) -> str:
+    """Of the latest pause."""
+    move = release.moves.filter(after=ReleaseState.PAUSED).order_by("-pk").first()
+    return str(move.told) if move is not None and move.actor == ACTOR.name else ""
+
+
+def _stalled(release: Release) -> Notice | None:
+    """Why the clock of its step stands; None while it runs."""
+    clock = clock_of(release)
+    if clock is None or not clock.why:
+        return None
+    title = _("The clock of this step is stopped")
+    return Notice("warn", title, datetime.fromisoformat(clock.stalled_since), str(clock.why), lasts=True)
 
 
 def _by(title: str, release: Release) -> str:

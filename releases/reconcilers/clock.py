@@ -110,6 +110,13 @@ class StepClock:
         return now - datetime.fromisoformat(self.stalled_at) if self.stalled_at else None
 
 
+def clock_of(release: Release) -> StepClock | None:
+    """That of the step at hand; None where nothing is timed, or nothing was seen of it yet."""
+    clock = release.baseline.get("clock")
+    is_present = clock is not None and clock["step"] == release.step_index
+    return StepClock.of(release) if release.in_motion and not release.halt and is_present else None
+
+
 def unready(sides: Mapping[str, Readiness], now: datetime) -> Message:
     """Why what the versions answer shows nothing of them now; empty: each has a ready worker.
 

@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -16,14 +16,15 @@ from clusters.choosing import Rule, choose, with_resource
 from clusters.models import Cluster
 from common import audit, events
 from common.actor import Actor
+from common.sentences import joined
 from images.models import RuntimeImage
 from models_registry.models import Model, Version
 from releases.engine_settings import setting_faults
-from releases.errors import InvalidService
+from releases.errors import InvalidService, UnknownPlan
 from releases.events import ServiceChanged
 from releases.models import Service
 from releases.plans.builtin import DIRECT, builtin_plan
-from releases.policy import Term, lowered
+from releases.policy import Term, lowered, shortfalls
 from releases.selectors.plans import plan_named, policy_of
 from releases.services.pods import check_pods
 from releases.services.policy import may_lower, parse_policy, record_lowering
@@ -84,6 +85,7 @@ def create_service(
         created_by=actor.name,
     )
     _check(service)
+    _check_plan(service, field="plan_name")
     with transaction.atomic():
         service.save(force_insert=True)
         begin(
@@ -159,9 +161,13 @@ def change_service(
         Service.objects.filter(pk=service.pk).update(plan_name=F("plan_name"))
         service.refresh_from_db(fields=["plan_name", "policy", "policy_replaces_team"])
         before, stood_in = policy_of(service), service.policy_replaces_team
+        lacked = _lacks_of_plan(service)
         for name, value in changes.items():
             setattr(service, name, value)
         _check(service)
+        if changes.keys() & {"plan_name", "policy", "policy_replaces_team"}:
+            field = "plan_name" if "plan_name" in changes else "policy"
+            _check_plan(service, field=field, known=lacked)
         easier = lowered(before, policy_of(service))
         if service.policy_replaces_team and not stood_in:
             # It would not follow when the team demands more some day, even if it demands no less today.
@@ -175,6 +181,24 @@ def change_service(
         record_lowering(easier, actor=actor, subject=service, team=service.team, reason=reason)
         events.publish(ServiceChanged(service.pk))
     return service
+
+
+def _lacks_of_plan(service: Service) -> tuple[Term, ...]:
+    try:
+        return shortfalls(plan_named(service.plan_name, team=service.team), policy_of(service))
+    except UnknownPlan:
+        return ()
+
+
+def _check_plan(service: Service, *, field: str, known: Sequence[Term] = ()) -> None:
+    """Refuse a plan and a policy that contradict each other: else each release would need a bypass.
+
+    `known`: what the plan lacked before. Raises InvalidService.
+    """
+    if missing := [term for term in _lacks_of_plan(service) if term not in known]:
+        sentence = _("The plan %(plan)s falls short of the release policy, which wins. %(shortfalls)s")
+        told = joined(str(term) for term in missing)
+        raise InvalidService(fields={field: [sentence % {"plan": service.plan_name, "shortfalls": told}]})
 
 
 def _check(service: Service) -> None:

@@ -7,6 +7,7 @@ import typer
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, Timeout, VersionLabel, WaitForEnd
+from slipway.cli.release_status import release_named, status_lines
 from slipway.cli.watching import ENDS, fetch_lines, watch
 from slipway.client import Document, at
 from slipway.exits import Exit
@@ -65,16 +66,18 @@ def start(
 @app.command("status")
 def status(
     typer_context: typer.Context,
-    release_id: int,
+    release: Annotated[str, typer.Argument(help="Number, or the name of a service: its latest release.")],
     wait: WaitForEnd = False,
     wait_for: WaitFor = None,
     timeout: Timeout = 3600,
 ) -> None:
-    """Show a release. Without --wait the exit status is 0 whatever its state."""
+    """Show step, weight, evidence and what a release waits for. Without --wait the exit status is 0."""
     context = context_of(typer_context)
-    _finish(
-        context, context.client.get(at("releases", release_id)), wait=wait, wait_for=wait_for, timeout=timeout
-    )
+    try:
+        found = release_named(context.client, release)
+    except LookupError as error:
+        raise typer.BadParameter(str(error)) from None
+    _finish(context, found, wait=wait, wait_for=wait_for, timeout=timeout, details=True)
 
 
 @app.command("list")
@@ -169,14 +172,21 @@ def _announce(context: Context, release: Document) -> None:
 
 
 def _finish(
-    context: Context, release: Document, *, wait: bool, wait_for: Until | None, timeout: float
+    context: Context,
+    release: Document,
+    *,
+    wait: bool,
+    wait_for: Until | None,
+    timeout: float,
+    details: bool = False,
 ) -> None:
     status = Exit.DONE
     if wait or wait_for:
         release, status = watch(
             context, release, stop_at_approval=wait_for is Until.APPROVAL, timeout_seconds=timeout
         )
-    context.tell(release, "\n".join((_summary(release), *fetch_lines(release))))
+    details_of = status_lines(release) if details else ()
+    context.tell(release, "\n".join((_summary(release), *details_of, *fetch_lines(release))))
     if status:
         raise typer.Exit(status)
 

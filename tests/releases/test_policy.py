@@ -35,6 +35,16 @@ def test_a_plan_lacks_nothing_of_what_it_demands_itself(built_in: Plan) -> None:
     assert shortfalls(built_in, demanded_by(built_in)) == ()
 
 
+@pytest.mark.parametrize("percent", [60, 99, 100])
+def test_a_late_approval_is_what_its_own_plan_demands(percent: int) -> None:
+    late = plan(weight(5), weight(percent), {"kind": "approval"})
+    demanded = stricter(NOTHING, demanded_by(late))
+    assert shortfalls(late, demanded) == ()
+    assert demanded.percent_before_approval == percent
+    later = plan(weight(100), {"kind": "approval"}, name="later")
+    assert kinds(later, demanded) == ([] if percent == 100 else ["lacks.early_approval"])
+
+
 def test_the_built_in_plans_demand_what_they_say() -> None:
     assert Policy(approval="another_person", judge=True) == CANARY
     assert demanded_by(builtin_plan("canary-quick")) == Policy(approval="anyone", judge=True)

@@ -353,3 +353,30 @@ def test_the_admin_site_writes_nothing_of_it() -> None:
     registered = {model._meta.label: type(one) for model, one in admin.site._registry.items()}
     assert not [label for label in registered if label.startswith("releases.")]
     assert issubclass(registered["accounts.Membership"], ReadOnly)
+
+
+def late_plan(scene: Scene, percent: int) -> str:
+    steps = [
+        {"kind": "deploy", "share_percent": 100},
+        {"kind": "weight", "percent": percent},
+        {"kind": "approval"},
+        {"kind": "promote"},
+    ]
+    save_plan(actor=scene.requester, team=scene.team, name=f"late-{percent}", body={"steps": steps})
+    return f"late-{percent}"
+
+
+def test_a_service_may_follow_its_own_plan_whose_approval_comes_late(scene: Scene, boss: Actor) -> None:
+    change_service(scene.service, actor=boss, reason="late", plan_name=late_plan(scene, 60))
+    assert scene.start().shortfalls == []
+
+
+def test_a_plan_that_contradicts_the_policy_is_refused_when_it_is_set(scene: Scene, boss: Actor) -> None:
+    set_team_policy(
+        actor=boss, team=scene.team, policy={"approval": "anyone", "percent_before_approval": 40}
+    )
+    with pytest.raises(Invalid) as refused:
+        change_service(scene.service, actor=boss, reason="late", plan_name=late_plan(scene, 60))
+    [sentence] = refused.value.fields["plan_name"]
+    assert sentence.startswith("The plan late-60 falls short of the release policy, which wins.")
+    assert "60 % of the traffic before the approval, more than 40 %" in sentence

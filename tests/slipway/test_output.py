@@ -3,6 +3,7 @@
 import pytest
 from django.utils import timezone
 
+from clusters.backends.base import ObservedState
 from releases.models import Release
 from releases.states import ReleaseState
 from tests.releases.world import Scene
@@ -97,9 +98,37 @@ def test_who_pauses_and_resumes_reads_what_will_be(terminal: Terminal, scene: Sc
     said = terminal("release", "pause", release.pk, "--reason", "lunch")
     assert said.out == f"{words} pausing (ada)\n"
     scene.run_until_state(ReleaseState.PAUSED)
-    assert terminal("release", "status", release.pk).out == f"{words} paused\n"
+    assert terminal("release", "status", release.pk).out.startswith(f"{words} paused\n")
     said = terminal("release", "resume", release.pk, "--reason", "back")
     assert said.out == f"{words} resuming\n"
+
+
+def test_status_says_step_weight_evidence_and_what_it_waits_for(terminal: Terminal, scene: Scene) -> None:
+    scene.start()
+    scene.run_until_state(ReleaseState.WAITING_APPROVAL)
+
+    lines = terminal("release", "status", scene.name).out.splitlines()
+
+    names = [line.partition(":")[0] for line in lines[1:]]
+    assert names[:3] == ["Step", "Weight", "Evidence"]
+    assert lines[1].startswith("Step: 7 of 8, approval by an approver, since 20")
+    assert lines[2].startswith("Weight: desired 30 %, observed ")
+    assert lines[-1].startswith("Waiting for: approval: ")
+
+
+def test_status_says_why_the_clock_of_a_hold_is_stopped(terminal: Terminal, scene: Scene) -> None:
+    scene.start()
+    scene.run_until(lambda: scene.state() and scene.release.candidate_percent == 30)
+    for worker in scene.world.observe(scene.candidate):
+        scene.world.turn(worker.name, ObservedState.STARTING)
+    scene.run_for(5)
+
+    last = terminal("release", "status", scene.release.pk).out.splitlines()[-1]
+
+    assert last.startswith("Waiting for: The candidate has no ready worker")
+    assert "The clock is stopped since 20" in last
+    document = terminal(*JSON, "release", "status", scene.name).document
+    assert document["clock"]["why"].startswith("The candidate has no ready worker")
 
 
 def test_taking_a_promoted_release_back_names_the_release_that_does_it(

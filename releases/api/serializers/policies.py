@@ -31,9 +31,11 @@ class PolicySerializer(serializers.Serializer[Any]):
     )
     percent_before_approval = serializers.IntegerField(
         min_value=1,
-        max_value=99,
+        max_value=100,
         required=False,
-        help_text="Maximum weight of the candidate before the approval.",
+        allow_null=True,
+        help_text="Maximum weight of the candidate before the approval; null: as the service's plan, at "
+        "least 50.",
     )
     judge = serializers.BooleanField(required=False, help_text="A judge step is required.")
     plans = serializers.ListField(

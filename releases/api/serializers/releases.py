@@ -13,6 +13,7 @@ from releases import bake
 from releases.api import examples
 from releases.api.serializers.traffic import ThresholdSerializer, WeightsSerializer
 from releases.models import Release, ReleaseMove, ReleaseStep
+from releases.reconcilers.clock import StepClock, clock_of
 from releases.selectors import releases as release_selectors
 from releases.selectors.plans import shortfalls_of
 from releases.selectors.releases import page_of, threshold_of, verdict_of, waiting_for_what
@@ -30,6 +31,20 @@ class HeldSerializer(serializers.Serializer[Any]):
     machine = serializers.CharField()
     why = serializers.CharField()
     since = serializers.DateTimeField()
+
+
+class ClockSerializer(serializers.Serializer[Any]):
+    seconds = serializers.FloatField(
+        help_text="How long both versions were counted and had a ready worker in this step."
+    )
+    candidate_requests = serializers.IntegerField(source="candidate", help_text="Answered in that time.")
+    stable_requests = serializers.IntegerField(source="stable")
+    stopped_since = serializers.SerializerMethodField(help_text="null: it runs.")
+    why = serializers.CharField(source="why.text", help_text="Why it is stopped; empty: it runs.")
+
+    @extend_schema_field(serializers.DateTimeField(allow_null=True))
+    def get_stopped_since(self, clock: StepClock) -> Any:
+        return (clock.stalled_since or None) if clock.reason else None
 
 
 class BypassSerializer(serializers.Serializer[Any]):
@@ -135,6 +150,9 @@ class ReleaseRowSerializer(serializers.ModelSerializer[Release]):
 @example(examples.RELEASE)
 class ReleaseSerializer(ReleaseRowSerializer):
     steps = StepSerializer(many=True)
+    clock = serializers.SerializerMethodField(
+        help_text="Clock of the current hold, cohort, weight or analysis; null: none."
+    )
     weights = serializers.SerializerMethodField()
     verdict = serializers.SerializerMethodField(
         help_text="Latest verdict of the analysis; null before the first."
@@ -171,6 +189,7 @@ class ReleaseSerializer(ReleaseRowSerializer):
         fields = (
             *ReleaseRowSerializer.Meta.fields,
             "steps",
+            "clock",
             "weights",
             "verdict",
             "slow_threshold",
@@ -208,6 +227,11 @@ class ReleaseSerializer(ReleaseRowSerializer):
     @extend_schema_field(FilesFetchSerializer(many=True))
     def get_fetches(self, release: Release) -> Any:
         return release.progress.get("fetches", []) if release.in_motion else []
+
+    @extend_schema_field(ClockSerializer(allow_null=True))
+    def get_clock(self, release: Release) -> Any:
+        clock = clock_of(release)
+        return None if clock is None else ClockSerializer(clock).data
 
     @extend_schema_field(WeightsSerializer)
     def get_weights(self, release: Release) -> Any:
