@@ -199,6 +199,12 @@ def readiness(names: Iterable[str]) -> dict[str, Readiness]:
     }
 
 
+def slots_of(name: str) -> int:
+    """Requests that all workers of a deployment work on at the same time; 0: there is no such deployment."""
+    found = Deployment.objects.filter(name=name).values_list("replicas", "slots").order_by().first()
+    return found[0] * found[1] if found else 0
+
+
 def endpoints(name: str) -> Endpoints:
     """The ready workers that may be sent requests; none as soon as the removal was asked for.
 

@@ -128,22 +128,26 @@ class Answered:
     requests: int
     errors: int
     latency_ms: Histogram
+    seconds: float
 
 
-def answered(readings: Sequence[Counts], target: str) -> list[Answered]:
+def answered(readings: Sequence[tuple[datetime, Counts]], target: str) -> list[Answered]:
     """Between each two neighbours of `readings`, oldest first, in which the target's counters only rose.
 
     With a single reading, all that it counts.
     """
-    known = [reading[target] for reading in readings if target in reading]
+    known = [(at, reading[target]) for at, reading in readings if target in reading]
     if len(known) == 1:
-        return [Answered(known[0].requests, known[0].errors, known[0].latency_ms)]
+        at, counts = known[0]
+        seconds = (at - counts.since).total_seconds()
+        return [Answered(counts.requests, counts.errors, counts.latency_ms, seconds)]
     return [
         Answered(
             after.requests - before.requests,
             after.errors - before.errors,
             since(before.latency_ms, after.latency_ms),
+            (ended_at - began_at).total_seconds(),
         )
-        for before, after in pairwise(known)
+        for (began_at, before), (ended_at, after) in pairwise(known)
         if before.epoch == after.epoch and after.requests > before.requests and after.errors >= before.errors
     ]

@@ -29,6 +29,15 @@ def since(before: Histogram, after: Histogram) -> Histogram:
     return delta
 
 
+def sum_ms(histogram: Histogram) -> float:
+    """About how long all requests took together: each as long as the middle of its bucket."""
+    buckets = pairwise(((0.0, 0), *histogram))
+    return sum(
+        (late - early) * (low if math.isinf(high) else (low + high) / 2)
+        for (low, early), (high, late) in buckets
+    )
+
+
 def quantile_ms(histogram: Histogram, share: float) -> float | None:
     """Latency that `share` (0..1) of the requests stayed at or below; None without requests.
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import F, Max, QuerySet
+from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -15,7 +15,7 @@ from gateway.backends.configured import backends_of, is_elsewhere, metrics_of, t
 from gateway.errors import GatewayError, InvalidGateway, UnknownRoute
 from gateway.history import Answered, Stretch, answered, minute_of, stretches, unpacked
 from gateway.models import Gateway, Route, TrafficReading
-from gateway.states import ON_A_HOST, MetricsKind
+from gateway.states import COUNT_ANSWERS_ALONE, ON_A_HOST, MetricsKind
 from gateway.traffic import TargetCounts
 
 UNSEEN_AFTER = timedelta(minutes=1)
@@ -90,6 +90,28 @@ def counted_by(cluster_id: int) -> str:
     if found is None:
         return ""
     return who_counts(*found)
+
+
+def not_counted(cluster_id: int) -> str:
+    """Which errors of requests in this cluster nobody counts, in words; empty: none, or no gateway."""
+    kind = Gateway.objects.filter(cluster_id=cluster_id).values_list("metrics", flat=True).first()
+    return not_counted_by(kind or "")
+
+
+def clusters_that_miss_errors(teams: Iterable[int]) -> list[str]:
+    """Names of the clusters open to these teams where `not_counted` says something."""
+    rows = gateways().filter(metrics__in=COUNT_ANSWERS_ALONE)
+    rows = rows.filter(Q(cluster__team=None) | Q(cluster__team__in=list(teams)))
+    return list(rows.values_list("cluster__name", flat=True))
+
+
+def not_counted_by(metrics: str) -> str:
+    if metrics not in COUNT_ANSWERS_ALONE:
+        return ""
+    return _(
+        "Errors of the gateway itself (503 without a healthy worker, 404 without a route) are not counted: "
+        "workers count only what reaches them. The analysis cannot see them."
+    )
 
 
 def who_counts(metrics: str, settings: Mapping[str, Any]) -> str:
@@ -185,8 +207,8 @@ def answered_lately(
     service: str, target: str, *, since: datetime, until: datetime, now: TargetCounts
 ) -> list[Answered]:
     """What the target answered, five minutes by five minutes, up to the reading `now`."""
-    readings = [counts for _, counts in _readings(service, since, until, timedelta(minutes=5))]
-    return answered([*readings, {target: now}], target)
+    readings = _readings(service, since, until, timedelta(minutes=5))
+    return answered([*readings, (until, {target: now})], target)
 
 
 def errors_lately(services: Sequence[str], *, least_requests: int, ask: bool) -> dict[str, tuple[int, int]]:

@@ -31,5 +31,9 @@ class MetricsKind(TextChoices):
     """Each what it has sent, read from its `/stats/prometheus`."""
 
 
+COUNT_ANSWERS_ALONE = frozenset({MetricsKind.WORKERS, MetricsKind.PROMETHEUS})
+"""They know what workers have answered, and nothing of requests that no worker got."""
+
+
 USUAL = {str(ClusterKind.EMBEDDED): GatewayKind.ENVOY}
 """What a cluster of this kind gets unless somebody says otherwise."""

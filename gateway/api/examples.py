@@ -11,6 +11,7 @@ GATEWAY: dict[str, Any] = {
     "public_url": "http://127.0.0.1:8080",
     "named_url": "",
     "counted_by": "Counted by the gateway",
+    "not_counted": "",
     "gateway_class": "",
     "features": None,
     "lacks": "",

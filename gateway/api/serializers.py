@@ -22,6 +22,9 @@ class GatewaySerializer(serializers.ModelSerializer[Gateway]):
         source="public_url", help_text="The same as somebody has set it; empty: as its kind derives it."
     )
     counted_by = serializers.SerializerMethodField(help_text="Who counts, in words.")
+    not_counted = serializers.SerializerMethodField(
+        help_text="Errors that nobody counts, in words; empty: none."
+    )
     gateway_class = serializers.CharField(
         help_text="Of the Gateway, as last seen; empty: none, or not seen yet."
     )
@@ -52,6 +55,7 @@ class GatewaySerializer(serializers.ModelSerializer[Gateway]):
             "public_url",
             "named_url",
             "counted_by",
+            "not_counted",
             "gateway_class",
             "features",
             "lacks",
@@ -64,6 +68,9 @@ class GatewaySerializer(serializers.ModelSerializer[Gateway]):
 
     def get_secrets(self, gateway: Gateway) -> list[str]:
         return selectors.secret_names(gateway)
+
+    def get_not_counted(self, gateway: Gateway) -> str:
+        return selectors.not_counted_by(gateway.metrics)
 
     def get_counted_by(self, gateway: Gateway) -> str:
         return selectors.who_counts(gateway.metrics, gateway.settings)

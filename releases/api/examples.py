@@ -227,6 +227,7 @@ RELEASE = RELEASE_ROW | {
     "bypassed": None,
     "image": "torch-2.9",
     "counted_by": "Counted by the gateway",
+    "not_counted": "",
     "fetches": [],
     "last_error": "",
 }

@@ -1,5 +1,8 @@
 """From when on an answer is slow: the plan's objective, or what stable's own healthy traffic has shown. Pure.
 
+Only from times in which stable's workers had free slots: under saturation every answer waits, and what is
+learnt from waiting calls nothing slow any more. Where there were none, there is no usable threshold.
+
 What is learnt stays with the service from release to release. It follows stable within a factor of `JUMP`;
 more than that upwards is no drift but an overload, another machine or another model, and somebody must say
 so: a threshold of 320 ms that becomes 16,000 ms would call nothing slow any more.
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 from statistics import quantiles
 from typing import Any, Literal, Self
 
-from gateway.latency import BOUNDS_MS, Histogram, quantile_ms, total
+from gateway.latency import BOUNDS_MS, Histogram, quantile_ms, sum_ms, total
 from releases.judge.counts import slow_threshold_ms
 
 LEAST_REQUESTS = 200
@@ -20,6 +23,8 @@ MOST_ERRORS = 0.02
 """Share of 5xx above which a stretch is not healthy."""
 MOST_STRETCH = 2.0
 """A stretch whose p95 is so many times that of the service's calmest quarter is an overload."""
+SATURATED_SHARE = 0.9
+"""Of the workers' slots, in the mean of a stretch: from here on answers wait for a slot."""
 JUMP = 2.0
 """Upwards by more than this, the threshold stays as it was until a person has accepted the new one."""
 
@@ -33,6 +38,14 @@ class Stretch:
     requests: int
     errors: int
     latency_ms: Histogram
+    seconds: float = 0.0
+    """How long it lasted; 0: not known."""
+
+    def is_saturated(self, slots: int) -> bool:
+        """Whether its workers had hardly a free slot: mean requests in flight, by Little's law."""
+        if not slots or not self.seconds:
+            return False
+        return sum_ms(self.latency_ms) / 1000 / self.seconds >= SATURATED_SHARE * slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +54,8 @@ class Kept:
 
     milliseconds: float
     source: Source
+    lowest_ms: float | None = None
+    """Of its latest ones since a person has set it: many small steps upwards are a jump, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +101,31 @@ class Threshold:
 
 
 def threshold(
-    objective_ms: float | None, kept: Kept | None, stretches: Sequence[Stretch]
+    objective_ms: float | None, kept: Kept | None, stretches: Sequence[Stretch], *, slots: int = 0
 ) -> Threshold | None:
     """The threshold of a release that begins to be judged; None while too little is known.
 
-    `stretches`: of the stable deployment alone, before anything that will be judged by it.
+    `stretches`: of the stable deployment alone, before anything that will be judged by it. `slots`: of all
+    its workers; 0: not known.
     """
     if objective_ms is not None:
         return Threshold(at_bound(objective_ms), "plan")
-    good = healthy(stretches)
+    good = healthy([stretch for stretch in stretches if not stretch.is_saturated(slots)])
     requests = total(good)
     measured = slow_threshold_ms(good, min_requests=LEAST_REQUESTS)
     if kept is None:
         return None if measured is None else Threshold(measured, "learnt", requests, measured)
     # Downwards it follows at once: that is the strict side, and an overload never looks like it.
-    if measured is None or measured > JUMP * kept.milliseconds or measured == kept.milliseconds:
+    lowest = kept.milliseconds if kept.lowest_ms is None else kept.lowest_ms
+    if measured is None or measured > JUMP * lowest or measured == kept.milliseconds:
         return Threshold(kept.milliseconds, kept.source, requests, measured, kept.milliseconds)
     return Threshold(measured, "learnt", requests, measured, kept.milliseconds)
+
+
+def is_unusable(stretches: Sequence[Stretch], *, slots: int) -> bool:
+    """Whether nothing can be learnt because stable was saturated whenever it answered."""
+    answered = [stretch for stretch in stretches if stretch.requests]
+    return bool(answered) and all(stretch.is_saturated(slots) for stretch in answered)
 
 
 def healthy(stretches: Sequence[Stretch]) -> Histogram:

@@ -90,6 +90,8 @@ def verdict(evidence: Evidence, rules: JudgeRules) -> Verdict:
         return decided(Decision.INSUFFICIENT, tell)
     if parts["errors"].in_outage:
         return decided(Decision.INSUFFICIENT, partial(words.outage_reason, evidence))
+    if any(part.in_outage for part in parts.values()):
+        return decided(Decision.INSUFFICIENT, partial(words.slowness_reason, evidence))
     doubtful = [progress for progress in told if progress.reject_progress >= DOUBT]
     if doubtful:
         return decided(Decision.INSUFFICIENT, partial(words.doubt_reason, doubtful[0], evidence))

@@ -125,6 +125,15 @@ DOUBT = Kind(
 OUTAGE = Kind(
     "analysis.outage", _("Passed earlier, but both versions fail now: inconclusive until that is over.")
 )
+SLOW_BOTH = Kind(
+    "analysis.slow_both",
+    _(
+        "Slow requests: candidate %(candidate)s %%, stable %(stable)s %%. Stable is slow itself, which hides "
+        "what the candidate does: inconclusive until that is over."
+    ),
+    candidate=number,
+    stable=number,
+)
 NOTHING_YET = Kind("analysis.nothing_yet", _("Inconclusive: the candidate has answered no request yet."))
 AFTER = Kind(
     "analysis.after",
@@ -209,6 +218,11 @@ def promote_reason(evidence: Evidence, rules: JudgeRules) -> Message:
 def doubt_reason(progress: IndicatorProgress, evidence: Evidence) -> Message:
     comparison = _comparison(progress.name, evidence.indicators[progress.name], evidence)
     return comparison + DOUBT(percent=_whole_percent(progress.reject_progress))
+
+
+def slowness_reason(evidence: Evidence) -> Message:
+    lately = evidence.indicators["slow"].lately.sides
+    return SLOW_BOTH(candidate=round(100 * lately.candidate.share), stable=round(100 * lately.stable.share))
 
 
 def outage_reason(evidence: Evidence) -> Message:

@@ -7,6 +7,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from clusters.selectors import DeploymentStatus
+from clusters.states import Alert, WorkerState
 from common.pages import formats
 from common.pages.charts import Chart
 from common.sentences import listed
@@ -55,6 +57,27 @@ def title_of(name: IndicatorName, slow_threshold_ms: float | None) -> str:
     return str(NOUNS[name])
 
 
+def p95_words(candidate_ms: float | None, stable_ms: float | None) -> str:
+    """`p95 340 ms, stable 320 ms (+6 %)`; empty unless both are measured."""
+    if not candidate_ms or not stable_ms:
+        return ""
+    return _("p95: candidate %(candidate)s, stable %(stable)s (%(change)s %%).") % {
+        "candidate": formats.duration(candidate_ms / 1000),
+        "stable": formats.duration(stable_ms / 1000),
+        "change": f"{100 * (candidate_ms / stable_ms - 1):+.0f}",
+    }
+
+
+def saturation_warning(stable: DeploymentStatus | None) -> str:
+    """Empty unless all of its ready workers are saturated."""
+    ready = [worker for worker in stable.workers if worker.state == WorkerState.READY] if stable else []
+    if not ready or any(worker.alert != Alert.SATURATED for worker in ready):
+        return ""
+    return _(
+        "Stable is saturated: its requests wait for a free slot. Being as slow as stable proves nothing now."
+    )
+
+
 def state_of(progress: IndicatorProgress | None, verdict: Verdict | None) -> str:
     if progress is None or verdict is None:
         return "none"
@@ -86,12 +109,19 @@ def conclusions(release: Release, plan: Plan, verdict: Verdict | None) -> dict[s
     return {
         "never": _why_never(release),
         "none": _("Analysis starts with the candidate's first traffic."),
-        "insufficient": _("Both versions fail at present: nothing passes until that is over.")
-        if verdict and any(progress.in_outage for progress in verdict.indicators)
-        else _("Not enough to be %(percent)s%% sure that it is not worse.") % sure,
+        "insufficient": _why_inconclusive(verdict, sure),
         "promote": _("Enough to be %(percent)s%% sure: %(claims)s.") % {**sure, "claims": claims},
         "roll_back": _why_worse(verdict, rules),
     }
+
+
+def _why_inconclusive(verdict: Verdict | None, sure: Mapping[str, str]) -> str:
+    suffering = {progress.name for progress in verdict.indicators if progress.in_outage} if verdict else ()
+    if "errors" in suffering:
+        return _("Both versions fail at present: nothing passes until that is over.")
+    if suffering:
+        return _("Both versions are slow at present: nothing passes until that is over.")
+    return _("Not enough to be %(percent)s%% sure that it is not worse.") % sure
 
 
 def _claim(what: str, indicator: IndicatorRules) -> str:
@@ -130,8 +160,10 @@ def _why_worse(verdict: Verdict | None, rules: JudgeRules) -> str:
     }
 
 
-def threshold_words(threshold: Threshold | None) -> str:
+def threshold_words(threshold: Threshold | None, *, is_always_saturated: bool = False) -> str:
     """Where the slow threshold is from."""
+    if threshold is None and is_always_saturated:
+        return str(NO_USABLE_THRESHOLD)
     if threshold is None:
         return _("Not known yet: stable has answered too few requests.")
     words = {
@@ -152,8 +184,16 @@ def threshold_words(threshold: Threshold | None) -> str:
     )
 
 
-def threshold_warning(threshold: Threshold | None) -> str:
-    """Empty unless stable's speed has jumped and nobody has said a word about it."""
+NO_USABLE_THRESHOLD = gettext_lazy(
+    "No usable slow threshold: stable was saturated whenever it answered, so its speed says nothing. Slow "
+    "requests are not compared; an approver can set a threshold for the service."
+)
+
+
+def threshold_warning(threshold: Threshold | None, *, is_always_saturated: bool = False) -> str:
+    """Empty unless there is none for want of free slots, or stable's speed has jumped."""
+    if threshold is None and is_always_saturated:
+        return str(NO_USABLE_THRESHOLD)
     if threshold is None or threshold.measured_ms is None or not threshold.is_held:
         return ""
     return _(
@@ -166,7 +206,12 @@ def threshold_warning(threshold: Threshold | None) -> str:
 
 
 def statistics(
-    rules: JudgeRules, evidence: Evidence | None, threshold: Threshold | None, verdict: Verdict | None
+    rules: JudgeRules,
+    evidence: Evidence | None,
+    threshold: Threshold | None,
+    verdict: Verdict | None,
+    *,
+    is_always_saturated: bool = False,
 ) -> list[tuple[str, str]]:
     """The fold: how the verdict comes about, by topic."""
     per_indicator = rules.false_roll_back_percent / len(rules.indicators)
@@ -211,7 +256,9 @@ def statistics(
         ),
     ]
     if rules.slow is not None:
-        told.append((_("Slow threshold"), threshold_words(threshold)))
+        told.append(
+            (_("Slow threshold"), threshold_words(threshold, is_always_saturated=is_always_saturated))
+        )
     if evidence is not None:
         told.append((_("Observed"), _observed(evidence)))
         if verdict is not None and verdict.culprit is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +49,7 @@ from releases.selectors.services import slow_thresholds
 from releases.states import StepState
 
 MOVES_SHOWN = 100
+P95_OVER = timedelta(minutes=10)
 APPROVERS_SHOWN = 6
 CHANGES: Mapping[Change, str] = {
     "changed": gettext_noop("%(number)s changed (%(size)s)"),
@@ -212,6 +213,10 @@ class ReleasePage:
         return gateway.counted_by(self.release.service.cluster_id)
 
     @cached_property
+    def not_counted(self) -> str:
+        return gateway.not_counted(self.release.service.cluster_id)
+
+    @cached_property
     def weights(self) -> dict[str, Any]:
         return weights(self.release)
 
@@ -246,6 +251,8 @@ class ReleasePage:
 
     @property
     def threshold_warning(self) -> str:
+        if self.release.in_motion and self._is_always_saturated:
+            return analysis.threshold_warning(self.threshold, is_always_saturated=True)
         return analysis.threshold_warning(self.threshold) if self._is_threshold_open else ""
 
     @cached_property
@@ -271,7 +278,40 @@ class ReleasePage:
     @cached_property
     def statistics(self) -> list[tuple[str, str]]:
         evidence = evidence_of(self.release)
-        return analysis.statistics(self.plan.judge, evidence, self.threshold, self.verdict)
+        return analysis.statistics(
+            self.plan.judge,
+            evidence,
+            self.threshold,
+            self.verdict,
+            is_always_saturated=self._is_always_saturated,
+        )
+
+    @property
+    def _is_always_saturated(self) -> bool:
+        return self.threshold is None and bool(self.release.baseline.get("is_always_saturated"))
+
+    @cached_property
+    def p95_words(self) -> str:
+        """The difference that users feel, before any verdict on it; empty while it is not measured."""
+        if not self.release.in_motion or not self.release.from_version_id:
+            return ""
+        now = timezone.now()
+        began = max(self.release.created_at, now - P95_OVER)
+        found = gateway.traffic_history(self.release.service.name, since=began, until=now, step=P95_OVER)
+        names = self.release.candidate_deployment, self.release.stable_deployment
+        for targets in (one.targets or {} for one in reversed(found)):
+            quantiles = [targets[name].latency_ms.p95 for name in names if name in targets]
+            if len(quantiles) == 2:
+                return analysis.p95_words(*quantiles)
+        sides = {lane.side: lane.traffic.p95 for lane in self.lanes}
+        live = [sides.get(lanes.CANDIDATE), sides.get(lanes.STABLE)]
+        return analysis.p95_words(*(None if one is None else one * 1000 for one in live))
+
+    @cached_property
+    def saturation_warning(self) -> str:
+        """Empty unless all of stable's workers are saturated, so that it is no measure of speed."""
+        stable = next((one.status for one in self.lanes if one.side == lanes.STABLE), None)
+        return analysis.saturation_warning(stable) if self.release.in_motion else ""
 
     @property
     def sides(self) -> str:

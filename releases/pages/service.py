@@ -62,6 +62,10 @@ class ServicePage:
         return gateway.counted_by(self.service.cluster_id)
 
     @cached_property
+    def not_counted(self) -> str:
+        return gateway.not_counted(self.service.cluster_id)
+
+    @cached_property
     def release(self) -> Release | None:
         """The one in motion."""
         return release_of(self.service)

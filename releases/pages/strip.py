@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
+from django.utils.translation import gettext as _
+
 from common.pages.steps import StepView
 from releases.models import Release, ReleaseStep
 from releases.plans.plan import Plan
 from releases.plans.words import StripCell, strip
 from releases.progress import StepProgress
+from releases.selectors.releases import verdict_of
 from releases.states import ReleaseState, StepState
 
 CUT_SHORT = (StepState.FAILED, StepState.ABORTED, StepState.REJECTED)
@@ -38,6 +41,8 @@ def _cell(release: Release, plan: Plan, cell: StripCell, all_rows: Sequence[Rele
             detail = cell.detail
         case StepState.NOT_RUN:
             detail = ""
+        case _ if state in CUT_SHORT and (why := cut_short_reason(release)):
+            detail = why
         case _:
             detail = step.found(progress)
     ended_at = None
@@ -53,6 +58,16 @@ def _cell(release: Release, plan: Plan, cell: StripCell, all_rows: Sequence[Rele
         actor=rows[-1].actor if step.approval is not None and ended_at else "",
         note=str(rows[-1].told),
     )
+
+
+def cut_short_reason(release: Release) -> str:
+    """`5xx 30 / 100`, where the analysis has ended it; empty elsewhere: the step says how far it came."""
+    verdict = verdict_of(release)
+    if verdict is None or verdict.culprit is None:
+        return ""
+    bad = next(one.candidate for one in verdict.indicators if one.name == verdict.culprit)
+    what = _("5xx") if verdict.culprit == "errors" else _("slow")
+    return f"{what} {bad.bad:,} / {bad.requests:,}"
 
 
 def _state(release: Release, rows: Sequence[ReleaseStep]) -> str:

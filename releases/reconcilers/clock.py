@@ -83,8 +83,13 @@ class StepClock:
         `stall`: why the clock stands."""
         if stall:
             since = self.stalled_since or at.isoformat()
-            stopped = {"stalled_since": since, "stalled_at": at.isoformat(), "reason": stall.document}
-            return replace(self, is_steady=False, **stopped)
+            return replace(
+                self,
+                is_steady=False,
+                stalled_since=since,
+                stalled_at=at.isoformat(),
+                reason=stall.document,
+            )
         running = replace(self, stalled_since="", reason=None)
         if increment is None:
             return running

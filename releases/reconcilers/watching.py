@@ -36,7 +36,7 @@ from releases.reconcilers.cohort import cohort_fault, cohort_of, seen_of_cohort
 from releases.reconcilers.counted import packed, unpacked
 from releases.reconcilers.disturbed import blame
 from releases.selectors.plans import plan_of
-from releases.selectors.releases import slow_threshold
+from releases.selectors.releases import is_always_saturated, slow_threshold
 from releases.services.threshold import keep_threshold
 
 ASK_THRESHOLD_EVERY = timedelta(seconds=3)
@@ -63,6 +63,8 @@ class Sight:
     threshold: Threshold | None = None
     """From when on answers are slow; looked for only while the release has none."""
     asked_threshold: bool = False
+    is_always_saturated: bool = False
+    """No threshold can be learnt, because stable had no free slot whenever it answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +93,12 @@ def look(release: Release, at: datetime, *, is_fresh: bool = False) -> Sight:
             )
     except GatewayError as error:
         counts, uncounted = None, str(error)
-    threshold = None
+    threshold, is_saturated = None, False
     asks = counts is not None and release.stable_deployment in counts and _needs_threshold(release, at)
     if counts is not None and asks:
-        threshold = slow_threshold(release, at=at, counts=counts[release.stable_deployment])
+        of_stable = counts[release.stable_deployment]
+        threshold = slow_threshold(release, at=at, counts=of_stable)
+        is_saturated = threshold is None and is_always_saturated(release, at=at, counts=of_stable)
     names = (release.candidate_deployment, release.stable_deployment)
     found = fleet.readiness(name for name in names if name)
     if (candidate := found.get(release.candidate_deployment)) is None:
@@ -111,6 +115,7 @@ def look(release: Release, at: datetime, *, is_fresh: bool = False) -> Sight:
         uncounted,
         threshold,
         asks,
+        is_saturated,
     )
 
 
@@ -155,6 +160,7 @@ def judged(release: Release, sight: Sight, rules: JudgeRules, *, is_paused: bool
             learnt = sight.threshold if sight.threshold.is_news else None
         if sight.asked_threshold:
             baseline["threshold_asked_at"] = sight.at.isoformat()
+            baseline["is_always_saturated"] = sight.is_always_saturated
         sides = {name: one for name, one in sight.counts.items() if name in (stable, candidate)}
         baseline["counts"] = packed(sides, slow_threshold_ms=evidence.slow_threshold_ms)
         baseline["at"] = sight.at.isoformat()

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from django.conf import settings
 from django.db.models import (
@@ -26,13 +26,14 @@ from django.utils.translation import gettext_noop
 
 from accounts.selectors import teams_where
 from accounts.states import Right
+from clusters import selectors as fleet
 from common.actor import Actor
 from gateway import selectors as gateway
 from gateway.traffic import TargetCounts
 from models_registry.references import Uses
 from releases.errors import UnknownDeployment
 from releases.judge.evidence import Evidence
-from releases.judge.threshold import Kept, Stretch, Threshold, threshold
+from releases.judge.threshold import Kept, Stretch, Threshold, is_unusable, threshold
 from releases.judge.verdict import Verdict, verdict
 from releases.models import EvidencePoint, Release, SlowThreshold
 from releases.selectors.plans import plan_of
@@ -41,6 +42,7 @@ from releases.succession import with_succession
 
 LEARNT_FROM = timedelta(hours=6)
 """How far back stable's traffic says what is usual."""
+THRESHOLDS_COMPARED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +177,34 @@ def slow_threshold(release: Release, *, at: datetime, counts: TargetCounts) -> T
     objective = plan_of(release).judge.slow_above_ms
     if objective is not None:
         return threshold(objective, None, ())
-    row = SlowThreshold.objects.filter(service=release.service_id).order_by("-pk").first()
-    kept = (
-        Kept(row.milliseconds, "person" if row.source == ThresholdSource.PERSON else "learnt")
-        if row
-        else None
+    rows = list(
+        SlowThreshold.objects.filter(service=release.service_id).order_by("-pk")[:THRESHOLDS_COMPARED]
     )
+    stretches = _stretches_of_stable(release, at=at, counts=counts)
+    return threshold(None, _kept(rows), stretches, slots=fleet.slots_of(release.stable_deployment))
+
+
+def is_always_saturated(release: Release, *, at: datetime, counts: TargetCounts) -> bool:
+    """Whether no threshold can be learnt because stable had no free slot whenever it answered."""
+    stretches = _stretches_of_stable(release, at=at, counts=counts)
+    return is_unusable(stretches, slots=fleet.slots_of(release.stable_deployment))
+
+
+def _kept(rows: Sequence[SlowThreshold]) -> Kept | None:
+    """`rows`: the latest first."""
+    if not rows:
+        return None
+    since_person = next((n for n, row in enumerate(rows) if row.source == ThresholdSource.PERSON), len(rows))
+    lowest = min(row.milliseconds for row in rows[: since_person + 1])
+    source: Literal["person", "learnt"] = "person" if rows[0].source == ThresholdSource.PERSON else "learnt"
+    return Kept(rows[0].milliseconds, source, lowest)
+
+
+def _stretches_of_stable(release: Release, *, at: datetime, counts: TargetCounts) -> list[Stretch]:
     history = gateway.answered_lately(
         release.service.name, release.stable_deployment, since=at - LEARNT_FROM, until=at, now=counts
     )
-    stretches = [Stretch(one.requests, one.errors, one.latency_ms) for one in history]
-    return threshold(None, kept, stretches)
+    return [Stretch(one.requests, one.errors, one.latency_ms, one.seconds) for one in history]
 
 
 def threshold_of(release: Release) -> Threshold | None:

@@ -92,6 +92,8 @@ class Weight(StepSpec):
             observed = measure.get("observed_percent")
             if observed is not None and is_measured_at(measure, self.percent):
                 return _("%(percent)s%% observed") % {"percent": f"{observed:.1f}"}
+        if progress.state in ("failed", "aborted", "rejected"):
+            return _("not measured")
         return _("not measured yet") if release.in_motion and is_here else _("no requests to measure")
 
     def consequences(self, release: Release) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.steps import StepView
+from gateway import selectors as gateway
 from releases.models import Plan
 from releases.pages.plan_form import Draft
 from releases.pages.strip import strip_of_plan
@@ -207,6 +208,7 @@ def _editor(
         "kinds": [(name, gettext(kind.label)) for name, kind in kinds().items()],
         "reason": request.POST.get("reason", ""),
         "refreshes": _is_preview(request),
+        "blind_clusters": gateway.clusters_that_miss_errors([team.pk]),
     }
     return page(request, "releases/plan_editor.html", context, parts=("editor", "preview"), status=status)
 

@@ -12,7 +12,16 @@ from common.models import AuditRecord
 from gateway.backends.fake import Behaviour
 from gateway.history import minute_of, packed
 from gateway.models import Route, TrafficReading
-from releases.judge.threshold import JUMP, LEAST_REQUESTS, Kept, Stretch, Threshold, at_bound, threshold
+from releases.judge.threshold import (
+    JUMP,
+    LEAST_REQUESTS,
+    Kept,
+    Stretch,
+    Threshold,
+    at_bound,
+    is_unusable,
+    threshold,
+)
 from releases.models import SlowThreshold
 from releases.selectors.releases import slow_threshold, threshold_of
 from releases.services.plan import save_plan
@@ -55,6 +64,29 @@ def test_overloaded_and_failing_stretches_are_left_out(ill: Stretch) -> None:
     assert (found.milliseconds, found.source) == (320, "learnt")
 
 
+def busy(p95_ms: float, *, requests: int) -> Stretch:
+    """A stretch of five minutes; how many requests were in flight follows from how long they took."""
+    return replace(stretch(p95_ms, requests=requests), seconds=300)
+
+
+def test_nothing_is_learnt_while_stable_had_no_free_slot() -> None:
+    saturated = busy(32_000, requests=900)  # about 68 in flight
+    assert saturated.is_saturated(8)
+    assert threshold(None, None, [saturated] * 6, slots=8) is None
+    assert is_unusable([saturated] * 6, slots=8)
+    calm = busy(320, requests=900)
+    found = threshold(None, None, [calm, *([saturated] * 6)], slots=8)
+    assert found is not None
+    assert (found.milliseconds, found.requests) == (320, 900)
+    assert not is_unusable([calm, saturated], slots=8)
+
+
+def test_many_small_steps_upwards_are_a_jump() -> None:
+    found = threshold(None, Kept(640, "learnt", lowest_ms=320), [stretch(1000)])
+    assert found is not None
+    assert (found.milliseconds, found.measured_ms) == (640, 1000)
+
+
 def test_a_small_change_is_followed_and_a_large_one_upwards_needs_a_word() -> None:
     kept = Kept(320, "learnt")
     followed = threshold(None, kept, [stretch(500)])
@@ -81,7 +113,7 @@ pytest_db = pytest.mark.django_db(transaction=True)
 def first_look(scene: Scene, **how: Any) -> Threshold:
     scene.start(**how)
     scene.run_until(lambda: scene.state() == S.RUNNING and scene.release.candidate_percent > 0)
-    scene.run_for(2)
+    scene.run_for(15)  # 400 requests at once are a saturated moment, not a usual one
     scene.release.refresh_from_db()
     found = threshold_of(scene.release)
     assert found is not None

@@ -144,6 +144,15 @@ def test_once_crossed_the_limit_stays_crossed(trial: Trial):
     assert judged(trial).decision is Decision.ROLL_BACK
 
 
+def test_a_candidate_as_slow_as_a_saturated_stable_does_not_pass(trial: Trial):
+    trial.see(errors=(200, 0, 800, 0), slow=(200, 6, 800, 40), times=100)
+    assert judged(trial).decision is Decision.PROMOTE
+    trial.see(errors=(200, 0, 800, 0), slow=(200, 104, 800, 504), times=3)
+    answer = judged(trial)
+    assert answer.decision is Decision.INSUFFICIENT
+    assert answer.reason.startswith("Slow requests: candidate 52 %, stable 63 %. Stable is slow itself")
+
+
 def test_a_shared_outage_blames_nobody_and_certifies_nobody(trial: Trial):
     trial.see(errors=(20, 19, 80, 76), slow=(20, 19, 80, 76), times=50)
     answer = judged(trial)

@@ -372,9 +372,7 @@ def test_a_service_may_follow_its_own_plan_whose_approval_comes_late(scene: Scen
 
 
 def test_a_plan_that_contradicts_the_policy_is_refused_when_it_is_set(scene: Scene, boss: Actor) -> None:
-    set_team_policy(
-        actor=boss, team=scene.team, policy={"approval": "anyone", "percent_before_approval": 40}
-    )
+    set_team_policy(actor=boss, team=scene.team, policy={"approval": "anyone", "percent_before_approval": 40})
     with pytest.raises(Invalid) as refused:
         change_service(scene.service, actor=boss, reason="late", plan_name=late_plan(scene, 60))
     [sentence] = refused.value.fields["plan_name"]

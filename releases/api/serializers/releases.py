@@ -180,6 +180,9 @@ class ReleaseSerializer(ReleaseRowSerializer):
         "workers run.",
     )
     counted_by = serializers.SerializerMethodField(help_text="Who counts its traffic, in words.")
+    not_counted = serializers.SerializerMethodField(
+        help_text="Errors that nobody counts, so that the analysis cannot see them; empty: none."
+    )
     fetches = serializers.SerializerMethodField(
         help_text="Model files on their way to the machines of the candidate's workers; empty: none."
     )
@@ -203,6 +206,7 @@ class ReleaseSerializer(ReleaseRowSerializer):
             "bypassed",
             "image",
             "counted_by",
+            "not_counted",
             "fetches",
             "last_error",
         )
@@ -219,6 +223,10 @@ class ReleaseSerializer(ReleaseRowSerializer):
     @extend_schema_field(BypassSerializer(allow_null=True))
     def get_bypassed(self, release: Release) -> Any:
         return BypassSerializer(release).data if release.shortfalls else None
+
+    @extend_schema_field(serializers.CharField())
+    def get_not_counted(self, release: Release) -> str:
+        return gateway.not_counted(release.service.cluster_id)
 
     @extend_schema_field(serializers.CharField())
     def get_counted_by(self, release: Release) -> str:
