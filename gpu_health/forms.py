@@ -10,6 +10,7 @@ from clusters.models import Cluster
 from common.audit import MAX_REASON
 from gpu_health.models import RuleChange
 from gpu_health.policy.presets import PRESETS
+from gpu_health.services.gpu_counts import MOST_GPUS
 from gpu_health.states import DrainScope, FindingSeverity, RuleMode, RuleVerification
 
 
@@ -80,3 +81,13 @@ class PresetForm(forms.Form):
         titles = [(one.name, one.title) for one in PRESETS]
         self.fields["preset"].choices = [*titles, ("", _("as the installation"))]  # type: ignore[attr-defined]
         self.fields["cluster"].queryset = clusters  # type: ignore[attr-defined]
+
+
+class ExpectedGpusForm(forms.Form):
+    count = forms.IntegerField(
+        label=_("Expected GPUs"),
+        required=False,
+        min_value=0,
+        max_value=MOST_GPUS,
+        help_text=_("Empty: what a label of the machine says, else the most that were ever counted."),
+    )

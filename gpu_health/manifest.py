@@ -1,8 +1,11 @@
 """What GPU health adds to the whole."""
 
+from functools import partial
+
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from clusters.panels import NodePanel, register_node_panel
 from common.alert_rules import AlertRule
 from common.declared import Manifest
 from common.pages.cards import Card
@@ -14,6 +17,7 @@ from common.webhooks.catalogue import WebhookEvent, installation
 from gpu_health import events, inbox, metrics, pruning
 from gpu_health.badges import BADGES
 from gpu_health.consumers import GpuHealthTopic
+from gpu_health.gpu_count_panel import gpu_count_panel
 from gpu_health.health_now import HealthCard
 from gpu_health.reconcilers.check_schedule import CheckScheduleReconciler
 from gpu_health.reconcilers.checks import CheckReconciler
@@ -233,4 +237,5 @@ MANIFEST = Manifest(
         ),
     ),
     pruning=pruning.RULES,
+    hooks=(partial(register_node_panel, NodePanel("gpu_health/_gpu_count.html", gpu_count_panel)),),
 )

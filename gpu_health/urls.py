@@ -1,6 +1,6 @@
 from django.urls import path
 
-from gpu_health.views import checks, drains, drills, findings, healing, limits, rules, statistics
+from gpu_health.views import checks, drains, drills, findings, gpu_counts, healing, limits, rules, statistics
 
 urlpatterns = [
     path("gpu-health/", findings.finding_list, name="gpu-findings"),
@@ -25,6 +25,7 @@ urlpatterns = [
     path("gpu-health/checks/+order/", checks.order, name="order-gpu-check"),
     path("gpu-health/checks/<int:pk>/", checks.check_page, name="gpu-check"),
     path("gpu-health/checks/<int:pk>/+cancel/", checks.cancel, name="cancel-gpu-check"),
+    path("gpu-health/machines/<int:pk>/+expect/", gpu_counts.expect, name="expect-gpus"),
     path("gpu-health/limits/", limits.limits_page, name="gpu-limits"),
     path("gpu-health/drains/", drains.drains_page, name="gpu-drains"),
     path("gpu-health/statistics/", statistics.statistics_page, name="gpu-statistics"),

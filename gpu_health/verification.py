@@ -9,7 +9,7 @@ from gpu_health.actions.base import Target, job_owner, python_on
 from gpu_health.drills.orders import check_order
 from gpu_health.healing.facts import Progress, Work
 from gpu_health.healing.verifying import Demand, verdict
-from gpu_health.models import Incident, StoredReading
+from gpu_health.models import GpuCount, Incident, StoredReading
 from gpu_health.policy.rule import Verification
 from gpu_health.signals.check_reports import NotAReport, read_report
 from gpu_health.signals.reading import bus_id
@@ -44,6 +44,8 @@ def demand_of(incident: Incident) -> Demand:
     """What must be checked before the machine of this incident returns."""
     device = bus_id(incident.device)
     gpus = Gpu.objects.filter(node_id=incident.node_id).exclude(state=GpuState.GONE)
+    is_split = gpus.filter(sharing=GpuSharing.MIG).exists()
+    whole = 0 if is_split else incident.gpu_count
     ports = frozenset[str]()
     if incident.fault.startswith("ib."):
         told = StoredReading.objects.filter(
@@ -55,10 +57,16 @@ def demand_of(incident: Incident) -> Demand:
         fault=incident.fault,
         gpu_uuid=incident.gpu_uuid or ("" if device else incident.device),
         gpu_bus_id=device,
-        expected_gpus=incident.drill.gpus if incident.drill else incident.gpu_count,
-        is_split=gpus.filter(sharing=GpuSharing.MIG).exists(),
+        expected_gpus=incident.drill.gpus if incident.drill else expected_gpus(incident.node) or whole,
+        is_split=is_split,
         ports=ports,
     )
+
+
+def expected_gpus(node: Node) -> int:
+    """How many GPUs the machine must have; 0: nobody knows."""
+    row = GpuCount.objects.filter(node=node).select_related("node").first()
+    return row.expected if row else 0
 
 
 def judged(seen: JobObservation, demand: Demand) -> Work:

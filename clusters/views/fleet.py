@@ -19,6 +19,7 @@ from clusters.models import Deployment, Node
 from clusters.node_events import events_of
 from clusters.notes import DeploymentNote, deployment_notes
 from clusters.overview import MACHINES_ON_A_PAGE, Machine
+from clusters.panels import node_panels
 from clusters.pod_facts import pod_facts
 from clusters.services.logs import worker_log
 from clusters.services.nodes import cordon_node, uncordon_node
@@ -172,6 +173,7 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
             for gpu in row.gpus.exclude(state=GpuState.GONE)
         ],
         "agent_token": selectors.agent_token(row),
+        "panels": node_panels(row),
         "drain": row.drains.order_by("-pk").first(),
         "place": [(level.title, found[level.name]) for level in LEVELS if level.name in found],
         "may_operate": may_for_owner(actor, Right.FLEET_OPERATE, row.cluster.team),

@@ -28,6 +28,17 @@ FINDING = {
     "close_reason": "",
     "drill": None,
 }
+GPU_COUNT = {
+    "node": "gpu-7",
+    "cluster": "local",
+    "expected": 8,
+    "present": {"agent": 7, "cluster": 7},
+    "fixed": None,
+    "fixed_by": "",
+    "fixed_reason": "",
+    "short_since": "2026-11-20T08:30:00Z",
+}
+EXPECTED_GPUS = {"node": "gpu-7", "count": 7, "reason": "GPU 3 is at the vendor."}
 CLOSING = {"reason": "The GPU was reseated and passed dcgmi diag -r 3."}
 RULE = {
     "name": "default-xid.79",

@@ -367,6 +367,24 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='GpuCount',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('present', models.JSONField(default=dict)),
+                ('most', models.JSONField(default=dict)),
+                ('fixed', models.PositiveSmallIntegerField(null=True)),
+                ('fixed_by', models.CharField(blank=True, max_length=200)),
+                ('fixed_reason', models.TextField(blank=True)),
+                ('fixed_at', models.DateTimeField(null=True)),
+                ('short_since', models.DateTimeField(null=True)),
+                ('is_reported', models.BooleanField(default=False)),
+                ('node', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='clusters.node')),
+            ],
+            options={
+                'ordering': ['pk'],
+            },
+        ),
+        migrations.CreateModel(
             name='NodeSignals',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

@@ -1,6 +1,7 @@
 from gpu_health.models.checks import CheckSchedule, GpuCheck, GpuCheckRows
 from gpu_health.models.drills import Drill, DrillCluster, DrillRows
 from gpu_health.models.findings import Finding, FindingRows, StoredReading
+from gpu_health.models.gpu_counts import GpuCount
 from gpu_health.models.healing import HealingPolicy, HealingPool, HealingSlot
 from gpu_health.models.incidents import Incident, IncidentEntry, IncidentRows
 from gpu_health.models.prices import GpuPrices
@@ -17,6 +18,7 @@ __all__ = [
     "FindingRows",
     "GpuCheck",
     "GpuCheckRows",
+    "GpuCount",
     "GpuPrices",
     "HealingPolicy",
     "HealingPool",

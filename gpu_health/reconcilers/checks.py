@@ -18,7 +18,7 @@ from gpu_health.reconcilers.seeing import BackendOf, asking
 from gpu_health.services.readings import store_readings
 from gpu_health.signals.check_reports import NotAReport, read_report, readings
 from gpu_health.states import CHECK_MOVES, CheckState
-from gpu_health.verification import check_job
+from gpu_health.verification import check_job, expected_gpus
 
 LOOK_FOR_ROOM_EVERY = timedelta(seconds=15)
 LOOK_EVERY = timedelta(seconds=2)
@@ -121,9 +121,13 @@ class RunCheck(CheckStep):
         if not report.passed and not report.failed:
             why = report.checks[0].words if report.checks else "Nothing could be checked."
             return _ended(CheckState.IMPOSSIBLE, why, now, report=told)
-        state = CheckState.PASSED if report.passed else CheckState.FAILED
+        expected = expected_gpus(row.node)
+        is_whole = not report.gpus or len(report.gpus) >= expected
+        state = CheckState.PASSED if report.passed and is_whole else CheckState.FAILED
         why = "" if report.passed else f"{len(report.failed)} of {len(report.checks)} checks failed."
-        if not why and report.warned:
+        if not why and not is_whole:
+            why = f"Only {len(report.gpus)} of {expected} GPUs were there to be checked."
+        elif not why and report.warned:
             why = f"{len(report.warned)} of {len(report.checks)} checks warned: {report.warned[0].words}"
 
         def write() -> None:

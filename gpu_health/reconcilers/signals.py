@@ -6,11 +6,12 @@ from clusters.models import Cluster
 from clusters.states import ClusterKind
 from common.reconcile import Effect, Operation, Recurring
 from gpu_health.models import EventReader, SignalReader
+from gpu_health.services.missing_gpus import report_missing
 from gpu_health.services.node_signals import AT_ONCE, read_events, read_node, unread_nodes
 
 
 class SignalReconciler(Recurring[SignalReader]):
-    """Conditions of nodes and GPUs that are not allocatable become readings."""
+    """Conditions of nodes, and GPUs that are missing or not allocatable, become readings."""
 
     name = "read nodes"
     model = SignalReader
@@ -20,6 +21,7 @@ class SignalReconciler(Recurring[SignalReader]):
     def act(self, row: SignalReader, operation: Operation) -> None:
         for node in unread_nodes(operation.at)[:AT_ONCE]:
             read_node(node, operation.at)
+        report_missing(operation.at)
 
 
 class EventReconciler(Recurring[EventReader]):

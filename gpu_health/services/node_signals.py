@@ -15,6 +15,7 @@ from clusters.models import Cluster, Gpu, Node
 from clusters.shared_machines import told_about
 from clusters.states import ClusterKind, NodeState
 from gpu_health.models import NodeSignals
+from gpu_health.services.gpu_counts import note_cluster
 from gpu_health.services.readings import store_readings
 from gpu_health.signals.kubernetes import KubernetesReader
 from gpu_health.signals.reading import Reading
@@ -54,6 +55,7 @@ def read_node(node: Node, now: datetime) -> int:
         row.seen_as = node.seen_as
         row.conditions, row.plugin_is_bad = sorted(reader.bad_conditions), reader.plugin_is_bad
         row.save()
+        note_cluster(node, now)
         return store_readings(node, readings) if readings else 0
 
 

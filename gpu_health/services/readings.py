@@ -22,6 +22,7 @@ from gpu_health.evidence import TooMuchEvidence
 from gpu_health.incident_facts import boot_of
 from gpu_health.judge import Outcome, Verdict, judge
 from gpu_health.models import Drill, Finding, StoredReading
+from gpu_health.services.gpu_counts import note_reported
 from gpu_health.services.incidents import consider
 from gpu_health.signals.reading import BadReading, Clock, Kind, Reading
 from gpu_health.states import FindingOutcome, FindingState
@@ -80,6 +81,7 @@ def accept_readings(
     now = timezone.now()
     offset = offset_of(sent_at, now)
     stored = store_readings(node, in_our_time(readings, offset, now), boot=boot)
+    note_reported(node, readings, now)
     if sent_at is not None:
         _tell_of_clock(node, offset, now)
     return Stored(stored, len(readings) - stored, refused)

@@ -35,6 +35,7 @@ class NvmlReader:
         self._expected = expected_gpus
         self._levels = Levels(Source.NVML, session, node)
         self._driver = ""
+        self._count: int | None = None
         self._asked: set[Device] = set()
         self._devices: dict[int, Device] = {}
 
@@ -75,6 +76,9 @@ class NvmlReader:
         count = int(nvml.nvmlDeviceGetCount())
         yield from level("driver.mismatch", MACHINE, False, at)
         yield from level("detector.nvml", MACHINE, False, at)
+        if count != self._count:
+            self._count = count
+            yield self._levels.reading("gpu.count", MACHINE, at, kind=Kind.FACT, value=float(count))
         missing = count < self._expected
         words = f"{count} of {self._expected} GPUs"
         yield from level("gpu.count_mismatch", MACHINE, missing, at, raw=words, value=float(count))

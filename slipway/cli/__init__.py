@@ -18,6 +18,7 @@ from slipway.cli import (
     federation,
     gpu,
     gpu_checks,
+    gpu_counts,
     gpu_drills,
     gpu_findings,
     group_rules,
@@ -69,6 +70,7 @@ app.add_typer(federation.accounts, name="service-account")
 app.add_typer(federation.credentials, name="credential")
 gpu.app.add_typer(gpu_findings.app, name="finding")
 gpu.app.add_typer(gpu_checks.app, name="check")
+gpu.app.add_typer(gpu_counts.app, name="count")
 gpu.app.add_typer(gpu_drills.app, name="drill")
 app.add_typer(gpu.app, name="gpu")
 app.add_typer(stuck.app, name="stuck")

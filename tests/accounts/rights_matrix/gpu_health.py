@@ -72,6 +72,14 @@ ROUTES = [
         fill=_finding,
         body=lambda scene: {"reason": "reseated"},
     ),
+    Route("GET", "gpu-health/counts/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "gpu-health/counts/expect/",
+        Right.FLEET_OPERATE,
+        fill=_machine,
+        body=lambda scene: {"node": "matrix-machine", "count": 7, "reason": "taken out"},
+    ),
     Route("POST", "gpu-health/readings/", Right.FLEET_REPORT, body=_report, owned=False),
     Route("GET", "gpu-health/checks/", Access.SIGNED_IN, owned=False),
     Route(
