@@ -1,4 +1,4 @@
-from common.errors import Conflict, Invalid, Missing
+from common.errors import Conflict, Invalid, Missing, NotAllowed
 
 
 class RuleMissing(Missing):
@@ -91,3 +91,7 @@ class DrillRefused(Conflict):
 
 class DrillEnded(Conflict):
     pass
+
+
+class NeedsSecondPerson(NotAllowed):
+    """Whoever changed what takes an approval may not use that change alone."""

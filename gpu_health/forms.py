@@ -91,3 +91,11 @@ class ExpectedGpusForm(forms.Form):
         max_value=MOST_GPUS,
         help_text=_("Empty: what a label of the machine says, else the most that were ever counted."),
     )
+
+
+class StopHealingForm(forms.Form):
+    stop_drains = forms.BooleanField(
+        label=_("Stop drains that are under way, too"),
+        required=False,
+        help_text=_("No further pod is asked to leave. Their incidents then need a person."),
+    )

@@ -7,13 +7,17 @@ from accounts.selectors import may, may_everywhere
 from accounts.states import Right
 from common.actor import Actor
 from gpu_health import selectors
+from gpu_health.forms import StopHealingForm
 from gpu_health.incident_facts import policy
+from gpu_health.services.draining import drains_under_way
 
 
 def healing_panel(actor: Actor) -> Mapping[str, Any]:
     """What `gpu_health/_healing.html` shows."""
     return {
         "policy": policy(),
+        "drains": drains_under_way().count(),
+        "stop_form": StopHealingForm(),
         "pools": selectors.pools_at_work(),
         "may_stop": may(actor, Right.FLEET_OPERATE),
         "may_switch": may_everywhere(actor, Right.FLEET_OPERATE),

@@ -107,7 +107,7 @@ SECTIONS = (
     Section(
         gettext_lazy("Approvals"),
         gettext_lazy("Actions that wait for a person, whatever the mode of their rule."),
-        ("approved_actions", "approval_seconds"),
+        ("approved_actions", "approval_seconds", "two_people"),
     ),
     Section(
         gettext_lazy("Time limits"),
@@ -185,6 +185,14 @@ class LimitsForm(forms.Form):
         required=False,
         choices=[(str(one), str(one)) for one in Action],
         widget=forms.CheckboxSelectMultiple,
+    )
+    two_people = forms.BooleanField(
+        label=gettext_lazy("Two people"),
+        required=False,
+        help_text=gettext_lazy(
+            "An action needs no approval any more once two people have unticked it, and whoever changed that "
+            "does not approve it."
+        ),
     )
     fault_wait_seconds = forms.CharField(
         label=gettext_lazy("Of single faults"),
@@ -285,6 +293,7 @@ class LimitsForm(forms.Form):
         plain["approved_actions"] = sorted(plain["approved_actions"], key=order.index)
         return {
             "mode": chosen["mode"],
+            "two_people": chosen["two_people"],
             "dry_clusters": chosen["dry_clusters"],
             "windows": [self._window(number) for number in self._windows if chosen[f"start-{number}"]],
             "limits": {name: value for name, value in limits.items() if value != plain[name]},
@@ -316,6 +325,7 @@ def _initial(policy: HealingPolicy) -> dict[str, Any]:
     return {
         "revision": policy.revision,
         "mode": policy.mode,
+        "two_people": policy.needs_two_people,
         "dry_clusters": policy.dry_clusters,
         **{name: figures[name] for name in (*_PERCENT, *_COUNTS, *_LENGTHS, "approved_actions")},
         **waits,

@@ -26,6 +26,8 @@ DOOR = Door("/api/v1/heartbeats/", reporter_of, take)
 
 
 class Heartbeats(APIView):
+    serves_reporters = True
+
     @extend_schema(
         request=HeartbeatsSerializer,
         responses=HeartbeatReceiptSerializer,

@@ -41,6 +41,7 @@ class ModelFilesSerializer(serializers.Serializer[Any]):
 
 
 class _OfCluster(Endpoint):
+    serves_reporters = True
     queryset = Version.objects.all()
     serializer_class = ModelFilesSerializer
     pagination_class = None

@@ -23,6 +23,8 @@ DOOR = Door("/api/v1/node-reports/", reporting_agent, take)
 
 
 class NodeReports(APIView):
+    serves_reporters = True
+
     """The same endpoint, where Django is asked."""
 
     @extend_schema(request=NodeReportSerializer, responses=ReceiptSerializer, operation_id="report_node")

@@ -29,6 +29,8 @@ DOOR = Door("/api/v1/relay-reports/", reporting_relay, take)
 
 
 class RelayReports(APIView):
+    serves_reporters = True
+
     @extend_schema(
         request=RelayReportSerializer, responses=RelayAnswerSerializer, operation_id="report_relay"
     )

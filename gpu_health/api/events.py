@@ -53,6 +53,7 @@ class ProviderEvents(APIView):
     """Events of providers, by a token or by one that the provider has signed."""
 
     authentication_classes = (SignedPushAuthentication,)
+    serves_reporters = True
 
     @extend_schema(
         request=ProviderEventsSerializer,

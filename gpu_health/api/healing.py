@@ -130,7 +130,7 @@ class Healing(Endpoint):
     serializer_class = serializers.GpuHealingSerializer
     inputs: ClassVar = {
         "change": serializers.GpuHealingChangeSerializer,
-        "stop": serializers.GpuDeedSerializer,
+        "stop": serializers.GpuStopSerializer,
         "restart": serializers.GpuDeedSerializer,
     }
     pagination_class = None
@@ -156,7 +156,10 @@ class Healing(Endpoint):
     @action(detail=False, methods=["post"])
     def stop(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """The kill switch: nothing more is begun anywhere. Whoever may operate machines of a team may."""
-        stopped = healing.stop_healing(actor=self.actor, reason=self.given()["reason"])
+        given = self.given()
+        stopped = healing.stop_healing(
+            actor=self.actor, reason=given["reason"], stops_drains=given["stop_drains"]
+        )
         return Response(self.get_serializer(stopped).data)
 
     @extend_schema(responses={200: serializers.GpuHealingSerializer})

@@ -58,6 +58,7 @@ EVIDENCE = {
     },
 }
 REASON = {"reason": "The rack was looked at."}
+STOPPING = {"reason": "Every machine of the row reports the same fault.", "stop_drains": True}
 CANCELLING = REASON | {"return_to_service": False}
 POLICY = {
     "mode": "act",
@@ -65,6 +66,8 @@ POLICY = {
     "windows": [{"start": "22:00", "end": "05:00", "days": [0, 1, 2, 3, 4], "time_zone": "Europe/Zurich"}],
     "drain": {"grace_seconds": 300, "namespaces": {"training": {"policy": "finish", "within_seconds": 3600}}},
     "limits": Limits().to_dict() | {"approved_actions": list(Limits().approved_actions)},
+    "two_people": False,
+    "waiting_changes": {},
     "kill_switch_at": None,
     "kill_switch_by": "",
     "kill_switch_reason": "",

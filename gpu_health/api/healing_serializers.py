@@ -99,6 +99,13 @@ class GpuDeedSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=MAX_REASON)
 
 
+@example(examples.STOPPING)
+class GpuStopSerializer(GpuDeedSerializer):
+    stop_drains = serializers.BooleanField(
+        required=False, default=False, help_text="Drains of healing that are under way stop, too."
+    )
+
+
 @example(examples.CANCELLING)
 class GpuCancellingSerializer(GpuDeedSerializer):
     return_to_service = serializers.BooleanField(
@@ -122,6 +129,14 @@ class GpuHealingSerializer(serializers.ModelSerializer[HealingPolicy]):
     windows = GpuWindowSerializer(many=True, help_text="Actions wait for one of them; none: at any time.")
     drain = serializers.DictField(help_text="Of the options of a drain, what differs for healing.")
     limits = serializers.SerializerMethodField(help_text="All of them, defaults included.")
+    two_people = serializers.BooleanField(
+        source="needs_two_people",
+        help_text="A change of approved_actions, and the approval that it permits, are two people's.",
+    )
+    waiting_changes = serializers.DictField(
+        child=serializers.CharField(),
+        help_text="Actions that somebody asked to need no approval, and who did: a second person is missing.",
+    )
 
     class Meta:
         model = HealingPolicy
@@ -131,6 +146,8 @@ class GpuHealingSerializer(serializers.ModelSerializer[HealingPolicy]):
             "windows",
             "drain",
             "limits",
+            "two_people",
+            "waiting_changes",
             "kill_switch_at",
             "kill_switch_by",
             "kill_switch_reason",
@@ -148,6 +165,7 @@ class GpuHealingChangeSerializer(serializers.Serializer[Any]):
     dry_clusters = serializers.ListField(child=serializers.CharField(max_length=63), required=False)
     windows = GpuWindowSerializer(many=True, required=False)
     drain = serializers.DictField(required=False)
+    two_people = serializers.BooleanField(required=False)
     limits = serializers.DictField(
         required=False, help_text=f"What differs from the defaults; the others have theirs. {LIMITS}."
     )

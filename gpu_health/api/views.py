@@ -166,6 +166,7 @@ class GpuRules(Put, Read, Deleted):
 class Readings(Endpoint):
     """What machines see of their GPUs."""
 
+    serves_reporters = True
     queryset = Finding.objects.none()
     serializer_class = serializers.GpuReceiptSerializer
     inputs: ClassVar = {"create": serializers.GpuReadingsSerializer}

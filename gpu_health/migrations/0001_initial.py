@@ -40,6 +40,8 @@ class Migration(migrations.Migration):
                 ('windows', models.JSONField(blank=True, default=list)),
                 ('drain', models.JSONField(blank=True, default=dict)),
                 ('limits', models.JSONField(blank=True, default=dict)),
+                ('two_people', models.BooleanField(default=False)),
+                ('approval_changes', models.JSONField(default=dict, editable=False)),
                 ('kill_switch_at', models.DateTimeField(editable=False, null=True)),
                 ('kill_switch_by', models.CharField(blank=True, editable=False, max_length=200)),
                 ('kill_switch_reason', models.TextField(blank=True, editable=False)),

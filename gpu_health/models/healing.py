@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import ClassVar
 
 from django.db import models
@@ -9,6 +10,8 @@ from gpu_health.policy.presets import DEFAULT
 from gpu_health.states import (
     HealingMode,
 )
+
+TWO_PEOPLE = "two_people"
 
 
 class HealingPool(models.Model):
@@ -64,6 +67,11 @@ class HealingPolicy(Revised):
     """Of `DrainOptions`, what differs for drains by healing: `namespaces`, `grace_seconds` and the like."""
     limits = models.JSONField(default=dict, blank=True)
     """What differs from the defaults of `gpu_health.healing.limits`."""
+    two_people = models.BooleanField(default=False)
+    """A change of what takes an approval, and the approval that it permits, are two people's."""
+    approval_changes = models.JSONField(default=dict, editable=False)
+    """By action (or `two_people`): `{by, user, waits}`, who changed whether it takes an approval. `waits`: it
+    takes one still, until somebody else asks for the same."""
     kill_switch_at = models.DateTimeField(null=True, editable=False)
     kill_switch_by = models.CharField(max_length=200, blank=True, editable=False)
     kill_switch_reason = models.TextField(blank=True, editable=False)
@@ -77,4 +85,16 @@ class HealingPolicy(Revised):
 
     @property
     def figures(self) -> Limits:
-        return Limits.of(self.limits)
+        """As they are in force."""
+        limits = Limits.of(self.limits)
+        kept = [one for one in self.waiting_changes if one not in (TWO_PEOPLE, *limits.approved_actions)]
+        return replace(limits, approved_actions=(*limits.approved_actions, *kept)) if kept else limits
+
+    @property
+    def needs_two_people(self) -> bool:
+        return self.two_people or TWO_PEOPLE in self.waiting_changes
+
+    @property
+    def waiting_changes(self) -> dict[str, str]:
+        """What a second person has not asked for yet, and who did first."""
+        return {name: change["by"] for name, change in self.approval_changes.items() if change["waits"]}

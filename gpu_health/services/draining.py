@@ -1,10 +1,13 @@
 """The drain of an incident's machine: a row of the cluster's own, ordered under the step's op_key."""
 
+from contextlib import suppress
 from typing import Any
+
+from django.db.models import QuerySet
 
 from clusters.draining.checkpoints import times_of, words_of
 from clusters.draining.options import DrainOptions
-from clusters.errors import NodeBusy
+from clusters.errors import DrainEnded, NodeBusy
 from clusters.models import Drain
 from clusters.services.drains import cancel_drain, drain_node
 from clusters.states import UNDER_WAY, DrainState
@@ -65,6 +68,21 @@ def stop_drain(incident: Incident, why: str) -> None:
     rows = Drain.objects.filter(op_key__startswith=f"gpu_health.incident:{incident.pk}:", state__in=UNDER_WAY)
     for row in rows:
         cancel_drain(actor=ACTOR, drain=row, reason=why)
+
+
+def drains_under_way() -> QuerySet[Drain]:
+    """Those that healing has ordered."""
+    return Drain.objects.filter(op_key__startswith="gpu_health.incident:", state__in=UNDER_WAY)
+
+
+def stop_all_drains(why: str) -> int:
+    """How many were under way and stop. Their incidents need a person once healing goes on."""
+    stopped = 0
+    for row in drains_under_way().select_related("node__cluster__team").order_by("pk"):
+        with suppress(DrainEnded):
+            cancel_drain(actor=ACTOR, drain=row, reason=why)
+            stopped += 1
+    return stopped
 
 
 def _key(operation: Operation) -> str:

@@ -20,31 +20,36 @@ from gpu_health.events import HealingResumed, HealingStopped
 from gpu_health.healing.guards import windows_of
 from gpu_health.healing.limits import BadLimits, Limits
 from gpu_health.models import HealingPolicy, HealingPool, Incident
+from gpu_health.services.approval_changes import approval_changes
+from gpu_health.services.draining import stop_all_drains
 from gpu_health.services.incidents import note
 from gpu_health.states import ENDED_INCIDENTS, HealingMode, IncidentState
 
-CHANGEABLE = ("mode", "dry_clusters", "windows", "drain", "limits")
+CHANGEABLE = ("mode", "dry_clusters", "windows", "drain", "limits", "two_people")
 
 
 def change_policy(
     *, actor: Actor, given: Mapping[str, Any], reason: str, expected: int | None = None
 ) -> HealingPolicy:
-    """What is not given stays. Raises NotAllowed, InvalidPolicy, Stale."""
+    """What is not given stays. Where the policy asks for two people, an action needs no approval any more
+    once a second one has asked for the same. Raises NotAllowed, InvalidPolicy, Stale."""
     require_everywhere(actor, Right.FLEET_OPERATE)
     values = {name: given[name] for name in CHANGEABLE if name in given}
     _check(values)
     with transaction.atomic():
         row = stored_policy()
-        row.change(expected=expected or None, **values)
+        changes = approval_changes(row, values, actor)
+        row.change(expected=expected or None, **values, approval_changes=changes)
         audit.record(actor, "gpu_healing.change", subject=row, reason=reason, detail=dict(values))
         _wake_all()
     return row
 
 
-def stop_healing(*, actor: Actor, reason: str) -> HealingPolicy:
+def stop_healing(*, actor: Actor, reason: str, stops_drains: bool = False) -> HealingPolicy:
     """The kill switch: from now on nothing more is begun, anywhere. Anyone who may operate a fleet may.
 
-    What is under way on a machine goes on. Raises NotAllowed.
+    What is under way on a machine goes on; drains that healing ordered do not, with `stops_drains`: no
+    further pod is asked to leave. Raises NotAllowed.
     """
     require(actor, Right.FLEET_OPERATE)
     with transaction.atomic():
@@ -54,6 +59,11 @@ def stop_healing(*, actor: Actor, reason: str) -> HealingPolicy:
             audit.record(actor, "gpu_healing.stop", subject=row, reason=reason)
             events.publish(HealingStopped(actor.name))
             _wake_all()
+        if stops_drains:
+            count = stop_all_drains(f"Kill switch: {actor.name}: {reason}")
+            audit.record(
+                actor, "gpu_healing.stop_drains", subject=row, reason=reason, detail={"drains": count}
+            )
     return row
 
 

@@ -24,10 +24,12 @@ from gpu_health.incident_facts import (
     gpu_columns,
     lead_columns,
     open_findings,
+    policy,
     settled_until,
 )
 from gpu_health.models import Finding, Incident, IncidentEntry
 from gpu_health.pools import pool_of
+from gpu_health.services.approval_changes import refuse_own_change
 from gpu_health.states import ENDED_INCIDENTS, IncidentState
 
 
@@ -83,7 +85,7 @@ def note(incident: Incident, at: datetime, state: str, actor: str, words: str) -
 def approve(*, actor: Actor, incident: Incident, reason: str) -> Incident:
     """Let it take the step that it asks approval for: the present action, or the return to service.
 
-    Raises NotAllowed, IncidentEnded, NothingToApprove.
+    Raises NotAllowed, NeedsSecondPerson, IncidentEnded, NothingToApprove.
     """
     _require(actor, incident)
     if actor.user_id is None:
@@ -96,6 +98,7 @@ def approve(*, actor: Actor, incident: Incident, reason: str) -> Incident:
         # What was seen until now is this person's word: it brings the machine out of service no more.
         wishes = {"returns_approved": True, "acted_at": timezone.now()}
     else:
+        refuse_own_change(policy(), incident.action, actor)
         words = f"Approved {incident.action}: {reason}"
         wishes = {}
     wishes |= {"approved_climb": incident.climb, "approved_by": actor.name}

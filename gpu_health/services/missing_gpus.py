@@ -25,11 +25,11 @@ def report_missing(now: datetime) -> None:
     )
     for row in rows.exclude(node__state=NodeState.GONE).select_related("node__cluster").order_by("pk"):
         if row.short_since is None:
-            _report(row, now, Kind.CLEARED, f"{row.expected} of {row.expected} GPUs")
+            _report(row, now, Kind.CLEARED, f"{row.expected} of {row.expected} GPUs")  # untranslated
         elif row.missing is not None:
             count, expected = row.missing
             if count or row.short_since <= now - NONE_SETTLES:
-                _report(row, now, Kind.FAULT, f"{count} of {expected} GPUs", float(count))
+                _report(row, now, Kind.FAULT, f"{count} of {expected} GPUs", float(count))  # untranslated
 
 
 def _report(row: GpuCount, now: datetime, kind: Kind, words: str, count: float | None = None) -> None:

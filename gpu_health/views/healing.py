@@ -18,6 +18,7 @@ from common.pages.forms import reason_of
 from common.pages.listing import list_page
 from gpu_health import selectors
 from gpu_health.filters import IncidentFilter
+from gpu_health.forms import StopHealingForm
 from gpu_health.healing_panel import healing_panel
 from gpu_health.incident_facts import domain_machines, policy
 from gpu_health.models import Incident
@@ -135,7 +136,12 @@ def cancel(request: HttpRequest, pk: int, how: str) -> HttpResponse:
 @signed_in
 @refusals_at_the_form
 def stop(request: HttpRequest) -> HttpResponse:
-    healing.stop_healing(actor=of_request(request), reason=reason_of(request))
+    form = StopHealingForm(request.POST)
+    healing.stop_healing(
+        actor=of_request(request),
+        reason=reason_of(request),
+        stops_drains=form.is_valid() and form.cleaned_data["stop_drains"],
+    )
     return done(request, _("Healing is stopped."), to="/gpu-health/incidents/")
 
 

@@ -120,12 +120,14 @@ def differences(held: HealingPolicy, given: Mapping[str, Any]) -> list[tuple[str
     """Name, value now and value then, of what would change."""
     now: dict[str, Any] = {
         "mode": held.mode,
+        "two_people": held.needs_two_people,
         "dry_clusters": sorted(held.dry_clusters),
         "windows": _windows(held.windows),
         **held.figures.to_dict(),
     }
     then: dict[str, Any] = {
         "mode": given["mode"],
+        "two_people": given["two_people"],
         "dry_clusters": sorted(given["dry_clusters"]),
         "windows": _windows(given["windows"]),
         **Limits.of(given["limits"]).to_dict(),
@@ -153,6 +155,8 @@ def _windows(windows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _words(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
     if isinstance(value, Mapping):
         told = [f"{key} {length_text(one)}" for key, one in value.items()]
     elif isinstance(value, list | tuple):

@@ -1,4 +1,7 @@
-"""All devices side by side, each in its process; who does not answer in time has failed."""
+"""All devices side by side, each in its process; one that does not answer in time has failed.
+
+Time in which its process waited for a CPU of the machine does not count.
+"""
 
 import time
 from collections import Counter, defaultdict
@@ -8,11 +11,14 @@ from queue import Empty
 from typing import Any
 
 from serving.checks import collective, dcgm, infiniband, one_device
+from serving.checks.cpu_time import starved_seconds
 from serving.checks.device import Target
 from serving.checks.levels import Level
 from serving.checks.report import Check, Outcome, Report
 
 LOOK_EVERY_SECONDS = 0.2
+MOST_STARVED = 3
+"""Times its limit a process may wait for a CPU, until it is given up."""
 Work = Callable[[Target, Level, Any, Any], None]
 
 
@@ -52,7 +58,8 @@ def _each(targets: Sequence[Target], level: Level, work: Work) -> tuple[list[Che
     for child in children:
         child.start()
     # The shared link makes them wait for each other.
-    ends = time.monotonic() + level.limit + 2 * level.bandwidth * len(targets)
+    limit = level.limit + 2 * level.bandwidth * len(targets)
+    began = time.monotonic()
     checks: list[Check] = []
     fingerprints: dict[str, str] = {}
     for target, queue, child in zip(targets, said, children, strict=True):
@@ -60,12 +67,13 @@ def _each(targets: Sequence[Target], level: Level, work: Work) -> tuple[list[Che
             try:
                 one = queue.get(timeout=LOOK_EVERY_SECONDS)
             except Empty:
-                if child.is_alive() and time.monotonic() < ends:
+                took, starved = time.monotonic() - began, starved_seconds(child.pid)
+                if child.is_alive() and took < limit + min(starved, MOST_STARVED * limit):
                     continue
                 # What it said at its very end may still be on its way.
                 if not child.is_alive() and not queue.empty():
                     continue
-                checks.append(_silent(target, child.exitcode))
+                checks.append(_silent(target, child.exitcode, took - starved < limit, starved))
                 break
             if one == one_device.ENDED:
                 break
@@ -78,7 +86,10 @@ def _each(targets: Sequence[Target], level: Level, work: Work) -> tuple[list[Che
     return checks, fingerprints
 
 
-def _silent(target: Target, status: int | None) -> Check:
+def _silent(target: Target, status: int | None, is_starved: bool, starved: float) -> Check:
+    if status is None and is_starved:
+        words = f"It could not be checked: its process waited {starved:.0f} s for a CPU of the machine."
+        return target.check("answers", Outcome.SKIPPED, words)
     if status is None:
         words = "It did not answer in time: a hang of the GPU or of its driver. Look at the kernel's log."
     else:

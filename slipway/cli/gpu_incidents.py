@@ -173,14 +173,19 @@ def mode(
 def kill_switch(
     typer_context: typer.Context,
     wanted: Annotated[str, typer.Argument(metavar="on|off")],
+    stop_drains: Annotated[
+        bool, typer.Option("--stop-drains", help="With on: stop the drains that are under way, too.")
+    ] = False,
     reason: Reason = "",
 ) -> None:
     """Stop all healing, everywhere; or let it go on."""
-    if wanted not in ("on", "off"):
-        raise CommandFailed("Say on or off.", Exit.USAGE)
+    if wanted not in ("on", "off") or (stop_drains and wanted == "off"):
+        raise CommandFailed("Say on or off; --stop-drains goes with on.", Exit.USAGE)
     context = context_of(typer_context)
     deed = "stop" if wanted == "on" else "restart"
-    changed = context.client.post(at("gpu-health", "healing", deed), {"reason": context.asked_for(reason)})
+    body: dict[str, object] = {"reason": context.asked_for(reason)}
+    body |= {"stop_drains": True} if stop_drains else {}
+    changed = context.client.post(at("gpu-health", "healing", deed), body)
     context.tell(changed, f"The kill switch is {wanted}.")
 
 

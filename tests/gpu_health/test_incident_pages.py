@@ -4,7 +4,10 @@ import pytest
 
 from accounts.models import User
 from accounts.states import Role
+from clusters.backends.standing import StandingPod
+from clusters.models import Drain
 from gpu_health.models import HealingPolicy
+from gpu_health.services.draining import drains_under_way
 from tests import cast
 from tests.gpu_health.healing import FAILED, PASSED, Ward
 
@@ -82,6 +85,25 @@ def test_the_kill_switch_stops_everything_until_an_administrator_switches_it_off
     cast.client_of(root).post("/gpu-health/+restart/", {"reason": "over"})
     ward.run("closed")
     assert cast.client_of(olga).get("/gpu-health/+notice/").content == b""
+
+
+def test_the_kill_switch_stops_drains_that_are_under_way_if_asked_to(ward: Ward, olga: User) -> None:
+    ward.finding()
+    ward.operations.pods = lambda _node: (
+        StandingPod(uid="p1", name="train-0", namespace="research", gpus={"nvidia.com/gpu": 4}),
+    )
+    ward.run(lambda: drains_under_way().exists())
+    browser = cast.client_of(olga)
+
+    browser.post("/gpu-health/+stop/", {"reason": "storm"})
+    assert drains_under_way().exists(), "what is under way goes on unless somebody says otherwise"
+    assert "1 drain of healing is under way." in browser.get("/gpu-health/incidents/").content.decode()
+
+    answer = cast.api(olga).post("gpu-health/healing/stop/", {"reason": "storm", "stop_drains": True})
+    assert answer.status_code == 200
+    ward.run(lambda: Drain.objects.get().state == "cancelled")
+    assert Drain.objects.get().cancel_reason == "Kill switch: olga: storm"
+    assert ward.operations.cordoned, "the machine stays out of service"
 
 
 def test_a_stranger_sees_and_does_nothing(ward: Ward) -> None:

@@ -69,7 +69,7 @@ async def test_the_token_of_a_deployment_speaks_for_its_own_workers_and_until_it
     assert refused.status_code == 403
     assert "There is no worker far for which you may report" in refused.json()["detail"]
     await until_known_busy(0.5)
-    assert (await client.get("workers/chat-v1-0/log/", headers=headers)).status_code == 404
+    assert (await client.get("workers/chat-v1-0/log/", headers=headers)).status_code == 403
     answer = await client.post("node-reports/", json={}, headers=headers)
     assert (answer.status_code, "of no machine" in answer.json()["detail"]) == (403, True)
     await asyncio.to_thread(revoke_of_part, actor=SYSTEM, token=issued.token, reason="over")

@@ -57,6 +57,26 @@ def test_a_gpu_that_is_wrong_the_same_way_each_time_is_seen_by_the_processors_pr
     assert "than rounding explains" in check.words
 
 
+@pytest.mark.parametrize("row", [1, 100, 137, 254])
+def test_an_error_that_is_always_in_the_same_place_is_seen_wherever_it_is(row: int) -> None:
+    def off(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        product = left @ right
+        product[row, 41] += 1.0
+        return product
+
+    check, _ = matrix_products.check(processor(), 0.0, off)
+
+    assert check.outcome is Outcome.FAILED
+    assert f"row {row}, column 41" in check.words
+
+
+def test_rows_that_are_held_against_the_processor_are_drawn_anew() -> None:
+    left, right = (torch.rand((256, 256)) for _ in range(2))
+    product = left @ right
+
+    assert len({tuple(matrix_products._rows(left, right, product).tolist()) for _ in range(3)}) == 3
+
+
 def test_switches_of_torch_are_as_before_when_it_is_over() -> None:
     before = torch.backends.cuda.matmul.allow_tf32
 

@@ -12,6 +12,7 @@ import pytest
 
 from serving.checks import __main__ as command
 from serving.checks import collective, one_device, supervision
+from serving.checks.cpu_time import starved_seconds
 from serving.checks.device import Target, processor
 from serving.checks.expectations import expected_of
 from serving.checks.levels import LEVELS
@@ -72,6 +73,39 @@ def test_a_gpu_that_hangs_is_told_within_the_limit_and_nothing_is_tried_together
     assert silent.gpu_uuid == "GPU-1"
     assert "did not answer in time" in silent.words
     assert not by_name(report, collective.NAME)
+
+
+def test_a_cpu_under_load_is_no_hang_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(QUICK), "limit", property(lambda _: 20.0))
+    monkeypatch.setattr(supervision, "MOST_STARVED", 0)
+    monkeypatch.setattr(supervision, "starved_seconds", lambda pid: 600.0)
+
+    report = supervision.run([gpu(0), gpu(1)], QUICK, hangs)
+
+    (silent,) = by_name(report, "answers")
+    assert (silent.gpu_uuid, silent.outcome) == ("GPU-1", Outcome.SKIPPED)
+    assert silent.words == "It could not be checked: its process waited 600 s for a CPU of the machine."
+    assert not report.failed
+    assert not by_name(report, collective.NAME)
+
+
+def test_a_process_that_shares_its_cpu_has_waited_for_it() -> None:
+    pinned = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nprint(flush=True)"
+    code = f"{pinned}\nwhile True: pass"
+    rivals = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for rival in rivals:
+            assert rival.stdout
+            rival.stdout.readline()
+        ends = time.monotonic() + 30
+        while min(starved_seconds(rival.pid) for rival in rivals) < 0.2 and time.monotonic() < ends:
+            time.sleep(0.1)
+        assert min(starved_seconds(rival.pid) for rival in rivals) >= 0.2
+    finally:
+        for rival in rivals:
+            rival.kill()
+            rival.communicate()
+    assert starved_seconds(None) == 0.0
 
 
 def test_a_gpu_that_somebody_computes_on_is_left_alone_and_nothing_has_passed() -> None:
