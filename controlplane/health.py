@@ -16,7 +16,7 @@ from django.utils.translation import ngettext_lazy
 from common import disk
 from common.declared import manifests
 from common.disk import DiskState
-from common.health import LIMIT_SECONDS, PartHealth, Probe, Unhealthy, Words
+from common.health import LIMIT_SECONDS, NotInUse, PartHealth, Probe, Unhealthy, Words
 from common.pages import formats
 from common.reconcile import silent_hosts
 from common.reconcile.pulses import Takers, living_hosts, takers
@@ -141,7 +141,7 @@ def _backup() -> Words:
     made, limit = last_backup(), longest_age()
     if made is None:
         if limit is None:
-            return _("none was made by slipway-server backup")
+            raise NotInUse(_("none was made by slipway-server backup"))
         raise Unhealthy(_("none was made yet by slipway-server backup"))
     told = format_lazy(_("the last one is of {moment} UTC"), moment=f"{made:%Y-%m-%d %H:%M}")
     if limit is not None and timezone.now() - made > limit:

@@ -9,7 +9,7 @@ from django.utils.functional import Promise
 from django.utils.text import format_lazy
 
 from common.actor import Actor
-from common.health import PartHealth
+from common.health import PartHealth, PartState
 from controlplane.embedded.parts import TITLES, PartsReport, PartStatus, parts_status
 from controlplane.health import parts_health
 from controlplane.home.background import Background
@@ -33,6 +33,9 @@ STATES = {
     "stopped": "stopped",
     "failed": "down",
 }
+
+
+WELL = frozenset({"up", "starting", PartState.SLOW, PartState.OFF})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class Parts:
 
     @property
     def in_trouble(self) -> int:
-        return sum(row.state not in ("up", "starting") for row in self.rows)
+        return sum(row.state not in WELL for row in self.rows)
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
@@ -107,29 +110,26 @@ def merged(
 ) -> Parts:
     """Pure. `report` is None where others run the parts: then they are known by their answers."""
     if report is None or report.problem:
-        rows = [
-            PartRow(name, told.title or name, "up" if told.ok else "down", told.detail)
-            for name, told in health.items()
-        ]
+        rows = [_asked(name, answer) for name, answer in health.items()]
         return Parts(rows, report.problem if report else "", age_seconds)
     rows = [_supervised(part, health) for part in report.parts]
     covered = {name for part in report.parts for name in ANSWERS.get(part.name, ())}
-    rows += [
-        PartRow(name, told.title or name, "up" if told.ok else "down", told.detail)
-        for name, told in health.items()
-        if name not in covered
-    ]
+    rows += [_asked(name, answer) for name, answer in health.items() if name not in covered]
     return Parts(rows, "", age_seconds)
+
+
+def _asked(name: str, answer: PartHealth) -> PartRow:
+    return PartRow(name, answer.title or name, answer.state, answer.detail)
 
 
 def _supervised(part: PartStatus, health: Mapping[str, PartHealth]) -> PartRow:
     state = STATES.get(part.state, "unknown")
     answers = [health[name] for name in ANSWERS.get(part.name, ()) if name in health]
-    wrong = [answer.detail for answer in answers if not answer.ok]
-    told = wrong or [answer.detail for answer in answers]
-    detail = format_lazy("; ".join(["{}"] * len(told)), *told)
+    wrong = [answer for answer in answers if answer.state is not PartState.UP]
+    details = [answer.detail for answer in wrong or answers]
+    detail = format_lazy("; ".join(["{}"] * len(details)), *details)
     if state == "up" and wrong:
-        state = "down"
+        state = max((answer.state for answer in wrong), key=list(PartState).index)
     return PartRow(
         name=part.name,
         title=TITLES.get(part.name, part.title),

@@ -144,6 +144,7 @@ MIDDLEWARE = [
     "common.logs.access.access_log_middleware",
     "controlplane.metrics.request_metrics_middleware",
     "django.middleware.security.SecurityMiddleware",
+    "common.pages.compression.PageCompressionMiddleware",
     "controlplane.static_files.StaticFilesMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

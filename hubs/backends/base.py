@@ -21,7 +21,7 @@ class AccessRefused(HubError):
 
 
 class NoSuchRepository(AccessRefused):
-    """There is none of this name, or it is private and the token does not open it."""
+    """There is none of this name, or it is private and the token gives no access to it."""
 
     cause = "no_repository"
 

@@ -285,7 +285,9 @@ class Repository:
         if code == "RevisionNotFound":
             raise NoSuchRevision(f"{self._where} has no branch {self._branch}.")
         if code == "RepoNotFound" or status == 404:
-            raise NoSuchRepository(f"There is no repository {self._where}, or the token does not open it.")
+            raise NoSuchRepository(
+                f"There is no repository {self._where}, or the token gives no access to it."
+            )
         if status == 401:
             hint = (
                 f"does not accept the token: {words.rstrip('.')}."

@@ -117,7 +117,7 @@ class SlipwayClient:
         if status == 403:
             return MayNotWrite(f"The token may not write to {self._where}. {words}".strip())
         if status == 404:
-            return NoSuchRepository(f"There is no model {self._where}, or the token does not open it.")
+            return NoSuchRepository(f"There is no model {self._where}, or the token gives no access to it.")
         if status in (409, 507) and ("may hold" in words or "full" in words):
             return NoRoom(f"{self._endpoint} has no room for it: {words}")
         if status >= 500 or status == 408:

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_safe
 
 from accounts.actors import of_request
 from common.errors import Missing, SlipwayError
+from common.pages import formats
 from common.pages.access import signed_in
 from common.pages.answers import page
 from models_registry.facts.comparison import CHANGES, TokenizerChange
@@ -69,8 +70,8 @@ def _compared(before: Version, after: Version) -> dict[str, Any]:
 
 
 def _facts(before: Version, after: Version) -> list[tuple[str, Any, Any, str]]:
-    """Label, the two values, and the filter that shows them."""
-    return [
+    """Label, the two values, and how they are shown: to the byte where they would look the same."""
+    rows = [
         (_("Size"), before.size_bytes, after.size_bytes, "bytes"),
         (_("Files"), before.file_count, after.file_count, "count"),
         (_("Parameters"), before.parameters, after.parameters, "count"),
@@ -92,6 +93,17 @@ def _facts(before: Version, after: Version) -> list[tuple[str, Any, Any, str]]:
             )
         ),
     ]
+    return [
+        (label, one, other, "exact" if _looks_equal(one, other, how) else how)
+        for label, one, other, how in rows
+    ]
+
+
+def _looks_equal(one: Any, other: Any, how: str) -> bool:
+    if how not in ("bytes", "memory") or None in (one, other) or one == other:
+        return False
+    text = formats.byte_size if how == "bytes" else formats.memory_size
+    return text(one) == text(other)
 
 
 def _fact(version: Version, path: str) -> Any:

@@ -1,4 +1,5 @@
-// Keyboard shortcuts. Silent while one types, while a dialog is open, and with Ctrl, Alt or Meta held.
+// Keyboard shortcuts. Silent while one types, while a dialog is open, and with Ctrl, Alt or Meta held
+// (but for Ctrl+Enter and Ctrl+K).
 const CHORD_MS = 1200;
 
 function isTyping(element) {
@@ -28,6 +29,14 @@ function submits(event) {
   return true;
 }
 
+function focusSearch(event) {
+  const box = document.querySelector("[data-find] input");
+  if (!box) return;
+  event.preventDefault();
+  box.focus();
+  box.select();
+}
+
 // The buttons of this page that have a key: `data-shortcut="a"`.
 function pressed(key) {
   const button = document.querySelector(`[data-shortcut="${CSS.escape(key)}"]:not(:disabled)`);
@@ -55,6 +64,7 @@ export function start() {
   document.getElementById("keys")?.addEventListener("dialog:open", tellKeysOfThePage);
   document.addEventListener("keydown", (event) => {
     if (submits(event)) return event.preventDefault();
+    if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !document.querySelector("dialog[open]")) return focusSearch(event);
     if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
     if (event.key === "Escape") {
       for (const menu of document.querySelectorAll("details.menu[open]")) {
@@ -77,13 +87,8 @@ export function start() {
       return;
     }
     if (event.key === "g") chordUntil = performance.now() + CHORD_MS;
-    else if (event.key === "/") {
-      const box = document.querySelector("[data-find] input");
-      if (!box) return;
-      event.preventDefault();
-      box.focus();
-      box.select();
-    } else if (event.key === "?") {
+    else if (event.key === "/") focusSearch(event);
+    else if (event.key === "?") {
       event.preventDefault();
       tellKeysOfThePage();
       document.getElementById("keys")?.showModal();

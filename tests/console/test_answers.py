@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import pytest
@@ -71,6 +72,16 @@ def test_caches_keep_pages_and_parts_apart(admin: Client) -> None:
     vary = admin.get("/styleguide/")["Vary"]
     assert "HX-Request" in vary
     assert "HX-Target" in vary
+
+
+def test_pages_are_compressed_and_answers_of_rest_are_not(admin: Client) -> None:
+    accepting = {"Accept-Encoding": "gzip"}
+    page, document = admin.get("/", headers=accepting), admin.get("/api/v1/models/", headers=accepting)
+
+    assert gzip.decompress(page.content).startswith(b"<!doctype html>")
+    assert page["Content-Encoding"] == "gzip"
+    assert len(page.content) * 2 < len(gzip.decompress(page.content))
+    assert "Content-Encoding" not in document
 
 
 def test_done_tells_htmx_in_a_toast() -> None:

@@ -5,7 +5,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from common.health import Probe, Unhealthy
+from common.health import NotInUse, PartHealth, PartState, Probe, Unhealthy
 from controlplane import health
 from controlplane.health import parts_health
 from controlplane.readiness_key import HEADER, readiness_key
@@ -45,7 +45,51 @@ def test_parts_that_hang_cost_one_second_together_and_are_asked_once() -> None:
     # One after the other they would take twenty.
     assert 1.9 < took < 10
     assert len(asked) == len(probes)
-    assert {answer.detail for parts in answers for answer in parts.values()} == {"no answer within 1 s"}
+    assert {answer.state for parts in answers for answer in parts.values()} == {PartState.FAILING}
+
+
+def test_a_part_that_answered_lately_is_slow_and_down_only_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    release = threading.Event()
+    answers = iter(["beats"])
+    monkeypatch.setattr("common.health.LIMIT_SECONDS", 0.05)
+    probe = Probe("heart", lambda: next(answers, "") or str(release.wait(60)), vital=True)
+    assert probe.begin().result(timeout=10).state is PartState.UP
+
+    def late() -> PartHealth:
+        return probe.answer(probe.begin(), deadline=time.monotonic() + 0.05)
+
+    slow = late()
+    assert (slow.state, slow.ok) == (PartState.SLOW, True)
+    monkeypatch.setattr("common.health.DOWN_AFTER_SECONDS", 0.0)
+    down = late()
+    release.set()
+    assert (down.state, down.ok) == (PartState.DOWN, False)
+
+
+def test_one_failed_question_does_not_make_a_part_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> str:
+        raise ConnectionRefusedError("connection refused")
+
+    probe = Probe("heart", refuse, vital=True)
+    first = probe.begin().result(timeout=10)
+    monkeypatch.setattr("common.health.DOWN_AFTER_SECONDS", 0.0)
+    later = probe.begin().result(timeout=10)
+
+    assert [(one.state, one.ok) for one in (first, later)] == [
+        (PartState.FAILING, False),
+        (PartState.DOWN, False),
+    ]
+
+
+def test_a_part_that_nobody_set_up_is_neither_up_nor_down() -> None:
+    def absent() -> str:
+        raise NotInUse("none was made")
+
+    answer = parts_health((Probe("backup", absent, vital=False),))["backup"]
+
+    assert (answer.state, answer.ok, answer.detail) == (PartState.OFF, True, "none was made")
 
 
 @pytest.mark.parametrize(("vital", "status"), [(True, 503), (False, 200)])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from common.health import PartHealth, Probe, Unhealthy
+from common.health import PartHealth, PartState, Probe, Unhealthy
 from common.live.board import PUBLIC
 from controlplane.embedded.parts import PartsReport, PartStatus
 from controlplane.health import parts_health
@@ -19,8 +19,8 @@ from controlplane.home.background import FRESH_SECONDS, Background
 from controlplane.home.consumers import HomeTopic
 from controlplane.home.parts import PartRow, Parts, merged
 
-UP = PartHealth(True, True, "answers", 1.0)
-DOWN = PartHealth(False, True, "connection refused", 1.0)
+UP = PartHealth(PartState.UP, True, "answers", 1.0)
+DOWN = PartHealth(PartState.DOWN, True, "connection refused", 1.0)
 SINCE = datetime(2030, 1, 1, tzinfo=UTC)
 
 
@@ -50,6 +50,14 @@ def test_where_nothing_is_supervised_each_question_is_a_part() -> None:
         ("Celery worker", "down", "connection refused"),
     ]
     assert parts.in_trouble == 1
+
+
+def test_parts_that_are_slow_or_not_set_up_are_not_in_trouble() -> None:
+    states = (PartState.UP, PartState.SLOW, PartState.OFF, PartState.FAILING, PartState.DOWN)
+    parts = merged({state: PartHealth(state, True, "", 1.0) for state in states}, None)
+
+    assert [row.state for row in parts.rows] == list(states)
+    assert parts.in_trouble == 2
 
 
 def test_a_supervised_part_is_up_only_if_it_also_answers() -> None:
@@ -89,10 +97,10 @@ def test_the_page_is_drawn_anew_when_a_part_changes_and_not_when_a_figure_does()
         report = PartsReport((part("sweeper", **fields),), "")
         return merged({"sweeper": health}, report).fingerprint
 
-    still = fingerprint(PartHealth(True, False, "swept 0.1 s ago", 1.0))
-    assert still == fingerprint(PartHealth(True, False, "swept 0.9 s ago", 2.0))
+    still = fingerprint(PartHealth(PartState.UP, False, "swept 0.1 s ago", 1.0))
+    assert still == fingerprint(PartHealth(PartState.UP, False, "swept 0.9 s ago", 2.0))
     assert still != fingerprint(DOWN)
-    assert still != fingerprint(PartHealth(True, False, "swept 0.1 s ago", 1.0), restarts=1)
+    assert still != fingerprint(PartHealth(PartState.UP, False, "swept 0.1 s ago", 1.0), restarts=1)
 
 
 def test_who_is_fast_is_heard_at_once_and_not_asked_again_for_a_second() -> None:

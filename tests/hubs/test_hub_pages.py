@@ -130,7 +130,7 @@ def test_a_running_sync_shows_its_progress_and_is_paused_resumed_and_cancelled(b
         (lambda server: server.gated.add(REPO), "The repository is gated.", "is gated"),
         (
             lambda server: server.tokens.update({REPO: {"hf_ok"}}),
-            "or the token does not open it",
+            "or the token gives no access to it",
             "needs a token",
         ),
         (

@@ -2,13 +2,16 @@
 
 import json
 
+import pytest
 from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
 from model_store.file_manifest import ManifestFile
 from models_registry.facts.comparison import compared, compared_texts, flattened
+from models_registry.models import Version
 from models_registry.services import evaluations, imports
+from models_registry.views.comparison import _facts
 from tests import cast
 from tests.models_registry import builders as b
 
@@ -109,3 +112,13 @@ def test_tokenizer_card_and_figures_of_two_versions_are_compared(library, ada, a
     assert "+# A &lt;b&gt;better&lt;/b&gt; model" in page
     assert "+0.25" in page
     assert "&lt;tool&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shown_as"),
+    [((1_234_567, 1_234_568), "exact"), ((1_234_567, 2_234_567), "bytes"), ((5, 5), "bytes")],
+)
+def test_sizes_that_would_look_the_same_are_shown_to_the_byte(sizes: tuple[int, int], shown_as: str) -> None:
+    label, *_values, how = _facts(*(Version(size_bytes=size) for size in sizes))[0]
+
+    assert (label, how) == ("Size", shown_as)
