@@ -43,6 +43,7 @@ BADGES: Mapping[str, Badges] = {
         "passed": Badge(_("Passed"), "good", "circle-check"),
         "warning": Badge(_("Warning"), "warn", "alert-triangle"),
         "failed": Badge(_("Failed"), "bad", "circle-x"),
+        "left_out": Badge(_("Left out"), "idle", "circle-minus"),
     },
     "alert": {
         "lost": Badge(_("Lost"), "bad", "plug-connected-x"),

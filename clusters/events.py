@@ -21,6 +21,13 @@ class ClusterChecksFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterRightsLost:
+    """It allows less than it did."""
+
+    cluster_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterRemoved:
     """Nothing is told to it or asked of it any more."""
 

@@ -31,7 +31,11 @@ from common.pages.forms import PLAIN
 MOST_FILE_BYTES = 256 * 1024
 FEATURES = (
     (Feature.NODE_OPERATIONS.value, _("Cordon and taint machines")),
+    (Feature.CAPACITY.value, _("Count the GPUs that pods of other namespaces use")),
     (Feature.DRAIN.value, _("Drain machines: see and evict pods of all namespaces")),
+    (Feature.FORCED_DRAIN.value, _("Force drains past disruption budgets: delete pods of all namespaces")),
+    (Feature.CHECKPOINTS.value, _("Ask pods for a checkpoint before a drain: change pods of all namespaces")),
+    (Feature.GROUPS.value, _("Run workers that span machines (LeaderWorkerSets)")),
     (Feature.GATEWAY.value, _("Split traffic by the cluster's gateway (HTTPRoutes)")),
     (Feature.INFERENCE.value, _("Route to InferencePools")),
     (Feature.FLUID.value, _("Cache model files by Fluid")),

@@ -62,6 +62,12 @@ WEBHOOK_EVENTS = (
         cluster_payload,
         events.ClusterChecksFailed,
     ),
+    WebhookEvent(
+        "cluster.rights_lost",
+        _("A cluster has taken back a right that Slipway had."),
+        cluster_payload,
+        events.ClusterRightsLost,
+    ),
     WebhookEvent("cluster.removed", _("A cluster was removed."), cluster_payload, events.ClusterRemoved),
     WebhookEvent(
         "deployment.ready",
@@ -134,6 +140,14 @@ ALERT_RULES = (
         severity="warning",
         summary="The cluster {{ $labels.cluster }} takes no orders.",
         note="What serves there serves on; releases to it stand still and cannot be taken back.",
+    ),
+    AlertRule(
+        name="SlipwayClusterRightsMissing",
+        expr="max by (cluster) (slipway_cluster_rights_missing) > 0",
+        lasts="1m",
+        severity="warning",
+        summary="The cluster {{ $labels.cluster }} lacks {{ $value }} rights that Slipway needs.",
+        note="What serves there serves on; what needs the right waits until it is back.",
     ),
     AlertRule(
         name="SlipwayWorkersLost",

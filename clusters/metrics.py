@@ -8,6 +8,7 @@ from django.utils import timezone
 from prometheus_client.metrics_core import Metric
 
 from clusters import selectors
+from clusters.backends.checks import missing_rights
 from clusters.fleet import ClusterNow
 from clusters.models import Cluster
 from clusters.states import Alert, WorkerState
@@ -51,6 +52,15 @@ def fleet() -> Iterator[Metric]:
         "1: its supervisor or API server answered at the last look; clusters on their way out are left out.",
         ("cluster",),
         [((name,), float(not problem)) for name, problem in kept.values_list("name", "problem")],
+    )
+    yield gauge(
+        "cluster_rights_missing",
+        "Rights that a cluster should grant and does not; those that its manifest leaves out do not count.",
+        ("cluster",),
+        [
+            ((name,), float(len(missing_rights(checks))))
+            for name, checks in kept.values_list("name", "checks")
+        ],
     )
     silent = set(selectors.silent_relays(present, now=timezone.now()).values_list("name", flat=True))
     relays = present.filter(Q(relay_heard_at__isnull=False) | Q(relay_silent_since__isnull=False))

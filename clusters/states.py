@@ -17,6 +17,8 @@ class CheckResult(TextChoices):
     """Something does not work without it; the rest does."""
     FAILED = "failed", _("Failed")
     """Nothing can be released to the cluster."""
+    LEFT_OUT = "left_out", _("Left out")
+    """Its administrator did not grant it, and said so: nobody is to do anything about it."""
 
 
 class ClusterState(TextChoices):

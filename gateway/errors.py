@@ -1,6 +1,6 @@
 from django.utils.translation import gettext as _
 
-from common.errors import Conflict, Invalid, Missing, SlipwayError
+from common.errors import Conflict, Invalid, Missing, SlipwayError, Unavailable
 
 
 class GatewayError(SlipwayError):
@@ -51,6 +51,10 @@ class GatewayUnreachable(GatewayError):
     What was asked for is written down and will be taken as soon as the gateway runs: repeating the call is
     safe.
     """
+
+
+class RightsMissing(GatewayUnreachable, Unavailable):
+    """The cluster refuses the credential, or what it may do: both come back without a change of ours."""
 
 
 class NotYetTold(GatewayUnreachable):

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
 from kube.resources import Ref, Resource
+from kube.rules import Rules
 
 Object = dict[str, Any]
 Kept = TypeVar("Kept")
@@ -175,6 +176,9 @@ class Client(Protocol):
         self, verb: str, resource: Resource, *, namespace: str = "", name: str = "", subresource: str = ""
     ) -> Permission:
         """Whether we would be allowed to."""
+
+    def rules(self, namespace: str) -> Rules:
+        """What we may do in a namespace, by one request. It need not exist: then what we may do in all."""
 
     def serves(self, resource: Resource) -> bool:
         """Whether the cluster knows this kind of object, in this version."""

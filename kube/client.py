@@ -24,6 +24,7 @@ from kube.base import (
 )
 from kube.errors import HistoryLost, Invalid, KubeError, NotFound, NotServed, ServerFault
 from kube.resources import BY_KIND, Ref, Resource
+from kube.rules import Rules
 from kube.transport import Call, Reply, Transport
 
 FIELD_MANAGER = "slipway"
@@ -208,6 +209,15 @@ class KubeClient:
         answer = self._json("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {}, body)
         status = answer.get("status") or {}
         return Permission(bool(status.get("allowed")), str(status.get("reason") or ""))
+
+    def rules(self, namespace: str) -> Rules:
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectRulesReview",
+            "spec": {"namespace": namespace},
+        }
+        answer = self._json("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {}, body)
+        return Rules((answer.get("status") or {}).get("resourceRules") or ())
 
     def serves(self, resource: Resource) -> bool:
         try:

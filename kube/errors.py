@@ -38,11 +38,11 @@ class NotAllowed(KubeError):
     """The credential may not do this. The message names user, verb and resource."""
 
 
-class NamespaceEnding(NotAllowed):
+class NamespaceEnding(KubeError):
     """Nothing can be made in a namespace that is being deleted."""
 
 
-class QuotaExceeded(NotAllowed):
+class QuotaExceeded(KubeError):
     """A quota of the namespace leaves no room. The message has what was asked, used and allowed."""
 
 

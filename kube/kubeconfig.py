@@ -24,15 +24,23 @@ IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 SERVICE_ACCOUNT = """\
 kubectl -n kube-system create serviceaccount slipway
 kubectl create clusterrolebinding slipway --clusterrole=ROLE --serviceaccount=kube-system:slipway
-kubectl config view --minify --flatten --raw -o
-jsonpath='{.clusters[0].cluster.certificate-authority-data}' \\
-  | base64 -d > ca.crt
-kubectl config set-cluster slipway --kubeconfig=slipway.yaml --embed-certs --certificate-authority=ca.crt \\
-  --server="$(kubectl config view --minify -o jsonpath='{.clusters[0].cluster.server}')"
-kubectl config set-credentials slipway --kubeconfig=slipway.yaml \\
-  --token="$(kubectl -n kube-system create token slipway --duration=8760h)"
-kubectl config set-context slipway --kubeconfig=slipway.yaml --cluster=slipway --user=slipway
-kubectl config use-context slipway --kubeconfig=slipway.yaml"""
+( umask 077; cat > slipway.yaml <<END
+apiVersion: v1
+kind: Config
+current-context: slipway
+contexts: [{name: slipway, context: {cluster: slipway, user: slipway}}]
+clusters:
+- name: slipway
+  cluster:
+    server: "$(kubectl config view --minify -o jsonpath='{.clusters[0].cluster.server}')"
+    certificate-authority-data: "$(kubectl config view --minify --flatten --raw \\
+      -o jsonpath='{.clusters[0].cluster.certificate-authority-data}')"
+users:
+- name: slipway
+  user:
+    token: "$(kubectl -n kube-system create token slipway --duration=8760h)"
+END
+)"""
 _FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _PEM = re.compile(r"-----BEGIN [A-Z ]+-----.+-----END [A-Z ]+-----", re.DOTALL)
 

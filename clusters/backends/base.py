@@ -50,6 +50,10 @@ class ClusterUnreachable(BackendError):
     """The cluster does not answer, or not in time."""
 
 
+class RightsMissing(ClusterUnreachable):
+    """The cluster refuses the credential, or what it may do: both come back without a change of ours."""
+
+
 class Misconfigured(BackendError):
     """What the row says of how to reach the cluster cannot be meant; the message says what is right."""
 

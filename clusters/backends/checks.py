@@ -1,5 +1,6 @@
 """What a backend looks at, step by step, before its cluster is trusted with work."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from clusters.states import CheckResult
@@ -14,3 +15,9 @@ class Check:
     result: CheckResult
     detail: str
     """Results, and what to do about it, in words."""
+
+
+def missing_rights(checks: Iterable[Mapping[str, str]]) -> set[str]:
+    """Names of those that a cluster should grant and does not; what was left out on purpose is not one."""
+    lacking = (CheckResult.WARNING, CheckResult.FAILED)
+    return {one["name"] for one in checks if one["name"].startswith(RIGHT) and one["result"] in lacking}

@@ -52,6 +52,14 @@ class OwnsItsPlace(Protocol):
 
 
 @runtime_checkable
+class GrantsRights(Protocol):
+    """A backend whose cluster can take away what it granted."""
+
+    def right_checks(self) -> tuple[Check, ...]:
+        """Those of the checks that are about rights, at little cost. Raises ClusterUnreachable."""
+
+
+@runtime_checkable
 class HandsOutSecrets(Protocol):
     """A backend whose workers need secrets of ours in their cluster."""
 

@@ -51,6 +51,7 @@ class Migration(migrations.Migration):
                 ('counted_at', models.DateTimeField(editable=False, null=True)),
                 ('checks', models.JSONField(blank=True, default=list, editable=False)),
                 ('checked_at', models.DateTimeField(editable=False, null=True)),
+                ('rights_seen_at', models.DateTimeField(editable=False, null=True)),
                 ('check_asked_at', models.DateTimeField(editable=False, null=True)),
                 ('removal_asked_at', models.DateTimeField(editable=False, null=True)),
                 ('removal_by', models.CharField(blank=True, editable=False, max_length=200)),

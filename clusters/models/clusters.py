@@ -69,6 +69,8 @@ class Cluster(Reconciled, Revised):
     checks = models.JSONField(default=list, blank=True, editable=False)
     """`{name, result, detail}` each, in the order in which they were looked at."""
     checked_at = models.DateTimeField(null=True, editable=False)
+    rights_seen_at = models.DateTimeField(null=True, editable=False)
+    """When what it grants was last compared with its checks."""
     check_asked_at = models.DateTimeField(null=True, editable=False)
     """When somebody last wanted them anew."""
     removal_asked_at = models.DateTimeField(null=True, editable=False)

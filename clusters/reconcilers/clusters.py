@@ -8,11 +8,11 @@ from typing import Any
 
 from clusters import selectors
 from clusters.agents import AgentHeard, silent_since
-from clusters.backends.base import BackendError, ClusterBackend
-from clusters.backends.checks import Check
+from clusters.backends.base import BackendError, ClusterBackend, RightsMissing
+from clusters.backends.checks import RIGHT, Check, missing_rights
 from clusters.backends.configured import backend_of
-from clusters.backends.extras import HandsOutSecrets, OwnsItsPlace, Tidies
-from clusters.events import ClusterChecksFailed
+from clusters.backends.extras import GrantsRights, HandsOutSecrets, OwnsItsPlace, Tidies
+from clusters.events import ClusterChecksFailed, ClusterRightsLost
 from clusters.models import Cluster
 from clusters.reconcilers import occupancy
 from clusters.reconcilers.cluster_removal import Removal
@@ -29,6 +29,8 @@ from common.reconcile import Operation, Outcome, Reconciler, Step, proceed, sile
 
 LOOK_EVERY = timedelta(seconds=10)
 CHECK_EVERY = timedelta(minutes=15)
+RIGHTS_EVERY = timedelta(seconds=45)
+"""So that a lost right is known within a minute."""
 RelayOf = Callable[[Cluster], AgentHeard | None]
 AgentsOf = Callable[[int], Mapping[int, AgentHeard] | None]
 
@@ -105,16 +107,50 @@ class RunChecks(Step[Cluster]):
             return (Check("settings", CheckResult.FAILED, str(error)),)
 
     def settle(self, row: Cluster, seen: tuple[Check, ...], now: datetime) -> Outcome:
-        found = [asdict(one) | {"result": str(one.result)} for one in seen]
+        found = _written(seen)
         is_news = found != row.checks or row.is_check_due
 
         def write() -> None:
             if _failures(found) - _failures(row.checks):
                 events.publish(ClusterChecksFailed(row.pk))
+            if missing_rights(found) & _names(row.checks, CheckResult.PASSED):
+                events.publish(ClusterRightsLost(row.pk))
             if is_news:
                 touch("fleet")
 
-        return proceed(save={"checks": found, "checked_at": now}, write=write)
+        return proceed(save={"checks": found, "checked_at": now, "rights_seen_at": now}, write=write)
+
+
+class WatchRights(Step[Cluster]):
+    """What a cluster takes away, or gives back, has all its checks made at once."""
+
+    name = "watch rights"
+
+    def __init__(self, backend_of: Callable[[Cluster], ClusterBackend]) -> None:
+        self.backend_of = backend_of
+
+    def observe(self, row: Cluster, operation: Operation) -> list[dict[str, str]] | None:
+        """None: they are not known."""
+        try:
+            backend = self.backend_of(row)
+            return _written(backend.right_checks()) if isinstance(backend, GrantsRights) else None
+        except RightsMissing:
+            return []
+        except BackendError:
+            return None
+
+    def settle(self, row: Cluster, seen: list[dict[str, str]] | None, now: datetime) -> Outcome:
+        before = [one for one in row.checks if one["name"].startswith(RIGHT)]
+        is_news = seen is not None and seen != before
+        return proceed(save={"rights_seen_at": now, **({"check_asked_at": now} if is_news else {})})
+
+
+def _written(checks: Iterable[Check]) -> list[dict[str, str]]:
+    return [asdict(one) | {"result": str(one.result)} for one in checks]
+
+
+def _names(checks: Iterable[Mapping[str, Any]], result: CheckResult) -> set[str]:
+    return {one["name"] for one in checks if one["result"] == result}
 
 
 def _failures(found: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
@@ -154,6 +190,8 @@ class ClusterReconciler(Reconciler[Cluster]):
             return RenewRelayToken()
         if row.checked_at is None or row.is_check_due or row.checked_at <= now - CHECK_EVERY:
             return RunChecks(self.backend_of)
+        if (row.rights_seen_at or row.checked_at) <= now - RIGHTS_EVERY:
+            return WatchRights(self.backend_of)
         if occupancy.is_due(row, now):
             return CountPods(self.backend_of)
         return Survey(self.backend_of, self.agents_of, self.relay_of)

@@ -39,6 +39,7 @@ from clusters.observations import COLUMNS, Noted, facts_of, has_ended, note
 from clusters.reconcilers.report_tokens import RenewReportToken, end_report_tokens, is_due
 from clusters.report_tokens import has_relay, workers_report
 from clusters.scrape_targets import is_read
+from clusters.services.lost_rights import why_unanswered
 from clusters.states import GONE, MOVES, DeploymentState, NodeState
 from clusters.verdicts import Verdict, held_back, verdict
 from common import audit, events
@@ -91,7 +92,7 @@ class DeploymentStep(Step[Deployment]):
             backend = self.tools.backend_of(row.cluster)
             workers = backend.observe(row.name)
         except (ClusterUnreachable, Misconfigured) as error:
-            return ObservedDeployment(known, (), {}, None, {}, {}, problem=unanswered(row, error))
+            return ObservedDeployment(known, (), {}, None, {}, {}, problem=why_unanswered(row.cluster, error))
         rows = {worker.uid: worker for worker in known}
         ended = [one.id for one in workers if has_ended(one, rows.get(one.id))]
         nodes = Node.objects.filter(cluster_id=row.cluster_id).exclude(state=NodeState.GONE)
@@ -181,7 +182,7 @@ class Apply(DeploymentStep):
         except StaleFence:
             raise LeaseLost from None
         except (ClusterUnreachable, Misconfigured) as error:
-            self._unanswered = unanswered(row, error)
+            self._unanswered = why_unanswered(row.cluster, error)
         except NotYet as error:
             self._coming = error
         except BackendError as error:
@@ -236,7 +237,7 @@ class Remove(DeploymentStep):
             raise LeaseLost from None
         except (ClusterUnreachable, Misconfigured) as error:
             # That no worker is seen is no reason then: other things of it may be there.
-            self._unanswered = unanswered(row, error)
+            self._unanswered = why_unanswered(row.cluster, error)
         return {}
 
     def settle(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Outcome:
@@ -290,10 +291,6 @@ class DeploymentReconciler(Reconciler[Deployment]):
         events.publish(DeploymentFailing(row.pk))
         touch("fleet")
         return {} if row.state in GONE else {"state": DeploymentState.FAILING, "reason": reason}
-
-
-def unanswered(row: Deployment, error: BackendError) -> str:
-    return f"The cluster {row.cluster.name} does not answer: {error}"
 
 
 def removal_due(row: Deployment) -> datetime:

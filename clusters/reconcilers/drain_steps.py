@@ -15,6 +15,7 @@ from clusters.backends.base import (
 from clusters.backends.node_operations import NodeOperations, SomebodyElses
 from clusters.events import WorkersChanged
 from clusters.models import Cluster, Deployment, Drain, Surge, Worker
+from clusters.services.lost_rights import why_unanswered
 from clusters.states import DrainState
 from common import events
 from common.errors import Unavailable
@@ -43,9 +44,7 @@ class DrainStep(Step[Drain]):
         except StaleFence:
             raise LeaseLost from None
         except (ClusterUnreachable, Misconfigured) as error:
-            raise Unavailable(
-                f"The cluster {row.node.cluster.name} does not answer: {error}"  # untranslated
-            ) from None
+            raise Unavailable(why_unanswered(row.node.cluster, error)) from None
         except SomebodyElses:
             raise
         except BackendError as error:

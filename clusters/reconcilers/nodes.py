@@ -19,6 +19,7 @@ from clusters.backends.node_operations import NodeOperations, Order, UnknownNode
 from clusters.events import NodeCordoned, NodeUncordoned
 from clusters.models import Cluster, Node
 from clusters.reconcilers.inventory import cordon_columns
+from clusters.services.lost_rights import why_unanswered
 from clusters.services.node_orders import order_for
 from clusters.states import NodeOperation
 from common import audit, events
@@ -110,8 +111,8 @@ class Operate(Step[Node]):
         return rest(save={**NO_OPERATION, **cordon, "operation_problem": why}, write=write)
 
 
-def _away(row: Node, error: Exception) -> Unavailable:
-    return Unavailable(f"The cluster {row.cluster.name} does not answer: {error}")  # untranslated
+def _away(row: Node, error: BackendError) -> Unavailable:
+    return Unavailable(why_unanswered(row.cluster, error))
 
 
 class NodeReconciler(Reconciler[Node]):

@@ -22,6 +22,8 @@ def review(path: str, request: Request, rights: Rights, clock: Clock) -> Answer 
         return None
     if path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
         return Answer(201, _access(json.loads(request.body), request, rights))
+    if path == "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews":
+        return Answer(201, _rules(json.loads(request.body), request, rights))
     if path == "/apis/authentication.k8s.io/v1/selfsubjectreviews":
         info = {"username": request.user.name, "groups": list(request.user.groups)}
         if request.user.uid:
@@ -58,6 +60,20 @@ def _access(body: Object, request: Request, rights: Rights) -> Object:
         "metadata": {},
         "spec": spec,
         "status": status,
+    }
+
+
+def _rules(body: Object, request: Request, rights: Rights) -> Object:
+    spec = body.get("spec") or {}
+    if not spec.get("namespace"):
+        raise Refused(400, "BadRequest", "no namespace on request", {})
+    listed = list(rights.rules_of(request.user, spec["namespace"]))
+    return {
+        "kind": "SelfSubjectRulesReview",
+        "apiVersion": "authorization.k8s.io/v1",
+        "metadata": {},
+        "spec": {},
+        "status": {"resourceRules": listed, "nonResourceRules": [], "incomplete": False},
     }
 
 

@@ -44,6 +44,13 @@ class Rights:
                 return True, _reason(binding, user)
         return False, ""
 
+    def rules_of(self, user: User, namespace: str) -> Iterator[Object]:
+        """All that bind in this namespace."""
+        if ADMINS in user.groups:
+            yield {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+        for _, role in self._roles_of(user, namespace):
+            yield from role.get("rules") or ()
+
     def check(self, user: User, asked: Asked) -> None:
         """Raises Refused."""
         if self.allows(user, asked)[0]:

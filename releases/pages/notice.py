@@ -80,6 +80,8 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
             lasts=True,
             until=waiting.until,
         )
+    if release.failed_since is not None and release.stuck_at is None:
+        return Notice("warn", _("Waiting"), release.failed_since, release.last_error, lasts=True)
     return _stalled(release)
 
 

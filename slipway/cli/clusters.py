@@ -205,8 +205,8 @@ def manifest(
         list[str] | None,
         typer.Option(
             "--feature",
-            help="node-operations, drain, gateway, inference, jobs, checks; repeatable; default: all. "
-            "Inventory and serving are always included.",
+            help="capacity, node-operations, drain, forced-drain, checkpoints, gateway, inference, fluid, "
+            "groups, jobs, checks; repeatable; default: all. Inventory and serving are always included.",
         ),
     ] = None,
 ) -> None:

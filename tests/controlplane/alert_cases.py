@@ -147,6 +147,7 @@ CASES = (
     holds("SlipwayWebhooksFailing", "webhook_endpoints{state='failing',instance='a'}", after=15),
     holds("SlipwayFilesLost", "store_findings{state='lost',instance='a'}", after=0),
     holds("SlipwayWorkersLost", "workers{cluster='west',state='lost',instance='a'}", after=1),
+    holds("SlipwayClusterRightsMissing", "cluster_rights_missing{cluster='west',instance='a'}", after=1),
     holds("SlipwayRelaySilent", "relay_silent{cluster='west',instance='a'}", after=1),
     holds("SlipwayAgentSilent", "agents_silent{cluster='west',instance='a'}", after=2),
     Case(

@@ -22,6 +22,7 @@ from clusters.backends.base import (
 from clusters.backends.checks import Check
 from clusters.backends.kubernetes.anchors import Anchors, check_fence, check_ours
 from clusters.backends.kubernetes.checks import checks as cluster_checks
+from clusters.backends.kubernetes.checks import right_checks
 from clusters.backends.kubernetes.errors import refused, told
 from clusters.backends.kubernetes.files.base import FilesWay
 from clusters.backends.kubernetes.files.choice import Choice, Found, choose, look, way_of
@@ -209,7 +210,7 @@ class KubernetesCluster:
             except errors.NotAllowed:
                 problem = (
                     "Only pods in Slipway's own namespaces are seen: what others use counts as free. "
-                    f"Grant it with `slipway cluster manifest --features {Feature.CAPACITY}`."
+                    f"Grant it with `slipway cluster manifest --feature {Feature.CAPACITY}`."
                 )
                 found = tuple(
                     pod
@@ -242,6 +243,10 @@ class KubernetesCluster:
 
     def checks(self) -> tuple[Check, ...]:
         return cluster_checks(self._client, self._settings)
+
+    def right_checks(self) -> tuple[Check, ...]:
+        with told():
+            return right_checks(self._client, self._settings)
 
     def close(self) -> None:
         self._client.close()

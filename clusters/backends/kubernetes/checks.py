@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -12,12 +12,13 @@ from clusters.backends.gpu_names import is_gpu
 from clusters.backends.kubernetes.files.choice import choose, look
 from clusters.backends.kubernetes.files.storage import is_default
 from clusters.backends.kubernetes.quantities import whole
-from clusters.backends.kubernetes.rights import NEEDED, RIGHTS, Feature, Right
+from clusters.backends.kubernetes.rights import FEATURES, NEEDED, RIGHTS, Feature, Right, granted_features
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.states import CheckResult
 from kube.base import Client, Object
 from kube.errors import BadConfig, KubeError, NotAllowed, NotAuthenticated, NotFound
 from kube.resources import (
+    CONFIG_MAPS,
     DATASETS,
     GATEWAY_CLASSES,
     INFERENCE_POOLS,
@@ -28,11 +29,14 @@ from kube.resources import (
     Ref,
     Resource,
 )
+from kube.rules import Rules
 
 OLDEST = (1, 30)
 """Below it, parts of what is applied are dropped: sidecars, pod conditions, and in 1.29 `preStop.sleep`."""
 WITHIN_SECONDS = 18.0
 """What has not been begun by then is not looked at: a step of a reconciler has 30."""
+NOWHERE = "slipway-nowhere"
+"""A namespace that nobody has: what we may do there we may do everywhere."""
 KNOWN_KINDS: Sequence[tuple[str, Resource]] = (
     ("Gateway API", Resource("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")),
     ("Inference Extension", INFERENCE_POOLS),
@@ -52,26 +56,57 @@ def checks(
     first = _reachable(client)
     if first[-1].result is CheckResult.FAILED:
         return first
+    features = features_of(client, settings)
+    looks = (*_rights(client, settings, features), *_looks(client, settings))
     rest = (
-        _guarded(name, look)
+        _guarded(name, look, is_left_out=Feature.CHECKS not in features)
         if clock() < until
         else Check(name, CheckResult.WARNING, "Not looked at: the cluster answers too slowly.")
-        for name, look in _looks(client, settings)
+        for name, look in looks
     )
     return (*first, *rest)
 
 
-def _looks(client: Client, settings: KubernetesSettings) -> Iterator[tuple[str, Callable[[], Check]]]:
+def right_checks(client: Client, settings: KubernetesSettings) -> tuple[Check, ...]:
+    """Those of `checks` that are about rights: two requests, where all are granted. Raises KubeError."""
+    return tuple(look() for _, look in _rights(client, settings, features_of(client, settings)))
+
+
+def features_of(client: Client, settings: KubernetesSettings) -> frozenset[Feature]:
+    """Those that the cluster's administrator granted; all, while it does not say which."""
+    try:
+        return granted_features(client.get(Ref(CONFIG_MAPS, FEATURES, settings.namespace)))
+    except KubeError:
+        return granted_features(None)
+
+
+def _rights(
+    client: Client, settings: KubernetesSettings, features: frozenset[Feature]
+) -> Iterator[tuple[str, Callable[[], Check]]]:
+    rules = {place: _rules(client, place or NOWHERE) for place in ("", *settings.all_namespaces)}
     for right in RIGHTS:
         # Of these only who uses them has to know.
         if right.feature is Feature.INFERENCE:
             continue
         if right.feature is Feature.FLUID and not settings.fluid_mount:
             continue
-        if right.feature is Feature.GROUPS:
-            yield f"right: {right.name}", partial(_right_of_groups, client, settings, right)
-            continue
-        yield f"{RIGHT}{right.name}", partial(_right, client, settings, right)
+        name = f"{RIGHT}{right.name}"
+        if right.feature not in features:
+            words = f"Its manifest leaves {right.feature} out. {right.without}"
+            yield name, partial(Check, name, CheckResult.LEFT_OUT, words)
+        else:
+            check = _right_of_groups if right.feature is Feature.GROUPS else _right
+            yield name, partial(check, client, settings, right, rules)
+
+
+def _rules(client: Client, namespace: str) -> Rules:
+    try:
+        return client.rules(namespace)
+    except KubeError:
+        return Rules()
+
+
+def _looks(client: Client, settings: KubernetesSettings) -> Iterator[tuple[str, Callable[[], Check]]]:
     for namespace in settings.all_namespaces:
         yield f"namespace {namespace}", partial(_namespace, client, namespace)
     yield "GPUs", partial(_gpus, client)
@@ -81,9 +116,13 @@ def _looks(client: Client, settings: KubernetesSettings) -> Iterator[tuple[str, 
     yield "extensions", partial(_extensions, client)
 
 
-def _guarded(name: str, look: Callable[[], Check]) -> Check:
+def _guarded(name: str, look: Callable[[], Check], *, is_left_out: bool) -> Check:
+    """`is_left_out`: the cluster does not let us look, on purpose."""
     try:
         return look()
+    except NotAllowed as error:
+        result = CheckResult.LEFT_OUT if is_left_out else CheckResult.WARNING
+        return Check(name, result, f"Could not be looked at: {error}")
     except KubeError as error:
         return Check(name, CheckResult.WARNING, f"Could not be looked at: {error}")
 
@@ -119,13 +158,21 @@ def _version(said: str) -> Check:
     return Check("version", CheckResult.PASSED, f"Kubernetes {said}.")
 
 
-def _right(client: Client, settings: KubernetesSettings, right: Right) -> Check:
+def _right(client: Client, settings: KubernetesSettings, right: Right, rules: Mapping[str, Rules]) -> Check:
+    def may(verb: str, place: str, name: str) -> bool:
+        about = {"name": name, "subresource": right.subresource}
+        # Servers list too few rules rather than too many.
+        return (
+            rules[place].allow(verb, right.resource, **about)
+            or client.may(verb, right.resource, namespace=place, **about).allowed
+        )
+
     places = ("",) if right.is_cluster_wide else settings.all_namespaces
     missing = [
         f"{verb} {right.kind}{f' in {place}' if place else ''}"
         for place in places
         for verb in right.verbs
-        if not client.may(verb, right.resource, namespace=place, subresource=right.subresource).allowed
+        if not all(may(verb, place, one) for one in right.names or ("",))
     ]
     name = f"{RIGHT}{right.name}"
     if not missing:
@@ -134,10 +181,12 @@ def _right(client: Client, settings: KubernetesSettings, right: Right) -> Check:
     return Check(name, result, f"May not {'; '.join(missing)}. {right.without}")
 
 
-def _right_of_groups(client: Client, settings: KubernetesSettings, right: Right) -> Check:
+def _right_of_groups(
+    client: Client, settings: KubernetesSettings, right: Right, rules: Mapping[str, Rules]
+) -> Check:
     if client.serves(LEADER_WORKER_SETS):
-        return _right(client, settings, right)
-    return Check(f"right: {right.name}", CheckResult.PASSED, "Not needed: LeaderWorkerSet is not installed.")
+        return _right(client, settings, right, rules)
+    return Check(f"{RIGHT}{right.name}", CheckResult.PASSED, "Not needed: LeaderWorkerSet is not installed.")
 
 
 def _namespace(client: Client, name: str) -> Check:

@@ -7,17 +7,6 @@ import yaml
 from clusters.backends.base import NAME, Misconfigured
 from clusters.backends.kubernetes.rights import Feature, manifest
 
-TEXTS = {
-    Feature.INVENTORY: "machines, GPUs and why pods do not run",
-    Feature.SERVING: "deployments of model workers",
-    Feature.NODE_OPERATIONS: "cordon, taint and drain of machines",
-    Feature.GATEWAY: "traffic by HTTPRoutes of a Gateway of the cluster",
-    Feature.INFERENCE: "routes to InferencePools, where the gateway's setting says so",
-    Feature.FLUID: "model files by datasets of Fluid",
-    Feature.JOBS: "model files filled by a Job, checks of GPUs",
-    Feature.CHECKS: "reading of namespaces, volume claims, storage and gateway classes",
-}
-
 
 def manifest_text(*, namespace: str, features: Iterable[str] | None = None) -> str:
     """The least RBAC for these features (None: all), with what is to be done with it.
@@ -41,13 +30,24 @@ def _feature(name: str) -> Feature:
 
 
 _HOW = """\
-# Apply it with kubectl apply -f FILE. The kubeconfig to hand in is made with:
+# Apply it with kubectl apply -f FILE. The kubeconfig to hand in is made with the following, which puts no
+# secret into the arguments of a command:
 #
-#   kubectl -n {namespace} get secret slipway-token -o jsonpath='{{.data.ca\\.crt}}' | base64 -d > ca.crt
-#   kubectl config set-cluster there --kubeconfig=slipway.yaml --embed-certs --certificate-authority=ca.crt \\
-#     --server="$(kubectl config view --minify -o jsonpath='{{.clusters[0].cluster.server}}')"
-#   kubectl config set-credentials slipway --kubeconfig=slipway.yaml \\
-#     --token="$(kubectl -n {namespace} get secret slipway-token -o jsonpath='{{.data.token}}' | base64 -d)"
-#   kubectl config set-context there --kubeconfig=slipway.yaml --cluster=there --user=slipway
-#   kubectl config use-context there --kubeconfig=slipway.yaml
+#   ( umask 077; cat > slipway.yaml <<END
+#   apiVersion: v1
+#   kind: Config
+#   current-context: there
+#   contexts: [{{name: there, context: {{cluster: there, user: slipway}}}}]
+#   clusters:
+#   - name: there
+#     cluster:
+#       server: "$(kubectl config view --minify -o jsonpath='{{.clusters[0].cluster.server}}')"
+#       certificate-authority-data: "$(
+#         kubectl -n {namespace} get secret slipway-token -o jsonpath='{{.data.ca\\.crt}}')"
+#   users:
+#   - name: slipway
+#     user:
+#       token: "$(kubectl -n {namespace} get secret slipway-token -o jsonpath='{{.data.token}}' | base64 -d)"
+#   END
+#   )
 """

@@ -52,7 +52,7 @@ class KubernetesJobs:
     def start(self, spec: JobSpec) -> None:
         """Raises NotPossible, ClusterUnreachable."""
         document = self._document(spec)
-        with told(), granted(Feature.JOBS):
+        with told(), granted(self._client, self._settings, Feature.JOBS):
             try:
                 self._client.create(document)
             except AlreadyExists:

@@ -33,10 +33,10 @@ class NamespaceOwner:
         if whose != self._installation:
             since = mark["metadata"].get("creationTimestamp", "?")
             raise CannotRun(
-                f"The namespace {namespace} is another Slipway's (installation {whose or 'unknown'}, since "
-                f"{since}). Give this one a namespace of its own. Where the other is gone for good, take "
-                f"away what it left: kubectl delete configmap,job,secret -n {namespace} -l "
-                f"{MANAGED_BY}=slipway, and httproute, too, where the cluster has them."
+                f"The namespace {namespace} belongs to another installation of Slipway "
+                f"({whose or 'unknown'}, since {since}). Give this one a namespace of its own. If the other "
+                f"is gone for good, take away what it left: kubectl delete configmap,job,secret "
+                f"-n {namespace} -l {MANAGED_BY}=slipway, and httproute, too, where the cluster has them."
             )
         self._seen[namespace] = monotonic()
 

@@ -150,7 +150,7 @@ class KubernetesNodeOperations:
         return found
 
     def pods(self, node: str) -> tuple[StandingPod, ...]:
-        with told(), granted(Feature.DRAIN):
+        with told(), granted(self._client, self._settings, Feature.DRAIN):
             name = self._node(node)["metadata"]["name"]
             pods = self._client.list(PODS, fields=f"spec.nodeName={name}").items
             budgets = self._client.list(DISRUPTION_BUDGETS).items
@@ -158,7 +158,7 @@ class KubernetesNodeOperations:
 
     def ask_checkpoint(self, node: str, pod: StandingPod, order: Order) -> None:
         ref = Ref(PODS, pod.name, pod.namespace)
-        with told(), granted(Feature.CHECKPOINTS):
+        with told(), granted(self._client, self._settings, Feature.CHECKPOINTS):
             self._mark(node, order)
             with suppress(NotFound):
                 if self._is(ref, pod):
@@ -180,7 +180,8 @@ class KubernetesNodeOperations:
         still there.
         """
         ref = Ref(PODS, pod.name, pod.namespace)
-        with told(), granted(Feature.DRAIN):
+        feature = Feature.FORCED_DRAIN if past_budgets else Feature.DRAIN
+        with told(), granted(self._client, self._settings, feature):
             self._mark(node, order)
             try:
                 if past_budgets:

@@ -3,11 +3,12 @@
 The checks of a cluster ask each of them; the manifest that an administrator applies grants exactly these.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from clusters.backends.kubernetes.settings import RELAY
 from kube.resources import (
     ALLUXIO_RUNTIMES,
     CONFIG_MAPS,
@@ -48,6 +49,8 @@ class Feature(StrEnum):
     """Cordon and taint of machines."""
     DRAIN = "drain"
     """Drain of machines: pods of all namespaces are read and evicted."""
+    FORCED_DRAIN = "forced-drain"
+    """Drains that pass over disruption budgets, when a person says so: pods of all namespaces are deleted."""
     CHECKPOINTS = "checkpoints"
     """Pods of all namespaces that want it are told to write a checkpoint before a drain evicts them. The API
     knows no lesser right for that than to change pods."""
@@ -78,6 +81,8 @@ class Right:
     subresource: str = ""
     is_everywhere: bool = False
     """In all namespaces, and not in those of the workers alone."""
+    names: tuple[str, ...] = ()
+    """Of the objects that it holds for; empty: for all."""
 
     @property
     def kind(self) -> str:
@@ -88,32 +93,30 @@ class Right:
     def name(self) -> str:
         """`read nodes`, `patch nodes`: no two of the table are called the same."""
         where = " of all namespaces" if self.is_everywhere else ""
-        return f"{_ALL_AT_ONCE.get(self.verbs) or ', '.join(self.verbs)} {self.kind}{where}"
+        which = f" {', '.join(self.names)}" if self.names else ""
+        return f"{_ALL_AT_ONCE.get(self.verbs) or ', '.join(self.verbs)} {self.kind}{which}{where}"
 
     @property
     def is_cluster_wide(self) -> bool:
         return self.is_everywhere or not self.resource.is_namespaced
 
 
+FEATURES = "slipway-features"
+"""The ConfigMap of the manifest that says what was granted: what it does not name was left out on purpose."""
 NO_DRAIN = "Machines cannot be drained from here."
+NO_FLUID = "Fluid does not cache model files."
 READ = ("get", "list", "watch")
-WITHOUT_LISTS = ("get", "create", "update", "patch", "delete")
-WRITE = ("get", "list", "watch", "create", "update", "patch", "delete")
-_ALL_AT_ONCE = {READ: "read", WRITE: "write", WITHOUT_LISTS: "write"}
-
-OWN_OBJECTS = ("get", "list", "create", "patch", "delete")
+APPLY = ("get", "create", "patch")
+KEEP = ("get", "list", "create", "patch", "delete")
+_ALL_AT_ONCE: Mapping[tuple[str, ...], str] = {READ: "read", APPLY: "write", KEEP: "write"}
 
 RIGHTS: Sequence[Right] = (
     Right(Feature.INVENTORY, NODES, READ, "The machines and their GPUs are not known."),
     Right(Feature.INVENTORY, PODS, READ, "What runs is not seen, so that nothing can be released."),
     Right(Feature.INVENTORY, PODS, ("get",), "Workers' logs cannot be read.", "log"),
-    Right(Feature.INVENTORY, EVENTS, READ, "Why a pod does not run is told less well."),
+    Right(Feature.INVENTORY, EVENTS, ("list", "watch"), "Why a pod does not run is told less well."),
     Right(
-        Feature.CAPACITY,
-        PODS,
-        ("get", "list", "watch"),
-        "GPUs that others use count as free.",
-        is_everywhere=True,
+        Feature.CAPACITY, PODS, ("list", "watch"), "GPUs that others use count as free.", is_everywhere=True
     ),
     Right(
         Feature.CAPACITY,
@@ -122,28 +125,34 @@ RIGHTS: Sequence[Right] = (
         "What happened to machines and to others' pods is not told.",
         is_everywhere=True,
     ),
-    Right(Feature.SERVING, DEPLOYMENTS, WRITE, "No worker can be started."),
-    Right(Feature.SERVING, SERVICES, WRITE, "Workers get no address in the cluster."),
-    Right(Feature.SERVING, CONFIG_MAPS, WRITE, "Nothing guards against a writer that wakes up late."),
-    Right(Feature.SERVING, DISRUPTION_BUDGETS, WRITE, "Drains of machines may take all workers at once."),
-    Right(Feature.SERVING, SECRETS, WITHOUT_LISTS, "Workers get no token to report with."),
-    Right(Feature.GROUPS, LEADER_WORKER_SETS, WRITE, "Workers cannot span machines."),
+    Right(Feature.SERVING, DEPLOYMENTS, APPLY, "No worker can be started."),
+    Right(Feature.SERVING, SERVICES, APPLY, "Workers get no address in the cluster."),
+    Right(Feature.SERVING, CONFIG_MAPS, KEEP, "Nothing guards against a writer that wakes up late."),
+    Right(Feature.SERVING, DISRUPTION_BUDGETS, APPLY, "Drains of machines may take all workers at once."),
+    Right(Feature.SERVING, SECRETS, APPLY, "Workers get no token to report with."),
+    *(
+        Right(
+            Feature.SERVING, resource, ("delete",), "A relay that is no longer wanted stays.", names=(RELAY,)
+        )
+        for resource in (DEPLOYMENTS, SERVICES, SECRETS)
+    ),
+    Right(Feature.GROUPS, LEADER_WORKER_SETS, APPLY, "Workers cannot span machines."),
     Right(Feature.NODE_OPERATIONS, NODES, ("patch",), "Machines cannot be cordoned or tainted from here."),
-    Right(Feature.DRAIN, PODS, ("list",), NO_DRAIN, is_everywhere=True),
+    Right(Feature.DRAIN, PODS, ("get", "list"), NO_DRAIN, is_everywhere=True),
     Right(Feature.DRAIN, DISRUPTION_BUDGETS, ("list",), NO_DRAIN, is_everywhere=True),
     Right(Feature.DRAIN, PODS, ("create",), NO_DRAIN, "eviction", is_everywhere=True),
     Right(
         Feature.DRAIN,
         PODS,
+        ("patch",),
+        "Workers that others stand in for before a drain are not always those that end.",
+    ),
+    Right(
+        Feature.FORCED_DRAIN,
+        PODS,
         ("delete",),
         "Drains that pass over disruption budgets are refused.",
         is_everywhere=True,
-    ),
-    Right(
-        Feature.DRAIN,
-        PODS,
-        ("patch",),
-        "Workers that others stand in for before a drain are not always those that end.",
     ),
     Right(
         Feature.CHECKPOINTS,
@@ -152,7 +161,7 @@ RIGHTS: Sequence[Right] = (
         "Pods are not asked for a checkpoint before they are evicted.",
         is_everywhere=True,
     ),
-    Right(Feature.GATEWAY, HTTP_ROUTES, WRITE, "Traffic cannot be split by the cluster's own gateway."),
+    Right(Feature.GATEWAY, HTTP_ROUTES, KEEP, "Traffic cannot be split by the cluster's own gateway."),
     # Most Gateways stand in a namespace of their own.
     Right(
         Feature.GATEWAY,
@@ -165,20 +174,17 @@ RIGHTS: Sequence[Right] = (
     Right(
         Feature.INFERENCE,
         INFERENCE_POOLS,
-        OWN_OBJECTS,
+        KEEP,
         "Routes of the cluster's own gateway lead to Services, not to InferencePools.",
     ),
-    Right(
-        Feature.JOBS,
-        VOLUME_CLAIMS,
-        ("get", "list", "create", "patch", "delete"),
-        "Versions get no volume claims of their own.",
-    ),
+    Right(Feature.FLUID, DATASETS, KEEP, NO_FLUID),
+    Right(Feature.FLUID, DATA_LOADS, ("get", "create", "delete"), NO_FLUID),
     *(
-        Right(Feature.FLUID, resource, OWN_OBJECTS, "Fluid does not cache model files.")
-        for resource in (DATASETS, DATA_LOADS, ALLUXIO_RUNTIMES, JINDO_RUNTIMES, JUICEFS_RUNTIMES)
+        Right(Feature.FLUID, resource, ("get", "create"), NO_FLUID)
+        for resource in (ALLUXIO_RUNTIMES, JINDO_RUNTIMES, JUICEFS_RUNTIMES)
     ),
-    Right(Feature.JOBS, JOBS, WRITE, "Volumes are not filled, and GPUs not checked, by Slipway."),
+    Right(Feature.JOBS, VOLUME_CLAIMS, KEEP, "Versions get no volume claims of their own."),
+    Right(Feature.JOBS, JOBS, KEEP, "Volumes are not filled, and GPUs not checked, by Slipway."),
     Right(Feature.CHECKS, NAMESPACES, ("get",), "Whether the namespaces are there is not known."),
     Right(Feature.CHECKS, VOLUME_CLAIMS, ("get",), "Whether the volume of the models is there is not known."),
     Right(Feature.CHECKS, STORAGE_CLASSES, ("list",), "Which storage classes there are is not known."),
@@ -191,12 +197,13 @@ def manifest(
 ) -> list[dict[str, Any]]:
     """The least that Slipway needs for these: namespace, service account with a token, roles and bindings.
 
-    Rights on what lies in namespaces hold in `namespace` alone.
+    Rights on what lies in namespaces hold in `namespace` alone. It is part of the names of what lies in none:
+    the documents of another installation must not replace them.
     """
     wanted = {*NEEDED, *features}
     subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
     inside = {"namespace": namespace}
-    found: list[dict[str, Any]] = [
+    documents: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, **inside}},
         {
@@ -209,6 +216,12 @@ def manifest(
                 "annotations": {"kubernetes.io/service-account.name": account},
             },
         },
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": FEATURES, **inside},
+            "data": {"features": ",".join(one for one in Feature if one in wanted)},
+        },
     ]
     for role, binding, place, is_wide in (
         ("ClusterRole", "ClusterRoleBinding", {}, True),
@@ -219,32 +232,42 @@ def manifest(
         )
         if not rules:
             continue
-        found.append(
+        name = f"{account}-{namespace}" if is_wide else account
+        documents += [
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1",
                 "kind": role,
-                "metadata": {"name": account, **place},
+                "metadata": {"name": name, **place},
                 "rules": rules,
-            }
-        )
-        found.append(
+            },
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1",
                 "kind": binding,
-                "metadata": {"name": account, **place},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": account},
+                "metadata": {"name": name, **place},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
                 "subjects": [subject],
-            }
-        )
-    return found
+            },
+        ]
+    return documents
+
+
+def granted_features(config_map: Mapping[str, Any] | None) -> frozenset[Feature]:
+    """Those that the manifest's ConfigMap names; all, where there is none."""
+    if config_map is None:
+        return frozenset(Feature)
+    named = str((config_map.get("data") or {}).get("features", "")).split(",")
+    return frozenset(NEEDED) | {one for one in Feature if one in named}
 
 
 def _rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
-    """One rule a resource, with all its verbs."""
-    verbs: dict[tuple[str, str], dict[str, None]] = {}
+    """One rule a resource and its names, with all its verbs."""
+    verbs: dict[tuple[str, str, tuple[str, ...]], dict[str, None]] = {}
     for right in rights:
-        verbs.setdefault((right.resource.group, right.kind), {}).update(dict.fromkeys(right.verbs))
+        verbs.setdefault((right.resource.group, right.kind, right.names), {}).update(
+            dict.fromkeys(right.verbs)
+        )
     return [
-        {"apiGroups": [group], "resources": [name], "verbs": list(wanted)}
-        for (group, name), wanted in verbs.items()
+        {"apiGroups": [group], "resources": [kind], "verbs": list(wanted)}
+        | ({"resourceNames": list(names)} if names else {})
+        for (group, kind, names), wanted in verbs.items()
     ]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gateway.errors import GatewayUnreachable, InvalidRoute
+from gateway.errors import GatewayUnreachable, InvalidRoute, RightsMissing
 from kube import errors
 
 
@@ -23,5 +23,7 @@ def told(route: str = "") -> Iterator[None]:
             "The cluster has no Gateway API (gateway.networking.k8s.io/v1): install it, or choose another "
             "kind of gateway."
         ) from None
+    except (errors.NotAllowed, errors.NotAuthenticated) as error:
+        raise RightsMissing(f"Waiting for rights. {error}") from None
     except errors.KubeError as error:
         raise GatewayUnreachable(str(error)) from None

@@ -16,6 +16,7 @@ from kube.fake.wire import ADMIN
 from kube.resources import DATA_LOADS, DATASETS, DEPLOYMENTS, JOBS, PODS, VOLUME_CLAIMS, Ref, Resource
 from model_store.fetch_progress import FetchProgress
 from tests.clusters.kubernetes.test_manifests import SPEC
+from tests.kube.accounts import grant
 
 GB = 10**9
 DIGEST = SPEC.version.digest
@@ -35,10 +36,11 @@ class FilesWorld:
         self.server = FakeApiServer(kinds=(*BUILT_IN, *(EXTENSIONS if with_fluid else ())))
         self.server.make("namespaces", {"metadata": {"name": "slipway"}})
         self.client = KubeClient(FakeTransport(self.server, user=ADMIN))
+        self.user = grant(self.server)
         self.cluster, self.transport = self.writer()
 
     def writer(self) -> tuple[KubernetesCluster, FakeTransport]:
-        transport = FakeTransport(self.server, user=ADMIN)
+        transport = FakeTransport(self.server, user=self.user)
         return KubernetesCluster(KubeClient(transport), self.settings), transport
 
     def apply(self, *, turn: int = 1, spec: Any = STORY) -> None:

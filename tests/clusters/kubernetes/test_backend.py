@@ -17,6 +17,7 @@ from kube.fake.transport import FakeTransport, OnlyAt, after_doing, failing, pau
 from kube.fake.wire import ADMIN
 from kube.resources import CONFIG_MAPS, DEPLOYMENTS, DISRUPTION_BUDGETS, SERVICES, Ref
 from tests.clusters.kubernetes.test_manifests import SPEC
+from tests.kube.accounts import grant
 
 SETTINGS = KubernetesSettings(store_url="https://slipway.example", namespaces=("team-a",))
 APPLIED = (SERVICES, DISRUPTION_BUDGETS, DEPLOYMENTS)
@@ -30,10 +31,11 @@ class World:
         for name in SETTINGS.all_namespaces:
             self.server.make("namespaces", {"metadata": {"name": name}})
         self.client = KubeClient(FakeTransport(self.server, user=ADMIN))
+        self.user = grant(self.server, *SETTINGS.all_namespaces)
         self.cluster, self.transport = self.writer()
 
     def writer(self) -> tuple[KubernetesCluster, FakeTransport]:
-        transport = FakeTransport(self.server, user=ADMIN)
+        transport = FakeTransport(self.server, user=self.user)
         return KubernetesCluster(KubeClient(transport), SETTINGS), transport
 
     def items(self, *resources: Any, namespace: str = "slipway") -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import pytest
 
 from clusters.backends.kubernetes.checks import WITHIN_SECONDS, checks
 from clusters.backends.kubernetes.files.storage import DEFAULT_CLASS
-from clusters.backends.kubernetes.rights import RIGHTS, Feature, manifest
+from clusters.backends.kubernetes.rights import RIGHTS, manifest
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.states import CheckResult
 from kube.base import Permission
@@ -17,6 +17,7 @@ from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport, failing
 from kube.fake.wire import ADMIN
 from kube.resources import Resource
+from kube.rules import Rules
 from tests.clusters.kubernetes.test_backend import SETTINGS, World
 from tests.clusters.kubernetes.test_nodes import recorded
 
@@ -34,6 +35,9 @@ class Client(KubeClient):
     ) -> Permission:
         asked = f"{verb} {resource.plural}{f'/{subresource}' if subresource else ''}"
         return Permission(asked not in self.refused)
+
+    def rules(self, namespace: str) -> Rules:
+        return Rules()
 
 
 @pytest.fixture
@@ -169,17 +173,3 @@ def test_the_manifest_grants_what_is_checked_and_nothing_else() -> None:
         for verb in rule["verbs"]
     }
     assert not any("*" in str(one) for one in everything)
-
-
-def test_rights_in_namespaces_are_not_granted_for_the_whole_cluster() -> None:
-    (role,) = [one for one in manifest(namespace="ml") if one["kind"] == "ClusterRole"]
-    rights = {name: rule["verbs"] for rule in role["rules"] for name in rule["resources"]}
-    assert rights.pop("nodes") == ["get", "list", "watch", "patch"]
-    assert rights.pop("pods") == ["get", "list", "watch", "delete", "patch"]
-    assert rights.pop("events") == ["list", "watch"]
-    assert rights.pop("pods/eviction") == ["create"]
-    assert rights.pop("poddisruptionbudgets") == ["list"]
-    # A Gateway stands where others have put it.
-    assert rights.pop("gateways") == ["get"]
-    assert rights == {"namespaces": ["get"], "storageclasses": ["list"], "gatewayclasses": ["get", "list"]}
-    assert set(Feature) >= {right.feature for right in RIGHTS}

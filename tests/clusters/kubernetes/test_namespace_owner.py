@@ -28,7 +28,7 @@ def test_whoever_comes_second_is_told_and_writes_nothing() -> None:
     assert {(one.name, one.result) for one in told} == {
         (f"namespace {name}", CheckResult.FAILED) for name in SETTINGS.all_namespaces
     }
-    assert "another Slipway's (installation aaaa" in told[0].detail
+    assert "belongs to another installation of Slipway (aaaa" in told[0].detail
     with pytest.raises(CannotRun, match="a namespace of its own"):
         second.apply(SPEC, fence=Fence(9, 9))
     assert (world.client.list(CONFIG_MAPS).items, world.client.list(SECRETS).items) == before

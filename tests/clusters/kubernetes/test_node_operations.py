@@ -12,6 +12,7 @@ from clusters.backends.node_operations import NotPossible, Order, SomebodyElses,
 from clusters.backends.placement import Taint, TaintEffect
 from clusters.backends.standing import Checkpoint, StandingPod
 from kube.fake.transport import failing
+from kube.fake.wire import ADMIN
 from kube.resources import NODES, PODS, Ref
 from tests.clusters.kubernetes.test_backend import World
 from tests.clusters.kubernetes.test_nodes import recorded
@@ -167,7 +168,7 @@ def test_a_pod_that_wants_a_checkpoint_is_told_once_and_its_answer_is_seen(world
 def test_who_may_not_see_all_pods_is_told_what_to_grant(world: World) -> None:
     cluster, transport = world.writer()
     transport.faults.append(failing(403, "pods is forbidden", reason="Forbidden"))
-    with pytest.raises(NotPossible, match="manifest --features drain"):
+    with pytest.raises(NotPossible, match="manifest --feature drain"):
         cluster.node_operations.pods("07ad79ab-22cf-4958-b900-18ff82a3a52a")
 
 
@@ -189,6 +190,7 @@ def test_the_name_of_a_machine_that_was_made_anew_is_not_taken_for_it(world: Wor
 
 
 def test_a_condition_is_written_beside_the_others_and_taken_away(world: World) -> None:
+    world.transport.user = ADMIN
     operations, found = world.cluster.node_operations, machine(world)
     deadlock = Condition("KernelDeadlock", "True", "DockerHung", "played")
 

@@ -23,6 +23,7 @@ from kube.fake.transport import FakeTransport
 from kube.fake.wire import ADMIN, Answer
 from kube.resources import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES, SERVICES, Ref, Resource
 from kube.transport import Call
+from tests.kube.accounts import grant
 
 CONTROLLER = "lab.example/gateway"
 FEATURES = (
@@ -145,7 +146,8 @@ class Cluster:
         self.gateway, self.transport = self.writer()
 
     def writer(self) -> tuple[GatewayApi, FakeTransport]:
-        transport = FakeTransport(self.server, user=ADMIN)
+        user = grant(self.server, *self.settings.all_namespaces, to=self.settings.namespace)
+        transport = FakeTransport(self.server, user=user)
 
         def controller_looks(_: Call) -> Answer | None:
             self.controller.tick()

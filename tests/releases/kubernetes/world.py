@@ -50,6 +50,7 @@ from tests.clusters.world import version_of
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Clock, Crash, worker
 from tests.gateway.gateway_api.worlds import CONTROLLER, FEATURES, Controller, DataPlane, their_rule
 from tests.images.builders import image
+from tests.kube.accounts import grant
 from tests.releases.kubernetes.strikes import Strikes
 from tests.releases.world import SECONDS, FakeProber, Scene
 
@@ -145,7 +146,7 @@ class KubernetesScene(Scene):
         self.client = KubeClient(FakeTransport(self.server, user=ADMIN), field_manager="somebody")
         self.controller = Controller(self.client)
         self.plane = DataPlane(self.controller)
-        self.transport = FakeTransport(self.server, user=ADMIN)
+        self.transport = FakeTransport(self.server, user=grant(self.server, NAMESPACE))
         self.chaos = Chaos(self.server)
         self.strikes = Strikes(self, self.chaos)
         self.transport.faults.append(self.strikes)
