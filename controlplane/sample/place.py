@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from controlplane.embedded.sample_cluster import CLUSTER, NAMESPACE, agent_tokens
 from controlplane.sample.failure import SampleFailed
 from kube.base import Client as KubeClient
-from kube.errors import BadConfig, KubeError, NotFound
+from kube.errors import BadConfig, KubeError, NotAllowed, NotFound
 from kube.fake.gateway.controller import GATEWAY
 from kube.fake.gateway.controller import NAMESPACE as GATEWAYS_NAMESPACE
 from kube.kubeconfig import access_of
@@ -26,6 +27,7 @@ STAND_IN = f"slipway/worker@sha256:{'0' * 64}"
 """Where containers are processes of this machine: nobody pulls it."""
 OWN_NAMESPACE = "slipway-sample"
 """On a cluster of yours."""
+GRANT = "Grant it with what `slipway cluster manifest --feature gateway` prints."
 HOW_TO = "docs/KUBERNETES.md says how."
 
 
@@ -132,15 +134,18 @@ def on_your_cluster(client: Client, wish: Wish, *, say: Callable[[str], None]) -
 
 
 def the_gateway(cluster: KubeClient, wish: Wish) -> Ref:
-    """That traffic comes through. Raises SampleFailed naming all that is missing, KubeError."""
+    """That traffic comes through. The account of the manifest is enough, where the Gateway is named. Raises
+    SampleFailed naming all that is missing, KubeError."""
     lacks = []
-    try:
-        cluster.get(Ref(NAMESPACES, wish.namespace))
-    except NotFound:
-        lacks.append(
-            f"There is no namespace {wish.namespace}: kubectl create namespace {wish.namespace}, "
-            "or name another one with --namespace."
-        )
+    # Who may not read namespaces is told by the checks of the cluster that it is missing.
+    with suppress(NotAllowed):
+        try:
+            cluster.get(Ref(NAMESPACES, wish.namespace))
+        except NotFound:
+            lacks.append(
+                f"There is no namespace {wish.namespace}: kubectl create namespace {wish.namespace}, "
+                "or name another one with --namespace."
+            )
     if not wish.image:
         lacks.append(f"Its machines need a worker's image, by digest: --image. {HOW_TO}")
     if not wish.store_url:
@@ -152,23 +157,39 @@ def the_gateway(cluster: KubeClient, wish: Wish) -> Ref:
     if not cluster.serves(GATEWAYS):
         lacks.append("The Gateway API is not installed: install it, and a controller of your choice.")
     else:
-        gateways = [
-            Ref(GATEWAYS, one["metadata"]["name"], one["metadata"]["namespace"])
-            for one in cluster.list(GATEWAYS).items
-        ]
-        if wish.gateway:
-            gateways = [one for one in gateways if f"{one.namespace}/{one.name}" == wish.gateway]
-        if not gateways:
-            lacks.append(
-                f"There is no Gateway {wish.gateway}." if wish.gateway
-                else "There is no Gateway that traffic could come through: make one of the class you have."
-            )  # fmt: skip
-        elif len(gateways) > 1:
-            names = ", ".join(f"{one.namespace}/{one.name}" for one in gateways)
-            lacks.append(f"There are several Gateways, {names}: say which one with --gateway.")
+        gateways, why = _gateways(cluster, wish.gateway)
+        lacks += [why] if why else []
     if lacks:
         raise SampleFailed("The sample cannot run on your cluster yet.\n  " + "\n  ".join(lacks))
     return gateways[0]
+
+
+def _gateways(cluster: KubeClient, named: str) -> tuple[list[Ref], str]:
+    """The one to take, or why there is none."""
+    namespace, slash, name = named.partition("/")
+    if named and not (namespace and slash and name):
+        return [], f"--gateway {named} is not of the form NAMESPACE/NAME."
+    try:
+        if named:
+            ref = Ref(GATEWAYS, name, namespace)
+            cluster.get(ref)
+            return [ref], ""
+        found = [
+            Ref(GATEWAYS, one["metadata"]["name"], one["metadata"]["namespace"])
+            for one in cluster.list(GATEWAYS).items
+        ]
+    except NotFound:
+        return [], f"There is no Gateway {named}."
+    except NotAllowed as error:
+        if named:
+            return [], f"The account may not read the Gateway {named}: {error} {GRANT}"
+        return [], "The account may not list the Gateways of all namespaces: name yours with --gateway."
+    if not found:
+        return [], "There is no Gateway that traffic could come through: make one of the class you have."
+    if len(found) > 1:
+        names = ", ".join(f"{one.namespace}/{one.name}" for one in found)
+        return [], f"There are several Gateways, {names}: say which one with --gateway."
+    return found, ""
 
 
 def _ensure_cluster(client: Client, name: str, wanted: Document, say: Callable[[str], None]) -> None:

@@ -1,11 +1,13 @@
 """What the sample asks of a cluster that somebody has already."""
 
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clusters.backends.kubernetes.rights import Feature
 from controlplane.embedded import sample_cluster
 from controlplane.embedded.home import Home
 from controlplane.env import kubeconfig
@@ -20,6 +22,7 @@ from kube.fake.gateway_api import gateway_api
 from kube.fake.kinds import BUILT_IN
 from kube.fake.transport import FakeTransport
 from kube.resources import GATEWAYS, Ref
+from tests.kube.accounts import grant, revoke
 
 WISH = Wish(
     kubeconfig=Path("cluster.yaml"),
@@ -63,8 +66,29 @@ def test_the_only_gateway_needs_no_name_and_one_of_several_does() -> None:
         the_gateway(cluster(), WISH)
     with pytest.raises(SampleFailed, match="infra/api, infra/web: say which"):
         the_gateway(cluster("web", "api"), WISH)
-    named = Wish(**{name: getattr(WISH, name) for name in WISH.__slots__} | {"gateway": "infra/api"})
+    named = replace(WISH, gateway="infra/api")
     assert the_gateway(cluster("web", "api"), named) == Ref(GATEWAYS, "api", "infra")
+
+
+def test_the_account_of_the_manifest_is_enough_where_the_gateway_is_named() -> None:
+    admin = cluster("web", "api")
+    transport = admin.transport
+    assert isinstance(transport, FakeTransport)
+    features = {*Feature} - {Feature.CHECKS}
+    user = grant(transport.server, WISH.namespace, features=features, to=WISH.namespace)
+    client = KubeClient(FakeTransport(transport.server, user=user))
+    assert the_gateway(client, replace(WISH, gateway="infra/api")) == Ref(GATEWAYS, "api", "infra")
+    with pytest.raises(SampleFailed, match="There is no Gateway infra/none"):
+        the_gateway(client, replace(WISH, gateway="infra/none"))
+    with pytest.raises(SampleFailed, match="is not of the form NAMESPACE/NAME"):
+        the_gateway(client, replace(WISH, gateway="web"))
+    with pytest.raises(SampleFailed) as failed:
+        the_gateway(client, replace(WISH, image=""))
+    assert "name yours with --gateway" in str(failed.value)
+    assert "--image" in str(failed.value), "all that is missing is said at once"
+    revoke(transport.server)
+    with pytest.raises(SampleFailed, match="--feature gateway"):
+        the_gateway(client, replace(WISH, gateway="infra/api"))
 
 
 class Console:
