@@ -15,11 +15,12 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from clusters.errors import DeploymentMissing
+from clusters.services.lost_rights import recheck_rights
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, silent_hosts, wait
 from gateway import history, selectors, services, watching
 from gateway.backends.base import Health
 from gateway.backends.configured import backends_of
-from gateway.errors import GatewayError, GatewayUnreachable, InvalidGateway, StaleFence
+from gateway.errors import GatewayError, GatewayUnreachable, InvalidGateway, RightsMissing, StaleFence
 from gateway.models import Gateway, Route, TrafficReading, WatchedRoute
 from gateway.traffic import TargetCounts
 
@@ -87,6 +88,8 @@ class KeepRoutes(Step[Gateway]):
             backends_of(row).traffic.refresh()
         except GatewayError as error:
             fault = str(error)
+            if isinstance(error, RightsMissing):
+                recheck_rights(row.cluster)
         _tell(row, fault)
         return {"applied": applied}
 

@@ -20,7 +20,6 @@ from accounts.states import Right
 from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.models import Cluster
-from clusters.services.lost_rights import recheck_rights
 from common import audit, events
 from common.actor import Actor
 from common.errors import Invalid
@@ -31,15 +30,7 @@ from common.sentences import listed
 from gateway import selectors
 from gateway.backends import checks
 from gateway.backends.configured import backends_of, gateway_of, look_at, traffic_backend_of
-from gateway.errors import (
-    GatewayError,
-    GatewayInUse,
-    GatewayTaken,
-    InvalidGateway,
-    InvalidRoute,
-    RightsMissing,
-    StaleFence,
-)
+from gateway.errors import GatewayError, GatewayInUse, GatewayTaken, InvalidGateway, InvalidRoute, StaleFence
 from gateway.events import RouteChanged
 from gateway.models import Gateway, Route, sealed_key, sealed_secrets
 from gateway.route_columns import fence_columns, spec_columns, summary
@@ -368,8 +359,6 @@ def _apply(row: Route, before: Route | None, tell: Callable[[], None], *, actor:
     except GatewayError as error:
         _same(row).update(problem=str(error))
         kernel.wake(row.gateway)
-        if isinstance(error, RightsMissing):
-            recheck_rights(row.gateway.cluster)
         raise
     _same(row).filter(Q(applied_at__isnull=True) | ~Q(problem="")).update(
         applied_at=timezone.now(), problem=""
