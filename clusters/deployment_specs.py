@@ -27,6 +27,7 @@ def spec_of(row: Deployment) -> DeploymentSpec:
         device=row.device,
         settings=row.settings,
         image=row.image_reference,
+        image_acceleration=row.image.acceleration if row.image else "",
         labels={"app.kubernetes.io/managed-by": "slipway", "slipway/service": row.service},
         resources=ResourceSettings.read(row.resources).resources(),
         placement=pod.placement(),

@@ -10,6 +10,7 @@ from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.badges import BADGES
 from clusters.consumers import FleetTopic
 from clusters.health import clusters_health
+from clusters.image_pulls import pull_times
 from clusters.models import Cluster, Deployment
 from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.reconcilers.deployments import DeploymentReconciler
@@ -36,7 +37,7 @@ from common.pages.shell import NavItem
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from common.webhooks.catalogue import WebhookEvent
-from images.uses import register_use_check
+from images.uses import register_pull_times, register_use_check
 from models_registry.references import register_uses
 
 SUBJECTS = (
@@ -214,5 +215,6 @@ MANIFEST = Manifest(
     hooks=(
         partial(register_uses, VERSIONS_IN_USE),
         partial(register_use_check, deployments_running),
+        partial(register_pull_times, pull_times),
     ),
 )

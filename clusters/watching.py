@@ -18,6 +18,7 @@ from clusters.backends.base import BackendError
 from clusters.backends.configured import backend_of, keep_only
 from clusters.backends.extras import Watchable
 from clusters.models import Cluster, Deployment
+from clusters.services.image_pulls import record_pulls
 from clusters.shared_machines import MACHINES, PODS, TOLD, Publisher, claim_key
 from clusters.states import ClusterKind
 from common.live.redis import NotShared, ask
@@ -101,6 +102,8 @@ class ClusterWatcher:
                 if pods_age is not None:
                     pods.share(standing, heard_at=time.time() - pods_age)
                 teller.share(heard.told(), heard_at=time.time() - age)
+                if pulls := heard.pulls():
+                    record_pulls(cluster, pulls)
 
         def tell(_: frozenset[str]) -> None:
             share()

@@ -19,6 +19,7 @@ class Acceleration(TextChoices):
     LAZY_STARGZ = "lazy-stargz", _("Lazy loading with stargz snapshotter")
     LAZY_NYDUS = "lazy-nydus", _("Lazy loading with Nydus")
     LAZY_SOCI = "lazy-soci", _("Lazy loading with SOCI")
+    LAZY_GKE = "lazy-gke", _("Lazy loading with GKE image streaming")
     P2P_DRAGONFLY = "p2p-dragonfly", _("From machine to machine with Dragonfly")
     P2P_SPEGEL = "p2p-spegel", _("From machine to machine with Spegel")
     PREPULL = "prepull", _("Pulled onto every machine beforehand")

@@ -20,7 +20,7 @@ from images.filters import ImageFilter
 from images.forms import DeprecationForm, FitForm, ImageChangeForm, NewImageForm, RefreshForm, TrialForm
 from images.models import RuntimeImage
 from images.refreshing import ADDABLE, Proposal, refresh_images
-from images.uses import uses
+from images.uses import pull_times, uses
 from images.wishing import wish_of
 
 SORTS = {
@@ -110,6 +110,7 @@ def image_page(request: HttpRequest, name: str) -> HttpResponse:
         "image": image,
         "trials": image.trials.all(),
         "uses": uses(actor, image),
+        "pull_times": pull_times(actor, image),
         "mirrors": [(region, image.reference_in(region)) for region in image.mirrors],
         "table_driver": cuda.least_driver(image.cuda_version),
         "may_change": _may_change(actor, image),

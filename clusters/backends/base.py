@@ -153,8 +153,8 @@ class DeploymentSpec:
     engine: str
     replicas: int
     prefetch_machines: int | None = None
-    """While it wants no workers: its files come to so many machines that could run them, 0: to all. None:
-    they come with the workers."""
+    """While it wants no workers: its image and files come to so many machines that could run them, 0: to all.
+    None: they come with the workers."""
     slots: int = 4
     """Requests that one worker works on at the same time."""
     device: str = "auto"
@@ -162,6 +162,8 @@ class DeploymentSpec:
     """The engine's; JSON."""
     image: str = ""
     """What a worker's container is made from, `repository@sha256:...`; plain processes have none."""
+    image_acceleration: str = ""
+    """For which way of loading it was made: `images.states.Acceleration`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """To find its workers by, with the cluster's own tools."""
     resources: Resources = field(default_factory=Resources)

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 from clusters.backends.base import Condition
 from clusters.backends.checks import Check
 from clusters.backends.node_operations import Order
+from clusters.backends.pulls import ObservedPull
 
 
 @runtime_checkable
@@ -40,6 +41,9 @@ class HeardMachines(Protocol):
 
     def told(self) -> Mapping[str, bytes]:
         """What the cluster tells of machines and of our pods, by `told.about`, as `told.packed`."""
+
+    def pulls(self) -> list[ObservedPull]:
+        """Pulls of images that it told of since the last call."""
 
 
 @runtime_checkable

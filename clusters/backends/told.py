@@ -27,6 +27,8 @@ class Told:
     """The component that says so: `kubelet`."""
     uid: str = ""
     """Of what it is about: another one may have had the same name. Kubelets give a machine's name here."""
+    host: str = ""
+    """The machine whose component says so; empty: not said."""
 
     @property
     def about(self) -> str:
@@ -47,15 +49,15 @@ def packed(told: Iterable[Told]) -> bytes:
 
 def unpacked(value: bytes) -> list[Told]:
     return [
-        Told(kind, name, reason, message, is_warning, count, _time(first), _time(last), by, uid)
-        for kind, name, reason, message, is_warning, count, first, last, by, uid in json.loads(value)
+        Told(kind, name, reason, message, is_warning, count, _time(first), _time(last), by, uid, host)
+        for kind, name, reason, message, is_warning, count, first, last, by, uid, host in json.loads(value)
     ]
 
 
 def _fields(told: Told) -> list[Any]:
     times = (one.isoformat() if one else "" for one in (told.first_at, told.last_at))
     said = (told.kind, told.name, told.reason, told.message, told.is_warning, told.count)
-    return [*said, *times, told.by, told.uid]
+    return [*said, *times, told.by, told.uid, told.host]
 
 
 def _time(text: str) -> datetime | None:

@@ -384,6 +384,26 @@ class Migration(migrations.Migration):
             model_name='cluster',
             constraint=models.UniqueConstraint(condition=models.Q(('removed_at', None)), fields=('name',), name='cluster_once'),
         ),
+        migrations.CreateModel(
+            name='ImagePull',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('machine', models.CharField(max_length=253)),
+                ('pod_uid', models.CharField(max_length=64)),
+                ('reference', models.CharField(max_length=600)),
+                ('digest', models.CharField(max_length=80)),
+                ('seconds', models.FloatField()),
+                ('waited_seconds', models.FloatField()),
+                ('size_bytes', models.PositiveBigIntegerField(default=0)),
+                ('at', models.DateTimeField()),
+                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='clusters.cluster')),
+            ],
+            options={
+                'ordering': ['-at', '-pk'],
+                'indexes': [models.Index(fields=['digest', '-at'], name='pull_of_image'), models.Index(fields=['cluster', 'machine', '-at'], name='pull_of_machine'), models.Index(fields=['at'], name='pull_age')],
+                'constraints': [models.UniqueConstraint(fields=('cluster', 'pod_uid', 'reference'), name='image_pull_once')],
+            },
+        ),
         migrations.AddIndex(
             model_name='deployment',
             index=models.Index(condition=models.Q(('stuck_at', None)), fields=['next_at'], name='clusters.deployment'),

@@ -9,6 +9,7 @@ from clusters.models.deployments import (
     WorkerRows,
 )
 from clusters.models.drains import Drain, DrainRows, Surge
+from clusters.models.image_pulls import ImagePull
 from clusters.models.nodes import Gpu, Node, NodeRows, Occupancy
 from clusters.models.tokens import BoundToken, FilesToken, NodeAgent, RelayToken, ReportToken
 
@@ -24,6 +25,7 @@ __all__ = [
     "DrainRows",
     "FilesToken",
     "Gpu",
+    "ImagePull",
     "Node",
     "NodeAgent",
     "NodeRows",

@@ -268,7 +268,7 @@ class DeploymentReconciler(Reconciler[Deployment]):
         self.tools = tools or Tools()
 
     def rows(self) -> QuerySet[Deployment]:
-        return Deployment.objects.select_related("cluster")
+        return Deployment.objects.select_related("cluster", "image")
 
     def lane_of(self, row: Deployment) -> str:
         return row.cluster.own_lane

@@ -14,6 +14,7 @@ from accounts.states import Right
 from clusters import heartbeat_records, overview, selectors
 from clusters.filters import DeploymentFilter, MachineFilter
 from clusters.fleet import DeploymentNow, Fleet, WorkerNow
+from clusters.image_pulls import pulls_on
 from clusters.machine_facts import machine_facts, standing_on
 from clusters.models import Deployment, Node
 from clusters.node_events import events_of
@@ -163,6 +164,7 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
     workers = now.workers if now else ()
     context = {
         "told": events_of(row, (one.row.name for one in workers)),
+        "pulls": pulls_on(row),
         "standing": standing_on(row),
         "deployments": sorted({one.deployment.name for one in workers}),
         "fleet": fleet,

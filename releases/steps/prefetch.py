@@ -1,4 +1,4 @@
-"""Bring the candidate's files to where its workers will run, before they take GPUs."""
+"""Bring the candidate's image and files to where its workers will run, before they take GPUs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -51,7 +51,7 @@ class Prefetch(StepSpec):
     label = gettext_noop("Prefetch")
     icon = "download"
     about = gettext_noop(
-        "Bring the model files to where the candidate's workers will run, before they take GPUs."
+        "Bring image and model files to where the candidate's workers will run, before they take GPUs."
     )
     order = 15
 
@@ -60,8 +60,8 @@ class Prefetch(StepSpec):
         default=None,
         title=gettext_noop("Machines"),
         description=gettext_noop(
-            "Number of machines; empty: all that could run the workers. Without effect where all "
-            "machines read one copy."
+            "Number of machines; empty: all that could run the workers. Where all machines read one copy "
+            "of the files, they pull the image."
         ),
     )
     within_seconds: Annotated[int, whole(least=10, most=7 * DAY)] = Field(

@@ -15,7 +15,7 @@ Mirrors = Annotated[
         "--mirror", metavar="REGION=REPOSITORY", help="Repository with the same digest; repeatable."
     ),
 ]
-ACCELERATIONS = "lazy-stargz, lazy-nydus, lazy-soci, p2p-dragonfly, p2p-spegel, prepull, node-image"
+ACCELERATIONS = "lazy-stargz, lazy-nydus, lazy-soci, lazy-gke, p2p-dragonfly, p2p-spegel, prepull, node-image"
 
 
 def edit(

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from clusters import watching
 from clusters.backends.base import ClusterUnreachable
+from clusters.backends.pulls import ObservedPull
 from clusters.models import Cluster
 from clusters.states import ClusterKind
 from clusters.watching import ClusterWatcher, Gathered
@@ -30,6 +31,7 @@ class Telling:
         self.machines_changed: Callable[[], None] = lambda: None
 
         self.seen: dict[str, bytes] = {}
+        self.pulled: list[ObservedPull] = []
         self.age_seconds: float | None = None
 
     def watch(self, stop: Event, **tell: Any) -> "Telling":
@@ -43,6 +45,10 @@ class Telling:
 
     def told(self) -> dict[str, bytes]:
         return {}
+
+    def pulls(self) -> list[ObservedPull]:
+        pulls, self.pulled = self.pulled, []
+        return pulls
 
     def pods(self) -> tuple[dict[str, bytes], float | None]:
         return {}, None

@@ -113,7 +113,7 @@ class KubernetesCluster:
                 prefetch = Prefetch(self._client, self._settings, namespace, nodes=self._machines_seen)
                 if spec.replicas:
                     prefetch.forget(spec)
-                elif files.is_per_machine:
+                else:
                     prefetch.bring(spec, files, owner=owner)
             if spec.leaving is not None and spec.nodes == 1:
                 mark_leaving(self._client, spec.name, namespace, spec.leaving)

@@ -11,6 +11,7 @@ from clusters.backends.checks import RIGHT, Check
 from clusters.backends.gpu_names import is_gpu
 from clusters.backends.kubernetes.files.choice import choose, look
 from clusters.backends.kubernetes.files.storage import is_default
+from clusters.backends.kubernetes.image_loading import loading_words
 from clusters.backends.kubernetes.quantities import whole
 from clusters.backends.kubernetes.rights import FEATURES, NEEDED, RIGHTS, Feature, Right, granted_features
 from clusters.backends.kubernetes.settings import KubernetesSettings
@@ -113,6 +114,7 @@ def _looks(client: Client, settings: KubernetesSettings) -> Iterator[tuple[str, 
     yield "gateway classes", partial(_gateway_classes, client)
     yield "storage classes", partial(_storage_classes, client)
     yield "model files", partial(_model_files, client, settings)
+    yield "image loading", partial(_image_loading, client, settings)
     yield "extensions", partial(_extensions, client)
 
 
@@ -267,6 +269,11 @@ def _model_files(client: Client, settings: KubernetesSettings) -> Check:
         count = len(settings.model_images)
         text += f" {count} version{'' if count == 1 else 's'} as images."
     return Check("model files", CheckResult.PASSED if is_ready else CheckResult.FAILED, text)
+
+
+def _image_loading(client: Client, settings: KubernetesSettings) -> Check:
+    labels = client.gather(NODES, keep=lambda node: node["metadata"].get("labels") or {}).items
+    return Check("image loading", CheckResult.PASSED, loading_words(labels, settings.image_loading))
 
 
 def _extensions(client: Client) -> Check:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from clusters.backends.base import NAME, SECRET_NAME, Misconfigured
+from images.states import Acceleration
 
 RELAY = "slipway-relay"
 RELAY_PORT = 8080
@@ -89,6 +90,8 @@ class KubernetesSettings:
     workers."""
     relay_image: str = ""
     """Image by digest of the relay that hears the workers; empty: they report by themselves."""
+    image_loading: str = ""
+    """How machines get images that no label says it of: `images.states.Acceleration`."""
     priority_class: str = ""
     runtime_class: str = ""
     service_account: str = ""
@@ -136,6 +139,9 @@ class KubernetesSettings:
         if self.relay_image and not self.control_plane:
             raise Misconfigured("relay_image: say in report_url where the relay reaches Slipway.")
 
+        if self.image_loading not in Acceleration.values:
+            known = ", ".join(filter(None, Acceleration.values))
+            raise Misconfigured(f"image_loading: one of {known}, or nothing.")
         self._check_files()
 
     def _check_files(self) -> None:

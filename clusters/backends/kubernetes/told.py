@@ -25,6 +25,7 @@ def told_of(event: Mapping[str, Any]) -> Told:
         last_at=_time(last),
         by=str(event.get("reportingComponent") or (event.get("source") or {}).get("component") or ""),
         uid=str(about.get("uid") or ""),
+        host=str((event.get("source") or {}).get("host") or event.get("reportingInstance") or ""),
     )
 
 

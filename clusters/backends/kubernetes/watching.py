@@ -1,6 +1,6 @@
 """What changes in a Kubernetes cluster is heard at once, instead of at the next look."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
@@ -12,6 +12,7 @@ from clusters.backends.kubernetes.pods import worker_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.told import told_of
+from clusters.backends.pulls import ObservedPull, pull_of
 from clusters.backends.sightings import packed
 from clusters.backends.standing import packed as packed_pod
 from clusters.backends.told import Told, about
@@ -21,6 +22,7 @@ from kube.informer import Informer
 from kube.resources import EVENTS, NODES, PODS
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+PULLS_KEPT = 10_000
 Packed = bytes
 """A machine, as processes share it: thousands of them cost little memory."""
 
@@ -104,6 +106,9 @@ class Machines:
     def told(self) -> Mapping[str, Packed]:
         return self._events.told()
 
+    def pulls(self) -> list[ObservedPull]:
+        return self._events.pulls()
+
 
 class Events:
     """What is told, by what it is about. Informers tell it of changes, each in its thread."""
@@ -113,6 +118,7 @@ class Events:
         self._told: dict[str, Counter[Told]] = {}
         self._packed: dict[str, Packed] = {}
         self._changed: set[str] = set()
+        self._pulls: deque[ObservedPull] = deque(maxlen=PULLS_KEPT)
         self._present: dict[str, str] = {}
         """Uids of what stands there now, by what is told of it."""
 
@@ -128,7 +134,10 @@ class Events:
                 del self._present[about(kind, name)]
 
     def changed(self, before: Told | None, after: Told | None) -> None:
+        pull = pull_of(after) if after is not None else None
         with self._lock:
+            if pull is not None:
+                self._pulls.append(pull)
             for one, step in ((before, -1), (after, 1)):
                 if one is not None:
                     held = self._told.setdefault(one.about, Counter())
@@ -136,6 +145,13 @@ class Events:
                     if held[one] <= 0:
                         del held[one]
                     self._changed.add(one.about)
+
+    def pulls(self) -> list[ObservedPull]:
+        """Pulls of images that were told of since the last call."""
+        with self._lock:
+            pulls = list(self._pulls)
+            self._pulls.clear()
+            return pulls
 
     def told(self) -> Mapping[str, Packed]:
         """Another mapping each time; only what changed is packed anew."""

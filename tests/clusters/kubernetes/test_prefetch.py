@@ -8,9 +8,10 @@ import pytest
 
 from clusters.backends.base import CannotRun, Fence, FilesOnTheWay, StaleFence
 from clusters.backends.kubernetes.files.prefetch import MOST_JOBS
+from clusters.backends.servers import Server
 from kube.fake.cluster import node
 from kube.fake.transport import OnlyAt
-from kube.resources import DEPLOYMENTS, JOBS, Ref
+from kube.resources import DEPLOYMENTS, JOBS, PODS, Ref
 from serving.fetch.__main__ import command_line as fetch_command_line
 from tests.clusters.kubernetes.files_world import DIGEST, STORY, FilesWorld
 
@@ -168,14 +169,83 @@ def test_where_no_machine_could_run_them_it_is_said() -> None:
         world.apply(spec=EARLY)
 
 
-def test_where_all_machines_read_one_copy_it_is_there_when_that_is_full() -> None:
-    world = FilesWorld(model_files="filled_claim")
+def of_one_copy(machine: dict[str, Any], **settings: Any) -> FilesWorld:
+    """All machines read a claim, which is full."""
+    world = FilesWorld(model_files="filled_claim", **settings)
+    world.server.plant("nodes", machine)
     world.storage_class("shared", "efs.csi.aws.com")
     with pytest.raises(FilesOnTheWay, match="brought to the volume claim"):
         world.apply(spec=EARLY)
     world.end_job("Complete")
+    return world
+
+
+def test_where_all_machines_read_one_copy_they_pull_the_image_when_that_is_full() -> None:
+    world = of_one_copy(node("gpu-1", **GPUS))
+    with pytest.raises(FilesOnTheWay, match="Its image is being pulled by machines"):
+        world.apply(spec=EARLY)
+    (job,) = world.items(JOBS)
+    pod = job["spec"]["template"]["spec"]
+    assert [(one["name"], one["image"], one["command"]) for one in pod["containers"]] == [
+        ("image", EARLY.image, ["true"])
+    ]
+    assert not pod.get("volumes")
+    assert pod["nodeSelector"] == {"kubernetes.io/hostname": "gpu-1"}
+    end(world, "gpu-1")
     world.apply(spec=EARLY)
-    assert world.items(JOBS) == []
+
+
+def test_a_server_of_another_maker_has_its_image_pulled_beside_its_files(world: FilesWorld) -> None:
+    world.settings = replace(world.settings, jobs_image=f"registry.example/jobs@sha256:{'1' * 64}")
+    world.cluster, world.transport = world.writer()
+    server = Server(port=8000, health_path="/health")
+    with pytest.raises(FilesOnTheWay):
+        world.apply(spec=replace(EARLY, server=server))
+    for job in world.items(JOBS):
+        images = {one["name"]: one["image"] for one in job["spec"]["template"]["spec"]["containers"]}
+        assert images == {"model-files": world.settings.jobs_image, "image": EARLY.image}
+
+
+@pytest.mark.parametrize(
+    ("labels", "settings", "acceleration", "pulls"),
+    [
+        ({}, {}, "lazy-soci", True),
+        ({"slipway.dev/image-loading": "lazy-soci"}, {}, "lazy-soci", False),
+        ({"slipway.dev/image-loading": "lazy-soci"}, {}, "", True),
+        ({}, {"image_loading": "lazy-nydus"}, "lazy-nydus", False),
+        ({}, {"image_loading": "p2p-spegel"}, "", True),
+        ({}, {"image_loading": "node-image"}, "", False),
+        ({"cloud.google.com/gke-image-streaming": "true"}, {}, "", False),
+    ],
+)
+def test_an_image_is_not_pulled_where_it_loads_lazily_or_lies_on_the_machines(
+    labels: dict[str, str], settings: dict[str, str], acceleration: str, pulls: bool
+) -> None:
+    world = of_one_copy(node("gpu-1", labels=labels, **GPUS), **settings)
+    spec = replace(EARLY, image_acceleration=acceleration)
+    if pulls:
+        with pytest.raises(FilesOnTheWay):
+            world.apply(spec=spec)
+    else:
+        world.apply(spec=spec)
+    assert bool(world.items(JOBS)) == pulls
+
+
+def test_an_image_without_the_program_that_the_job_runs_was_pulled_all_the_same() -> None:
+    world = of_one_copy(node("gpu-1", **GPUS))
+    with pytest.raises(FilesOnTheWay):
+        world.apply(spec=EARLY)
+    (job,) = world.items(JOBS)
+    template = job["spec"]["template"]
+    metadata = {"name": "pull-0", "namespace": "slipway"} | template["metadata"]
+    spec = template["spec"] | {"nodeName": "gpu-1"}
+    world.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    ended = {"exitCode": 128, "reason": "StartError", "message": 'exec: "true": executable file not found'}
+    container = {"name": "image", "image": "i", "imageID": "i", "ready": False, "restartCount": 0}
+    status = {"phase": "Failed", "containerStatuses": [container | {"state": {"terminated": ended}}]}
+    world.client.patch(Ref(PODS, "pull-0", "slipway"), {"status": status}, subresource="status")
+    end(world, "gpu-1", "Failed")
+    world.apply(spec=EARLY)
 
 
 def test_a_late_prefetch_of_a_deployment_that_is_gone_makes_nothing(world: FilesWorld) -> None:

@@ -1,6 +1,7 @@
-"""Files come to machines before workers do: by a Job a machine, with what pods have for them, and no GPU.
+"""Images and files come to machines before workers do: by a Job a machine, with what pods have, and no GPU.
 
-They belong to the deployment's anchor, and go with it or when its workers begin.
+Where all machines read one copy of the files, the Job pulls the image alone. Jobs belong to the deployment's
+anchor, and go with it or when its workers begin.
 """
 
 import hashlib
@@ -21,6 +22,7 @@ from clusters.backends.gpu_names import WHOLE
 from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Document, Mount, fetch_image
 from clusters.backends.kubernetes.files.kept import size_of
 from clusters.backends.kubernetes.groups import set_name
+from clusters.backends.kubernetes.image_loading import loading_of, needs_pull
 from clusters.backends.kubernetes.manifests import MANAGED_BY
 from clusters.backends.kubernetes.nodes import node_of
 from clusters.backends.kubernetes.pods import FILES_CONTAINER, why_not_done
@@ -34,6 +36,9 @@ from model_store.fetch_progress import FetchProgress
 
 Seen = ObservedNode | UnreadNode
 PREFETCH = "slipway.dev/prefetch"
+IMAGE_CONTAINER = "image"
+_CANNOT_START = ("StartError", "ContainerCannotRun")
+"""An image without the program `true` was pulled all the same."""
 NODE = "slipway.dev/node"
 HOSTNAME = "kubernetes.io/hostname"
 TRIES = 2
@@ -67,8 +72,10 @@ class Prefetch:
         self._namespace = namespace
 
     def bring(self, spec: DeploymentSpec, mount: Mount, *, owner: Document) -> None:
-        """Returns when as many machines as are asked for have the files, or all others have failed for good:
-        where some have them, workers can run. Raises FilesOnTheWay, and CannotRun where none has."""
+        """Return when as many machines as are asked for have image and files, or all others have failed for
+        good: where some have them, workers can run. Raises FilesOnTheWay, and CannotRun where none has."""
+        if not mount.is_per_machine and not spec.image:
+            return
         jobs = _latest(self._jobs(spec))
         given_up = {name for name, job in jobs.items() if _has_given_up(job)}
         machines = self._machines(spec, first=[name for name in jobs if name not in given_up])
@@ -78,14 +85,18 @@ class Prefetch:
             machines = machines[: spec.prefetch_machines]
         if not machines:
             raise CannotRun(f"No machine that is ready could run workers of {spec.name}.")
+        machines = [one for one in machines if mount.is_per_machine or self._pulls(spec, one)]
         for machine in machines:
             if machine.name not in jobs:
                 self._begin(jobs, self._job(spec, mount, machine, owner))
+        what = "files" if mount.is_per_machine else "image"
         pods = self._pods(spec)
         fetches, faults, whole = [], [], 0
         for number, machine in enumerate(machines):
             job = jobs.get(machine.name)
             ended, problem = _ended(job), _problem_of(job)
+            if ended == "Failed" and _was_pulled(pods.get(machine.name)):
+                ended, problem = "Complete", ""
             if ended == "Failed" and job is not None:
                 problem = _why(pods.get(machine.name))
                 if _has_given_up(job):
@@ -95,13 +106,15 @@ class Prefetch:
                     self._begin(jobs, again)
             whole += ended == "Complete"
             pod = pods.get(machine.name) if number < LOGS_READ and ended != "Failed" else None
-            come = self._come(spec, machine.name, pod, is_whole=ended == "Complete")
+            size = size_of(spec) if mount.is_per_machine else 0
+            come = self._come(size, machine.name, pod, is_whole=ended == "Complete")
             fetches.append(replace(come, problem="" if ended == "Complete" else problem))
         if whole + len(faults) < len(machines):
-            raise FilesOnTheWay(_words(fetches), tuple(fetches))
+            raise FilesOnTheWay(_words(what, fetches), tuple(fetches))
         if faults and not whole:
             more = f" and {len(faults) - MACHINES_NAMED} more" if len(faults) > MACHINES_NAMED else ""
-            raise CannotRun(f"Its files do not come to {'; '.join(faults[:MACHINES_NAMED])}{more}")
+            do = "do" if mount.is_per_machine else "does"
+            raise CannotRun(f"Its {what} {do} not come to {'; '.join(faults[:MACHINES_NAMED])}{more}")
 
     def _begin(self, jobs: dict[str, Object], wanted: Document) -> None:
         """What is there of the deployment's former self, or by another who is at it, the next look tells."""
@@ -180,14 +193,21 @@ class Prefetch:
         annotations = {NODE: machine.name, TRY: str(number)}
         if problem:
             annotations[PROBLEM] = problem[:LONGEST_PROBLEM]
+        containers = [dict(one) for one in mount.containers] if mount.is_per_machine else []
+        if mount.is_per_machine and not containers:
+            containers.append(
+                {
+                    "name": FILES_CONTAINER,
+                    "image": fetch_image(spec, self._settings),
+                    "command": ["python", "-c", "pass"],
+                    "securityContext": CONFINED,
+                    "volumeMounts": [{"name": "models", "mountPath": MODELS, "readOnly": True}],
+                }
+            )
+        if self._pulls(spec, machine) and spec.image not in {one["image"] for one in containers}:
+            pull = {"name": IMAGE_CONTAINER, "image": spec.image, "command": ["true"]}
+            containers.append(pull | {"securityContext": CONFINED})
         secrets = dict.fromkeys((*spec.placement.image_pull_secrets, *self._settings.image_pull_secrets))
-        touch: Document = {
-            "name": FILES_CONTAINER,
-            "image": fetch_image(spec, self._settings),
-            "command": ["python", "-c", "pass"],
-            "securityContext": CONFINED,
-            "volumeMounts": [{"name": "models", "mountPath": MODELS, "readOnly": True}],
-        }
         # It asks for no GPU, and so nobody lets it onto machines that are kept for those that do.
         for_gpus = [{"key": resource, "operator": "Exists"} for resource in WHOLE]
         pod: Document = {
@@ -200,9 +220,10 @@ class Prefetch:
                 "runAsUser": 10_001,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
-            "containers": list(mount.containers) or [touch],
-            "volumes": [{"name": "models", **mount.volume}],
+            "containers": containers,
         }
+        if mount.is_per_machine:
+            pod["volumes"] = [{"name": "models", **mount.volume}]
         if secrets:
             pod["imagePullSecrets"] = [{"name": one} for one in secrets]
         return {
@@ -221,8 +242,11 @@ class Prefetch:
             },
         }
 
-    def _come(self, spec: DeploymentSpec, machine: str, pod: Object | None, *, is_whole: bool) -> FilesFetch:
-        size = size_of(spec)
+    def _pulls(self, spec: DeploymentSpec, machine: ObservedNode) -> bool:
+        way = loading_of(machine.labels, self._settings.image_loading)
+        return bool(spec.image) and needs_pull(way, spec.image_acceleration)
+
+    def _come(self, size: int, machine: str, pod: Object | None, *, is_whole: bool) -> FilesFetch:
         if is_whole or pod is None:
             return FilesFetch(place=machine, come_bytes=size if is_whole else 0, size_bytes=size)
         try:
@@ -273,13 +297,24 @@ def _problem_of(job: Object | None) -> str:
     return str(job["metadata"]["annotations"].get(PROBLEM, "")) if job else ""
 
 
-def _words(fetches: Sequence[FilesFetch]) -> str:
+def _words(what: str, fetches: Sequence[FilesFetch]) -> str:
     words = "Its files are being brought to machines before workers start."
+    if what == "image":
+        words = "Its image is being pulled by machines before workers start."
     failed = [f"{one.place}: {one.problem}" for one in fetches if one.problem]
     if not failed:
         return words
     more = f" and {len(failed) - MACHINES_NAMED} more" if len(failed) > MACHINES_NAMED else ""
     return f"{words} Not yet to {'; '.join(failed[:MACHINES_NAMED])}{more}"
+
+
+def _was_pulled(pod: Object | None) -> bool:
+    """Whether nothing but the start of the image's container failed."""
+    found = ((pod or {}).get("status") or {}).get("containerStatuses") or ()
+    ends = {one["name"]: (one.get("state") or {}).get("terminated") or {} for one in found}
+    return ends.pop(IMAGE_CONTAINER, {}).get("reason") in _CANNOT_START and all(
+        end.get("exitCode") == 0 for end in ends.values()
+    )
 
 
 def _ended(job: Object | None) -> str:
