@@ -9,11 +9,18 @@ SHARED = f"{NVIDIA}.shared"
 """Shares of GPUs, where the device plugin renames them: `renameByDefault` of its sharing."""
 MIG = "nvidia.com/mig-"
 """Prefix of the names of slices: https://docs.nvidia.com/datacenter/cloud-native/kubernetes/latest/"""
+_HOLDING = ("nvidia.com/", "amd.com/", "huawei.com/Ascend", "aliyun.com/gpu", "volcano.sh/vgpu")
 _PROFILE = re.compile(r"[0-9]{1,2}(c\.[0-9]{1,2})?g\.[0-9]{1,4}gb([.-][a-z0-9.]{1,20})?")
 
 
 def is_gpu(resource: str) -> bool:
     return resource in (*WHOLE, SHARED) or resource.startswith(MIG)
+
+
+def may_hold_gpu(resource: str) -> bool:
+    """Whether a pod that asks for it can have a GPU open, counted or not: vGPUs of KubeVirt
+    (`nvidia.com/GRID_T4-1Q`), memory and cores of GPUs (HAMi, Volcano, Alibaba)."""
+    return is_gpu(resource) or resource.startswith(_HOLDING)
 
 
 def is_slice(resource: str) -> bool:

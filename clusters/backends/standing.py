@@ -64,6 +64,8 @@ class StandingPod:
     """Of ours, by its name; empty: somebody else's."""
     gpus: Mapping[str, int] = field(default_factory=dict)
     """What it holds of GPUs, by the name under which the cluster counts them: `nvidia.com/gpu`."""
+    may_hold_gpu: bool = False
+    """It may have a GPU open that nobody counts: of a resource claim, a vGPU, or by its runtime."""
     is_daemon: bool = False
     """It belongs to every machine (a DaemonSet's) and comes back at once, cordon or not."""
     is_mirror: bool = False
@@ -87,6 +89,11 @@ class StandingPod:
     @property
     def gpu_count(self) -> int:
         return sum(self.gpus.values())
+
+    @property
+    def has_gpu(self) -> bool:
+        """Also one that is not counted."""
+        return bool(self.gpus) or self.may_hold_gpu
 
     @property
     def has_ended(self) -> bool:

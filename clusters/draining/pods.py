@@ -57,7 +57,7 @@ def _planned(pod: StandingPod, options: DrainOptions, elapsed: timedelta) -> Pla
         return PlannedPod(pod, Fate.LEFT, _("It belongs to every machine: it would come back at once."))
     if policy.policy is Policy.LEAVE:
         return PlannedPod(pod, Fate.LEFT, _("Pods of %(namespace)s are left.") % {"namespace": pod.namespace})
-    if options.gpu_pods_only and not pod.gpus:
+    if options.gpu_pods_only and not pod.has_gpu:
         return PlannedPod(pod, Fate.LEFT, _("It has no GPU."))
     if pod.is_leaving:
         return PlannedPod(pod, Fate.LEAVING, _("It was asked to end."))

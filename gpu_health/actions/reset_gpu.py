@@ -1,4 +1,8 @@
-"""Reset one GPU. Whoever holds it open must leave first: DCGM and its exporter are stopped, and come back."""
+"""Reset one GPU. Whoever holds it open must leave first: DCGM and its exporter are stopped, and come back.
+
+What the GPU operator runs in containers is waited for, and not stopped: nothing is reset while it holds the
+GPU.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +10,18 @@ from dataclasses import dataclass
 from clusters.backends.node_operations import NotPossible, Order
 from gpu_health.actions.base import Command, JobAction, Target
 
+UNHELD = """
+minor=$(nvidia-smi -i "$0" -q | sed -n 's/^ *Minor Number *: *//p')
+for _ in $(seq 30); do
+  held=$(fuser "/dev/nvidia$minor" 2>/dev/null) || exit 0
+  sleep 2
+done
+for pid in $held; do names="$names $(cat "/proc/$pid/comm" 2>/dev/null) ($pid)"; done
+echo "The GPU is still held by:$names"
+exit 1
+"""
+"""Takes the GPU. Ends well once no process has it open, or where nobody can see that: the driver refuses to
+reset a GPU that is held."""
 HOLDERS = ("nvidia-dcgm", "dcgm-exporter", "nvidia-persistenced")
 
 
@@ -20,6 +36,7 @@ class ResetGpu(JobAction):
         gpu = target.incident.gpu_uuid or target.incident.device
         return (
             *(Command(("systemctl", "stop", one), may_fail=True) for one in HOLDERS),
+            Command(("sh", "-c", UNHELD, gpu)),
             Command(("nvidia-smi", "--gpu-reset", "-i", gpu), seconds=300),
             *(Command(("systemctl", "start", one), may_fail=True, always=True) for one in HOLDERS),
         )

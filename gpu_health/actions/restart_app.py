@@ -40,7 +40,7 @@ def application_on(target: Target) -> StandingPod:
     pods = [
         one
         for one in target.operations.pods(target.node.uid)
-        if (one.gpu_count or one.deployment) and not (one.has_ended or one.is_daemon or one.is_leaving)
+        if (one.has_gpu or one.deployment) and not (one.has_ended or one.is_daemon or one.is_leaving)
     ]
     if pid := _process(target):
         names = set(Worker.objects.filter(node=target.node, pid=pid).values_list("name", flat=True))

@@ -14,8 +14,14 @@ DAEMONS: Mapping[str, str] = {
 }
 """By a word of the fault's name."""
 
+NEEDS_NVSWITCH = (
+    "ls /proc/driver/nvidia-nvswitch/devices/* >/dev/null 2>&1 || nvidia-smi -q | grep -A 2 Fabric | "
+    "grep -Eq 'State *: *(In Progress|Completed)' || { echo 'The machine has no NVSwitch.'; exit 1; }"
+)
+"""From the third generation on, switches are no PCI devices: the state of the fabric tells of them."""
 RESTART_FABRIC_MANAGER = JobAction(
-    "restart_fabric_manager", (Command(("systemctl", "restart", "nvidia-fabricmanager")),)
+    "restart_fabric_manager",
+    (Command(("sh", "-c", NEEDS_NVSWITCH)), Command(("systemctl", "restart", "nvidia-fabricmanager"))),
 )
 RECOVER_IMEX = JobAction("recover_imex", (Command(("systemctl", "restart", "nvidia-imex")),))
 ENABLE_PERSISTENCE = JobAction("enable_persistence", (Command(("nvidia-smi", "-pm", "1")),))

@@ -158,7 +158,7 @@ THOUGHT_RULE = {
     "fault": "ecc.single_bit",
     "conditions": "count=5 window_seconds=86400",
     "severity": "warning",
-    "ladder": ["withdraw_gpu", "contact_support"],
+    "ladder": ["reset_gpu", "contact_support"],
     "drain": "gpu",
     "mode": "propose",
 }

@@ -177,6 +177,8 @@ def _proposed(case: Case) -> Decision:
         return skipped
     if case.incident.action is Action.CONTACT_SUPPORT:
         decision = _gate(case.refusal, Stage.NEEDS_PERSON, "The ladder asks for support.")
+    elif case.incident.is_exhausted and not case.incident.action.touches_node:
+        decision = _gate(case.refusal, Stage.NEEDS_PERSON, "The ladder is at its end.")
     elif case.incident.action.touches_node:
         decision = _gate(case.refusal, Stage.QUARANTINING, "No new pods are placed on the machine.")
     else:

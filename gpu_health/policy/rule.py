@@ -110,6 +110,8 @@ _LEAST_DRAIN = {
     Action.RESET_GPU: Drain.GPU,
     Action.RESET_BUS: Drain.NODE,
     Action.RECOVER_IMEX: Drain.NODE,
+    # Ends CUDA jobs by default: ABORT_CUDA_JOBS_ON_FM_EXIT.
+    Action.RESTART_FABRIC_MANAGER: Drain.NODE,
     Action.RESTART_DRIVER: Drain.NODE,
     Action.REBOOT: Drain.NODE,
     Action.POWER_CYCLE: Drain.NODE,

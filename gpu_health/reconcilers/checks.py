@@ -55,7 +55,7 @@ class WaitForIdle(CheckStep):
                 pods = operations.pods(row.node.uid)
         except (NotPossible, UnknownNode) as error:
             return error
-        return [one.title for one in pods if not one.has_ended and (one.gpu_count or one.deployment)]
+        return [one.title for one in pods if not one.has_ended and (one.has_gpu or one.deployment)]
 
     def settle(
         self, row: GpuCheck, seen: Sequence[str] | NotPossible | UnknownNode, now: datetime

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gpu_health.signals import nvlink5
+from gpu_health.signals import nvlink4, nvlink5
 
 RECOVERY_ACTION = "gpu.recovery_action"
 RECOVERY_ACTIONS: Mapping[int, str] = {
@@ -120,7 +120,10 @@ def _mmu(text: str) -> dict[str, str]:
 
 def _nvlink(text: str) -> dict[str, str]:
     found = _NVLINK.search(text)
-    return {"link": found[1], "registers": found[2]} if found else {}
+    if found is None:
+        return {}
+    registers = [int(one, 16) for one in found[2].split(", ")]
+    return {"link": found[1], "registers": found[2], "bucket": nvlink4.bucket(registers)}
 
 
 def _nvlink5(number: int, text: str) -> dict[str, str]:

@@ -45,7 +45,7 @@ def test_a_dry_drill_finds_its_fault_judges_it_by_the_rules_and_touches_nothing(
     assert (drill.state, drill.why) == ("passed", "Dry run: a drill that only says what would be done.")
     assert drill.report is not None
     assert drill.report["verdict"]["differences"] == []
-    assert drill.report["verdict"]["found"]["ladder"] == ["power_cycle", "replace"]
+    assert drill.report["verdict"]["found"]["ladder"] == ["reboot", "power_cycle", "replace"]
     assert drill.report["detected_seconds"] is not None
     assert not ward.operations.cordoned
     assert [one["order"] for one in ward.orders] == ["play", "play", "over"]

@@ -21,7 +21,11 @@ def test_a_report_is_stored_once_and_opens_a_finding(machine: Machine) -> None:
     assert first.json() == {"stored": 1, "known": 0, "refused": []}
     assert again.json() == {"stored": 0, "known": 1, "refused": []}
     finding = Finding.objects.get()
-    assert (finding.outcome, finding.ladder, finding.drain) == ("propose", ["power_cycle", "replace"], "node")
+    assert (finding.outcome, finding.ladder, finding.drain) == (
+        "propose",
+        ["reboot", "power_cycle", "replace"],
+        "node",
+    )
     assert (finding.device, finding.raw, finding.count) == ("0000:9b:00", "line boot/1", 1)
 
 

@@ -32,7 +32,10 @@ def test_a_fault_is_judged_by_its_rule_which_names_its_source() -> None:
     verdict = one(xid(79, 5.0))
 
     assert (verdict.outcome, verdict.severity) == (Outcome.PROPOSE, Severity.FATAL)
-    assert (verdict.ladder, verdict.drain) == ((Action.POWER_CYCLE, Action.REPLACE), Drain.NODE)
+    assert (verdict.ladder, verdict.drain) == (
+        (Action.REBOOT, Action.POWER_CYCLE, Action.REPLACE),
+        Drain.NODE,
+    )
     assert verdict.citation == "nvidia: RESTART_BM; CONTACT_SUPPORT"
     assert verdict.device == GPU
 
@@ -96,7 +99,7 @@ def test_however_many_lines_a_process_writes_at_once_they_count_once(times: list
 
 
 def test_a_link_that_fails_three_times_in_a_week_counts_whoever_was_running() -> None:
-    verdict = one(*(xid(74, day * 86_400.0, pid="4711", process="train") for day in range(3)))
+    verdict = one(*(xid(74, day * 86_400.0, pid="4711", link="3", bucket="fault") for day in range(3)))
 
     assert verdict.ladder == (Action.REPLACE,)
 
@@ -137,7 +140,8 @@ def test_a_cleanup_alone_restarts_the_fabric_manager_and_beside_another_fault_do
     assert alone.ladder == (Action.RESTART_FABRIC_MANAGER,)
     assert {v.fault: v.outcome for v in beside}["xid.45"] is Outcome.NONE
     assert {v.fault: v.outcome for v in after}["xid.45"] is Outcome.NONE
-    assert {v.fault: v.outcome for v in long_after}["xid.45"] is Outcome.PROPOSE
+    assert {v.fault: v.outcome for v in long_after}["xid.45"] is Outcome.RECORD
+    assert alone.drain is Drain.NODE, "CUDA jobs end with the fabric manager"
 
 
 def test_the_drivers_own_verdict_outranks_the_table_from_r570_on() -> None:
@@ -232,7 +236,7 @@ def test_one_gpu_is_one_whether_its_bus_or_its_uuid_is_said() -> None:
 @given(st.permutations([xid(79, 1.0), xid(13, 2.0, gpc="1", tpc="1"), xid(119, 3.0, gpu="0000:05:00")]))
 def test_faults_of_several_gpus_are_judged_alike_in_whatever_order_they_come(readings: list[Reading]) -> None:
     assert {(one.fault, one.device, one.outcome, one.ladder) for one in judge(readings, DEFAULT)} == {
-        ("xid.79", GPU, Outcome.PROPOSE, (Action.POWER_CYCLE, Action.REPLACE)),
+        ("xid.79", GPU, Outcome.PROPOSE, (Action.REBOOT, Action.POWER_CYCLE, Action.REPLACE)),
         ("xid.13", GPU, Outcome.RECORD, (Action.RESTART_APP,)),
         (
             *("xid.119", "0000:05:00", Outcome.PROPOSE),

@@ -2,6 +2,9 @@
 
 import pytest
 
+from gpu_health.actions.table import KINDS
+from gpu_health.healing.facts import FOR_PEOPLE, TOLD_ONLY
+from gpu_health.judge import judge
 from gpu_health.policy.presets import (
     PRESETS,
     conditions_of,
@@ -12,6 +15,8 @@ from gpu_health.policy.presets import (
     sources,
 )
 from gpu_health.policy.rule import BadRule, Rule
+from gpu_health.signals.reading import Reading, Source, details
+from gpu_health.signals.xid import read
 
 NAMES = [one.name for one in PRESETS]
 
@@ -36,6 +41,52 @@ def test_no_preset_acts_by_itself() -> None:
     assert {str(rule.mode) for name in NAMES for rule in preset(name)} == {"record", "propose"}
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_no_preset_offers_what_slipway_cannot_do(name: str) -> None:
+    offered = {action for rule in preset(name) for action in rule.ladder}
+    assert offered <= {*KINDS, *FOR_PEOPLE, *TOLD_ONLY}
+
+
+REGISTERS = "NVLink: fatal error detected on link 14({}, 0x0, {}, {}, {}, 0x0, 0x0)"
+
+
+@pytest.mark.parametrize(
+    ("registers", "ladder"),
+    [
+        ((0x4000_0001, 0, 0, 0), ["ignore"]),
+        ((0x0080_0000, 0, 0, 0), ["ignore"]),
+        ((0, 0, 0, 0x0010_0000), ["alert"]),
+        ((0x2, 0, 0x1_0000, 0), ["alert", "contact_support"]),
+        ((0x4001_0001, 0, 0, 0), ["reset_gpu", "reboot", "replace"]),
+        ((0, 0x1, 0, 0), ["reset_gpu", "reboot", "replace"]),
+        ((0x1, 0, 0x4_0000, 0), ["reset_gpu", "reboot", "replace"]),
+        ((0, 0, 0, 0), ["reset_gpu", "reboot", "replace"]),
+    ],
+)
+def test_an_nvlink_error_is_judged_by_the_bits_of_its_registers(
+    registers: tuple[int, ...], ladder: list[str]
+) -> None:
+    text = read(74, REGISTERS.format(*map(hex, registers)))
+    reading = Reading(
+        source=Source.KERNEL_LOG, fault=text.fault, details=details(text.details), gpu_bus_id="0000:9b:00"
+    )
+    (verdict,) = judge([reading], preset("default"))
+    assert verdict.ladder == tuple(ladder)
+
+
+def test_an_nvlink_error_whose_registers_are_not_told_is_a_fault() -> None:
+    for source in (Source.NVML, Source.NODE_CONDITION):
+        (verdict,) = judge([Reading(source=source, fault="xid.74")], preset("default"))
+        assert verdict.outcome == "propose"
+
+
+@pytest.mark.parametrize(("severity", "acts"), [("fatal", True), ("nonfatal", False)])
+def test_gpud_leaves_a_machine_alone_whose_nvlink5_error_is_not_fatal(severity: str, acts: bool) -> None:
+    told = Reading(source=Source.KERNEL_LOG, fault="xid.149", details=details({"severity": severity}))
+    (verdict,) = judge([told], preset("gpud"))
+    assert (verdict.outcome == "propose") is acts
+
+
 def test_the_default_knows_every_fault_that_has_a_title() -> None:
     known = {rule.fault for rule in preset("default")}
 
@@ -44,7 +95,8 @@ def test_the_default_knows_every_fault_that_has_a_title() -> None:
 
 def test_five_xids_alone_are_node_actions_for_every_source() -> None:
     xids = [fault for fault in faults() if fault.startswith("xid.")]
-    everyone = [fault for fault in xids if all(acts(name, fault) for name in NAMES)]
+    speaking = [one.name for one in PRESETS if one.speaks_of_machines]
+    everyone = [fault for fault in xids if all(acts(name, fault) for name in speaking)]
 
     assert everyone == ["xid.48", "xid.64", "xid.79", "xid.119", "xid.120"]
 

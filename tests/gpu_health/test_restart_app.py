@@ -63,6 +63,14 @@ def test_whose_pod_it_is_must_be_known_else_the_next_rung_is_climbed(
     assert ward.operations.evictions == []
 
 
+def test_a_ladder_of_a_restart_alone_ends_with_a_person_and_is_not_climbed_again(ward: Ward) -> None:
+    ward.operations.others = [THEIRS]
+    ward.finding(fault="xid.94", ladder=["restart_app"], drain="none", verification="none")
+    ward.run("needs_person")
+    assert ward.incident.acts == 1
+    assert ward.operations.cordoned == {}
+
+
 def test_a_rule_that_restarts_an_application_may_act() -> None:
     reading = Reading(source=Source.KERNEL_LOG, fault="xid.94", origin="b/1")
     rule = Rule(

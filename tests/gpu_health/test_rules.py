@@ -34,7 +34,7 @@ def test_a_changed_rule_judges_what_comes_and_a_reset_one_as_before(machine: Mac
 
     assert api.delete(f"{RULE}?reason=no").status_code == 204
     machine.sees(machine.entry("xid.79", "boot/2"))
-    assert (Finding.objects.get().outcome, Finding.objects.get().ladder[0]) == ("propose", "power_cycle")
+    assert (Finding.objects.get().outcome, Finding.objects.get().ladder[0]) == ("propose", "reboot")
 
 
 def test_a_change_is_tried_on_what_was_seen_and_changes_nothing(machine: Machine, admin: User) -> None:
@@ -115,12 +115,12 @@ def test_the_page_of_a_rule_previews_saves_and_resets(machine: Machine, admin: U
         "mode": "off",
         "severity": "fatal",
         "conditions": "",
-        "ladder": "power_cycle > replace",
+        "ladder": "reboot > power_cycle > replace",
         "drain": "node",
         "verification": "none",
     }
 
-    assert b"propose: power_cycle" in browser.post(page, form | {"preview": "1"}).content
+    assert b"propose: reboot" in browser.post(page, form | {"preview": "1"}).content
     unsaid = browser.post(page, form)
     assert (unsaid.status_code, b"Say why" in unsaid.content) == (422, True)
     assert browser.post(page, form | {"reason": "not here"}).status_code == 302

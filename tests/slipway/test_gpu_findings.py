@@ -31,7 +31,7 @@ def test_a_finding_is_listed_told_with_its_line_and_closed_for_a_reason(terminal
     assert "box-1" not in terminal("gpu", "finding", "list", "--node", "box-2").out
     shown = terminal("gpu", "finding", "show", finding.pk).out
     assert line in shown
-    assert "power_cycle > replace" in shown
+    assert "reboot > power_cycle > replace" in shown
     assert terminal("gpu", "finding", "close", finding.pk, "--reason", "reseated").status == 0
     finding.refresh_from_db()
     assert (finding.state, finding.close_reason) == ("closed", "reseated")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from clusters.backends.gpu_names import is_gpu
+from clusters.backends.gpu_names import is_gpu, may_hold_gpu
 from clusters.backends.kubernetes.groups import FOLLOWS
 from clusters.backends.kubernetes.manifests import DEPLOYMENT
 from clusters.backends.kubernetes.quantities import whole
@@ -37,6 +37,7 @@ def pod_of(pod: Document, budgets: Iterable[Document] = ()) -> StandingPod:
         owner=f"{controller['kind']} {controller['name']}" if controller else "",
         deployment=labels.get(DEPLOYMENT) or labels.get(FOLLOWS, ""),
         gpus=gpus_of(spec),
+        may_hold_gpu=_may_hold_gpu(spec),
         is_daemon=controller is not None and controller["kind"] == "DaemonSet",
         is_mirror=MIRROR in (metadata.get("annotations") or {}),
         is_leaving="deletionTimestamp" in metadata,
@@ -95,10 +96,22 @@ def gpus_of(spec: Document) -> dict[str, int]:
     return {name: count for name, count in found.items() if count}
 
 
+def _may_hold_gpu(spec: Document) -> bool:
+    """Which device a resource claim (DRA) is about is not read: a drain takes one pod too many rather than
+    leave one on a GPU that is reset."""
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    if spec.get("resourceClaims") or spec.get("runtimeClassName", "").startswith("nvidia"):
+        return True
+    return any(may_hold_gpu(name) for one in containers for name in _resources(one))
+
+
 def _asked(container: Document) -> Iterable[tuple[str, int]]:
+    return ((name, whole(count)) for name, count in _resources(container).items() if is_gpu(name))
+
+
+def _resources(container: Document) -> dict[str, Any]:
     resources = container.get("resources") or {}
-    asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    return ((name, whole(count)) for name, count in asked.items() if is_gpu(name))
+    return {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
 
 
 def selects(selector: Document | None, labels: Mapping[str, str]) -> bool:

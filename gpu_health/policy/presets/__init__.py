@@ -1,7 +1,8 @@
 """Rules as their sources state them: a file each, and `driver.csv`, which belongs to all.
 
 A column `conditions` holds fields of `Conditions` as `count=2 window_seconds=86400 same=gpc+tpc`; a detail is
-`details.NAME=VALUE`. `inferred` marks a severity or an action that the source does not name itself.
+`details.NAME=VALUE`, without a value: the source did not tell it. `inferred` marks a severity or an action
+that the source does not name itself.
 """
 
 import csv
@@ -110,7 +111,7 @@ def conditions_of(text: str) -> Conditions:
     details: dict[str, str] = {}
     for word in text.split():
         key, equals, value = word.partition("=")
-        if not (equals and value):
+        if not equals or not (value or key.startswith("details.")):
             raise BadRule(f"{word} is no condition: write name=value.")
         if key.startswith("details."):
             details[key.removeprefix("details.")] = value

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from clusters.backends.base import Condition, Fence, ObservedNode, StaleFence
+from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.node_operations import NotPossible, Order, SomebodyElses, UnknownNode
 from clusters.backends.placement import Taint, TaintEffect
 from clusters.backends.standing import Checkpoint, StandingPod
@@ -126,6 +127,27 @@ def their_pod(world: World, **spec: Any) -> StandingPod:
     )
     (pod,) = world.cluster.node_operations.pods(machine(world).uid)
     return pod
+
+
+@pytest.mark.parametrize(
+    ("spec", "has_gpu"),
+    [
+        ({"resources": {"limits": {"nvidia.com/gpu.shared": "1"}}}, True),
+        ({"resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}}, True),
+        ({"resources": {"limits": {"nvidia.com/GRID_T4-1Q": "1"}}}, True),
+        ({"resources": {"limits": {"volcano.sh/vgpu-memory": "4096"}}}, True),
+        ({"resources": {"claims": [{"name": "gpu"}]}}, True),
+        ({"resources": {"limits": {"memory": "1Gi"}}}, False),
+        ({}, False),
+    ],
+)
+def test_a_pod_has_a_gpu_whatever_the_way_it_was_given(spec: dict[str, Any], has_gpu: bool) -> None:
+    claims = [{"name": "gpu", "resourceClaimName": "one"}] if "claims" in spec.get("resources", {}) else []
+    pod = {
+        "metadata": {"uid": "u", "name": "p", "namespace": "n"},
+        "spec": {"containers": [{"name": "c", **spec}], "resourceClaims": claims},
+    }
+    assert pod_of(pod).has_gpu is has_gpu
 
 
 def test_pods_of_others_are_told_with_what_is_lost_with_them(world: World) -> None:
