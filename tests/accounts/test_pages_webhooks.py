@@ -145,7 +145,7 @@ def test_a_delivery_shows_its_tries_and_can_be_replayed(ada, endpoint):
     assert delivery.state == "pending"
     again = ada.post(f"{place}replay/", headers=PART)
     assert again.status_code == 422
-    assert "on its way" in text_of(again)
+    assert "still queued" in text_of(again)
 
 
 def test_disabling_and_deleting_need_a_reason(ada, endpoint):

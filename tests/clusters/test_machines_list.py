@@ -53,7 +53,7 @@ def test_machines_have_a_cell_each_until_there_are_very_many() -> None:
     assert {type(one) for one in found} == {PageCell}
     assert len(found) == -(-(MOST_CELLS + 1) // MACHINES_ON_A_PAGE)
     assert found[0].label == "50 machines, gpu-00000 to gpu-00049"
-    assert found[-1].label == "1 machine, gpu-00500, 1 in trouble"
+    assert found[-1].label == "1 machine, gpu-00500, 1 unhealthy"
     assert (found[0].tone, found[-1].tone) == ("", "bad")
 
 
@@ -87,7 +87,7 @@ def test_machines_say_their_gpus_and_are_found_by_them(browser: Client, cluster:
     assert rows("?sort=-used")[:2] == ["a", "b"]
     assert rows("?sort=gpu") == ["a", "b", "c"]
     page = browser.get("/fleet/?gpu=h100").content.decode()
-    for words in ("4 × H100", "570.1", "z1", "2 by others"):
+    for words in ("4 × H100", "570.1", "z1", "2 by other pods"):
         assert words in page
 
 
@@ -111,7 +111,7 @@ def test_a_machines_page_tells_what_stands_there_and_what_its_cluster_told(
     assert page.index("NodeNotReady") < page.index("Rebooted")
     assert "it is silent" in page
     assert "Elsewhere" not in page
-    assert page.index("Others") < page.index('<td class="number">7</td><td class="number">3</td>')
+    assert page.index("Other pods") < page.index('<td class="number">7</td><td class="number">3</td>')
     found = told_about(cluster, ["Node a"])
     assert found is not None
     assert [one.count for one in found.told] == [3, 1]
