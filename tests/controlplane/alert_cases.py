@@ -171,6 +171,8 @@ CASES = (
         quiet=[9, 12, 16, 20],
     ),
     holds("SlipwayGpuFindingFatal", "gpu_findings{severity='fatal',instance='a'}", after=1),
+    holds("SlipwayGpuLinesUnread", "gpu_unread_lines{instance='a'}", after=1),
+    holds("SlipwayGpuPoolHasNoRoom", "gpu_incidents_held{guard='unhealthy',instance='a'}", after=1),
     holds("SlipwayGpuIncidentNeedsPerson", "gpu_incidents{state='needs_person',instance='a'}", after=0),
     holds("SlipwayGpuHealingStopped", "gpu_healing_stopped{instance='a'}", after=0),
     holds("SlipwayGpuHealingStopped", "gpu_breakers_open{instance='a'}", after=0),
