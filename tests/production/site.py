@@ -153,9 +153,13 @@ class Host:
 class Site:
     """PostgreSQL (or SQLite in the home of its only host) and Redis, and the settings that hosts share."""
 
-    def __init__(self, home: Path, *, on_sqlite: bool = False, **settings: str) -> None:
+    def __init__(
+        self, home: Path, *, on_sqlite: bool = False, programs: Path | None = None, **settings: str
+    ) -> None:
+        """`programs`: of a PostgreSQL that is installed on this machine, in place of the tests' own."""
         self.home = home
-        self.postgres, self.valkey = None if on_sqlite else PostgresServer(migrated=True), ValkeyServer()
+        self.postgres = None if on_sqlite else PostgresServer(migrated=programs is None, programs=programs)
+        self.valkey = ValkeyServer()
         self.valkey.start()
         self.roles: list[Role] = []
         self.mark = secrets.token_hex(8)
