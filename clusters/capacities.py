@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.utils import timezone
-
 from clusters.capacity import GpuCapacity, MachineRoom, capacity_of
 from clusters.models import Cluster, Gpu, Node, Occupancy
 from clusters.states import GpuState, NodeState
+from common import clock
 
 STALE_AFTER = timedelta(minutes=2)
 """Four counts, or a dozen surveys, have failed by then."""
@@ -36,7 +35,7 @@ class ClusterCapacity:
 
 def capacity(cluster: Cluster, *, now: datetime | None = None) -> ClusterCapacity:
     """Three queries."""
-    now = now or timezone.now()
+    now = now or clock.now()
     occupancy = Occupancy.objects.filter(cluster=cluster).first()
     counted = occupancy.seen_at if occupancy else None
     surveyed = None if cluster.problem else cluster.surveyed_at

@@ -1,11 +1,11 @@
 """Heartbeats as all processes share them: the latest record per worker, in Redis; never a row."""
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from clusters.agents import AgentHeard, agent_key
 from clusters.fleet import FULL, LastHeartbeat
+from common import clock
 from common.live.redis import NotShared
 from common.live.shared import stored
 from serving.protocol import Heartbeat
@@ -57,7 +57,7 @@ def latest(workers: list[str] | None = None) -> dict[str, LastHeartbeat] | None:
         records = stored(SHARED_NAME, workers)
     except NotShared:
         return None
-    now = time.time()
+    now = clock.seconds()
     return {
         name: LastHeartbeat.of_record(record, age_seconds=max(0.0, now - at), now=now)
         for name, (at, record) in records.items()
@@ -70,7 +70,7 @@ def agents(keys: list[str] | None = None) -> dict[str, AgentHeard] | None:
         records = stored(DEVICES_SHARED_NAME, keys)
     except NotShared:
         return None
-    now = time.time()
+    now = clock.seconds()
     return {
         key: AgentHeard.of_record(record, age_seconds=max(0.0, now - at), now=now)
         for key, (at, record) in records.items()
@@ -85,7 +85,7 @@ def latest_readings(cluster_id: int, node_uid: str) -> Mapping[str, Mapping[str,
         found = stored(DEVICES_SHARED_NAME, [key])
     except NotShared:
         return {}
-    if key not in found or time.time() - found[key][0] > KEEP_SECONDS:
+    if key not in found or clock.seconds() - found[key][0] > KEEP_SECONDS:
         return {}
     devices: Mapping[str, Mapping[str, float]] = found[key][1]["devices"]
     return devices

@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 
 import redis
 from channels.db import database_sync_to_async
-from django.utils import timezone
 
 from clusters import history
 from clusters.agents import AgentHeard, agent_key, relay_key
@@ -25,6 +24,7 @@ from clusters.heartbeat_records import (
 )
 from clusters.report_order import ReportOrder
 from clusters.selectors import fleet_rows
+from common import clock
 from common.live.hub import Hub, current_hub
 from common.live.shared import SharedValues
 from serving.protocol import LOST_AFTER_SECONDS, Device, Heartbeat
@@ -82,7 +82,7 @@ class HeartbeatStore:
         held = self._shared.held.get(heartbeat.worker)
         before = held.record if held else None
         if before is None or not is_repeated(heartbeat, before):
-            self._shared.offer(heartbeat.worker, record_of(heartbeat, before, now=time.time(), turn=turn))
+            self._shared.offer(heartbeat.worker, record_of(heartbeat, before, now=clock.seconds(), turn=turn))
 
     def ingest_devices(self, cluster_id: int, node_uid: str, devices: Iterable[Device], *, turn: int) -> None:
         """Share the readings of a machine's devices, and with them that its agent was heard, and since when
@@ -95,21 +95,21 @@ class HeartbeatStore:
         self._note_reporter(relay_key(cluster_id), {}, turn=turn)
 
     def _note_reporter(self, key: str, readings: Mapping[str, Any], *, turn: int) -> None:
-        since = time.time()
+        since = clock.seconds()
         before = self._devices.held.get(key)
         if before is not None and time.monotonic() - before.seen_at <= LOST_AFTER_SECONDS:
             since = before.record.get("since", since)
         self._devices.offer(key, {"devices": readings, "turn": turn, "since": since})
 
     def heartbeats(self) -> Mapping[str, LastHeartbeat]:
-        now, wall = time.monotonic(), time.time()
+        now, wall = time.monotonic(), clock.seconds()
         return {
             name: LastHeartbeat.of_record(held.record, age_seconds=now - held.seen_at, now=wall)
             for name, held in self._shared.held.items()
         }
 
     def agents(self) -> Mapping[str, AgentHeard]:
-        now, wall = time.monotonic(), time.time()
+        now, wall = time.monotonic(), clock.seconds()
         return {
             key: AgentHeard.of_record(held.record, age_seconds=now - held.seen_at, now=wall)
             for key, held in self._devices.held.items()
@@ -121,14 +121,14 @@ class HeartbeatStore:
         rows = await self.rows()
         # Without Redis this process knows only what was reported to itself: nobody can be called lost.
         is_live = self._hub.redis_up is not False
-        return fleet_of(rows, self.heartbeats(), agents=self.agents(), now=timezone.now(), is_live=is_live)
+        return fleet_of(rows, self.heartbeats(), agents=self.agents(), now=clock.now(), is_live=is_live)
 
     async def _remember_for_ever(self) -> None:
         while True:
-            await asyncio.sleep(history.STEP_SECONDS - time.time() % history.STEP_SECONDS)
+            await asyncio.sleep(history.STEP_SECONDS - clock.seconds() % history.STEP_SECONDS)
             try:
-                if await history.claim(self._hub.client, at=time.time(), by=self._identity):
-                    await history.remember(self._hub.client, await self.fleet(), at=time.time())
+                if await history.claim(self._hub.client, at=clock.seconds(), by=self._identity):
+                    await history.remember(self._hub.client, await self.fleet(), at=clock.seconds())
             except (redis.RedisError, OSError, TimeoutError) as error:
                 logger.debug("Busy rates are not remembered: %s", error)
             except Exception:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.states import Right
 from clusters import selectors
 from clusters.models import Cluster
+from common import clock
 from common.actor import Actor
 from common.pages.inbox import InboxEntry
 
@@ -15,7 +15,7 @@ from common.pages.inbox import InboxEntry
 def silent_relays(actor: Actor) -> Iterator[InboxEntry]:
     """Clusters whose workers nobody hears; they may serve."""
     mine = Cluster.objects.for_actor(actor, Right.FLEET_OPERATE)
-    for row in selectors.silent_relays(mine, now=timezone.now()):
+    for row in selectors.silent_relays(mine, now=clock.now()):
         yield InboxEntry(
             badge=("part", "down"),
             title=_("The relay of %(cluster)s is silent") % {"cluster": row.name},

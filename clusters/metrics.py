@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from django.db.models import Q
-from django.utils import timezone
 from prometheus_client.metrics_core import Metric
 
 from clusters import selectors
@@ -12,6 +11,7 @@ from clusters.backends.checks import missing_rights
 from clusters.fleet import ClusterNow
 from clusters.models import Cluster
 from clusters.states import Alert, WorkerState
+from common import clock
 from common.metrics import gauge
 
 WORKER_STATES = (*WorkerState.values, *(alert.value for alert in Alert if alert.value))
@@ -62,7 +62,7 @@ def fleet() -> Iterator[Metric]:
             for name, checks in kept.values_list("name", "checks")
         ],
     )
-    silent = set(selectors.silent_relays(present, now=timezone.now()).values_list("name", flat=True))
+    silent = set(selectors.silent_relays(present, now=clock.now()).values_list("name", flat=True))
     relays = present.filter(Q(relay_heard_at__isnull=False) | Q(relay_silent_since__isnull=False))
     yield gauge(
         "relay_silent",

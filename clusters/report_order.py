@@ -5,7 +5,6 @@ that all processes judge alike; while it is away, each judges by what it has acc
 """
 
 import asyncio
-import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +13,7 @@ import redis
 from django.utils.translation import gettext as _
 
 from clusters.errors import LateReport
+from common import clock
 from common.live.hub import Hub
 
 KEEP_SECONDS = 3_600
@@ -66,7 +66,7 @@ class ReportOrder:
             _judge(known, session, sequence)
         turn = await self._shared_turn(machine, session, sequence)
         if turn is None:
-            turn = max(known.turn + 1 if known else 0, round(time.time() * 1000))
+            turn = max(known.turn + 1 if known else 0, round(clock.seconds() * 1000))
         self._remember(machine, session, sequence, turn)
         return turn
 
@@ -75,7 +75,7 @@ class ReportOrder:
         if self._hub.redis_up is False:
             return None
         keys = (f"slipway:node-report:{machine}", f"slipway:node-report-sessions:{machine}")
-        arguments = (session, sequence, round(time.time() * 1000), KEEP_SECONDS, SESSIONS_KEPT)
+        arguments = (session, sequence, round(clock.seconds() * 1000), KEEP_SECONDS, SESSIONS_KEPT)
         if self._script is None:
             self._script = self._hub.client.register_script(_ACCEPT)
         try:

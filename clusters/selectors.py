@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -33,6 +32,7 @@ from clusters.history import Sample
 from clusters.models import Cluster, Deployment, Node, NodeAgent, Worker
 from clusters.report_tokens import has_relay, workers_report
 from clusters.states import GONE, ClusterKind, DeploymentState, NodeState, WorkerState
+from common import clock
 from common.actor import Actor
 from common.live.board import EVERYONE, PUBLIC, Audience
 from common.live.redis import NotShared
@@ -269,7 +269,7 @@ def fleet_rows() -> Rows:
     """Clusters, machines, living deployments and their workers: four queries, however many there are."""
     deployments = Deployment.objects.exclude(state=DeploymentState.REMOVED)
     clusters = Cluster.objects.present().values_list("pk", "name", "team_id", "problem")
-    is_recent = ~Q(state=NodeState.GONE) | Q(state_since__gt=timezone.now() - GONE_SHOWN)
+    is_recent = ~Q(state=NodeState.GONE) | Q(state_since__gt=clock.now() - GONE_SHOWN)
     nodes = Node.objects.filter(is_recent).values_list(*_NODE_COLUMNS)
     return Rows(
         clusters=[ClusterRow(*row) for row in clusters],
@@ -359,7 +359,7 @@ def whole_fleet() -> Fleet:
         fleet_rows(),
         heartbeats or {},
         agents=heartbeat_records.agents(),
-        now=timezone.now(),
+        now=clock.now(),
         is_live=heartbeats is not None,
     )
 
@@ -376,7 +376,7 @@ def deployments_now(names: Iterable[str]) -> dict[str, DeploymentNow]:
         Rows(clusters=clusters, deployments=deployments, workers=workers),
         heartbeats or {},
         agents=heartbeat_records.agents(sorted({row.agent for row in workers if row.agent})),
-        now=timezone.now(),
+        now=clock.now(),
         is_live=heartbeats is not None,
     )
     return {one.row.name: one for cluster in seen.clusters for one in cluster.deployments}
@@ -405,7 +405,7 @@ def visible_deployment(actor: Actor, name: str) -> Deployment | None:
 
 def busy_history(cluster: Cluster, *, since: datetime | None = None) -> list[Sample] | None:
     """One sample every 10 s, ascending, of the last hour at most; None while Redis does not answer."""
-    earliest = timezone.now() - history.KEEP
+    earliest = clock.now() - history.KEEP
     try:
         return history.samples(cluster.pk, since=max(since or earliest, earliest))
     except NotShared:

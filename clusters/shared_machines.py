@@ -7,7 +7,6 @@ that was overtaken while it slept writes where nobody reads.
 
 import json
 import secrets
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from clusters.backends.standing import ObservedPods
 from clusters.backends.standing import unpacked as unpacked_pod
 from clusters.backends.told import Told, unpacked
 from clusters.models import Cluster
+from common import clock
 from common.live.redis import NotShared, ask
 
 FRESH_SECONDS = 75.0
@@ -162,7 +162,7 @@ def _about(client: Any, cluster: Cluster, what: str) -> dict[str, Any] | None:
     if said is None:
         return None
     about: dict[str, Any] = json.loads(said)
-    is_old = about["revision"] != cluster.revision or time.time() - about["heard_at"] > FRESH_SECONDS
+    is_old = about["revision"] != cluster.revision or clock.seconds() - about["heard_at"] > FRESH_SECONDS
     return None if is_old else about
 
 

@@ -7,7 +7,6 @@ Nothing depends on it: rows are looked at all the same, only later.
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event, Lock, Thread, Timer
@@ -21,6 +20,7 @@ from clusters.models import Cluster, Deployment
 from clusters.services.image_pulls import record_pulls
 from clusters.shared_machines import MACHINES, PODS, TOLD, Publisher, claim_key
 from clusters.states import ClusterKind
+from common import clock
 from common.live.redis import NotShared, ask
 from common.reconcile import kernel
 
@@ -97,11 +97,11 @@ class ClusterWatcher:
         def share() -> None:
             age = heard.age_seconds
             if age is not None:
-                publisher.share(heard.machines(), heard_at=time.time() - age)
+                publisher.share(heard.machines(), heard_at=clock.seconds() - age)
                 standing, pods_age = heard.pods()
                 if pods_age is not None:
-                    pods.share(standing, heard_at=time.time() - pods_age)
-                teller.share(heard.told(), heard_at=time.time() - age)
+                    pods.share(standing, heard_at=clock.seconds() - pods_age)
+                teller.share(heard.told(), heard_at=clock.seconds() - age)
                 if pulls := heard.pulls():
                     record_pulls(cluster, pulls)
 

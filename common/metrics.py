@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from django.utils import timezone
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -12,7 +11,7 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from common import audit
+from common import audit, clock
 from common.database.connections import server_connections
 from common.hosts import this_host
 from common.reconcile import pulses, silent_hosts
@@ -75,7 +74,13 @@ def _rows(hung_lanes: Collection[str]) -> Iterator[Metric]:
 
 
 def _takers(found: Collection[pulses.Takers]) -> Iterator[Metric]:
-    now = timezone.now()
+    now = clock.now()
+    yield gauge(
+        "clock_skew_seconds",
+        "Seconds that the database's clock is ahead of the host's, of hosts that take due rows.",
+        ("host",),
+        [((host,), skew) for host, skew in pulses.skews(found).items()],
+    )
     yield gauge(
         "takers",
         "Processes by role and by whether they have taken due rows in the last seconds.",

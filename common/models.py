@@ -107,6 +107,8 @@ class Pulse(models.Model):
     """Names of the lanes in which a step hangs."""
     pool = models.JSONField(default=dict, blank=True)
     """Its connections to the database: `{in_use, idle, limit, waiting}`; empty: it has no pool."""
+    skew = models.FloatField(default=0.0)
+    """Seconds that the database's clock is ahead of its host's."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.at:%H:%M:%S}"

@@ -8,17 +8,17 @@ from datetime import datetime, timedelta
 import redis
 from django.conf import settings
 from django.db import connection
-from django.utils import timezone
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from common import disk
+from common import clock, disk
 from common.declared import manifests
 from common.disk import DiskState
 from common.health import LIMIT_SECONDS, NotInUse, PartHealth, Probe, Unhealthy, Words
+from common.hosts import this_host
 from common.pages import formats
-from common.reconcile import silent_hosts
+from common.reconcile import pulses, silent_hosts
 from common.reconcile.pulses import Takers, living_hosts, takers
 from common.resealing import dead_secrets
 from controlplane.backup.last import last_backup, longest_age
@@ -110,7 +110,7 @@ def _taking(found: Takers) -> Words:
 
 
 def _age(at: datetime) -> float:
-    return (timezone.now() - at).total_seconds()
+    return (clock.now() - at).total_seconds()
 
 
 def _hosts() -> Words:
@@ -121,6 +121,16 @@ def _hosts() -> Words:
             format_lazy(_("no sign of life of {hosts}, for which work waits"), hosts=", ".join(sorted(found)))
         )
     return ", ".join(sorted(living_hosts())) or "-"
+
+
+def _clock() -> Words:
+    """Whether the clocks of this host and of those that take due rows go as the database's does."""
+    skews = pulses.skews(takers().values()) | {this_host(): clock.skew_seconds()}
+    off = {host: skew for host, skew in sorted(skews.items()) if abs(skew) > clock.UNHEALTHY_SECONDS}
+    if not off:
+        return format_lazy(_("within {seconds} s of the database's"), seconds=f"{clock.UNHEALTHY_SECONDS:g}")
+    names = ", ".join(f"{host} ({-skew:+.0f} s)" for host, skew in off.items())
+    raise Unhealthy(format_lazy(_("off the database's clock: {hosts}; check NTP there"), hosts=names))
 
 
 def _disk() -> Words:
@@ -144,7 +154,7 @@ def _backup() -> Words:
             raise NotInUse(_("none was made by slipway-server backup"))
         raise Unhealthy(_("none was made yet by slipway-server backup"))
     told = format_lazy(_("the last one is of {moment} UTC"), moment=f"{made:%Y-%m-%d %H:%M}")
-    if limit is not None and timezone.now() - made > limit:
+    if limit is not None and clock.now() - made > limit:
         hours = limit // timedelta(hours=1)
         raise Unhealthy(format_lazy(_("{seen}, more than {hours} h ago"), seen=told, hours=hours))
     return told
@@ -191,6 +201,7 @@ PROBES = (
     Probe("hosts", _hosts, vital=False, title=_("Hosts")),
     Probe("secrets", _Secrets(), vital=False, title=_("Stored secrets")),
     Probe("backup", _backup, vital=False, title=_("Backup")),
+    Probe("clock", _clock, vital=False, title=_("Clocks")),
     Probe("disk", _disk, vital=True, title=_("Disk")),
     Probe("worker", _worker, vital=False, title=_("Celery worker")),
     Probe("sweeper", _sweeper, vital=False, title=_("Sweeper")),

@@ -2,12 +2,12 @@
 
 import os
 import signal
-import time
 from contextlib import suppress
 from typing import Any, cast
 
 from celery.signals import heartbeat_sent, worker_before_create_process, worker_process_init
 
+from common import clock
 from common.live.redis import NotShared, ask
 from controlplane.embedded.processes import die_with
 
@@ -19,7 +19,7 @@ SILENT_AFTER_SECONDS = 10.0
 
 def living_workers() -> list[str]:
     """Host names of the workers that were heard of in the last seconds. Raises NotShared."""
-    since = time.time() - SILENT_AFTER_SECONDS
+    since = clock.seconds() - SILENT_AFTER_SECONDS
     names = ask(lambda redis: redis.zrangebyscore(KEY, since, "+inf"))
     return [name.decode() for name in cast(list[bytes], names)]
 
@@ -27,7 +27,7 @@ def living_workers() -> list[str]:
 @heartbeat_sent.connect
 def beat(sender: Any, **_: Any) -> None:
     """In the worker's main process. A Redis that is away costs beats, never the worker."""
-    now = time.time()
+    now = clock.seconds()
     with suppress(NotShared):
         ask(lambda redis: redis.zadd(KEY, {sender.eventer.hostname: now}))
         ask(lambda redis: redis.zremrangebyscore(KEY, "-inf", now - 60))

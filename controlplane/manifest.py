@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from django.utils.translation import gettext_lazy as _
 
 from common.alert_rules import AlertRule
+from common.clock import UNHEALTHY_SECONDS
 from common.declared import Manifest
 from common.pages.badges import Badge, Badges
 from common.pages.cards import Card
@@ -32,7 +33,7 @@ BADGES: Mapping[str, Badges] = {
 }
 VITAL = "database|disk|reconcilers"
 """Parts without which the control plane does nothing."""
-WATCHED_APART = "backup|clusters|gateway|hosts"
+WATCHED_APART = "backup|clock|clusters|gateway|hosts"
 """Parts with rules of their own, which name what is down."""
 MANIFEST = Manifest(
     badges=BADGES,
@@ -77,6 +78,14 @@ MANIFEST = Manifest(
             lasts="2m",
             severity="warning",
             summary="{{ $labels.instance }} does not answer Prometheus.",
+        ),
+        AlertRule(
+            name="SlipwayClockSkew",
+            expr=f"max by (host) (abs(slipway_clock_skew_seconds)) > {UNHEALTHY_SECONDS:g}",
+            lasts="2m",
+            severity="warning",
+            summary="The clock of {{ $labels.host }} is off the database's by {{ $value }} s.",
+            note="Leases and due times go by the database's; certificates, tokens and logs do not.",
         ),
         AlertRule(
             name="SlipwayBackupOld",

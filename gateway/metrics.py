@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from django.utils import timezone
 from prometheus_client.metrics_core import Metric
 
+from common import clock
 from common.metrics import counter, gauge, histogram
 from gateway import selectors
 from gateway.selectors import VersionCounts
@@ -30,7 +30,7 @@ def gateways() -> Iterator[Metric]:
 
 def traffic() -> Iterator[Metric]:
     """One query; two versions of a service at most."""
-    found = selectors.counts_by_version(since=timezone.now() - KEPT_FOR)
+    found = selectors.counts_by_version(since=clock.now() - KEPT_FOR)
     yield counter(
         "service_requests",
         "Requests that a version of a service has answered through the gateway.",

@@ -12,10 +12,10 @@ from time import monotonic
 from typing import Any
 
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 
 from clusters.errors import DeploymentMissing
 from clusters.services.lost_rights import recheck_rights
+from common import clock
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, silent_hosts, wait
 from gateway import history, selectors, services, watching
 from gateway.backends.base import Health
@@ -208,7 +208,7 @@ class TellTraffic(Step[WatchedRoute]):
 
     def observe(self, row: WatchedRoute, operation: Operation) -> Mapping[str, Any]:
         try:
-            return watching.answer(selectors.counts(row.route), timezone.now())
+            return watching.answer(selectors.counts(row.route), clock.now())
         except GatewayError as error:
             return {"problem": str(error)}
 

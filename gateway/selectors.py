@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import F, Max, Q, QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from clusters.models import Cluster
+from common import clock
 from common.sealed import CannotUnseal
 from gateway.backends.base import Health
 from gateway.backends.configured import backends_of, is_elsewhere, metrics_of, traffic_metrics_of
@@ -58,7 +58,7 @@ def gateways() -> QuerySet[Gateway]:
 
 def gateways_seen_lately() -> list[Gateway]:
     """Those of which it is known how they do."""
-    rows = gateways().filter(seen_at__gt=timezone.now() - UNSEEN_AFTER)
+    rows = gateways().filter(seen_at__gt=clock.now() - UNSEEN_AFTER)
     return [row for row in rows if row.kind in ON_A_HOST or not row.cluster.problem]
 
 
@@ -171,7 +171,7 @@ def _health_of(gateway: Gateway) -> Health:
 def _health_told_by(gateway: Gateway) -> Health:
     """What its host has written down."""
     seen_at = gateway.seen_at
-    if seen_at is None or timezone.now() - seen_at > UNSEEN_AFTER:
+    if seen_at is None or clock.now() - seen_at > UNSEEN_AFTER:
         return Health(
             False, gateway.detail or _("The host %(host)s has not seen it.") % {"host": gateway.host}
         )
@@ -217,7 +217,7 @@ def errors_lately(services: Sequence[str], *, least_requests: int, ask: bool) ->
     Over the shortest time of HALF_A_MINUTE to LATELY in which there were `least_requests`. One query; `ask`
     for the present counts, too, another query and a question per service: else they are up to a minute old.
     """
-    now = timezone.now()
+    now = clock.now()
     kept = TrafficReading.objects.filter(
         route__service__in=services, route__removed_at=None, minute__gte=minute_of(now - LATELY)
     )

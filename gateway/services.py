@@ -12,7 +12,6 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
@@ -20,7 +19,7 @@ from accounts.states import Right
 from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.models import Cluster
-from common import audit, events
+from common import audit, clock, events
 from common.actor import Actor
 from common.errors import Invalid
 from common.hosts import this_host
@@ -109,7 +108,7 @@ def remove_gateway(gateway: Gateway, *, actor: Actor, reason: str = "", expected
                 % {"cluster": cluster.name, "uses": listed(present)}
             )
         routes = Route.objects.filter(gateway=gateway)
-        if routes.filter(removed_at__gte=timezone.now() - LATE_WRITERS).exists():
+        if routes.filter(removed_at__gte=clock.now() - LATE_WRITERS).exists():
             raise GatewayInUse(
                 _("The gateway of %(cluster)s lost a route a moment ago. Try again in %(minutes)d min.")
                 % {"cluster": cluster.name, "minutes": LATE_WRITERS // timedelta(minutes=1)}
@@ -198,7 +197,7 @@ def set_release_header(service: str, header: ReleaseHeader, *, key: str = "", ac
     Route.objects.filter(pk=row.pk).update(
         release_header=header,
         sealed_release_key=sealed_key(key),
-        changed_at=timezone.now(),
+        changed_at=clock.now(),
         applied_at=None,
         problem="",
     )
@@ -218,7 +217,7 @@ def remove_route(service: str, *, fence: Fence, actor: Actor, reason: str = "") 
     if before is None:
         return
     with transaction.atomic():
-        now = timezone.now()
+        now = clock.now()
         columns = fence_columns(fence)
         if before.removed_at is None:
             columns |= {"removed_at": now, "changed_at": now, "applied_at": None, "problem": ""}
@@ -241,7 +240,7 @@ def sync_workers(deployment: str) -> None:
     endpoints = [Endpoint(address, port) for address, port in seen.addresses]
     if not endpoints:
         # Before its last worker goes, so that no request finds nobody there.
-        _withhold(deployment, since=timezone.now())
+        _withhold(deployment, since=clock.now())
     traffic_backend_of(seen.cluster_id).set_target(deployment, endpoints, observed_at=seen.observed_at)
     if endpoints:
         _withhold(deployment, since=None)
@@ -253,7 +252,7 @@ def _withhold(candidate: str, *, since: datetime | None) -> None:
     for row in rows:
         with transaction.atomic():
             # Another moment of change: a writer that read the route before is refused and looks again.
-            changed = {"withheld_since": since, "changed_at": timezone.now(), "applied_at": None}
+            changed = {"withheld_since": since, "changed_at": clock.now(), "applied_at": None}
             if not _same(row).update(**changed):
                 continue
             action = "route.withhold" if since else "route.restore"
@@ -284,7 +283,7 @@ def reapply(row: Route) -> None:
     except GatewayError as error:
         _same(row).update(problem=str(error))
         raise
-    _same(row).update(applied_at=timezone.now(), problem="")
+    _same(row).update(applied_at=clock.now(), problem="")
 
 
 def _refuse_elsewhere(row: Route, gateway: Gateway) -> None:
@@ -305,11 +304,11 @@ def _record(
         if is_news:
             columns |= spec_columns(spec) | {
                 "gateway": gateway,
-                "changed_at": timezone.now(),
+                "changed_at": clock.now(),
                 "removed_at": None,
                 "applied_at": None,
                 "problem": "",
-                "withheld_since": timezone.now() if _lacks_workers(spec.candidate) else None,
+                "withheld_since": clock.now() if _lacks_workers(spec.candidate) else None,
             }
         row = _create(spec.name, columns) if before is None else _write(before, columns, fence)
         if is_news:
@@ -360,16 +359,14 @@ def _apply(row: Route, before: Route | None, tell: Callable[[], None], *, actor:
         _same(row).update(problem=str(error))
         kernel.wake(row.gateway)
         raise
-    _same(row).filter(Q(applied_at__isnull=True) | ~Q(problem="")).update(
-        applied_at=timezone.now(), problem=""
-    )
+    _same(row).filter(Q(applied_at__isnull=True) | ~Q(problem="")).update(applied_at=clock.now(), problem="")
     return _routes().get(pk=row.pk)
 
 
 def _take_back(row: Route, before: Route | None, error: InvalidRoute, *, actor: Actor) -> None:
     """The gateway goes on with what it had, and so does the row; only the fence stays."""
     if before is None or before.removed_at is not None:
-        columns: dict[str, Any] = {"removed_at": timezone.now(), "applied_at": timezone.now()}
+        columns: dict[str, Any] = {"removed_at": clock.now(), "applied_at": clock.now()}
     else:
         columns = {
             **spec_columns(before.spec),
@@ -377,7 +374,7 @@ def _take_back(row: Route, before: Route | None, error: InvalidRoute, *, actor: 
             "applied_at": before.applied_at,
         }
     with transaction.atomic():
-        if _same(row).update(**columns, changed_at=timezone.now(), problem=str(error)):
+        if _same(row).update(**columns, changed_at=clock.now(), problem=str(error)):
             audit.record(actor, "route.refused", subject=row, reason=str(error))
             events.publish(RouteChanged(row.pk))
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from common import clock
 from common.reconcile import kernel, silent_hosts
 from common.reconcile.pulses import living_hosts
 from gateway.backends.configured import is_elsewhere
@@ -30,7 +30,7 @@ def watched(route: Route) -> Told:
     """
     if not is_elsewhere(route.gateway):
         return Told(counts(route))
-    row, now = _asked(route), timezone.now()
+    row, now = _asked(route), clock.now()
     if row.counts is not None and row.counted_at is not None and now - row.counted_at <= STALE_AFTER:
         age, found = now - row.counted_at, unpacked(row.counts)
         flying = {name: replace(one, in_flight=row.in_flight.get(name, 0)) for name, one in found.items()}
@@ -44,7 +44,7 @@ def watched(route: Route) -> Told:
 
 def _asked(route: Route) -> WatchedRoute:
     """Its host reads, from now on for a while."""
-    now = timezone.now()
+    now = clock.now()
     row, is_new = WatchedRoute.objects.get_or_create(
         route=route, defaults={"wanted_until": now + WANTED_FOR, "lane_host": route.gateway.host}
     )

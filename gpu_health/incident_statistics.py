@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from django.db.models import Count, Q, QuerySet
-from django.utils import timezone
 
 from clusters.models import Gpu, Node
 from clusters.states import GpuState, NodeState
+from common import clock
 from common.actor import Actor
 from gpu_health import selectors
 from gpu_health.incident_facts import policy
@@ -35,7 +35,7 @@ class Question:
 
     @classmethod
     def of_the_last(cls, length: timedelta = LAST, **narrowed: str) -> "Question":
-        now = timezone.now()
+        now = clock.now()
         return cls(Window(now - length, now), **narrowed)
 
 
@@ -147,7 +147,7 @@ def _fleet(actor: Actor | None, question: Question) -> list[GpuPresence]:
 
 def _lemons(node_ids: set[int]) -> dict[int, int]:
     limits = policy().figures
-    since = timezone.now() - timedelta(seconds=limits.lemon_seconds)
+    since = clock.now() - timedelta(seconds=limits.lemon_seconds)
     rows = counted(Incident.objects.all()).filter(
         node_id__in=node_ids, acts__gt=0, state__in=ENDED_INCIDENTS, opened_at__gte=since
     )

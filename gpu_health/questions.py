@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from common import clock
 from gpu_health.errors import InvalidQuestion
 from gpu_health.incident_statistics import LAST, Question
 from gpu_health.statistics.cases import Window
@@ -16,7 +16,7 @@ FARTHEST = timedelta(days=3_650)
 
 def question_of(chosen: Mapping[str, Any]) -> Question:
     """Of the cleaned values of `StatisticsFilter`. Raises InvalidQuestion."""
-    now = timezone.now()
+    now = clock.now()
     until = min(chosen.get("until") or now, now)
     span = chosen.get("span")
     since = chosen.get("since") or until - (timedelta(days=int(span.removesuffix("d"))) if span else LAST)

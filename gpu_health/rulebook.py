@@ -10,10 +10,10 @@ from typing import Any
 from django.db.models import QuerySet, Window
 from django.db.models.fields.json import KT
 from django.db.models.functions import RowNumber, TruncDay
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from clusters.models import Cluster, Gpu, Node
+from common import clock
 from common.actor import Actor
 from gpu_health.errors import RuleMissing
 from gpu_health.incident_facts import policy
@@ -176,7 +176,7 @@ def node_state(node: Node, *, boot: str = "") -> NodeState:
 def readings_of(node: Node) -> QuerySet[StoredReading]:
     """Of the last 30 days, without those of drills that are over. Of very many, those that rules need: what
     is said all the time pushes out nothing else."""
-    rows = StoredReading.objects.filter(node=node, at__gte=timezone.now() - MEMORY, drill__ended_at=None)
+    rows = StoredReading.objects.filter(node=node, at__gte=clock.now() - MEMORY, drill__ended_at=None)
     if not rows.order_by("-at", "-pk")[MOST_OF_A_NODE:].exists():
         return rows.order_by("at", "pk")
     counts = max((rule.conditions.count for rule in rule_book(node.cluster).rules if rule.enabled), default=1)
@@ -259,7 +259,7 @@ def _tried(
     """`then`: the rules as they would be, by the preset that is used now."""
     now = {used: _plain(used) for used in then}
     visible = Node.objects.for_actor(actor).select_related("cluster")
-    recent = rows.filter(node__in=visible, at__gte=timezone.now() - MEMORY, drill__ended_at=None)
+    recent = rows.filter(node__in=visible, at__gte=clock.now() - MEMORY, drill__ended_at=None)
     concerned = recent.values_list("node", flat=True)
     count = verdicts = 0
     differences: list[Difference] = []

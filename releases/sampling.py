@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from threading import Lock
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from common import clock
 from gateway import selectors as gateway
 from gateway.errors import GatewayError, NotYetTold, UnknownRoute
 from gateway.traffic import Told
@@ -30,7 +30,7 @@ def _told(service: str) -> Told:
 
 def _kept(service: str) -> tuple[float, Reading] | None:
     """The reading that was kept last, and how many seconds old it is."""
-    now = timezone.now()
+    now = clock.now()
     found = gateway.last_reading(service, since=now - timedelta(seconds=STALE_SECONDS))
     return None if found is None else ((now - found[0]).total_seconds(), found[1])
 

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db.models import F
-from django.utils import timezone
 
 from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
 from accounts.services import webhooks
 from accounts.states import OPEN_DELIVERIES, DeliveryState, Right
+from common import clock
 from common.actor import Actor
 from common.audit import record
 from common.models import Intent
@@ -103,7 +103,7 @@ class Send(Step[WebhookEndpoint]):
 
     def act(self, row: WebhookEndpoint, operation: Operation) -> Mapping[str, Any]:
         event = self.delivery.event
-        now = timezone.now()
+        now = clock.now()
         try:
             answer = _post(row, event, now)
         except (CannotUnseal, ValueError) as error:

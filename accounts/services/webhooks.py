@@ -8,13 +8,12 @@ from uuid import uuid4
 import orjson
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.models import Team, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from accounts.services.rights import require_for_owner
 from accounts.states import OPEN_DELIVERIES, DeliveryState, Right
-from common import events
+from common import clock, events
 from common.actor import Actor
 from common.audit import record
 from common.errors import Conflict, Invalid
@@ -44,7 +43,7 @@ def announce(event_type: str, **ids: Any) -> None:
     """Note that it happened, inside its transaction; it is sent to whom it concerns after the commit."""
     if not WebhookEndpoint.objects.filter(enabled=True).exists():
         return
-    now = timezone.now()
+    now = clock.now()
     event = WebhookEvent.objects.create(
         key=_new_key(), type=event_type, ids=ids, occurred_at=now, next_at=now
     )
@@ -99,7 +98,7 @@ def change_webhook(
     with transaction.atomic():
         endpoint.change(expected=expected, **columns)
         if was_enabled and not endpoint.enabled:
-            give_up_open(endpoint, why=endpoint.disabled_why, now=timezone.now())
+            give_up_open(endpoint, why=endpoint.disabled_why, now=clock.now())
             kernel.interrupt(endpoint)
         else:
             # A wish for a new address: it does not wait in the lane of the former one, which may hang.
@@ -128,7 +127,7 @@ def rotate_webhook_secret(*, actor: Actor, endpoint: WebhookEndpoint, reason: st
         endpoint.change(
             sealed_secret=seal(secret, purpose=PURPOSE),
             sealed_former_secret=endpoint.sealed_secret,
-            former_secret_until=timezone.now() + BOTH_SECRETS_FOR,
+            former_secret_until=clock.now() + BOTH_SECRETS_FOR,
         )
         _record(actor, "webhook.rotate_secret", endpoint, reason=reason)
     return IssuedWebhook(endpoint, secret)
@@ -137,7 +136,7 @@ def rotate_webhook_secret(*, actor: Actor, endpoint: WebhookEndpoint, reason: st
 def send_test(*, actor: Actor, endpoint: WebhookEndpoint) -> WebhookDelivery:
     """Send a `webhook.test` now, whatever it wants. Raises NotAllowed, Conflict while it is disabled."""
     require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
-    now = timezone.now()
+    now = clock.now()
     data = {"webhook_id": endpoint.pk, "by": actor.name}
     with transaction.atomic():
         _hurry(endpoint)
@@ -159,7 +158,7 @@ def replay_delivery(*, actor: Actor, delivery: WebhookDelivery) -> WebhookDelive
     with transaction.atomic():
         _hurry(endpoint)
         closed = WebhookDelivery.objects.filter(pk=delivery.pk).exclude(state__in=OPEN_DELIVERIES)
-        if not closed.update(state=DeliveryState.PENDING, tries=0, due_at=timezone.now()):
+        if not closed.update(state=DeliveryState.PENDING, tries=0, due_at=clock.now()):
             raise Conflict(_("It is still queued. Wait until it is delivered or given up."))
         _record(
             actor, "webhook.replay", endpoint, detail={"delivery": delivery.pk, "event": delivery.event.key}

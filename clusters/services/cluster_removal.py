@@ -1,7 +1,6 @@
 """A cluster goes when nothing runs there any more; its row stays, for what once ran there names it."""
 
 from django.db import transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
@@ -9,7 +8,7 @@ from accounts.states import Right
 from clusters.errors import ClusterGoes, ClusterInUse
 from clusters.models import Cluster
 from clusters.uses import cluster_uses
-from common import audit
+from common import audit, clock
 from common.actor import Actor
 from common.errors import Invalid
 from common.live.touch import touch
@@ -32,7 +31,7 @@ def remove_cluster(*, actor: Actor, cluster: Cluster, reason: str, expected: int
     if cluster.removal_asked_at is not None:
         return cluster
     with transaction.atomic():
-        cluster.change(expected=expected, removal_asked_at=timezone.now(), removal_by=actor.name)
+        cluster.change(expected=expected, removal_asked_at=clock.now(), removal_by=actor.name)
         # Who makes a deployment at this moment may not see it yet: the removal waits for that one's end.
         refuse_while_used(cluster)
         kernel.wake(cluster)

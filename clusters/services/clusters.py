@@ -4,7 +4,6 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
@@ -18,7 +17,7 @@ from clusters.events import ClusterMoved, ClusterRegistered
 from clusters.models import Cluster, Deployment
 from clusters.services.cluster_removal import refuse_if_it_goes
 from clusters.states import ON_A_HOST, ClusterKind, DeploymentState
-from common import audit, events
+from common import audit, clock, events
 from common.actor import Actor
 from common.characters import hidden
 from common.errors import Invalid
@@ -129,7 +128,7 @@ def change_cluster(
     _check_words(cluster)
     if settings is not None or secrets:
         _check_connection(cluster)
-        changes["check_asked_at"] = timezone.now()
+        changes["check_asked_at"] = clock.now()
     with transaction.atomic():
         cluster.change(expected=expected, **changes)
         kernel.wake(cluster)
@@ -146,7 +145,7 @@ def check_cluster(*, actor: Actor, cluster: Cluster) -> Cluster:
     require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
     with transaction.atomic():
         refuse_if_it_goes(cluster)
-        kernel.wake(cluster, check_asked_at=timezone.now())
+        kernel.wake(cluster, check_asked_at=clock.now())
         audit.record(actor, "cluster.check", subject=cluster, team_id=cluster.team_id)
         touch("fleet")
     cluster.refresh_from_db()

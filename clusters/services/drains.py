@@ -7,7 +7,6 @@ from datetime import timedelta
 
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Q
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
@@ -24,7 +23,7 @@ from clusters.errors import CannotLook, CannotOperate, DrainEnded, NodeBusy
 from clusters.models import Deployment, Drain, Node
 from clusters.notes import deployment_notes
 from clusters.states import DRAINS, UNDER_WAY, DrainState, NodeState, WorkerState
-from common import audit
+from common import audit, clock
 from common.actor import Actor
 from common.errors import Invalid
 from common.live.touch import touch
@@ -70,7 +69,7 @@ class DrainPreview:
     @property
     def shown(self) -> Sequence[Mapping[str, object]]:
         """As a drain's row has them."""
-        return entries_of(self.pods, (), {}, timezone.now())
+        return entries_of(self.pods, (), {}, clock.now())
 
     @property
     def blocked(self) -> Sequence[PlannedPod]:

@@ -1,6 +1,5 @@
 """The door for workers that report by themselves, without an agent on their machine."""
 
-import time
 from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
@@ -13,6 +12,7 @@ from clusters.fleet import DeploymentRow
 from clusters.heartbeat_store import HeartbeatStore, current_heartbeat_store
 from clusters.models import ReportToken
 from clusters.services.node_reports import Receipt, Refusal, entry_name, not_as_deployed
+from common import clock
 from common.errors import Invalid, NotAllowed
 from serving.protocol import MAX_WORKERS_PER_REPORT, Heartbeat
 
@@ -57,7 +57,7 @@ async def accept_heartbeats(document: object, *, reporter: Reporter) -> Receipt:
     store = current_heartbeat_store()
     if entries:
         await store.rows()
-    turn = round(time.time() * 1000)
+    turn = round(clock.seconds() * 1000)
     refused = [
         Refusal(entry_name(entry, "worker"), reason)
         for entry in entries

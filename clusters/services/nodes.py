@@ -1,7 +1,6 @@
 """What people and reconcilers order for a machine. One order at a time: its row refuses a second one."""
 
 from django.db import transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
@@ -10,7 +9,7 @@ from clusters.errors import CannotOperate, NodeBusy
 from clusters.models import Node
 from clusters.services.drains import refuse_while_drained
 from clusters.states import NodeOperation, NodeState
-from common import audit
+from common import audit, clock
 from common.actor import Actor
 from common.errors import Invalid
 from common.live.touch import touch
@@ -61,7 +60,7 @@ def _order(actor: Actor, node: Node, operation: NodeOperation, reason: str) -> N
             operation=operation,
             operation_by=actor.name,
             operation_reason=reason,
-            operation_at=timezone.now(),
+            operation_at=clock.now(),
             operation_problem="",
         )
         node.refresh_from_db()

@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 from channels.db import database_sync_to_async
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.actors import KnownActor
@@ -19,6 +18,7 @@ from clusters.heartbeat_store import current_heartbeat_store
 from clusters.models import RelayToken, ReportToken
 from clusters.scrape_targets import scrape_targets
 from clusters.services.node_reports import Refusal, entry_name, mismatch
+from common import clock
 from common.errors import Invalid, NotAllowed
 from serving.protocol import Heartbeat
 from serving.relay_protocol import MOST_WORKERS, RelayReport
@@ -108,7 +108,7 @@ async def _told(cluster_id: int) -> Told:
 
 def read_told(cluster_id: int) -> Told:
     tokens = ReportToken.objects.filter(deployment__cluster=cluster_id, token__revoked_at=None)
-    living = tokens.filter(token__expires_at__gt=timezone.now()).order_by("pk")
+    living = tokens.filter(token__expires_at__gt=clock.now()).order_by("pk")
     reporters = dict(living.values_list("token__secret_hash", "deployment__name"))
     targets = scrape_targets(cluster_id)
     content = orjson.dumps([reporters, targets], option=orjson.OPT_SORT_KEYS)

@@ -6,7 +6,6 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -27,6 +26,7 @@ from clusters.services.node_agents import TOKEN_LIFE, issue_node_token, remove_n
 from clusters.states import ON_A_HOST, CheckResult, DeploymentState
 from clusters.uses import cluster_uses
 from clusters.views.fleet import visible_node
+from common import clock
 from common.actor import Actor
 from common.audit import MAX_REASON
 from common.errors import SlipwayError
@@ -88,7 +88,7 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
         "granted": granted,
         "capacity": capacity(row),
         "has_relay": has_relay(row.kind, row.settings),
-        "relay_silent": is_silent(row.relay_silent_since, now=timezone.now()),
+        "relay_silent": is_silent(row.relay_silent_since, now=clock.now()),
         "uses": cluster_uses(row),
         "panels": cluster_panels(row),
         "settings": [

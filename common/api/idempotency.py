@@ -19,13 +19,13 @@ from django.db import DatabaseError, transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
-from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from common import clock
 from common.actor import Actor
 from common.api import problems
 from common.api.json import JSONRenderer, dumps
@@ -99,7 +99,7 @@ def _digest(body: object) -> str:
 
 def _claim(actor: Actor, *, path: str, key: str, body_hash: str, secret: bool) -> IdempotentAnswer:
     """This request's own claim, or the answer that is there (its `status` is set)."""
-    now = timezone.now()
+    now = clock.now()
     mine = {"claim": uuid.uuid4().hex, "lease_until": now + LEASE}
     named = {
         "actor": f"token {actor.token_id}" if actor.token_id else f"user {actor.user_id}",

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.db.models import F, Model
 from django.utils import timezone
 
-from common import events
+from common import clock, events
 from common.actor import Actor
 from common.audit.signing import sign
 from common.models import AuditHead, AuditRecord
@@ -50,7 +50,7 @@ def record(
     head = AuditHead.objects.get(pk=1)
     row = AuditRecord(
         seq=head.seq,
-        at=timezone.now(),
+        at=clock.now(),
         actor=actor.name,
         user_id=actor.user_id,
         token_id=actor.token_id,

@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 from django.conf import settings
-from django.utils import timezone
 
+from common import clock
 from common.audit.signing import Check, Signature, check, sign
 from common.models import AuditHead
 
@@ -56,7 +56,7 @@ class Head:
 def current() -> Head | None:
     """The present head, signed now; None while nothing is recorded."""
     found = AuditHead.objects.filter(pk=1, seq__gt=0).first()
-    return Head.signed(found.seq, found.hash, timezone.now()) if found else None
+    return Head.signed(found.seq, found.hash, clock.now()) if found else None
 
 
 def file() -> Path:

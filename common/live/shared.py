@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import redis
 
+from common import clock
 from common.live.hub import Hub
 from common.live.redis import ask
 from common.live.touch import CHANNELS
@@ -83,7 +84,7 @@ class SharedValues:
     async def connected(self) -> None:
         """Catch up from the hash. Only its records carry a time of their own: `at`, seconds since 1970."""
         fields = await self._fields()
-        now, wall = time.monotonic(), time.time()
+        now, wall = time.monotonic(), clock.seconds()
         for key, text in fields.items():
             entry = orjson.loads(text)
             seen_at = now - max(0.0, wall - entry["at"])
@@ -121,7 +122,7 @@ class SharedValues:
                 self._offered.set()
 
     async def _publish(self, batch: Mapping[str, Record]) -> None:
-        at = time.time()
+        at = clock.seconds()
         message = {"from": self._origin, "n": self._sent + 1, "records": batch}
         fields: dict[Any, Any] = {
             key: orjson.dumps({"at": at, "record": record}) for key, record in batch.items()

@@ -36,6 +36,7 @@ class Migration(migrations.Migration):
                 ('lost', models.PositiveBigIntegerField(default=0)),
                 ('hung', models.JSONField(blank=True, default=list)),
                 ('pool', models.JSONField(blank=True, default=dict)),
+                ('skew', models.FloatField(default=0.0)),
             ],
         ),
         migrations.CreateModel(

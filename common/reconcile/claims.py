@@ -11,9 +11,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F, Value
 from django.db.models.functions import Coalesce
-from django.utils import timezone
 
-from common import audit, events
+from common import audit, clock, events
 from common.hosts import this_host
 from common.reconcile.due import DueRow, due_rows
 from common.reconcile.rows import EPOCH, LANE_LENGTH, Reconciled
@@ -35,7 +34,7 @@ class Claims(Wishes):
     def __init__(
         self,
         *,
-        clock: Callable[[], datetime] = timezone.now,
+        clock: Callable[[], datetime] = clock.now,
         checkpoint: Callable[[str], None] = lambda _name: None,
         host: Callable[[], str] = this_host,
     ) -> None:

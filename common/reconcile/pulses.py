@@ -2,15 +2,15 @@
 
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 
 import psutil
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
+from common import clock
 from common.models import Pulse
 from common.reconcile.due import DueRow
 
@@ -65,6 +65,8 @@ class Work:
     """Lanes in which a thread of its own hangs at this moment."""
     pool: Mapping[str, int] = field(default_factory=dict)
     """Its connections to the database at this moment, as in `Pulse.pool`."""
+    skew: float = 0.0
+    """Of its host's clock, as in `Pulse.skew`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Takers:
     """Processes, of all that there ever were, that ended without a word: killed, or replaced."""
     hung: Mapping[str, int]
     """By lane in which a step hangs, in how many processes."""
+    skews: Mapping[str, float]
+    """By host: how many seconds the database's clock is ahead of its own."""
 
 
 def give(sign: Sign, *, at: datetime, work: Work) -> Share:
@@ -103,7 +107,7 @@ def give(sign: Sign, *, at: datetime, work: Work) -> Share:
     alive: list[str] = []
     here: list[str] = []
     for other in Pulse.objects.exclude(pid=0).order_by("name"):
-        age = timezone.now() - other.at
+        age = clock.now() - other.at
         if other.name != sign.name and _is_gone(other, age, machine=sign.machine):
             _take_leave(other, lost=1)
         elif other.name == sign.name or age < SILENT_AFTER:
@@ -116,7 +120,7 @@ def give(sign: Sign, *, at: datetime, work: Work) -> Share:
 
 def living_hosts() -> set[str]:
     """Those of which a process has given a sign of life within the last minute. One query."""
-    alive = Pulse.objects.filter(at__gt=timezone.now() - GONE_AFTER).exclude(pid=0)
+    alive = Pulse.objects.filter(at__gt=clock.now() - GONE_AFTER).exclude(pid=0)
     return set(alive.values_list("host", flat=True))
 
 
@@ -130,14 +134,14 @@ def leave(sign: Sign, work: Work) -> None:
 def pools(role: str, machine: str) -> dict[int, Mapping[str, int]]:
     """Of the processes of a role on a machine, by pid: their connections to the database, as of seconds ago.
     One query."""
-    rows = Pulse.objects.filter(role=role, machine=machine, at__gt=timezone.now() - GONE_AFTER)
+    rows = Pulse.objects.filter(role=role, machine=machine, at__gt=clock.now() - GONE_AFTER)
     found = rows.exclude(pid=0).order_by("pid").values_list("pid", "pool")
     return {pid: pool for pid, pool in found if pool}
 
 
 def takers(*, roles: Sequence[str] = ("sweeper", "worker"), machine: str = "") -> dict[str, Takers]:
     """By role, of all machines or of one. One query."""
-    since = timezone.now() - SILENT_AFTER
+    since = clock.now() - SILENT_AFTER
     rows = list(Pulse.objects.filter(machine=machine) if machine else Pulse.objects.all())
     found = {}
     for role in sorted({*roles, *(row.role for row in rows if row.role)}):
@@ -154,8 +158,14 @@ def takers(*, roles: Sequence[str] = ("sweeper", "worker"), machine: str = "") -
             run_out=sum(row.run_out for row in of_role),
             lost=sum(row.lost for row in of_role),
             hung=Counter(lane for row in living for lane in row.hung),
+            skews={row.host: row.skew for row in living},
         )
     return found
+
+
+def skews(found: Iterable[Takers]) -> dict[str, float]:
+    """By host: how many seconds the database's clock is ahead of its own."""
+    return {host: skew for one in found for host, skew in one.skews.items()}
 
 
 def _is_gone(row: Pulse, age: timedelta, *, machine: str) -> bool:

@@ -21,9 +21,8 @@ from datetime import datetime, timedelta
 
 from django.db import close_old_connections, connection
 from django.db.utils import Error as DatabaseFault
-from django.utils import timezone
 
-from common import tracing, watchdog
+from common import clock, tracing, watchdog
 from common.database.connections import pool_figures
 from common.reconcile import lanes, pulses, silent_hosts
 from common.reconcile.due import DueRow
@@ -123,7 +122,11 @@ class Taker:
         taken = self._ours.taken + self._outside.taken
         pool = pool_figures()
         return pulses.Work(
-            taken, self._kernel.leases_run_out, self._outside.hung(), asdict(pool) if pool else {}
+            taken,
+            self._kernel.leases_run_out,
+            self._outside.hung(),
+            asdict(pool) if pool else {},
+            clock.skew_seconds(),
         )
 
     def put(self, row: DueRow) -> None:
@@ -154,6 +157,7 @@ class Taker:
 
     def _take(self) -> None:
         close_old_connections()
+        clock.measure_when_old()
         late = []
         for row in self._kernel.due(own_for=OWN_FOR, except_lanes=self._outside.full()):
             if self._share.holds(row):
@@ -166,7 +170,7 @@ class Taker:
             if (self._outside if row.lane else self._ours).room(row.lane):
                 self.put(row)
         if not self._ours.are_blocked(after_seconds=BLOCKED_AFTER_SECONDS):
-            self._proven_at = timezone.now()
+            self._proven_at = clock.now()
 
     def _pulse_for_ever(self) -> None:
         attended_at = time.monotonic()

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.utils import timezone
 from prometheus_client.metrics_core import Metric
 
+from common import clock
 from common.metrics import gauge
 from common.models import AuditRecord
 
@@ -34,7 +34,7 @@ def metrics() -> Iterator[Metric]:
         "backup_age_seconds",
         "Since the last good backup; missing: there is none.",
         (),
-        [((), max(0.0, (timezone.now() - made).total_seconds()))] if made else [],
+        [((), max(0.0, (clock.now() - made).total_seconds()))] if made else [],
     )
     yield gauge(
         "backup_age_limit_seconds",

@@ -44,7 +44,7 @@ class Program:
 
     @staticmethod
     def of_database() -> tuple[str, ...]:
-        """Arguments that name our database: the server that we are connected to, and what its URL says besides.
+        """Arguments that name our database: the server that we are connected to, and the URL's own options.
 
         No default of our own libpq is passed on, which an older program may not know, and no password.
         """

@@ -41,6 +41,9 @@ def run_web() -> None:
     )
 
     refuse_if(missing_static_files, missing_migrations, store_not_shared)
+    from common import clock
+
+    clock.keep_measuring()
     uvicorn.run(
         "controlplane.asgi:application",
         host=env.bind,

@@ -7,8 +7,8 @@ from django.apps import apps
 from django.db import connection, models
 from django.db.migrations.executor import MigrationExecutor
 from django.forms.models import model_to_dict
-from django.utils import timezone
 
+from common import clock
 from common.models import Intent, Pulse
 from common.reconcile import Reconciled, kernel
 from common.reconcile.backlog import OVERDUE_AFTER, backlogs
@@ -39,7 +39,7 @@ def vars_of(one: Any) -> dict[str, Any]:
 def in_trouble() -> list[dict[str, Any]]:
     """Rows that are stuck, fail, or are late, with the end of their journal."""
     found = {(one.kind, one.id) for one in troubled(limit=MOST_ROWS)}
-    late = timezone.now() - OVERDUE_AFTER
+    late = clock.now() - OVERDUE_AFTER
     for kind in kernel.kinds:
         rows = kernel.reconciler(kind).model._default_manager
         overdue = rows.filter(next_at__lte=late, lease_until__lte=late, stuck_at=None).order_by("next_at")

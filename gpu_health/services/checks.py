@@ -3,14 +3,13 @@
 from datetime import timedelta
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters.models import Node
 from clusters.states import NodeState
-from common import audit
+from common import audit, clock
 from common.actor import Actor
 from common.reconcile import kernel
 from gpu_health.errors import CheckEnded, CheckUnderWay, InvalidCheck
@@ -36,7 +35,7 @@ def order_check(
         raise InvalidCheck(fields={"wait_minutes": [_("Give 0 to 10,080 minutes.")]})
     if node.state == NodeState.GONE:
         raise InvalidCheck(_("%(node)s is gone: its cluster no longer lists it.") % {"node": node.name})
-    now = timezone.now()
+    now = clock.now()
     try:
         with transaction.atomic():
             check = GpuCheck.objects.create(

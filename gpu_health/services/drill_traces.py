@@ -1,9 +1,8 @@
 """What a drill leaves behind: nothing that counts; and the real faults that go before it."""
 
 from django.db.models import Q
-from django.utils import timezone
 
-from common import events
+from common import clock, events
 from gpu_health.events import FindingEnded
 from gpu_health.incident_facts import ACTIONABLE
 from gpu_health.models import Drill, Finding
@@ -19,7 +18,7 @@ def forget_drill(drill: Drill) -> None:
     why = [f"drill {drill.pk} is over"]
     for row in Finding.objects.filter(drill=drill, state=FindingState.OPEN):
         if Finding.objects.filter(pk=row.pk, state=FindingState.OPEN).update(
-            state=FindingState.CLEARED, ended_at=timezone.now(), reasons=why
+            state=FindingState.CLEARED, ended_at=clock.now(), reasons=why
         ):
             events.publish(FindingEnded(row.pk))
     judge_node(drill.node)

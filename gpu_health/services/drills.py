@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters.models import Cluster, Node, NodeAgent
 from clusters.states import ClusterKind, NodeState
-from common import audit
+from common import audit, clock
 from common.actor import Actor
 from common.reconcile import kernel
 from gpu_health import selectors
@@ -74,7 +73,7 @@ def order_drill(
         raise InvalidDrill(fields={"gpu": [_("Give 0 to %(last)d.") % {"last": gpus - 1}]})
     chosen = _way(played, way, node)
     _refuse_if_busy(node)
-    now = timezone.now()
+    now = clock.now()
     try:
         with transaction.atomic():
             drill = Drill.objects.create(

@@ -1,12 +1,11 @@
 from datetime import datetime
 
 from django.db import transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
 from accounts.states import Right
-from common import audit, events
+from common import audit, clock, events
 from common.actor import Actor
 from gpu_health.errors import FindingEnded as Ended
 from gpu_health.events import FindingEnded
@@ -20,7 +19,7 @@ def close_finding(*, actor: Actor, finding: Finding, reason: str) -> Finding:
     with transaction.atomic():
         closed = Finding.objects.filter(pk=finding.pk, state=FindingState.OPEN).update(
             state=FindingState.CLOSED,
-            ended_at=timezone.now(),
+            ended_at=clock.now(),
             closed_by=actor.name,
             close_reason=reason,
         )
@@ -41,6 +40,6 @@ def settle_findings(node_id: int, until: datetime, why: str) -> None:
     rows = Finding.objects.filter(node_id=node_id, state=FindingState.OPEN, last_at__lte=until)
     for row in rows.exclude(outcome=FindingOutcome.ALERT):
         if Finding.objects.filter(pk=row.pk, state=FindingState.OPEN).update(
-            state=FindingState.CLOSED, ended_at=timezone.now(), closed_by="gpu-health", close_reason=why
+            state=FindingState.CLOSED, ended_at=clock.now(), closed_by="gpu-health", close_reason=why
         ):
             events.publish(FindingEnded(row.pk))

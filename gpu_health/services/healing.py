@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require, require_everywhere
 from accounts.states import Right
 from clusters.draining.checkpoint_webhook import webhook_faults
 from clusters.draining.options import DrainOptions
-from common import audit, events
+from common import audit, clock, events
 from common.actor import Actor
 from common.errors import Stale
 from common.reconcile import kernel
@@ -55,7 +54,7 @@ def stop_healing(*, actor: Actor, reason: str, stops_drains: bool = False) -> He
     with transaction.atomic():
         row = stored_policy()
         if not row.is_stopped:
-            row.change(kill_switch_at=timezone.now(), kill_switch_by=actor.name, kill_switch_reason=reason)
+            row.change(kill_switch_at=clock.now(), kill_switch_by=actor.name, kill_switch_reason=reason)
             audit.record(actor, "gpu_healing.stop", subject=row, reason=reason)
             events.publish(HealingStopped(actor.name))
             _wake_all()
@@ -85,7 +84,7 @@ def close_breaker(*, actor: Actor, pool: HealingPool, replays: bool, reason: str
     are cancelled, and only new faults open others. Raises NotAllowed, BreakerClosed.
     """
     require_everywhere(actor, Right.FLEET_OPERATE)
-    now = timezone.now()
+    now = clock.now()
     with transaction.atomic():
         closed = HealingPool.objects.filter(pk=pool.pk, breaker_opened_at__isnull=False).update(
             breaker_opened_at=None, breaker_reason="", breaker_reset_at=now

@@ -5,14 +5,13 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters.models import Node
 from clusters.services.nodes import cordon_node
-from common import audit, events
+from common import audit, clock, events
 from common.actor import Actor
 from common.reconcile import kernel
 from gpu_health.errors import IncidentEnded, NotHeld, NothingToApprove
@@ -65,7 +64,7 @@ def consider(node: Node, *, boot: str = "") -> None:
                 pool=pool_of(node),
                 session=node.boot_id,
                 first_at=lead.first_at,
-                next_at=timezone.now(),
+                next_at=clock.now(),
                 **gpu_columns(node),
                 drill_id=row.drill_id,
                 **lead_columns(lead, row.gpu_uuid, row.rule),
@@ -96,7 +95,7 @@ def approve(*, actor: Actor, incident: Incident, reason: str) -> Incident:
     if incident.state == IncidentState.VERIFYING:
         words = f"Approved the return to service: {reason}"
         # What was seen until now is this person's word: it brings the machine out of service no more.
-        wishes = {"returns_approved": True, "acted_at": timezone.now()}
+        wishes = {"returns_approved": True, "acted_at": clock.now()}
     else:
         refuse_own_change(policy(), incident.action, actor)
         words = f"Approved {incident.action}: {reason}"
@@ -175,7 +174,7 @@ def end_with_drill(incident: Incident) -> None:
         if not kernel.wake(incident, where={"ended_at": None}, **wishes):
             raise IncidentEnded(_("This incident is not open any more."))
         words = f"Drill {incident.drill_id} is over."
-        note(incident, timezone.now(), incident.state, "gpu-health", words)
+        note(incident, clock.now(), incident.state, "gpu-health", words)
 
 
 def verify_again(*, actor: Actor, incident: Incident, reason: str) -> Incident:
@@ -186,7 +185,7 @@ def verify_again(*, actor: Actor, incident: Incident, reason: str) -> Incident:
     _require(actor, incident)
     if incident.state != IncidentState.NEEDS_PERSON:
         raise NotHeld(_("This incident does not wait for a person."))
-    now = timezone.now()
+    now = clock.now()
     with transaction.atomic():
         moved = kernel.interrupt(
             incident,
@@ -233,7 +232,7 @@ def _wish(
 
 
 def _tell(actor: Actor, incident: Incident, deed: str, reason: str, words: str, state: str) -> None:
-    note(incident, timezone.now(), state, actor.name, words)
+    note(incident, clock.now(), state, actor.name, words)
     audit.record(
         actor,
         deed,

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from django.db import transaction
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from clusters.models import Cluster, Node
-from common import audit
+from common import audit, clock
 from gpu_health import selectors
 from gpu_health.incident_facts import ACTOR
 from gpu_health.models import Finding, Incident
@@ -58,7 +57,7 @@ def _tell(node: Node, before: Finding, after: Finding) -> None:
     incidents: QuerySet[Incident] = Incident.objects.exclude(state__in=ENDED_INCIDENTS)
     incident = incidents.filter(node=node, finding=after).first()
     if incident is not None:
-        note(incident, timezone.now(), incident.state, "gpu-health", words)
+        note(incident, clock.now(), incident.state, "gpu-health", words)
 
 
 def _words(row: Finding) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import Q
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts import selectors as accounts
@@ -12,6 +11,7 @@ from accounts.services.rights import require
 from accounts.states import Right
 from clusters.models import Node
 from clusters.states import NodeState
+from common import clock
 from common.actor import Actor
 from common.errors import Invalid
 from gpu_health.services.readings import store_readings
@@ -52,7 +52,7 @@ def accept_events(*, actor: Actor, document: object, machine: str = "", cluster:
         if len(found) != 1:
             refused.append(EventRefusal(event.event_id, _why_not(found, named)))
             continue
-        reading = event.reading(timezone.now().timestamp(), node=found[0].name)
+        reading = event.reading(clock.now().timestamp(), node=found[0].name)
         if store_readings(found[0], [reading]):
             stored += 1
         else:

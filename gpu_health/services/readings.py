@@ -7,11 +7,10 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Max
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from clusters.models import Node
-from common import events
+from common import clock, events
 from gpu_health import selectors
 from gpu_health.clock_offsets import FAULT as CLOCK
 from gpu_health.clock_offsets import in_our_time, offset_of, told
@@ -78,7 +77,7 @@ def accept_readings(
             refused.append(Refusal(index, f"{error}."))
         else:
             readings.append(reading)
-    now = timezone.now()
+    now = clock.now()
     offset = offset_of(sent_at, now)
     stored = store_readings(node, in_our_time(readings, offset, now), boot=boot)
     note_reported(node, readings, now)
@@ -95,7 +94,7 @@ def _tell_of_clock(node: Node, offset: float, now: datetime) -> None:
 
 def store_readings(node: Node, readings: Sequence[Reading], *, boot: str = "") -> int:
     """How many are new. The machine is judged anew if any is. `boot`: as for `judge_node`."""
-    now = timezone.now()
+    now = clock.now()
     readings = _counting(node, readings)
     with transaction.atomic():
         known = set(
@@ -192,7 +191,7 @@ def _end(finding: Finding, verdict: Verdict) -> None:
     reasons = list(verdict.reasons)
     # Why, where it is not its source that says so.
     why = "" if verdict.last.kind is Kind.CLEARED else reasons[-1]
-    if rows.update(state=FindingState.CLEARED, ended_at=timezone.now(), reasons=reasons, close_reason=why):
+    if rows.update(state=FindingState.CLEARED, ended_at=clock.now(), reasons=reasons, close_reason=why):
         events.publish(FindingEnded(finding.pk))
 
 

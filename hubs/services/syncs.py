@@ -5,12 +5,11 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require
 from accounts.states import Right
-from common import audit, texts
+from common import audit, clock, texts
 from common.actor import Actor
 from common.errors import Invalid, SlipwayError
 from common.reconcile import kernel
@@ -68,7 +67,7 @@ def create_hub_source(
         allow_patterns=registry.patterns("allow_patterns", allow_patterns),
         ignore_patterns=registry.patterns("ignore_patterns", ignore_patterns),
         every_seconds=_every(every),
-        due_at=timezone.now() if every else None,
+        due_at=clock.now() if every else None,
         **_auto_release(actor, model, release_to, release_plan),
     )
     try:
@@ -110,7 +109,7 @@ def change_hub_source(
     if "every" in given and _every(given["every"]) != source.every_seconds:
         changes["every_seconds"] = given["every"]
         if given["every"]:
-            changes |= {"due_at": timezone.now(), "is_noticed": False}
+            changes |= {"due_at": clock.now(), "is_noticed": False}
         elif not source.is_noticed:
             changes["due_at"] = None
     try:
@@ -140,7 +139,7 @@ def delete_hub_source(
     why = texts.reason(reason)
     with transaction.atomic():
         # Locks the row, as the beginning of a sync does.
-        source.change(expected=expected, deleted_at=timezone.now(), **FORGOTTEN)
+        source.change(expected=expected, deleted_at=clock.now(), **FORGOTTEN)
         if HubSync.objects.open().filter(source=source).exists():
             raise InUse(_("%(source)s is being synced. Cancel that first.") % {"source": source})
         # What is stuck waits for nobody any more.
@@ -151,7 +150,7 @@ def delete_hub_source(
 def forget_hub_sources(model_id: int) -> None:
     """Nothing of a model that is deleted is followed. Inside the transaction that deletes it."""
     for source in HubSource.objects.live().filter(model=model_id):
-        kernel.wake(source, deleted_at=timezone.now(), **FORGOTTEN)
+        kernel.wake(source, deleted_at=clock.now(), **FORGOTTEN)
 
 
 def start_sync(*, actor: Actor, source: HubSource) -> HubSync:

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require
 from accounts.states import Right
-from common import audit, texts
+from common import audit, clock, texts
 from common.actor import Actor
 from common.errors import SlipwayError
 from common.reconcile import kernel
@@ -58,7 +57,7 @@ class Transfers(ABC, Generic[T]):
             self.check_endpoint(transfer)
         if wish == "retry":
             new = self.begun_again(transfer, actor, **given)
-            columns = {"began_at": timezone.now(), "ended_at": None, **new}
+            columns = {"began_at": clock.now(), "ended_at": None, **new}
         try:
             with transaction.atomic():
                 self.move(transfer, wish, actor=actor, reason=reason, **columns)
@@ -86,7 +85,7 @@ class Transfers(ABC, Generic[T]):
         sentence = f"By {actor.name}. {why}".strip()  # untranslated
         columns["reason"] = sentence if is_halt else ""
         if to == TransferState.CANCELLED:
-            columns["ended_at"] = timezone.now()
+            columns["ended_at"] = clock.now()
         columns |= self.columns(wish)
         if not kernel.interrupt(transfer, to=to, **columns):
             raise WrongState(_("It has just changed its state. Look again."))

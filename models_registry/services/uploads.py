@@ -8,12 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require
 from accounts.states import Right
-from common import audit, texts
+from common import audit, clock, texts
 from common.actor import Actor
 from common.reconcile import kernel
 from model_store import blob_store, quotas
@@ -70,7 +69,7 @@ def begin_upload(
         author_name=actor.name,
         address=actor.address[:64],
         sent_from=texts.text("origin", origin, limit=MAX_ORIGIN),
-        rate_at=timezone.now(),
+        rate_at=clock.now(),
         bytes_done=sum(contents[sha256] for sha256 in known),
     )
     rows = [
@@ -117,7 +116,7 @@ def _same(actor: Actor, model: Model, manifest: Manifest, known: set[str]) -> Up
     for row in rows.select_related("model__team", "version__model").order_by("-pk"):
         taken = row.contents.filter(is_known=True).values_list("sha256", flat=True)
         if set(taken) <= known:
-            Upload.objects.filter(pk=row.pk).update(touched_at=timezone.now())
+            Upload.objects.filter(pk=row.pk).update(touched_at=clock.now())
             return row
     return None
 
@@ -252,7 +251,7 @@ def _parts_named(upload: Upload, buffer: UploadBuffer, content: UploadContent, c
 
 def _touch(upload: Upload, buffer: UploadBuffer) -> None:
     """It lives on; now and then it is seen how fast it comes."""
-    now = timezone.now()
+    now = clock.now()
     columns: dict[str, Any] = {"touched_at": now}
     since = upload.rate_at or upload.created_at
     if now - since >= LOOK_EVERY:
@@ -361,7 +360,7 @@ def cancel_upload(*, actor: Actor, upload: Upload, reason: str = "") -> Upload:
         )
     columns: dict[str, Any] = {
         "reason": f"By {actor.name}. {why}".strip(),  # untranslated
-        "ended_at": timezone.now(),
+        "ended_at": clock.now(),
     }
     with transaction.atomic():
         if not kernel.interrupt(upload, to=UploadState.CANCELLED, **columns):

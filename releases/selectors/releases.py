@@ -20,13 +20,13 @@ from django.db.models import (
     Subquery,
     Sum,
 )
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from accounts.selectors import teams_where
 from accounts.states import Right
 from clusters import selectors as fleet
+from common import clock
 from common.actor import Actor
 from gateway import selectors as gateway
 from gateway.traffic import TargetCounts
@@ -78,7 +78,7 @@ def longest_approval_wait() -> timedelta | None:
     """How long the release of all teams that has waited longest for its approval has; None: none waits."""
     waiting = Release.objects.filter(state=ReleaseState.WAITING_APPROVAL, halt="")
     since = waiting.filter(steps__index=F("step_index")).aggregate(first=Min("steps__started_at"))["first"]
-    return max(timedelta(0), timezone.now() - since) if since else None
+    return max(timedelta(0), clock.now() - since) if since else None
 
 
 def durations_by_outcome(

@@ -89,7 +89,7 @@ def test_the_last_backup_is_known_when_it_is_whole_and_too_old_in_time(place, se
     assert made is not None
     assert said() == (True, f"the last one is of {made:%Y-%m-%d %H:%M} UTC")
     later = timezone.now() + timedelta(hours=27)
-    monkeypatch.setattr(health.timezone, "now", lambda: later)
+    monkeypatch.setattr(health.clock, "now", lambda: later)
     assert said() == (False, f"the last one is of {made:%Y-%m-%d %H:%M} UTC, more than 26 h ago")
 
 

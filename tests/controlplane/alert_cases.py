@@ -89,6 +89,12 @@ CASES = (
         query=ALL,
     ),
     Case(
+        alert="SlipwayClockSkew",
+        series={"clock_skew_seconds{host='a'}": "0.2x2 -300x9 0.1x9", "clock_skew_seconds{host='b'}": "3x20"},
+        quiet=[2, 4, 13],
+        firing=[5, 11],
+    ),
+    Case(
         alert="SlipwayBackupOld",
         series={"backup_age_seconds": "100x2 9000x19 10x5", "backup_age_limit_seconds": "7200x30"},
         quiet=[2, 17, 24],
