@@ -123,7 +123,7 @@ def _hosts() -> Words:
     return ", ".join(sorted(living_hosts())) or "-"
 
 
-def _clock() -> Words:
+def clocks() -> Words:
     """Whether the clocks of this host and of those that take due rows go as the database's does."""
     skews = pulses.skews(takers().values()) | {this_host(): clock.skew_seconds()}
     off = {host: skew for host, skew in sorted(skews.items()) if abs(skew) > clock.UNHEALTHY_SECONDS}
@@ -201,7 +201,7 @@ PROBES = (
     Probe("hosts", _hosts, vital=False, title=_("Hosts")),
     Probe("secrets", _Secrets(), vital=False, title=_("Stored secrets")),
     Probe("backup", _backup, vital=False, title=_("Backup")),
-    Probe("clock", _clock, vital=False, title=_("Clocks")),
+    Probe("clock", clocks, vital=False, title=_("Clocks")),
     Probe("disk", _disk, vital=True, title=_("Disk")),
     Probe("worker", _worker, vital=False, title=_("Celery worker")),
     Probe("sweeper", _sweeper, vital=False, title=_("Sweeper")),

@@ -51,7 +51,10 @@ def answer_to(request: HttpRequest) -> HttpResponse | None:
     if request.path_info == HEALTH:
         response = HttpResponse("ok\n", content_type="text/plain")
     elif request.path_info == READINESS:
-        report = readiness(parts_health(), with_details=_may_see_details(request))
+        details = _may_see_details(request)
+        report = readiness(parts_health(), with_details=details)
+        if details:
+            report["request"] = {"client": request.META["REMOTE_ADDR"], "is_secure": request.is_secure()}
         response = JsonResponse(report, status=200 if report["ready"] else 503)
     elif request.path_info == METRICS:
         return metrics(request)

@@ -63,14 +63,14 @@ def end(process: psutil.Process, *, within_seconds: float) -> None:
 
 def _not_ended(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
     deadline = time.monotonic() + seconds
-    while left := [process for process in processes if _lives(process)]:
+    while left := [process for process in processes if lives(process)]:
         if time.monotonic() > deadline:
             break
         time.sleep(0.01)
     return left
 
 
-def _lives(process: psutil.Process) -> bool:
+def lives(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
@@ -85,7 +85,7 @@ def _marked(socket: Path) -> Iterator[tuple[psutil.Process, int, str]]:
             environ: Mapping[str, str] = process.environ()
             pid, _, rest = environ.get(MARK, "").partition(":")
             name, _, of = rest.partition(":")
-            if of == here and pid.isdecimal() and _lives(process):
+            if of == here and pid.isdecimal() and lives(process):
                 yield process, int(pid), name
 
 

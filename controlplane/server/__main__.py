@@ -39,6 +39,11 @@ class Part(StrEnum):
     FILES = "files"
 
 
+class Output(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
 @app.command()
 def prepare(
     only: Annotated[
@@ -88,8 +93,9 @@ def gateway(
         str, typer.Option(help="Of this cluster, whose gateway is an Envoy with settings of its own.")
     ] = "",
 ) -> None:
-    """Run Envoy, the gateway of this machine's models, in the foreground."""
-    from controlplane.server.roles import run_gateway
+    """Run Envoy, the gateway of this machine's models. It goes on when this process gets SIGUSR1 or is
+    killed, and the next one takes it over."""
+    from controlplane.server.gateway import run_gateway
 
     run_gateway(cluster=cluster)
 
@@ -110,6 +116,19 @@ def health(
     from controlplane.server.health_check import check_or_exit
 
     check_or_exit(role)
+
+
+@app.command()
+def doctor(
+    output: Annotated[Output, typer.Option(help="`json` for programs.")] = Output.TEXT,
+    is_embedded: Embedded = False,
+) -> None:
+    """Look at what would fail later: a dump, clocks, certificate, proxy, connections, disk, keys. Exit status
+    1: something would."""
+    _choose_settings(is_embedded)
+    from controlplane.server.doctor import doctor_or_exit
+
+    doctor_or_exit(as_json=output is Output.JSON)
 
 
 @app.command()

@@ -7,7 +7,7 @@ import sys
 
 from common.logs.context import act_as
 from common.tracing import trace
-from controlplane.env import env, otlp_traces, refuse
+from controlplane.env import env, otlp_traces
 from controlplane.environment import VERSION
 from controlplane.garbage import set_up_django
 
@@ -97,23 +97,3 @@ def run_sweeper(*, health_port: int | None) -> None:
         watch_clusters()
 
     call_command("sweep", begin=begin)
-
-
-def run_gateway(*, cluster: str) -> None:
-    """Becomes Envoy: whoever supervises this process supervises it. No cluster: that of this machine."""
-    act_as("gateway")
-    set_up_django()
-    from gateway.backends.configured import envoy_layout_of
-    from gateway.backends.envoy.bootstrap import command, write_bootstrap
-    from gateway.backends.envoy.configured import own_layout
-    from gateway.errors import GatewayError
-
-    try:
-        layout = envoy_layout_of(cluster) if cluster else own_layout()
-        for directory in (layout.run_dir, layout.log_dir):
-            directory.mkdir(parents=True, exist_ok=True)
-        write_bootstrap(layout)
-        words = command(layout)
-    except (GatewayError, OSError) as error:
-        raise refuse(f"The gateway cannot start: {error}") from None
-    os.execv(words[0], words)  # noqa: S606  # no shell is wanted

@@ -64,7 +64,7 @@ def test_a_host_that_ntp_keeps_uses_its_own_clock(on_a_host):
     assert abs(clock.now() - timezone.now()) < timedelta(milliseconds=100)
 
 
-@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="SQLite asks nobody")
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite asks nobody")
 def test_an_answer_that_took_long_changes_nothing(on_a_host, monkeypatch):
     on_a_host(5)
     known = clock.skew_seconds()
@@ -113,12 +113,12 @@ def test_what_a_host_has_scheduled_is_due_on_the_others_in_time(on_a_host, minut
 
 
 def test_a_host_that_is_off_is_named(on_a_host):
-    health._clock()
+    health.clocks()
     at, sign = clock.now(), Sign("worker", "far", 1, "far")
     pulses.give(sign, at=at, work=Work(skew=-300.2))
     with pytest.raises(Unhealthy, match=r"far \(\+300 s\)"):
-        health._clock()
+        health.clocks()
     pulses.give(sign, at=at, work=Work(skew=0.3))
     on_a_host(-5)
     with pytest.raises(Unhealthy, match=r"\(-300 s\); check NTP there"):
-        health._clock()
+        health.clocks()

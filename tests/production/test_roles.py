@@ -1,8 +1,11 @@
 """`slipway-server`: each role starts, says how it fares, stops, and says what it lacks."""
 
 import json
+import signal
 import socket
 import tarfile
+import threading
+from collections import Counter
 from pathlib import Path
 
 import httpx2
@@ -102,7 +105,7 @@ def test_a_health_port_that_is_taken_is_refused(host: Host):
         assert "cannot listen" in role.log
 
 
-def test_the_gateway_is_envoy_itself_and_the_node_stops_with_nothing_left(host: Host):
+def test_a_gateway_that_is_stopped_and_a_node_leave_nothing(host: Host):
     gateway, node = host.start("gateway"), host.start("node")
     ready = f"http://127.0.0.1:{host.admin_port}/ready"
     eventually(lambda: answers(ready))
@@ -112,6 +115,42 @@ def test_the_gateway_is_envoy_itself_and_the_node_stops_with_nothing_left(host: 
     assert gateway.stop() == 0
     assert node.stop() == 0
     assert host.run("health", "node").returncode == 1
+
+
+def test_a_restart_of_the_gateway_refuses_no_client(host: Host):
+    url, ready = f"http://127.0.0.1:{host.gateway_port}/", f"http://127.0.0.1:{host.admin_port}/ready"
+    gateway = host.start("gateway")
+    eventually(lambda: answers(ready))
+    statuses: Counter[object] = Counter()
+    done = threading.Event()
+
+    def ask() -> None:
+        """Twice over each connection."""
+        with httpx2.Client(timeout=30) as kept:
+            while not done.is_set():
+                for headers in ({}, {"Connection": "close"}):
+                    try:
+                        statuses[kept.get(url, headers=headers).status_code] += 1
+                    except httpx2.TransportError as error:
+                        statuses[repr(error)] += 1
+                done.wait(0.05)
+
+    clients = [threading.Thread(target=ask) for _ in range(2)]
+    for client in clients:
+        client.start()
+    try:
+        for signal_ in (signal.SIGUSR1, signal.SIGKILL):
+            gateway.stop(signal_)
+            gateway = host.start("gateway").says("Taking over the Envoy that runs")
+    finally:
+        done.set()
+        for client in clients:
+            client.join()
+    # No route is there: Envoy itself says so.
+    assert set(statuses) == {404}, statuses
+    assert statuses.total() > 100
+    assert gateway.stop() == 0
+    assert not answers(ready)
 
 
 def test_no_role_of_that_name(host: Host):
