@@ -4,9 +4,10 @@ The chain shows what was altered, removed or reordered within it. Signatures sho
 wrote entries. Only heads that left the database show that nothing was removed from the end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 
 from django.utils.translation import gettext as _
 
@@ -17,26 +18,46 @@ from common.audit.signing import Check, Signature, check
 from common.errors import Unavailable
 from common.models import AuditHead, AuditRecord
 
+MOST_FAULTS = 1000
+"""Kept of one walk: a record that does not hold from its start has as many as rows."""
+
+
+class Kind(StrEnum):
+    MISSING = "missing"
+    """Rows, within the record or at its end."""
+    ALTERED = "altered"
+    SIGNATURE = "signature"
+    """Wrong, of a key that is not here, or none."""
+    HEADS = "heads"
+    """The record and exported heads differ, or a head is not ours."""
+
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The first place where the record does not hold."""
+    """A place where the record does not hold."""
 
     seq: int
     reason: str
+    kind: "Kind"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     checked: int
     """Entries from the first on that hold."""
-    broken: Broken | None
+    faults: tuple[Broken, ...]
+    """In the order of the walk; at most MOST_FAULTS."""
     head_hash: str
     """Of the last entry that holds."""
     anchor: Head | None
     """The last exported head that agrees with what holds."""
     signed_until: int
     """The last entry that holds and is signed; 0: none is."""
+
+    @property
+    def broken(self) -> Broken | None:
+        """The first fault."""
+        return self.faults[0] if self.faults else None
 
     @property
     def intact(self) -> bool:
@@ -93,81 +114,89 @@ class _Walk:
     """Along the chain, the exported heads beside it."""
 
     def __init__(self, heads: Sequence[Head]) -> None:
-        self._heads = heads
+        self._heads = [head for head in heads if head.is_ours]
         self._next_head = 0
-        self._previous, self._seq, self._signed_until = GENESIS, 0, 0
+        self._previous, self._seq = GENESIS, 0
+        self._held, self._held_hash, self._signed_until = 0, GENESIS, 0
         self._anchor: Head | None = None
+        reason = _("The exported head of entry %(seq)s is not signed with a key of this installation.")
+        self._faults = [
+            Broken(head.seq, reason % {"seq": head.seq}, Kind.HEADS) for head in heads if not head.is_ours
+        ]
 
     def verdict(self, chunk: int) -> Verdict:
-        broken = self._forged_head() or self._broken(chunk)
-        return Verdict(self._seq, broken, self._previous, self._anchor, self._signed_until)
-
-    def _forged_head(self) -> Broken | None:
-        for head in self._heads:
-            if not head.is_ours:
-                reason = _(
-                    "The exported head of entry %(seq)s is not signed with a key of this installation."
-                )
-                return Broken(head.seq, reason % {"seq": head.seq})
-        return None
-
-    def _broken(self, chunk: int) -> Broken | None:
+        if self._faults:
+            # Which record they vouch for is not known, so that nothing is proven.
+            return self._verdict()
         last = AuditRecord.objects.order_by("-seq").values_list("seq", flat=True).first() or 0
         # Read after the last entry and before the walk: entries that arrive meanwhile lie beyond it.
         head = AuditHead.objects.get(pk=1)
-        if head.seq < last:
-            return Broken(head.seq + 1, f"The head is row {head.seq}, yet row {last} exists.")
         for row in AuditRecord.objects.filter(seq__lte=head.seq).order_by("seq").iterator(chunk_size=chunk):
-            if reason := self._fault(row):
-                return Broken(self._seq + 1, reason)
+            self._faults += self._faults_of(row)
             self._previous, self._seq = row.hash, row.seq
-            if row.signature:
-                self._signed_until = row.seq
-        return self._fault_at_the_end(head)
+            if len(self._faults) >= MOST_FAULTS:
+                return self._verdict()
+            if not self._faults:
+                self._held, self._held_hash = row.seq, row.hash
+                self._signed_until = row.seq if row.signature else self._signed_until
+        if head.seq < last:
+            reason = f"The head is row {head.seq}, yet row {last} exists."
+            self._faults.insert(0, Broken(head.seq + 1, reason, Kind.HEADS))
+        else:
+            self._faults += self._faults_at_the_end(head)
+        return self._verdict()
 
-    def _fault(self, row: AuditRecord) -> str:
+    def _verdict(self) -> Verdict:
+        faults = tuple(self._faults)
+        return Verdict(self._held, faults, self._held_hash, self._anchor, self._signed_until)
+
+    def _faults_of(self, row: AuditRecord) -> Iterator[Broken]:
         names = {"seq": row.seq, "before": self._seq, "key": row.key_id}
-        if row.seq != self._seq + 1:
-            return _("Row %(seq)s is missing.") % {"seq": self._seq + 1}
-        if row.previous_hash != self._previous:
-            return _("Row %(seq)s does not follow row %(before)s.") % names
-        if row.hash != hash_of(row):
-            return _("Row %(seq)s was altered.") % names
-        if row.signature:
+        for seq in range(self._seq + 1, min(row.seq, self._seq + 1 + MOST_FAULTS)):
+            yield Broken(seq, _("Row %(seq)s is missing.") % {"seq": seq}, Kind.MISSING)
+        if row.seq == self._seq + 1 and row.previous_hash != self._previous:
+            reason = _("Row %(seq)s does not follow row %(before)s.") % names
+            yield Broken(row.seq, reason, Kind.ALTERED)
+        elif row.hash != hash_of(row):
+            yield Broken(row.seq, _("Row %(seq)s was altered.") % names, Kind.ALTERED)
+        elif row.signature:
             match check(Signature(row.key_id, row.signature), row.hash):
                 case Check.FORGED:
-                    return _("Row %(seq)s was written without the key: its signature is wrong.") % names
+                    reason = _("Row %(seq)s was written without the key: its signature is wrong.") % names
+                    yield Broken(row.seq, reason, Kind.SIGNATURE)
                 case Check.FOREIGN:
-                    return _("Row %(seq)s is signed with the key %(key)s, which is not here.") % names
-        return self._fault_with_heads(row)
+                    reason = _("Row %(seq)s is signed with the key %(key)s, which is not here.") % names
+                    yield Broken(row.seq, reason, Kind.SIGNATURE)
+        yield from self._faults_with_heads(row)
 
-    def _fault_with_heads(self, row: AuditRecord) -> str:
+    def _faults_with_heads(self, row: AuditRecord) -> Iterator[Broken]:
         while self._next_head < len(self._heads) and self._heads[self._next_head].seq <= row.seq:
             head = self._heads[self._next_head]
+            self._next_head += 1
             if head.seq == row.seq and head.hash != row.hash:
                 said = _("Row %(seq)s is not the one whose head was exported on %(at)s: rows were rewritten.")
-                return said % {"seq": row.seq, "at": _moment(head.at)}
-            self._anchor = head
-            self._next_head += 1
-        return ""
+                yield Broken(row.seq, said % {"seq": row.seq, "at": _moment(head.at)}, Kind.HEADS)
+            elif not self._faults:
+                self._anchor = head
 
-    def _fault_at_the_end(self, head: AuditHead) -> Broken | None:
+    def _faults_at_the_end(self, head: AuditHead) -> Iterator[Broken]:
         beyond = self._seq + 1
-        if (self._seq, self._previous) != (head.seq, head.hash):
+        # An altered last row differs from the head, too: that is one fault.
+        if self._seq != head.seq or (self._previous != head.hash and not self._faults):
             said = _("The chain ends at row %(last)s, its head is row %(head)s.")
-            return Broken(beyond, said % {"last": self._seq, "head": head.seq})
-        if self._next_head < len(self._heads):
+            yield Broken(beyond, said % {"last": self._seq, "head": head.seq}, Kind.MISSING)
+        elif self._next_head < len(self._heads):
             lost = self._heads[-1]
             said = _("Rows %(first)s to %(last)s are gone: their head was exported on %(at)s.")
-            return Broken(beyond, said % {"first": beyond, "last": lost.seq, "at": _moment(lost.at)})
-        # A row between signed ones is vouched for by the next one's hash; at the end nothing is after it.
-        began = bool(self._signed_until or self._anchor)
-        unsigned = max(self._signed_until, self._anchor.seq if self._anchor else 0) + 1
-        if began and unsigned <= self._seq:
-            return Broken(
-                unsigned, _("Row %(seq)s is not signed, though signing had begun.") % {"seq": unsigned}
-            )
-        return None
+            reason = said % {"first": beyond, "last": lost.seq, "at": _moment(lost.at)}
+            yield Broken(beyond, reason, Kind.MISSING)
+        elif not self._faults:
+            # A row between signed ones is vouched for by the next one's hash; at the end nothing is after it.
+            began = bool(self._signed_until or self._anchor)
+            unsigned = max(self._signed_until, self._anchor.seq if self._anchor else 0) + 1
+            if began and unsigned <= self._seq:
+                said = _("Row %(seq)s is not signed, though signing had begun.")
+                yield Broken(unsigned, said % {"seq": unsigned}, Kind.SIGNATURE)
 
 
 def _moment(at: datetime) -> str:

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from common.audit.append_only import FUNCTION
 from controlplane.backup.errors import BackupError
 from controlplane.backup.postgres_programs import Program, program
 from controlplane.embedded.home import Home, Refusal
@@ -175,6 +176,7 @@ class Postgres(Database):
             if tables := connection.introspection.table_names(cursor):
                 names = ", ".join(map(connection.ops.quote_name, tables))
                 cursor.execute(f"DROP TABLE {names} CASCADE")
+            cursor.execute(f"DROP FUNCTION IF EXISTS {FUNCTION}() CASCADE")
         with tempfile.NamedTemporaryFile("w", prefix="slipway-restore-") as chosen:
             contents = restore.run("--list", path)
             left_out = re.compile(rf" TABLE DATA \S+ {MIGRATIONS} ")

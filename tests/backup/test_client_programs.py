@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
@@ -78,3 +79,5 @@ def test_a_distribution_s_programs_back_up_and_restore(site: Site, tmp_path: Pat
     site.postgres.empty()
     restored = host.run("restore", str(tmp_path / "backups"))
     assert restored.returncode == 0, restored.stderr
+    with psycopg.connect(site.postgres.url) as database, pytest.raises(psycopg.Error, match="append-only"):
+        database.execute("DELETE FROM common_auditrecord")

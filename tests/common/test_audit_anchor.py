@@ -115,9 +115,10 @@ def test_who_has_the_file_too_is_found_by_a_copy_of_it_from_elsewhere(tmp_path: 
 def test_a_file_that_holds_no_head_is_refused(tmp_path: Path) -> None:
     nothing = tmp_path / "nothing.txt"
     nothing.write_text("[1]\nhello\n")
-    for file in (nothing, tmp_path / "missing"):
-        with pytest.raises(CommandError, match="holds no exported head"):
-            call_command("verify_audit", heads=file)
+    with pytest.raises(CommandError, match="holds no exported head"):
+        call_command("verify_audit", heads=nothing)
+    with pytest.raises(CommandError, match="missing is missing"):
+        call_command("verify_audit", heads=tmp_path / "missing")
     with pytest.raises(CommandError, match="cannot be read"):
         call_command("verify_audit", heads=tmp_path)
 
