@@ -1,11 +1,8 @@
 """`slipway-server`: each role starts, says how it fares, stops, and says what it lacks."""
 
 import json
-import signal
 import socket
 import tarfile
-import threading
-from collections import Counter
 from pathlib import Path
 
 import httpx2
@@ -115,42 +112,6 @@ def test_a_gateway_that_is_stopped_and_a_node_leave_nothing(host: Host):
     assert gateway.stop() == 0
     assert node.stop() == 0
     assert host.run("health", "node").returncode == 1
-
-
-def test_a_restart_of_the_gateway_refuses_no_client(host: Host):
-    url, ready = f"http://127.0.0.1:{host.gateway_port}/", f"http://127.0.0.1:{host.admin_port}/ready"
-    gateway = host.start("gateway")
-    eventually(lambda: answers(ready))
-    statuses: Counter[object] = Counter()
-    done = threading.Event()
-
-    def ask() -> None:
-        """Twice over each connection."""
-        with httpx2.Client(timeout=30) as kept:
-            while not done.is_set():
-                for headers in ({}, {"Connection": "close"}):
-                    try:
-                        statuses[kept.get(url, headers=headers).status_code] += 1
-                    except httpx2.TransportError as error:
-                        statuses[repr(error)] += 1
-                done.wait(0.05)
-
-    clients = [threading.Thread(target=ask) for _ in range(2)]
-    for client in clients:
-        client.start()
-    try:
-        for signal_ in (signal.SIGUSR1, signal.SIGKILL):
-            gateway.stop(signal_)
-            gateway = host.start("gateway").says("Taking over the Envoy that runs")
-    finally:
-        done.set()
-        for client in clients:
-            client.join()
-    # No route is there: Envoy itself says so.
-    assert set(statuses) == {404}, statuses
-    assert statuses.total() > 100
-    assert gateway.stop() == 0
-    assert not answers(ready)
 
 
 def test_no_role_of_that_name(host: Host):
