@@ -38,7 +38,7 @@ from tests.valkey import ValkeyServer
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("parts")]
 
 RELEASE = "releases.release"
-QUERIES = 3 + len(kernel.kinds) + 1 + 2 + 5 + 12 + 1 + 2 + 1 + 2 + 1
+QUERIES = 3 + len(kernel.kinds) + 1 + 2 + 5 + 13 + 1 + 2 + 3 + 2 + 1
 """Releases, each kind of rows, who takes them, for which hosts they wait, the fleet, its clusters and relays,
 GPU health, healing and its statistics, the store, the record, webhooks, gateways and traffic, backups."""
 
