@@ -22,6 +22,13 @@ def this_host() -> str:
     return settings.SLIPWAY_HOST or _kept_in(Path(settings.SLIPWAY_HOME))
 
 
+def name_for_logs() -> str:
+    """As `this_host`, or the machine's own name where the home has none yet: a log line makes none."""
+    if settings.SLIPWAY_HOST or (Path(settings.SLIPWAY_HOME) / FILE).exists():
+        return this_host()
+    return socket.gethostname()
+
+
 def take_name(name: str) -> bool:
     """Be that host from now on, in a home that has none yet; False where it has one. Raises OSError."""
     home = Path(settings.SLIPWAY_HOME)

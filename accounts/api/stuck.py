@@ -91,11 +91,13 @@ class StuckRows(Endpoint):
     @extend_schema(parameters=WHERE)
     def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Begin the step of a stuck row anew; 409 when it is not stuck."""
+        verbs.owned_row(self.actor, kwargs["kind"], kwargs["id"])
         return self._done(verbs.retry(actor=self.actor, kind=kwargs["kind"], pk=kwargs["id"], **self.given()))
 
     @extend_schema(parameters=WHERE)
     def reply(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Say whether an effect in doubt took place; after the last answer the row goes on."""
+        verbs.owned_row(self.actor, kwargs["kind"], kwargs["id"])
         return self._done(
             verbs.answer(actor=self.actor, kind=kwargs["kind"], pk=kwargs["id"], **self.given())
         )

@@ -1,4 +1,4 @@
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from django.db.models import Prefetch, Q, QuerySet
 from django.shortcuts import get_object_or_404
@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from accounts import actors, selectors
 from accounts.api import serializers
+from accounts.api.permissions import Everywhere
 from accounts.api.shared import TEAM
 from accounts.filters import PersonFilter, TokenFilter
 from accounts.models import ApiToken, Membership, Team, User
@@ -38,6 +39,11 @@ class People(Listed, Created, Read, Changed):
     lookup_value_converter = "str"
     sort = ("username", "-date_joined")
     filterset_class = PersonFilter
+    needs: ClassVar = {
+        "create": Right.PEOPLE_ADMIN,
+        "partial_update": Everywhere(Right.PEOPLE_ADMIN),
+        "password": Everywhere(Right.PEOPLE_ADMIN),
+    }
 
     def visible(self, rows: QuerySet[User]) -> QuerySet[User]:
         shared = Prefetch("memberships", queryset=self.memberships(), to_attr="shared_memberships")
@@ -74,6 +80,11 @@ class Teams(Listed, Created, Read, Changed, Deleted):
     lookup_value_converter = "str"
     sort = ("name", "-created_at")
     search_fields = ("name", "description")
+    needs: ClassVar = {
+        "create": Everywhere(Right.PEOPLE_ADMIN),
+        "partial_update": Right.PEOPLE_ADMIN,
+        "destroy": Everywhere(Right.PEOPLE_ADMIN),
+    }
 
     def visible(self, rows: QuerySet[Team]) -> QuerySet[Team]:
         return selectors.teams_where(self.actor, Right.READ)
@@ -104,6 +115,7 @@ class Members(Listed, Created, Read, Put, Deleted):
     lookup_value_converter = "str"
     sort = ("user__username", "-created_at")
     search_fields = ("user__username",)
+    needs: ClassVar = dict.fromkeys(("create", "update", "destroy"), Right.PEOPLE_ADMIN)
 
     @cached_property
     def team(self) -> Team:

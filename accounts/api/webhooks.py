@@ -1,7 +1,7 @@
 """Webhooks: endpoints that hear of events, and what was sent to them."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 from django.db.models import QuerySet
@@ -154,6 +154,9 @@ class Webhooks(Listed, Created, Read, Changed, Deleted):
     sort = ("-created_at", "url")
     search_fields = ("url", "description")
     filterset_fields = ("enabled",)
+    needs: ClassVar = dict.fromkeys(
+        ("create", "partial_update", "destroy", "rotate_secret", "test"), Right.WEBHOOKS_WRITE
+    )
 
     def visible(self, rows: QuerySet[WebhookEndpoint]) -> QuerySet[WebhookEndpoint]:
         rights.require(self.actor, Right.WEBHOOKS_WRITE)
@@ -206,6 +209,7 @@ class Deliveries(Listed, Read):
     lookup_value_converter = "int"
     sort = ("-created_at",)
     filterset_class = DeliveryFilter
+    needs: ClassVar = {"replay": Right.WEBHOOKS_WRITE}
 
     @cached_property
     def endpoint(self) -> WebhookEndpoint:

@@ -3,7 +3,7 @@ from django.utils.translation import gettext as _
 from accounts import selectors
 from accounts.actors import read_grants
 from accounts.errors import NotAdministrator, NotAllowed, OutOfScope
-from accounts.models import Team
+from accounts.models import ApiToken, Team
 from accounts.states import RIGHTS, Right
 from common.actor import Actor
 from common.sentences import joined, listed
@@ -36,6 +36,13 @@ def require_everywhere(actor: Actor, right: Right) -> None:
         _("You may not %(deed)s of the whole installation. Ask one of its administrators.")
         % {"deed": right.label}
     )
+
+
+def require_beyond_a_team(actor: Actor, right: Right) -> None:
+    """As `require` in any team, for what reaches beyond it: a token that is limited to a team may not."""
+    require(actor, right)
+    if actor.token_id is not None and ApiToken.objects.filter(pk=actor.token_id, team__isnull=False).exists():
+        raise OutOfScope(_("This token is limited to one team, and this concerns the whole installation."))
 
 
 def require_for_owner(actor: Actor, right: Right, owner: Team | None) -> None:

@@ -21,7 +21,7 @@ def retry(*, actor: Actor, kind: str, pk: int, reason: str) -> Reconciled:
 
     Raises Missing, NotAllowed, Invalid, Conflict if it is not stuck.
     """
-    row, team = _mine(actor, kind, pk)
+    row, team = owned_row(actor, kind, pk)
     why = demanded_reason(reason)
     with transaction.atomic():
         if not kernel.try_again(row, actor=actor, reason=why):
@@ -36,7 +36,7 @@ def answer(*, actor: Actor, kind: str, pk: int, op_key: str, happened: bool, rea
 
     Raises Missing, NotAllowed, Invalid, Conflict if the effect is not in doubt.
     """
-    row, team = _mine(actor, kind, pk)
+    row, team = owned_row(actor, kind, pk)
     why = demanded_reason(reason)
     with transaction.atomic():
         doubt: Intent | None = kernel.doubts(row).filter(op_key=op_key).first()
@@ -62,8 +62,8 @@ def answer(*, actor: Actor, kind: str, pk: int, op_key: str, happened: bool, rea
     return row
 
 
-def _mine(actor: Actor, kind: str, pk: int) -> tuple[Reconciled, Team | None]:
-    """The row and the team that owns it. Raises Missing, NotAllowed."""
+def owned_row(actor: Actor, kind: str, pk: int) -> tuple[Reconciled, Team | None]:
+    """Return the row and the team that owns it. Raises Missing, NotAllowed."""
     path = stuck.team_column(kind) if kind in kernel.kinds else ""
     if path is None:
         require_everywhere(actor, Right.FLEET_OPERATE)

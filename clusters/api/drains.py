@@ -1,7 +1,7 @@
 """Drains of machines: what one would do, what was ordered, how far it is."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
@@ -13,6 +13,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.states import Right
 from clusters.api import examples
 from clusters.draining.options import (
     CHECKPOINT_SECONDS,
@@ -227,6 +228,7 @@ class Drains(Listed, Read):
     sort = ("-asked_at",)
     filterset_class = DrainFilter
     inputs = {"cancel": ReasonSerializer}
+    needs: ClassVar = {"cancel": Right.FLEET_OPERATE}
 
     @cached_property
     def cluster(self) -> Cluster:

@@ -3,7 +3,7 @@
 Every worker of a cluster may call it every second: by the short way.
 """
 
-from typing import cast
+from typing import ClassVar, cast
 
 from asgiref.sync import async_to_sync
 from django.http import HttpResponse
@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request
+from accounts.states import Right
 from clusters.api.report_serializers import HeartbeatReceiptSerializer, HeartbeatsSerializer
 from clusters.api.short_way import Door, told
 from clusters.services.heartbeats import Reporter, accept_heartbeats, reporter_of
@@ -27,6 +28,7 @@ DOOR = Door("/api/v1/heartbeats/", reporter_of, take)
 
 class Heartbeats(APIView):
     serves_reporters = True
+    needs: ClassVar = {"post": Right.FLEET_REPORT}
 
     @extend_schema(
         request=HeartbeatsSerializer,

@@ -1,6 +1,6 @@
 """`POST node-reports/`: what the agent of every machine calls every second, by the short way."""
 
-from typing import cast
+from typing import ClassVar, cast
 
 from asgiref.sync import async_to_sync
 from django.http import HttpResponse
@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request
+from accounts.states import Right
 from clusters.api.report_serializers import NodeReportSerializer, ReceiptSerializer
 from clusters.api.short_way import Door, told
 from clusters.services.node_reports import ReportingAgent, accept_report, reporting_agent
@@ -26,6 +27,8 @@ class NodeReports(APIView):
     serves_reporters = True
 
     """The same endpoint, where Django is asked."""
+
+    needs: ClassVar = {"post": Right.FLEET_REPORT}
 
     @extend_schema(request=NodeReportSerializer, responses=ReceiptSerializer, operation_id="report_node")
     def post(self, request: Request) -> HttpResponse:

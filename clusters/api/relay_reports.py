@@ -1,6 +1,6 @@
 """`POST relay-reports/`: what the relay of every cluster calls every second, by the short way."""
 
-from typing import cast
+from typing import ClassVar, cast
 
 from asgiref.sync import async_to_sync
 from django.http import HttpResponse
@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request
+from accounts.states import Right
 from clusters.api.report_serializers import RelayAnswerSerializer, RelayReportSerializer
 from clusters.api.short_way import Door
 from clusters.services.relay_reports import (
@@ -30,6 +31,7 @@ DOOR = Door("/api/v1/relay-reports/", reporting_relay, take)
 
 class RelayReports(APIView):
     serves_reporters = True
+    needs: ClassVar = {"post": Right.FLEET_REPORT}
 
     @extend_schema(
         request=RelayReportSerializer, responses=RelayAnswerSerializer, operation_id="report_relay"

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
@@ -17,6 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.selectors import team_named
+from accounts.states import Right
 from clusters import selectors
 from clusters.api import capacity as capacity_documents
 from clusters.api import drains, serializers
@@ -56,6 +57,9 @@ class Clusters(Listed, Created, Read, Changed, Deleted):
     }
     outputs = {"busy": serializers.BusySerializer, "capacity": capacity_documents.ClusterCapacitySerializer}
     parameters = {"busy": ("since",), "manifest": ("namespace", "features")}
+    needs: ClassVar = dict.fromkeys(
+        ("create", "check", "destroy", "partial_update", "move"), Right.FLEET_OPERATE
+    )
 
     def create_one(self, given: dict[str, Any]) -> Cluster:
         """Its kubeconfig is stored sealed; it is checked at once, which takes seconds: see `checks`."""
@@ -166,6 +170,9 @@ class Nodes(Listed, Read):
     }
     secret_answers = frozenset({"agent_token"})
     parameters = {"events": EVENT_PARAMETERS}
+    needs: ClassVar = dict.fromkeys(
+        ("cordon", "uncordon", "preview_drain", "drain", "agent_token", "remove_agent"), Right.FLEET_OPERATE
+    )
 
     @cached_property
     def cluster(self) -> Cluster:

@@ -48,6 +48,8 @@ class Endpoint(GenericViewSet[Any]):
     """What the body of each action holds; actions that are not named take none."""
     outputs: ClassVar[Mapping[str, type[BaseSerializer[Any]]]] = {}
     """What an action answers, where that is not `serializer_class`."""
+    needs: ClassVar[Mapping[str, Any]] = {}
+    """The right that an action takes, or `Everywhere(right)`: asked for before the body is looked at."""
     secret_answers: ClassVar[frozenset[str]] = frozenset()
     """Actions whose answer holds a secret: it is sent once and not stored for replay."""
     parameters: ClassVar[Mapping[str, Collection[str]]] = {}

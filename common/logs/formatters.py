@@ -1,14 +1,13 @@
 """How a line is written: as text for who reads along, as JSON for who collects. Without secrets in both."""
 
 import logging
-import socket
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 import orjson
 
 from common import tracing
+from common.hosts import name_for_logs
 from common.logs import context
 from common.logs.redaction import redacted
 
@@ -35,7 +34,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": redacted(record.getMessage()),
             "role": context.role(),
-            "host": _host(),
+            "host": name_for_logs(),
             "pid": record.process,
             "request_id": "" if origin.request_id == context.NONE else origin.request_id,
             "actor": origin.actor,
@@ -58,8 +57,3 @@ def _origin_of(record: logging.LogRecord) -> context.Origin:
 
 def _clean(value: Any) -> Any:
     return redacted(value) if isinstance(value, str) else value
-
-
-@cache
-def _host() -> str:
-    return socket.gethostname()

@@ -8,7 +8,7 @@ REST_FRAMEWORK = {
         "accounts.api.authentication.TokenAuthentication",
         "accounts.api.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["accounts.api.permissions.ListsNothingToReporters"],
+    "DEFAULT_PERMISSION_CLASSES": ["accounts.api.permissions.HasRight"],
     "DEFAULT_METADATA_CLASS": None,
     "EXCEPTION_HANDLER": "common.api.problems.exception_handler",
     "NON_FIELD_ERRORS_KEY": "body",

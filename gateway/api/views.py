@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
@@ -6,6 +6,7 @@ from django.utils.functional import cached_property
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 
+from accounts.states import Right
 from clusters.models import Cluster
 from common.api.views import Deleted, Put, Read
 from gateway import services
@@ -21,6 +22,7 @@ class Gateways(Read, Put, Deleted):
     serializer_class = serializers.GatewaySerializer
     inputs = {"update": serializers.GatewayPutSerializer}
     pagination_class = None
+    needs: ClassVar = dict.fromkeys(("update", "destroy"), Right.FLEET_OPERATE)
 
     @cached_property
     def cluster(self) -> Cluster:

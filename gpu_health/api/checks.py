@@ -9,6 +9,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.states import Right
 from common.api.examples import example
 from common.api.rows import StuckField
 from common.api.views import Created, Listed, Read
@@ -71,6 +72,7 @@ class GpuChecks(Listed, Created, Read):
     lookup_url_kwarg = "id"
     lookup_value_converter = "int"
     sort = ("-ordered_at",)
+    needs: ClassVar = dict.fromkeys(("create", "cancel"), Right.FLEET_OPERATE)
 
     def create_one(self, given: dict[str, Any]) -> GpuCheck:
         """It begins once nobody computes on the machine. Requires the right `fleet.operate`."""

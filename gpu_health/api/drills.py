@@ -9,6 +9,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.states import Right
 from clusters.models import Cluster
 from common.api.examples import example
 from common.api.rows import StuckField
@@ -127,6 +128,7 @@ class GpuDrills(Listed, Created, Read):
     lookup_url_kwarg = "id"
     lookup_value_converter = "int"
     sort = ("-ordered_at",)
+    needs: ClassVar = dict.fromkeys(("create", "mark", "cancel"), Right.FLEET_OPERATE)
 
     def create_one(self, given: dict[str, Any]) -> Drill:
         """Requires the right `fleet.operate`. 409 unless the cluster is marked as a test cluster."""

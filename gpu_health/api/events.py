@@ -1,6 +1,6 @@
 """Where providers of machines announce what they will do to them, or what has befallen them."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -13,6 +13,7 @@ from rest_framework.throttling import AnonRateThrottle
 from rest_framework.views import APIView
 
 from accounts.actors import of_request
+from accounts.states import Right
 from common.api.examples import example
 from common.api.json import loads
 from gpu_health.api import examples
@@ -54,6 +55,7 @@ class ProviderEvents(APIView):
 
     authentication_classes = (SignedPushAuthentication,)
     serves_reporters = True
+    needs: ClassVar = {"post": Right.FLEET_EVENTS}
 
     @extend_schema(
         request=ProviderEventsSerializer,

@@ -9,6 +9,8 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.api.permissions import Everywhere
+from accounts.states import Right
 from common.api.views import Endpoint, Listed, Read
 from gpu_health import selectors
 from gpu_health.api import healing_serializers as serializers
@@ -37,6 +39,10 @@ class Incidents(Listed, Read):
     lookup_url_kwarg = "id"
     lookup_value_converter = "int"
     sort = ("-opened_at",)
+    needs: ClassVar = dict.fromkeys(
+        ("approve", "approve_domain", "cordon_domain", "hold", "resume", "verify", "cancel"),
+        Right.FLEET_OPERATE,
+    )
 
     @extend_schema(responses={200: serializers.GpuIncidentTimelineSerializer})
     @action(detail=True, methods=["get"])
@@ -134,6 +140,11 @@ class Healing(Endpoint):
         "restart": serializers.GpuDeedSerializer,
     }
     pagination_class = None
+    needs: ClassVar = {
+        "stop": Right.FLEET_OPERATE,
+        "restart": Everywhere(Right.FLEET_OPERATE),
+        "change": Everywhere(Right.FLEET_OPERATE),
+    }
 
     def visible(self, rows: QuerySet[HealingPolicy]) -> QuerySet[HealingPolicy]:
         return rows
@@ -179,6 +190,7 @@ class HealingPools(Listed):
     lookup_url_kwarg = "id"
     lookup_value_converter = "int"
     sort = ("name",)
+    needs: ClassVar = {"close_breaker": Everywhere(Right.FLEET_OPERATE)}
 
     def visible(self, rows: QuerySet[HealingPool]) -> QuerySet[HealingPool]:
         return selectors.pools()

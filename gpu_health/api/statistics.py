@@ -11,6 +11,8 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.api.permissions import Everywhere
+from accounts.states import Right
 from common.api import problems
 from common.api.views import Endpoint
 from gpu_health.api import statistics_serializers as serializers
@@ -74,6 +76,7 @@ class Prices(Endpoint):
     serializer_class = serializers.GpuPricesSerializer
     inputs: ClassVar = {"change": serializers.GpuPricesChangeSerializer}
     pagination_class = None
+    needs: ClassVar = {"change": Everywhere(Right.FLEET_OPERATE)}
 
     def visible(self, rows: QuerySet[GpuPrices]) -> QuerySet[GpuPrices]:
         return rows

@@ -8,6 +8,8 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.api.permissions import Everywhere
+from accounts.states import Right
 from clusters.models import Cluster
 from clusters.services.node_reports import reporting_agent
 from common.api.views import Deleted, Endpoint, Listed, Put, Read
@@ -35,6 +37,7 @@ class Findings(Listed, Read):
     lookup_url_kwarg = "id"
     lookup_value_converter = "int"
     sort = ("-last_at", "-opened_at")
+    needs: ClassVar = {"close": Right.FLEET_OPERATE}
 
     @extend_schema(responses={200: serializers.GpuFindingSerializer})
     @action(detail=True, methods=["post"])
@@ -66,6 +69,9 @@ class GpuRules(Put, Read, Deleted):
     lookup_url_kwarg = "rule"
     lookup_value_converter = "str"
     pagination_class = None
+    needs: ClassVar = dict.fromkeys(
+        ("create", "choose", "update", "destroy"), Everywhere(Right.FLEET_OPERATE)
+    )
 
     def visible(self, rows: QuerySet[RuleChange]) -> QuerySet[RuleChange]:
         return rows
@@ -171,6 +177,7 @@ class Readings(Endpoint):
     serializer_class = serializers.GpuReceiptSerializer
     inputs: ClassVar = {"create": serializers.GpuReadingsSerializer}
     pagination_class = None
+    needs: ClassVar = {"create": Right.FLEET_REPORT}
 
     def visible(self, rows: QuerySet[Finding]) -> QuerySet[Finding]:
         return rows

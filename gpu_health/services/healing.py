@@ -6,7 +6,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from accounts.services.rights import require, require_everywhere
+from accounts.services.rights import require_beyond_a_team, require_everywhere
 from accounts.states import Right
 from clusters.draining.checkpoint_webhook import webhook_faults
 from clusters.draining.options import DrainOptions
@@ -45,12 +45,13 @@ def change_policy(
 
 
 def stop_healing(*, actor: Actor, reason: str, stops_drains: bool = False) -> HealingPolicy:
-    """The kill switch: from now on nothing more is begun, anywhere. Anyone who may operate a fleet may.
+    """Throw the kill switch: from now on nothing more is begun, anywhere.
 
-    What is under way on a machine goes on; drains that healing ordered do not, with `stops_drains`: no
-    further pod is asked to leave. Raises NotAllowed.
+    Operators of any team may, a token that is limited to one team may not: its owner has said that it is to
+    reach no further. What is under way on a machine goes on; drains that healing ordered do not, with
+    `stops_drains`: no further pod is asked to leave. Raises NotAllowed, OutOfScope.
     """
-    require(actor, Right.FLEET_OPERATE)
+    require_beyond_a_team(actor, Right.FLEET_OPERATE)
     with transaction.atomic():
         row = stored_policy()
         if not row.is_stopped:

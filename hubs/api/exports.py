@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import django_filters
 from rest_framework import serializers
 
+from accounts.states import Right
 from common.api.examples import example
 from common.api.rows import ProgressSerializer, ReasonSerializer
 from common.api.views import Created
@@ -131,6 +132,7 @@ class Exports(Created, TransferViews):
     filterset_class = ExportFilter
     search_fields = ("repo_id", "version__model__name")
     created_status = 202
+    needs: ClassVar = dict.fromkeys(("create", "pause", "resume", "cancel", "retry"), Right.MODELS_EXPORT)
 
     def create_one(self, given: dict[str, Any]) -> Export:
         named = f"{given.pop('model')}:{given.pop('version')}"

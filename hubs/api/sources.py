@@ -11,6 +11,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.states import Right
 from common.api.examples import example
 from common.api.rows import Shown, StuckField
 from common.api.views import Changed, Created, Deleted, Listed, Read
@@ -160,6 +161,9 @@ class HubSources(Shown, Listed, Created, Read, Changed, Deleted):
     lookup_field = "id"
     lookup_value_converter = "int"
     sort = ("-created_at", "repo_id")
+    needs: ClassVar = dict.fromkeys(
+        ("create", "partial_update", "destroy", "sync", "notice_secret"), Right.MODELS_WRITE
+    )
 
     def visible(self, rows: QuerySet[HubSource]) -> QuerySet[HubSource]:
         return syncs.hub_sources(self.actor)

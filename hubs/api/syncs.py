@@ -1,8 +1,11 @@
 """Syncs of sources on hubs."""
 
+from typing import ClassVar
+
 import django_filters
 from rest_framework import serializers
 
+from accounts.states import Right
 from common.api.examples import example
 from common.api.rows import ProgressSerializer
 from hubs.api import examples
@@ -54,3 +57,4 @@ class HubSyncs(TransferViews):
     transfers = syncs.SYNCS
     event = "sync"
     filterset_class = HubSyncFilter
+    needs: ClassVar = dict.fromkeys(("pause", "resume", "cancel", "retry"), Right.MODELS_WRITE)

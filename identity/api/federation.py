@@ -67,6 +67,7 @@ class ServiceAccounts(Listed, Created, Read):
     lookup_value_converter = "str"
     sort = ("username",)
     search_fields = ("username", "first_name")
+    needs: ClassVar = {"create": Right.PEOPLE_ADMIN}
 
     def visible(self, rows: QuerySet[User]) -> QuerySet[User]:
         teams = accounts.teams_where(self.actor, Right.READ)
@@ -149,6 +150,7 @@ class FederatedCredentials(Listed, Created, Read, Changed, Deleted):
     lookup_value_converter = "int"
     sort = ("account__username", "name", "-created_at")
     search_fields = ("name", "account__username", "subject")
+    needs: ClassVar = dict.fromkeys(("create", "partial_update", "destroy"), Right.PEOPLE_ADMIN)
 
     def visible(self, rows: QuerySet[FederatedCredential]) -> QuerySet[FederatedCredential]:
         return selectors.credentials(self.actor)

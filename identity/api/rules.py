@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import selectors as accounts
+from accounts.api.permissions import Everywhere
 from accounts.models import Team
 from accounts.services.rights import require_everywhere
 from accounts.states import Right, Role
@@ -102,6 +103,9 @@ class GroupRules(Listed, Created, Read, Changed, Deleted):
     lookup_value_converter = "int"
     sort = ("pattern", "-created_at")
     search_fields = ("pattern", "team__name")
+    needs: ClassVar = dict.fromkeys(
+        ("create", "partial_update", "destroy", "dry_run"), Everywhere(Right.PEOPLE_ADMIN)
+    )
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)

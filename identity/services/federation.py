@@ -142,6 +142,10 @@ def _validate(credential: FederatedCredential) -> None:
         faults["issuer"] = [_("Use an issuer that SLIPWAY_CI_ISSUERS names: %(known)s.") % {"known": known}]
     if fault := _claims_fault(credential.claims):
         faults["claims"] = [fault]
+    elif found := hidden(" ".join((credential.subject, *credential.claims, *credential.claims.values()))):
+        faults["subject" if hidden(credential.subject) else "claims"] = [hidden_fault(found)]
+    elif any(character.isspace() for character in credential.subject):
+        faults["subject"] = [_("A subject has no spaces: no token would fit this one.")]
     elif not names_an_owner(
         credential.issuer, Wanted(credential.audience, credential.subject, credential.claims)
     ):

@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import selectors as accounts
+from accounts.states import Right
 from common.api.views import Changed, Created, Listed, Read
 from common.errors import Invalid
 from images import selectors, services
@@ -59,6 +60,9 @@ class Images(Listed, Created, Read, Changed):
     lookup_url_kwarg = "image"
     lookup_value_converter = "str"
     sort = ("name", "-created_at", "engine")
+    needs: ClassVar = dict.fromkeys(
+        ("create", "partial_update", "deprecate", "reinstate", "trials"), Right.FLEET_OPERATE
+    )
 
     def visible(self, rows: QuerySet[RuntimeImage]) -> QuerySet[RuntimeImage]:
         found = selectors.images(self.actor)

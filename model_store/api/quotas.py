@@ -1,7 +1,7 @@
 """What teams hold and may hold, over REST."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 
 from accounts import selectors as accounts
+from accounts.api.permissions import Everywhere
 from accounts.api.shared import TEAM
 from accounts.models import Team
 from accounts.states import Right
@@ -46,6 +47,7 @@ class Storage(Read, Put):
     serializer_class = TeamStorageSerializer
     inputs = {"update": TeamStoragePutSerializer}
     pagination_class = None
+    needs: ClassVar = {"update": Everywhere(Right.FLEET_OPERATE)}
 
     def visible(self, rows: QuerySet[Team]) -> QuerySet[Team]:
         return accounts.teams_where(self.actor, Right.READ)

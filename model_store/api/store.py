@@ -10,6 +10,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.api.permissions import Everywhere
 from accounts.services.rights import require_everywhere
 from accounts.states import Right
 from common.api.examples import example
@@ -160,6 +161,7 @@ class Collections(OfStore, Listed, Created, Read):
     serializer_class = CollectionSerializer
     inputs = {"create": NewCollectionSerializer}
     created_status = 202
+    needs: ClassVar = {"create": Everywhere(Right.FLEET_OPERATE)}
 
     def visible(self, rows: QuerySet[Collection]) -> QuerySet[Collection]:
         return selectors.collections()
@@ -177,6 +179,7 @@ class Checks(OfStore, Listed, Created, Read):
     serializer_class = CheckSerializer
     inputs = {"create": ReasonSerializer}
     created_status = 202
+    needs: ClassVar = {"create": Everywhere(Right.FLEET_OPERATE)}
 
     def visible(self, rows: QuerySet[Check]) -> QuerySet[Check]:
         return selectors.checks()
@@ -193,6 +196,7 @@ class Findings(Shown, OfStore, Listed, Read):
     serializer_class = FindingSerializer
     inputs = {"retry": ReasonSerializer}
     filterset_fields = ("state",)
+    needs: ClassVar = {"retry": Everywhere(Right.FLEET_OPERATE)}
 
     def visible(self, rows: QuerySet[CorruptBlob]) -> QuerySet[CorruptBlob]:
         return selectors.corrupt_blobs()

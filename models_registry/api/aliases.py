@@ -1,11 +1,12 @@
 """Aliases of a model's versions, and what they named before."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 
+from accounts.states import Right
 from common.api.views import Deleted, Listed, Put, Read
 from common.errors import Invalid, Missing
 from models_registry.api import serializers
@@ -27,6 +28,7 @@ class Aliases(OfModel, Listed, Read, Put, Deleted):
     lookup_url_kwarg = "alias"
     lookup_value_converter = "str"
     sort = ("name", "-moved_at")
+    needs: ClassVar = dict.fromkeys(("update", "destroy"), Right.MODELS_WRITE)
 
     def visible(self, rows: QuerySet[Alias]) -> QuerySet[Alias]:
         return aliases.aliases(self.model)

@@ -1,6 +1,6 @@
 """What versions reached in evaluations: as their cards tell, and as people and CI record it."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
@@ -8,6 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.states import Right
 from common.api.examples import example
 from common.api.views import Listed
 from common.audit import MAX_REASON
@@ -72,6 +73,7 @@ class Evaluations(OfModel, Listed):
     inputs = {"update": EvaluationsPutSerializer}
     outputs = {"show": EvaluationsSerializer, "update": EvaluationsSerializer}
     sort = ("-pk",)
+    needs: ClassVar = {"update": Right.MODELS_WRITE}
 
     @property
     def version(self) -> Version:

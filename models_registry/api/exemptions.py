@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import selectors as accounts
+from accounts.states import Right
 from common.api.examples import example
 from common.api.views import Created, Listed, Read
 from common.audit import MAX_REASON
@@ -94,6 +95,7 @@ class CodeExemptions(Listed, Created, Read):
     lookup_field = "id"
     lookup_value_converter = "int"
     sort = ("-given_at", "until")
+    needs: ClassVar = dict.fromkeys(("create", "end"), Right.CODE_EXEMPT)
 
     def visible(self, rows: QuerySet[CodeExemption]) -> QuerySet[CodeExemption]:
         return exemptions.exemptions(self.actor)

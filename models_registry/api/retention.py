@@ -1,6 +1,6 @@
 """Retention rules over REST."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.http import Http404
@@ -10,6 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.states import Right
 from common.api.examples import example
 from common.api.rows import ReasonSerializer, StuckField
 from common.api.views import Deleted, Put, Read
@@ -98,6 +99,7 @@ class Retention(OfModel, Read, Put, Deleted):
     }
     outputs = {"preview": RetentionPreviewSerializer}
     pagination_class = None
+    needs: ClassVar = dict.fromkeys(("update", "destroy", "apply", "stop"), Right.MODELS_WRITE)
 
     def visible(self, rows: QuerySet[RetentionRule]) -> QuerySet[RetentionRule]:
         return rows.filter(model=self.model).select_related("model__team")

@@ -15,6 +15,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.states import Right
 from common.api.examples import example
 from common.api.json import JSONParser
 from common.api.rows import ReasonSerializer, Shown, StuckField
@@ -158,6 +159,7 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
     lookup_url_kwarg = "id"
     lookup_value_converter = "int"
     sort = ("-pk",)
+    needs: ClassVar = dict.fromkeys(("create", "send_parts", "complete", "cancel"), Right.MODELS_WRITE)
 
     def visible(self, rows: QuerySet[Upload]) -> QuerySet[Upload]:
         return uploads.uploads(self.actor, self.model)

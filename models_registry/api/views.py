@@ -57,6 +57,7 @@ class Models(Shown, Listed, Created, Read, Changed, Deleted):
     lookup_url_kwarg = "model"
     lookup_value_converter = "str"
     sort = ("name", "-created_at", "task")
+    needs: ClassVar = dict.fromkeys(("create", "partial_update", "destroy"), Right.MODELS_WRITE)
 
     def visible(self, rows: QuerySet[Model]) -> QuerySet[Model]:
         return catalogue.models(self.actor)
@@ -214,6 +215,9 @@ class Versions(Listed, Created, VersionActions):
     filterset_class = VersionFilter
     sort = ("-number", "size_bytes")
     created_status = 202
+    needs: ClassVar = dict.fromkeys(
+        ("create", "destroy", "cancel", "archive", "restore", "verify", "tags", "retry"), Right.MODELS_WRITE
+    )
 
     def first_rows(self, limit: int) -> list[Version]:
         return versions.newest_versions(self.model)[:limit]

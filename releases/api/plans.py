@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, ClassVar
 
 from django.http import Http404
 from django.utils.translation import gettext as _
@@ -40,6 +40,7 @@ OF_TEAM = OpenApiParameter("team", str, description="Owner, if several teams hav
 class PlanCollection(Created, Read, Put, Deleted, Plans):
     inputs = {"create": NewPlanSerializer, "update": PlanChangeSerializer}
     parameters = dict.fromkeys(("retrieve", "destroy"), ("team",))
+    needs: ClassVar = dict.fromkeys(("create", "update", "destroy"), Right.SERVICES_WRITE)
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """List release plans; all on one page."""

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, ClassVar
 
 from django.http import Http404
 
@@ -20,6 +20,7 @@ class TeamPolicies(Put, Listed, Read):
     lookup_url_kwarg = "team"
     lookup_value_converter = "str"
     sort = ("team__name",)
+    needs: ClassVar = {"update": Right.RELEASES_BYPASS}
 
     def put_one(self, instance: TeamPolicy | None, given: dict[str, Any], expected: int | None) -> TeamPolicy:
         team = accounts.teams_where(self.actor, Right.READ).filter(name=self.kwargs["team"]).first()

@@ -1,5 +1,5 @@
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from django.db.models import QuerySet
 from django.http.response import HttpResponseBase
@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.actors import again
+from accounts.states import Right
 from common.actor import Actor
 from common.api.streams import ServerEvent, events_response
 from common.api.views import Created, Listed, Read
@@ -50,6 +51,16 @@ class Releases(Listed, Created, Read):
     lookup_value_converter = "int"
     sort = ("-created_at", "created_at")
     filterset_class = ReleaseFilter
+    needs: ClassVar = {
+        "create": Right.RELEASES_START,
+        "approve": Right.RELEASES_APPROVE,
+        "reject": Right.RELEASES_APPROVE,
+        "pause": Right.RELEASES_OPERATE,
+        "resume": Right.RELEASES_OPERATE,
+        "abort": Right.RELEASES_OPERATE,
+        "rollback": Right.RELEASES_OPERATE,
+        "end_bake": Right.RELEASES_OPERATE,
+    }
 
     def get_queryset(self) -> QuerySet[Any]:
         rows = super().get_queryset()

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import action
@@ -70,6 +70,16 @@ class Services(Listed, Created, Read, Changed):
     lookup_value_converter = "str"
     sort = ("name", "-created_at")
     filterset_class = ServiceFilter
+    needs: ClassVar = {
+        "create": Right.SERVICES_WRITE,
+        "partial_update": Right.SERVICES_WRITE,
+        "release_header": Right.SERVICES_WRITE,
+        "propose_pod_patch": Right.SERVICES_WRITE,
+        "approve_pod_patch": Right.RELEASES_APPROVE,
+        "reject_pod_patch": Right.RELEASES_APPROVE,
+        "withdraw_pod_patch": Right.SERVICES_WRITE,
+        "set_slow_threshold": Right.RELEASES_APPROVE,
+    }
 
     def get_object(self) -> Service:
         return summarised([super().get_object()])[0]

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -16,10 +17,16 @@ COLUMNS: Columns = {
     "ID": "id",
     "NAME": "name",
     "STATE": "state",
-    "SCOPES": lambda row: ", ".join(row.get("scopes", ())),
-    "EXPIRES": "expires_at",
-    "LAST USED": "last_used_at",
+    "TEAM": "team",
+    "SCOPES": lambda row: _scopes(row.get("scopes", ())),
+    "EXPIRES": lambda row: (row.get("expires_at") or "")[:10],
+    "LAST USED": lambda row: (row.get("last_used_at") or "")[:10],
 }
+
+
+def _scopes(scopes: Sequence[str]) -> str:
+    """The first one and how many more: a terminal has 80 columns, `--output json` has all."""
+    return f"{scopes[0]} +{len(scopes) - 1}" if len(scopes) > 1 else "".join(scopes)
 
 
 @app.command("create")

@@ -188,3 +188,13 @@ def test_a_scope_that_is_no_right_any_more_gives_nothing():
 def test_a_database_refuses_a_role_that_does_not_exist():
     with pytest.raises(IntegrityError):
         Membership.objects.create(user=person("ada"), team=team("vision"), role="king")
+
+
+def test_a_token_limited_to_a_team_does_not_reach_the_whole_installation():
+    ada = person("ada", vision=Role.OPERATOR)
+    rights_services.require_beyond_a_team(actors.of_user(ada), Right.FLEET_OPERATE)
+    rights_services.require_beyond_a_team(actor_of_token(token_of(ada)), Right.FLEET_OPERATE)
+    with pytest.raises(OutOfScope, match="limited to one team"):
+        rights_services.require_beyond_a_team(
+            actor_of_token(token_of(ada, only_team=team("vision"))), Right.FLEET_OPERATE
+        )

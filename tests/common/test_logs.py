@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
@@ -15,6 +16,7 @@ from django.conf import settings
 from django.test import Client, override_settings
 from django.utils.module_loading import import_string
 
+from common.hosts import name_for_logs
 from common.logs import context, redaction
 from common.logs.clients import OneLineForClients
 from common.logs.formatters import JsonFormatter
@@ -223,3 +225,15 @@ def test_secrets_of_the_settings_are_hidden_wherever_they_stand(monkeypatch: pyt
 )
 def test_cookies_queries_and_signed_tokens_are_hidden(line):
     assert "CANARY" not in redaction.redacted(line)
+
+
+def test_the_host_of_a_line_is_the_name_that_the_rows_have(lines, settings) -> None:
+    settings.SLIPWAY_HOST = "prague"
+    logging.getLogger("slipway").info("hello")
+    assert lines()[-1]["host"] == "prague"
+
+
+def test_a_line_makes_no_name_for_a_home_that_has_none(settings, tmp_path) -> None:
+    settings.SLIPWAY_HOST, settings.SLIPWAY_HOME = "", tmp_path
+    assert name_for_logs() == socket.gethostname()
+    assert not list(tmp_path.iterdir())

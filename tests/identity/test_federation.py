@@ -230,3 +230,19 @@ def test_refusals_without_end_are_a_few_entries_with_counts(issuer, robot):
         note_refusal(address="10.0.0.1", account="", reason=f"Its issuer 'https://{number}' is not known.")
     assert refusals.count() == 2 + MAX_REASONS + 1
     assert refusals.filter(address="10.0.0.1").latest("seq").reason.startswith("Further reasons")
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("subject", {"subject": "repo:acme/api: main"}),
+        ("subject", {"subject": "repo:acme/api:\u200bmain"}),
+        ("claims", {"claims": {"repository": "acme/\u200bapi"}}),
+    ],
+)
+def test_a_pattern_that_no_token_can_fit_is_refused_at_once(issuer, robot, field, given):
+    with pytest.raises(Invalid) as refused:
+        create_credential(
+            actor=SYSTEM, account=robot, name="x", issuer=issuer.url, scopes=["read"], minutes=5, **given
+        )
+    assert list(refused.value.fields) == [field]

@@ -82,6 +82,7 @@ class TrustedKeys(Listed, Created, Read):
     lookup_field = "id"
     lookup_value_converter = "int"
     sort = ("-added_at", "name")
+    needs: ClassVar = dict.fromkeys(("create", "remove"), Right.SIGNATURES_ADMIN)
 
     def visible(self, rows: QuerySet[TrustedKey]) -> QuerySet[TrustedKey]:
         return signature_policy.trusted_keys(self.actor)
@@ -123,6 +124,7 @@ class SignaturePolicies(Read, Put):
     serializer_class = SignaturePolicySerializer
     inputs: ClassVar = {"update": SignaturePolicyPutSerializer}
     pagination_class = None
+    needs: ClassVar = {"update": Right.SIGNATURES_ADMIN}
 
     @cached_property
     def team(self) -> Team:
