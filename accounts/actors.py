@@ -83,10 +83,10 @@ def _grants_of_token(token_id: int) -> Grants:
     rows = _rows_of_token(token_id)
     if not rows or rows[0][6] <= timezone.now():
         return Grants()
-    kind, superuser, _, _, scopes, only_team_id, _ = rows[0]
+    kind, superuser, _, _, scopes, only_team_id, _, services = rows[0]
     known = frozenset(Right(scope) for scope in scopes if scope in _RIGHTS)
     owners = _grants(kind, superuser, [(team_id, role) for _, _, team_id, role, *_ in rows])
-    return owners.narrowed(known, team_id=only_team_id)
+    return owners.narrowed(known, team_id=only_team_id, services=frozenset(services))
 
 
 @prepared
@@ -103,6 +103,7 @@ def _rows_of_token(token_id: int) -> QuerySet[ApiToken, tuple[Any, ...]]:
         "scopes",
         "team_id",
         "expires_at",
+        "services",
     )
 
 

@@ -133,6 +133,15 @@ class TokenForm(forms.Form):
         empty_label=_("All my teams"),
         help_text=_("Limits the token to one team."),
     )
+    services = forms.CharField(
+        required=False,
+        max_length=2_000,
+        label=_("Services"),
+        help_text=_(
+            "Names, separated by commas: the token changes and releases these alone. Empty: every service."
+        ),
+        widget=forms.TextInput(attrs={"placeholder": "chat, embeddings"}),
+    )
     days = forms.TypedChoiceField(
         label=_("Expires in"),
         coerce=int,
@@ -161,7 +170,8 @@ class TokenForm(forms.Form):
         given = dict(self.cleaned_data)
         # A minute less, so that the longest choice stays within the longest that is allowed.
         expires_at = timezone.now() + timedelta(days=given.pop("days")) - timedelta(minutes=1)
-        return given | {"expires_at": expires_at}
+        services = [name.strip() for name in given.pop("services").split(",") if name.strip()]
+        return given | {"expires_at": expires_at, "services": services}
 
 
 def _events(words: Callable[[WebhookEvent], str]) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -2,7 +2,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from accounts.states import RIGHTS, Right, Role
+from accounts.states import RIGHTS, SERVICE_RIGHTS, Right, Role
 
 ALL = frozenset(Right)
 
@@ -13,6 +13,8 @@ class Grants:
 
     everywhere: frozenset[Right] = frozenset()
     """Rights in every team and in what belongs to no team."""
+    services: frozenset[str] = frozenset()
+    """The only services over which there is more than `READ`; empty: all."""
     by_team: Mapping[int, frozenset[Right]] = field(default_factory=dict)
 
     @classmethod
@@ -20,8 +22,10 @@ class Grants:
         """`roles` by team id."""
         return cls(by_team={team_id: RIGHTS[Role(role)] for team_id, role in roles.items()})
 
-    def may(self, right: Right, team_id: int | None = None) -> bool:
-        """In that team; None: in any team at all."""
+    def may(self, right: Right, team_id: int | None = None, *, service: str = "") -> bool:
+        """In that team, over that service if it is about one; None: in any team at all."""
+        if self.services and right != Right.READ and team_id is not None and service not in self.services:
+            return False
         if right in self.everywhere:
             return True
         if team_id is None:
@@ -35,9 +39,13 @@ class Grants:
         """The teams that grant it by name; those of `everywhere` are not listed."""
         return frozenset(team_id for team_id, rights in self.by_team.items() if right in rights)
 
-    def narrowed(self, scopes: frozenset[Right], *, team_id: int | None) -> Self:
-        """What a token with these scopes leaves, in its one team if it has one."""
+    def narrowed(
+        self, scopes: frozenset[Right], *, team_id: int | None, services: frozenset[str] = frozenset()
+    ) -> Self:
+        """What a token with these scopes leaves, in its one team if it has one, over its services if any."""
+        if services:
+            scopes &= SERVICE_RIGHTS
         if team_id is not None:
-            return type(self)(by_team={team_id: self.rights_in(team_id) & scopes})
+            return type(self)(by_team={team_id: self.rights_in(team_id) & scopes}, services=services)
         by_team = {team: rights & scopes for team, rights in self.by_team.items()}
-        return type(self)(everywhere=self.everywhere & scopes, by_team=by_team)
+        return type(self)(everywhere=self.everywhere & scopes, by_team=by_team, services=services)

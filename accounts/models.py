@@ -167,6 +167,8 @@ class ApiToken(models.Model):
     """Values of `Right`, sorted."""
     team = models.ForeignKey(Team, on_delete=models.CASCADE, null=True, blank=True, related_name="tokens")
     """The one team that it works in; None: every team of its owner."""
+    services = models.JSONField(default=list, blank=True)
+    """Names of the services, sorted, that it changes and releases; empty: every one. It reads beside them."""
     is_exchanged = models.BooleanField(default=False, editable=False)
     """Given for a token of a CI system: it lives for minutes and is forgotten soon after."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)

@@ -14,14 +14,15 @@ from common.errors import Invalid
 from common.models import AuditRecord
 
 
-def may(actor: Actor, right: Right, team: Team | int | None = None) -> bool:
-    """Whether the actor has the right in that team; None: in any team at all."""
-    return grants_of(actor).may(right, team.pk if isinstance(team, Team) else team)
+def may(actor: Actor, right: Right, team: Team | int | None = None, *, service: str = "") -> bool:
+    """Whether the actor has the right in that team, over that service; None: in any team at all."""
+    return grants_of(actor).may(right, team.pk if isinstance(team, Team) else team, service=service)
 
 
 def may_everywhere(actor: Actor, right: Right) -> bool:
     """Whether the actor has the right in the whole installation: Slipway itself and superusers."""
-    return right in grants_of(actor).everywhere
+    grants = grants_of(actor)
+    return right in grants.everywhere and (right == Right.READ or not grants.services)
 
 
 def may_for_owner(actor: Actor, right: Right, owner: Team | int | None) -> bool:

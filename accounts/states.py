@@ -30,6 +30,18 @@ class Right(TextChoices):
     WEBHOOKS_WRITE = "webhooks.write", _("see and change webhooks")
 
 
+SERVICE_RIGHTS = frozenset(
+    {
+        Right.READ,
+        Right.SERVICES_WRITE,
+        Right.RELEASES_START,
+        Right.RELEASES_APPROVE,
+        Right.RELEASES_OPERATE,
+    }
+)
+"""What a token that is limited to services may have: rights over a service, and reading beside it."""
+
+
 class AccountKind(TextChoices):
     PERSON = "person", _("Person")
     SERVICE = "service", _("Service account")

@@ -21,7 +21,7 @@ from releases.services.release import start_release
 class ReleaseOnward:
     def services(self, actor: Actor, model: Model) -> Sequence[str]:
         rows = services_for(actor).filter(model=model).order_by("name")
-        return [row.name for row in rows if may(actor, Right.RELEASES_START, row.team_id)]
+        return [row.name for row in rows if may(actor, Right.RELEASES_START, row.team_id, service=row.name)]
 
     def plans(self, actor: Actor, model: Model) -> Sequence[str]:
         teams = {None, *services_for(actor).filter(model=model).values_list("team_id", flat=True)}

@@ -34,7 +34,8 @@ TOKEN = {
     "prefix": "qj64pe200r",
     "owner": "ada",
     "team": "vision",
-    "scopes": ["read", "models.write", "releases.start"],
+    "scopes": ["read", "releases.start"],
+    "services": ["chat"],
     "state": "active",
     "created_at": "2026-11-20T08:30:00Z",
     "expires_at": "2027-02-18T08:30:00Z",
@@ -43,8 +44,9 @@ TOKEN = {
 }
 NEW_TOKEN = {
     "name": "ci",
-    "scopes": ["read", "models.write", "releases.start"],
+    "scopes": ["read", "releases.start"],
     "team": "vision",
+    "services": ["chat"],
     "expires_at": "2027-03-01T00:00:00Z",
 }
 ISSUED_TOKEN = TOKEN | {"token": "slp_qj64pe200r_the-secret-is-shown-this-once"}

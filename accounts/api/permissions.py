@@ -61,7 +61,8 @@ class HasRight(ListsNothingToReporters):
         """Raises NotAllowed."""
         needed = _needed(request, view)
         if isinstance(needed, Right) and (team := _team_of(row)) is not None:
-            require(of_request(request._request), needed, team)
+            service = view.service_of(row) if hasattr(view, "service_of") else ""
+            require(of_request(request._request), needed, team, service=service)
         return True
 
 

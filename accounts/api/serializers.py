@@ -122,6 +122,9 @@ class TokenSerializer(serializers.ModelSerializer[ApiToken]):
     owner = serializers.CharField(source="owner.username")
     team = serializers.CharField(source="team.name", default=None, allow_null=True)
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=Right.choices))
+    services = serializers.ListField(
+        child=serializers.CharField(), help_text="The only services that it changes; empty: every one."
+    )
     state = serializers.ChoiceField(choices=TokenState.choices)
 
     class Meta:
@@ -133,6 +136,7 @@ class TokenSerializer(serializers.ModelSerializer[ApiToken]):
             "owner",
             "team",
             "scopes",
+            "services",
             "state",
             "created_at",
             "expires_at",
@@ -156,6 +160,11 @@ class NewTokenSerializer(serializers.Serializer[Any]):
         required=False, help_text="At most 366 days from now; default 90 days."
     )
     team = serializers.CharField(max_length=63, required=False, help_text="Limit the token to this team.")
+    services = serializers.ListField(
+        child=serializers.CharField(max_length=63),
+        required=False,
+        help_text="Limit the token to these services: it may do what its scopes say to them alone.",
+    )
     owner = serializers.CharField(
         max_length=150, required=False, help_text="Another user; for administrators of the installation."
     )

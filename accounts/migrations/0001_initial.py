@@ -113,6 +113,7 @@ class Migration(migrations.Migration):
                 ('prefix', models.CharField(editable=False, max_length=16, unique=True)),
                 ('secret_hash', models.CharField(editable=False, max_length=64)),
                 ('scopes', models.JSONField(default=list)),
+                ('services', models.JSONField(blank=True, default=list)),
                 ('is_exchanged', models.BooleanField(default=False, editable=False)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
                 ('expires_at', models.DateTimeField()),

@@ -9,9 +9,12 @@ from common.actor import Actor
 from common.sentences import joined, listed
 
 
-def require(actor: Actor, right: Right, team: Team | int | None = None) -> None:
-    """Raises NotAllowed or OutOfScope unless the actor has the right in that team (None: in any team)."""
-    if selectors.may(actor, right, team):
+def require(actor: Actor, right: Right, team: Team | int | None = None, *, service: str = "") -> None:
+    """Raises NotAllowed or OutOfScope unless the actor has the right in that team (None: in any team).
+
+    `service`: what it is about; a token that is limited to services has rights over these alone.
+    """
+    if selectors.may(actor, right, team, service=service):
         return
     _blame_token(actor, right, team)
     if isinstance(team, Team):
@@ -61,6 +64,6 @@ def _blame_token(actor: Actor, right: Right, team: Team | int | None, *, everywh
     if right in owner.everywhere or (not everywhere and owner.may(right, team_id)):
         said = _(
             "This token may not %(deed)s here, though its owner may: it lacks the scope %(scope)s, or is "
-            "limited to another team. Use a token that has it."
+            "limited to another team or other services. Use a token that has it."
         )
         raise OutOfScope(said % {"deed": right.label, "scope": right.value})

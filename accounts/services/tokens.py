@@ -1,4 +1,5 @@
 import logging
+import re
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from accounts import keys
 from accounts.errors import BadToken, OutOfScope
 from accounts.models import ApiToken, Team, User
 from accounts.services.rights import require_everywhere
-from accounts.states import MACHINE_RIGHTS, Right, TokenState
+from accounts.states import MACHINE_RIGHTS, SERVICE_RIGHTS, Right, TokenState
 from common.actor import Actor
 from common.audit import record
 from common.characters import hidden
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 LONGEST = timedelta(days=366)
 USUAL = timedelta(days=90)
+MAX_SERVICES = 50
+_SERVICE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 MARK_USE_EVERY = timedelta(minutes=1)
 
 
@@ -40,11 +43,12 @@ def create_token(
     scopes: Collection[str],
     expires_at: datetime | None = None,
     team: Team | None = None,
+    services: Collection[str] = (),
     owner: User | None = None,
 ) -> IssuedToken:
     """A token for `owner` (default: the actor), for 90 days unless told otherwise.
 
-    Its rights are those that its owner has and that are in `scopes`.
+    Its rights are those that its owner has and that are in `scopes`; with `services`, over these alone.
     One that is made by means of a token can do no more than that one, nor longer. For others only an
     administrator makes tokens. Raises NotAllowed, OutOfScope, Invalid.
     """
@@ -58,11 +62,17 @@ def create_token(
         raise NotAllowed(_("Sign in to create a token."))
     if owner.pk != actor.user_id:
         require_everywhere(actor, Right.PEOPLE_ADMIN)
-    _validate(name=name, scopes=scopes, expires_at=expires_at, now=now)
+    _validate(name=name, scopes=scopes, expires_at=expires_at, now=now, services=services)
     if parent is not None:
-        _keep_within(parent, scopes=scopes, expires_at=expires_at, team=team)
+        _keep_within(parent, scopes=scopes, expires_at=expires_at, team=team, services=services)
     return issue_for_part(
-        actor=actor, owner=owner, name=name, scopes=scopes, team=team, expires_at=expires_at
+        actor=actor,
+        owner=owner,
+        name=name,
+        scopes=scopes,
+        team=team,
+        services=services,
+        expires_at=expires_at,
     )
 
 
@@ -74,6 +84,7 @@ def issue_for_part(
     scopes: Collection[str],
     team: Team | None,
     expires_at: datetime,
+    services: Collection[str] = (),
     reason: str = "",
 ) -> IssuedToken:
     """A token for an account that is a part of the system, such as agents: whoever calls has checked that the
@@ -93,6 +104,7 @@ def issue_for_part(
         secret_hash=key.hash,
         scopes=sorted({str(scope) for scope in scopes}),
         team=team,
+        services=sorted(set(services)),
         created_at=timezone.now(),
         expires_at=expires_at,
     )
@@ -104,7 +116,12 @@ def issue_for_part(
             "token.create",
             subject=token,
             reason=reason,
-            detail={"owner": owner.username, "scopes": token.scopes, "expires_at": expires_at.isoformat()},
+            detail={
+                "owner": owner.username,
+                "scopes": token.scopes,
+                "services": token.services,
+                "expires_at": expires_at.isoformat(),
+            },
             team_id=team.pk if team else None,
         )
     return IssuedToken(token, key.text)
@@ -187,7 +204,14 @@ def _means(actor: Actor) -> ApiToken | None:
     return parent
 
 
-def _validate(*, name: str, scopes: Collection[str], expires_at: datetime, now: datetime) -> None:
+def _validate(
+    *,
+    name: str,
+    scopes: Collection[str],
+    expires_at: datetime,
+    now: datetime,
+    services: Collection[str] = (),
+) -> None:
     faults: dict[str, list[str]] = {}
     if not name.strip():
         faults["name"] = [_("Name what the token is for.")]
@@ -200,6 +224,12 @@ def _validate(*, name: str, scopes: Collection[str], expires_at: datetime, now: 
             _("Unknown: %(unknown)s. Known: %(known)s.")
             % {"unknown": ", ".join(unknown), "known": ", ".join(Right.values)}
         ]
+    if services and (beyond := sorted(set(scopes) - SERVICE_RIGHTS)):
+        faults["services"] = [
+            _("A token that is limited to services cannot have %(scopes)s.") % {"scopes": ", ".join(beyond)}
+        ]
+    elif len(services) > MAX_SERVICES or not all(_SERVICE.fullmatch(service) for service in services):
+        faults["services"] = [_("Give names of services, at most %(most)s.") % {"most": MAX_SERVICES}]
     if not now < expires_at <= now + LONGEST:
         faults["expires_at"] = [_("Choose a time within the next %(days)s days.") % {"days": LONGEST.days}]
     if faults:
@@ -207,13 +237,23 @@ def _validate(*, name: str, scopes: Collection[str], expires_at: datetime, now: 
 
 
 def _keep_within(
-    parent: ApiToken, *, scopes: Collection[str], expires_at: datetime, team: Team | None
+    parent: ApiToken,
+    *,
+    scopes: Collection[str],
+    expires_at: datetime,
+    team: Team | None,
+    services: Collection[str],
 ) -> None:
     if beyond := sorted(set(scopes) - set(parent.scopes)):
         said = _("A token cannot create one with more scopes than its own: %(scopes)s.")
         raise OutOfScope(said % {"scopes": ", ".join(beyond)})
     if parent.team_id is not None and (team is None or team.pk != parent.team_id):
         raise OutOfScope(_("A token that is limited to a team can only create tokens for that team."))
+    if parent.services and not (services and set(services) <= set(parent.services)):
+        raise OutOfScope(
+            _("A token that is limited to services can only create tokens for these: %(services)s.")
+            % {"services": ", ".join(parent.services)}
+        )
     if expires_at > parent.expires_at:
         raise OutOfScope(_("A token cannot create one that expires later than itself."))
 

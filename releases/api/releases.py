@@ -62,6 +62,9 @@ class Releases(Listed, Created, Read):
         "end_bake": Right.RELEASES_OPERATE,
     }
 
+    def service_of(self, row: Release) -> str:
+        return row.service.name
+
     def get_queryset(self) -> QuerySet[Any]:
         rows = super().get_queryset()
         return rows if self.action == "list" else rows.prefetch_related("steps", "approvals__by")

@@ -81,6 +81,9 @@ class Services(Listed, Created, Read, Changed):
         "set_slow_threshold": Right.RELEASES_APPROVE,
     }
 
+    def service_of(self, row: Service) -> str:
+        return row.name
+
     def get_object(self) -> Service:
         return summarised([super().get_object()])[0]
 

@@ -29,7 +29,7 @@ def reject(release: Release, *, actor: Actor, reason: str) -> Approval:
 
 
 def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) -> Approval:
-    require(actor, Right.RELEASES_APPROVE, release.team)
+    require(actor, Right.RELEASES_APPROVE, release.team, service=release.service.name)
     if actor.user_id is None:
         raise NotWaiting(_("Only a person can decide."))
     with transaction.atomic():

@@ -29,7 +29,7 @@ def propose_patch(service: Service, *, actor: Actor, patch: Mapping[str, Any], r
 
     Raises NotAllowed, InvalidPatch (with faults per place), NotPossibleNow while another one is proposed.
     """
-    require(actor, Right.SERVICES_WRITE, service.team)
+    require(actor, Right.SERVICES_WRITE, service.team, service=service.name)
     _check(service, patch)
     present = approved_patch(service)
     if dict(patch) == present:
@@ -56,7 +56,7 @@ def propose_patch(service: Service, *, actor: Actor, patch: Mapping[str, Any], r
 def approve_patch(row: PodPatch, *, actor: Actor, reason: str) -> PodPatch:
     """From the next release on. Raises NotAllowed, SeparationOfDuties, NotPossibleNow, InvalidPatch when the
     cluster does not let it by now."""
-    require(actor, Right.RELEASES_APPROVE, row.service.team)
+    require(actor, Right.RELEASES_APPROVE, row.service.team, service=row.service.name)
     if actor.user_id is None:
         raise NotPossibleNow(_("Only a person can decide."))
     if actor.user_id == row.proposed_by_id:
@@ -71,14 +71,14 @@ def approve_patch(row: PodPatch, *, actor: Actor, reason: str) -> PodPatch:
 
 def reject_patch(row: PodPatch, *, actor: Actor, reason: str) -> PodPatch:
     """Raises NotAllowed, NotPossibleNow."""
-    require(actor, Right.RELEASES_APPROVE, row.service.team)
+    require(actor, Right.RELEASES_APPROVE, row.service.team, service=row.service.name)
     with transaction.atomic():
         return _decide(row, PatchState.REJECTED, actor=actor, action="reject", reason=reason)
 
 
 def withdraw_patch(row: PodPatch, *, actor: Actor, reason: str = "") -> PodPatch:
     """Raises NotAllowed, NotPossibleNow."""
-    require(actor, Right.SERVICES_WRITE, row.service.team)
+    require(actor, Right.SERVICES_WRITE, row.service.team, service=row.service.name)
     with transaction.atomic():
         return _decide(row, PatchState.WITHDRAWN, actor=actor, action="withdraw", reason=reason)
 

@@ -48,7 +48,7 @@ def start_release(
     A plan that falls short of the release policy takes the right `releases.bypass` and a reason, `bypass`.
     Raises NotAllowed, BelowPolicy, BypassReasonMissing, NotReleasable, AlreadyInMotion, UnknownPlan.
     """
-    require(actor, Right.RELEASES_START, service.team)
+    require(actor, Right.RELEASES_START, service.team, service=service.name)
     with transaction.atomic():
         return begin(
             service,
@@ -63,7 +63,7 @@ def start_release(
 
 def pause(release: Release, *, actor: Actor, reason: str = "") -> None:
     """Stay at the present step; the judge and the guards keep watching. Raises NotAllowed, NotPossibleNow."""
-    require(actor, Right.RELEASES_OPERATE, release.team)
+    require(actor, Right.RELEASES_OPERATE, release.team, service=release.service.name)
     with transaction.atomic():
         paused = kernel.wake(
             release,
@@ -85,7 +85,7 @@ def pause(release: Release, *, actor: Actor, reason: str = "") -> None:
 
 def resume(release: Release, *, actor: Actor, reason: str = "") -> None:
     """Go on after a pause, or try a stuck release again. Raises NotAllowed, NotPossibleNow."""
-    require(actor, Right.RELEASES_OPERATE, release.team)
+    require(actor, Right.RELEASES_OPERATE, release.team, service=release.service.name)
     with transaction.atomic():
         release.refresh_from_db()
         if release.state == ReleaseState.STUCK:
@@ -106,7 +106,7 @@ def abort(release: Release, *, actor: Actor, reason: str) -> None:
 
     Raises NotAllowed, NotPossibleNow when it has ended already.
     """
-    require(actor, Right.RELEASES_OPERATE, release.team)
+    require(actor, Right.RELEASES_OPERATE, release.team, service=release.service.name)
     with transaction.atomic():
         halt_release(release, Halt.ABORT, by=actor.name, reason=reason)
         audit.record(actor, "release.abort", subject=release, team_id=release.team_id, reason=reason)
@@ -120,7 +120,7 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
     only the weight moves; else they start first. It has served before, so no release policy demands anything.
     Raises NotAllowed, NotPossibleNow, NotReleasable, AlreadyInMotion.
     """
-    require(actor, Right.RELEASES_OPERATE, release.team)
+    require(actor, Right.RELEASES_OPERATE, release.team, service=release.service.name)
     with transaction.atomic():
         release.refresh_from_db()
         if release.state in IN_MOTION:
@@ -150,7 +150,7 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
 
 def end_bake(release: Release, *, actor: Actor, reason: str = "") -> None:
     """Stop now the workers that are kept warm for a rollback. Raises NotAllowed, NotPossibleNow."""
-    require(actor, Right.RELEASES_OPERATE, release.team)
+    require(actor, Right.RELEASES_OPERATE, release.team, service=release.service.name)
     with transaction.atomic():
         if not _end_bake(release):
             raise NotPossibleNow(_("No workers are kept warm by this release."))

@@ -36,7 +36,7 @@ def set_release_header(service: Service, *, actor: Actor, header: str, reason: s
     `reason`: any client could reach the candidate before either. Raises NotAllowed, InvalidService,
     BelowPolicy, BypassReasonMissing.
     """
-    require(actor, Right.SERVICES_WRITE, service.team)
+    require(actor, Right.SERVICES_WRITE, service.team, service=service.name)
     if header not in ReleaseHeader.values:
         words = _("'%(header)s' is none of %(choices)s.")
         told = {"header": header, "choices": ", ".join(ReleaseHeader.values)}

@@ -133,7 +133,7 @@ def change_service(
     `reason`. Raises NotAllowed, BelowPolicy, BypassReasonMissing, InvalidService, UnknownPlan,
     common.revisions.Stale.
     """
-    require(actor, Right.SERVICES_WRITE, service.team)
+    require(actor, Right.SERVICES_WRITE, service.team, service=service.name)
     allowed = {
         "description",
         "alias",

@@ -35,7 +35,7 @@ def set_slow_threshold(service: Service, *, actor: Actor, milliseconds: float, r
 
     It becomes the gateway's bound at or above it. Raises NotAllowed, InvalidService.
     """
-    require(actor, Right.RELEASES_APPROVE, service.team)
+    require(actor, Right.RELEASES_APPROVE, service.team, service=service.name)
     if not 1 <= milliseconds <= LONGEST_MS:
         raise InvalidService(
             fields={"milliseconds": [_("Give 1 to %(longest_ms)s ms.") % {"longest_ms": f"{LONGEST_MS:,}"}]}

@@ -17,16 +17,16 @@ COLUMNS: Columns = {
     "ID": "id",
     "NAME": "name",
     "STATE": "state",
-    "TEAM": "team",
-    "SCOPES": lambda row: _scopes(row.get("scopes", ())),
+    "LIMITED TO": lambda row: _cut([*filter(None, [row.get("team")]), *row.get("services", ())]),
+    "SCOPES": lambda row: _cut(row.get("scopes", ())),
     "EXPIRES": lambda row: (row.get("expires_at") or "")[:10],
     "LAST USED": lambda row: (row.get("last_used_at") or "")[:10],
 }
 
 
-def _scopes(scopes: Sequence[str]) -> str:
+def _cut(names: Sequence[str]) -> str:
     """The first one and how many more: a terminal has 80 columns, `--output json` has all."""
-    return f"{scopes[0]} +{len(scopes) - 1}" if len(scopes) > 1 else "".join(scopes)
+    return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else "".join(names)
 
 
 @app.command("create")
@@ -43,6 +43,9 @@ def create(
         ),
     ] = "",
     team: Annotated[str, typer.Option("--team", help="Limit it to this team.")] = "",
+    service: Annotated[
+        list[str] | None, typer.Option("--service", help="Limit it to this service; repeatable.")
+    ] = None,
     expires_in_days: Annotated[
         int | None,
         typer.Option(
@@ -52,7 +55,13 @@ def create(
 ) -> None:
     """Create a token; its secret is shown once, on stdout."""
     context = context_of(typer_context)
-    body: dict[str, Any] = {"name": name, "preset": preset, "scopes": scope, "team": team}
+    body: dict[str, Any] = {
+        "name": name,
+        "preset": preset,
+        "scopes": scope,
+        "team": team,
+        "services": service,
+    }
     body = {key: value for key, value in body.items() if value}
     if expires_in_days is not None:
         body["expires_at"] = (datetime.now(UTC) + timedelta(days=expires_in_days)).isoformat()

@@ -11,6 +11,7 @@ ROW: dict[str, object] = {
     "state": "active",
     "team": "vision",
     "scopes": ["models.write", "read", "releases.start"],
+    "services": ["chat", "embeddings"],
     "expires_at": "2026-12-24T10:11:12.123456Z",
     "last_used_at": None,
 }
