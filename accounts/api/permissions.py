@@ -17,7 +17,6 @@ from accounts.querysets import TeamOwned
 from accounts.services.rights import require, require_everywhere
 from accounts.states import Right
 
-
 REPORTING = frozenset({Right.FLEET_REPORT, Right.FLEET_EVENTS, Right.FLEET_FETCH})
 
 
