@@ -9,6 +9,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.states import Right
 from clusters.models import Node
 from clusters.states import NodeState
 from common.api.examples import example
@@ -63,6 +64,7 @@ class GpuCounts(Listed):
     serializer_class = GpuCountSerializer
     inputs: ClassVar = {"expect": ExpectedGpusSerializer}
     sort = ("node__name", "pk")
+    needs: ClassVar = {"expect": Right.FLEET_OPERATE}
 
     def visible(self, rows: QuerySet[GpuCount]) -> QuerySet[GpuCount]:
         nodes = Node.objects.for_actor(self.actor).exclude(state=NodeState.GONE)

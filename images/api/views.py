@@ -61,7 +61,7 @@ class Images(Listed, Created, Read, Changed):
     lookup_value_converter = "str"
     sort = ("name", "-created_at", "engine")
     needs: ClassVar = dict.fromkeys(
-        ("create", "partial_update", "deprecate", "reinstate", "trials"), Right.FLEET_OPERATE
+        ("create", "partial_update", "deprecate", "reinstate", "trials", "refresh"), Right.FLEET_OPERATE
     )
 
     def visible(self, rows: QuerySet[RuntimeImage]) -> QuerySet[RuntimeImage]:

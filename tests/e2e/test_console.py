@@ -97,7 +97,7 @@ def test_a_release_is_started_paused_resumed_and_rejected_on_one_page_that_never
     decide(page, "Pause", "the cluster is being watched")
     expect(state).to_have_text("Paused")
     expect(page.locator("#decision")).to_contain_text("Paused by admin")
-    expect(page.locator("#decision")).to_contain_text("Analysis goes on")
+    expect(page.locator("#decision")).to_contain_text("is still rolled back")
     page.get_by_role("button", name="Resume", exact=True).click()
     page.locator("dialog[open] button[type=submit]").click()
     scene.wait_for({"id": page.url.rstrip("/").rpartition("/")[2]}, "waiting_approval")

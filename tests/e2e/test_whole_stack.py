@@ -95,6 +95,8 @@ def test_a_part_that_is_away_is_told_and_the_others_go_on(stack: RunningStack) -
     assert envoy is not None
     os.kill(envoy, signal.SIGSTOP)
     try:
+        assert readiness(stack)["parts"]["gateway"]["ok"] is True, "slow is not down"
+        eventually(lambda: readiness(stack)["parts"]["gateway"]["ok"] is False)
         report = readiness(stack)
     finally:
         os.kill(envoy, signal.SIGCONT)

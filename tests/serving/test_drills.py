@@ -23,7 +23,7 @@ def test_what_is_played_is_read_through_nvidia_ml_py_and_is_over_when_it_is_heal
     settings: dict[int, dict[str, int]] = {}
     module = played_module(lambda: Play(3, 4, settings))
     reader = NvmlReader(module, session="s", expected_gpus=4)
-    assert faults(list(reader.read(1.0))) == {("driver.version", "fact")}
+    assert faults(list(reader.read(1.0))) == {("driver.version", "fact"), ("gpu.count", "fact")}
 
     settings[1] = {"ecc_double_bit": 2, "row_remap_pending": 1, "clock_reasons": 0x40, "links_down": 1}
     settings[1] |= {"sram_threshold": 1, "margin": -3, "pcie_width": 8, "recovery_action": 1}
