@@ -9,9 +9,9 @@ writes without an Xid are in `osinit.c` of its open kernel module.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Protocol
 
-from gpu_health.signals import xid
+from gpu_health.signals import host_lines, xid
 from gpu_health.signals.log_times import UNKNOWN, Stamp, stamp_of
 from gpu_health.signals.reading import NOTHING, Kind, Reading, Source, bus_id, clean, details
 
@@ -25,28 +25,35 @@ OPEN_FOR_LINES = 64
 
 _NVRM = b"NVRM: "
 _SXID = b"SXid"
-_READ_ONLY = b"emounting filesystem read-only"
-_NVME = b"controller is down"
-_NEEDLES = (_NVRM, _SXID, _READ_ONLY, _NVME)
+_NEEDLES = (_NVRM, _SXID, *host_lines.NEEDLES)
 
 _TIME = (
-    rb"(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
-    rb"|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?: \d{4})?|\d{9,10}\.\d{1,9})"
+    rb"(?:(?:[A-Z][a-z]{2} )?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
+    rb"(?:[.,]\d{1,9})?(?: ?Z|[+-]\d\d:?\d\d| [A-Z]{3,5})?"
+    rb"|(?:[^\s\[\]:,;<]{1,12} )?[^\s\[\]:,;<]{1,16} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})?"
+    rb"(?: \d{4})?|\d{9,10}\.\d{1,9}"
+    rb"|\[ *\d{1,12}\.\d{1,9} *\](?= [^\s:]{1,128} +kernel: ))"
 )
+"""Of `dmesg` and of every short form of `journalctl`; months in any language."""
 _FROM_KERNEL = re.compile(
     rb"\s*(?:[0-7],\d{1,20},\d{1,20},[^;]{0,40};"
+    rb"|<[0-7]>1 \S{1,40} \S{1,128} kernel \S{1,40} \S{1,40} (?:-|\[[^\]]{0,300}\]) "
+    rb"(?:\xef\xbb\xbf)?(?:\[[^\]]{1,40}\] ?)?"
+    rb"|(?:[0-9a-zA-Z.:_-]{1,64}: )?kern: +[a-z]{1,8}: \[[^\]]{1,40}\]: "
     rb"|(?:kern +:[a-z]+ *: +)?(?:" + _TIME + rb":? +)?(?:(?:[^\s:]{1,128} +)?kernel: +)?"
     rb"(?:<[0-7]>)?(?:\[[^\]]{1,40}\] ?)?(?:\[ *[TC]\d{1,10}\] ?)?)\s*(?:nvidia-nvswitch\d{1,3}: )?"
 )
 """Whoever may write to a syslog may write `NVRM: Xid` there: only what the kernel said is believed."""
 _XID = re.compile(
-    rb"Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
+    rb"Xid \((?:PCI:)?((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
     rb"(?: GPU-I:(\d{1,3}))?(?: GPU-CI:(\d{1,3}))?\): (\d{1,4})(?![0-9])(?:, ?(.*))?",
     re.DOTALL,
 )
 """With MIG the driver names the GPU instance and, where it knows it, the compute instance."""
 _NAMES_XID = re.compile(rb"Xid ?[(:0-9]")
-_BUS = re.compile(rb"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{1,2}:[0-9a-fA-F]{1,2}(?:\.[0-7])?(?![0-9a-fA-F:])")
+_BUS = re.compile(
+    rb"(?<![0-9a-fA-F])(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{1,2}:[0-9a-fA-F]{1,2}(?:\.[0-7])?(?![0-9a-fA-F:])"
+)
 _PROCESS = re.compile(rb"pid=['\"]?[^,]{0,20}, name=[^\n]{0,15}?, ?")
 """Its name is at most 15 bytes: a process may be called `NVRM: `, too."""
 _SXID_LINE = re.compile(
@@ -56,7 +63,7 @@ _SXID_LINE = re.compile(
 )
 """What follows one of them, `Severity` and `Data`, says no more of how bad it is."""
 _IDENTITY = re.compile(rb"GPU at (?:PCI:)?([0-9a-fA-F:]{10,16}(?:\.[0-7])?): (GPU-[0-9a-fA-F-]{36})")
-_DROPPED = re.compile(rb"GPU (?:at )?(?:PCI:)?([0-9a-fA-F:]{10,16}(?:\.[0-7])?): GPU has fallen off the bus")
+_DROPPED = re.compile(rb"GPU (?:at )?(?:PCI:)?([0-9a-fA-F:]{5,16}(?:\.[0-7])?): GPU has fallen off the bus")
 _OPENS = re.compile(rb"The NVIDIA GPU ([0-9a-fA-F:]{10,16}(?:\.[0-7])?)")
 _CLOSES = re.compile(rb"fallen off the bus")
 _ENDS_OTHERWISE = re.compile(rb"not supported|legacy|RmInit|requires")
@@ -65,7 +72,8 @@ _DRIVER = re.compile(
 )
 _MISMATCH = re.compile(rb"API mismatch: the client has the version (\d[\d.]*)")
 _KERNEL_MODULE = re.compile(rb"this kernel module has the version (\d[\d.]*)")
-_DEVICE = re.compile(rb"\((?:device )?([a-z0-9/-]{2,32})\)|(nvme\d{1,3})")
+_INIT_FAILED = re.compile(rb"(?:GPU (?P<bus>[0-9a-fA-F:.]{5,16}): )?(?:RmInitAdapter|rm_init_adapter) failed")
+_POST_RX = re.compile(rb".{0,120}?[Pp]ost_?RxDet(?:ect)?Link.{0,120}?fail", re.IGNORECASE)
 _ESCAPED_NEWLINE = b"\\x0a"
 SXID_UNREAD = "unread.sxid"
 
@@ -140,7 +148,7 @@ class KernelLogParser:
                 for message in _messages(line[at:].replace(_ESCAPED_NEWLINE, b" ")):
                     self._read_message(message.rstrip(), line, stamp, found)
             return
-        self._read_disk(line, found)
+        self._read_host(line, found)
 
     def _read_message(self, message: bytes, line: bytes, stamp: Stamp, found: list[Reading]) -> None:
         """One message of the driver, without `NVRM: `."""
@@ -170,6 +178,11 @@ class KernelLogParser:
             module = _KERNEL_MODULE.search(message)
             versions = {"client": match[1].decode(), "module": module[1].decode() if module else ""}
             found.append(self._reading("driver.mismatch", line, stamp, more=versions))
+        elif match := _INIT_FAILED.match(message):
+            gpu = bus_id((match["bus"] or b"").decode())
+            found.append(self._reading("driver.init_failed", line, stamp, gpu=gpu))
+        elif _POST_RX.match(message):
+            found.append(self._reading("nvlink.detection", line, stamp))
         elif self._open and _ENDS_OTHERWISE.search(message):
             self._close_report()
 
@@ -230,18 +243,14 @@ class KernelLogParser:
         if not matches:
             found.append(self._unread(SXID_UNREAD, line, line, stamp))
 
-    def _read_disk(self, line: bytes, found: list[Reading]) -> None:
-        """What other drivers say stands anywhere in their message: it is believed of a kernel's line."""
-        fault = "disk.read_only" if _READ_ONLY in line else "disk.nvme"
-        head = re.match(rb"(?:[^\]]{0,160}\] ?|[^;]{0,120};|[^\n]{0,120}? kernel: (?:\[[^\]]*\] )?)?", line)
-        prefix = head[0] if head else b""
-        if not _FROM_KERNEL.fullmatch(prefix):
-            self.ignored += 1
+    def _read_host(self, line: bytes, found: list[Reading]) -> None:
+        """What other drivers say is believed of a kernel's line alone, and where its message begins."""
+        prefix = _prefix_of(line)
+        fault = host_lines.read(line[len(prefix) :])
+        if fault is None:
             return
         stamp = stamp_of(prefix, booted_at=self.booted_at, year=self._year) if prefix else UNKNOWN
-        device = _DEVICE.search(line, len(prefix))
-        name = next((group.decode() for group in device.groups() if group), "") if device else ""
-        found.append(self._reading(fault, line, stamp, more={"device": name}))
+        found.append(self._reading(fault.fault, line, stamp, more=fault.details))
 
     def _reading(
         self,
@@ -269,6 +278,17 @@ class KernelLogParser:
             origin=f"{self._boot}/{stamp.sequence}" if self._boot and stamp.sequence else "",
             boot=self._boot,
         )
+
+
+def _prefix_of(line: bytes) -> bytes:
+    """Time, host and tag of a line that is the kernel's; empty: it has none, or is another's."""
+    found = _FROM_KERNEL.match(line)
+    return found[0] if found else b""
+
+
+def knows_form_of(line: bytes) -> bool:
+    """Whether time and tag of the line are those of a kernel log."""
+    return bool(_prefix_of(line).strip())
 
 
 def _messages(text: bytes) -> Iterator[bytes]:
@@ -300,7 +320,11 @@ def _candidates(block: bytes) -> Iterable[tuple[int, int]]:
     return sorted(lines.items())
 
 
-def parse(stream: BinaryIO, parser: KernelLogParser) -> Iterator[Reading]:
+class Stream(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def parse(stream: Stream, parser: KernelLogParser) -> Iterator[Reading]:
     """All readings of a stream, in constant memory."""
     while chunk := stream.read(CHUNK):
         yield from parser.feed(chunk)

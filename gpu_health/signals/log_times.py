@@ -12,18 +12,30 @@ from datetime import UTC, datetime
 from gpu_health.signals.reading import LATEST, Clock
 
 _KMSG = re.compile(rb"\d{1,6},(\d{1,20}),(\d{1,20}),[^;]{0,40};")
-_UPTIME = re.compile(rb"(?:<\d{1,3}>)?\[ {0,12}(\d{1,12}\.\d{1,9})\]")
-_ISO = re.compile(rb"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?=[\s:])")
+_UPTIME = re.compile(rb"(?:<\d{1,3}>)?\[ {0,12}(\d{1,12}\.\d{1,9}) ?\]")
+_ISO = re.compile(rb"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?=[\s:\]])")
 _CTIME = re.compile(
-    rb"\[?(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)(?: (\d{4}))?\]?"
+    rb"\[?(?:[^\s\[\]:,;<]{1,12} )?([^\s\[\]:,;<]{1,16}) {1,2}(\d{1,2}) "
+    rb"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?: (\d{4}))?\]?"
 )
 _UNIX = re.compile(rb"(\d{9,10}\.\d{1,9}) ")
 _MONTHS = {
     month: number
-    for number, month in enumerate(
-        (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"), 1
+    for names in (
+        "jan feb mar apr may jun jul aug sep oct nov dec",
+        "jan feb mär apr mai jun jul aug sep okt nov dez",
+        "janv févr mars avr mai juin juil août sept oct nov déc",
+        "ene feb mar abr may jun jul ago sep oct nov dic",
+        "gen feb mar apr mag giu lug ago set ott nov dic",
+        "jan fev mar abr mai jun jul ago set out nov dez",
+        "янв фев мар апр мая июн июл авг сен окт ноя дек",
+        "янв фев мар апр май июн июл авг сен окт ноя дек",
+        "1月 2月 3月 4月 5月 6月 7月 8月 9月 10月 11月 12月",
+        "1월 2월 3월 4월 5월 6월 7월 8월 9월 10월 11월 12월",
     )
+    for number, month in enumerate(names.split(), 1)
 }
+"""In English, German, French, Spanish, Italian, Portuguese, Russian, Chinese (and Japanese), Korean."""
 LONGEST = 160
 """Of a prefix, in bytes: host names are long."""
 
@@ -76,12 +88,13 @@ def _iso(found: re.Match[bytes]) -> Stamp | None:
 
 
 def _ctime(found: re.Match[bytes], year: int | None) -> Stamp | None:
-    month = _MONTHS.get(found[1])
-    named = int(found[6]) if found[6] else year
+    month = _MONTHS.get(found[1].decode(errors="replace").lower().rstrip("."))
+    named = int(found[7]) if found[7] else year
     if month is None or named is None:
         return None
     day, hour, minute, second = (int(found[group]) for group in range(2, 6))
-    return _dated(lambda: datetime(named, month, day, hour, minute, min(second, 59), tzinfo=UTC))
+    micros = int((found[6] or b"")[:6].ljust(6, b"0"))
+    return _dated(lambda: datetime(named, month, day, hour, minute, min(second, 59), micros, tzinfo=UTC))
 
 
 def _dated(make: Callable[[], datetime]) -> Stamp | None:

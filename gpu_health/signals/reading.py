@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
 _CONTROLS = dict.fromkeys(
     [*range(32), 127, *range(0x80, 0xA0), *range(0xD800, 0xE000)], "\N{REPLACEMENT CHARACTER}"
 )
-_BUS_ID = re.compile(r"(?:PCI:)?([0-9a-fA-F]{4,8}):([0-9a-fA-F]{1,2}):([0-9a-fA-F]{1,2})(?:\.[0-7])?")
+_BUS_ID = re.compile(r"(?:PCI:)?(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{1,2}):([0-9a-fA-F]{1,2})(?:\.[0-7])?")
 
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -154,11 +154,11 @@ _TEXTS = {
 
 
 def bus_id(text: str) -> str:
-    """`0000:9b:00` of any way to write it (`PCI:0000:9B:00.0`, `00000000:9b:00.0`); empty: it is none."""
+    """`0000:9b:00` of any way to write it (`PCI:0000:9B:00.0`, `9b:00.0`); empty: it is none."""
     found = _BUS_ID.fullmatch(text.strip())
     if found is None:
         return ""
-    domain, bus, device = (int(part, 16) for part in found.groups())
+    domain, bus, device = (int(part or "0", 16) for part in found.groups())
     return f"{domain:04x}:{bus:02x}:{device:02x}"
 
 

@@ -15,23 +15,48 @@ import typer
 from gpu_health.evidence import TooMuchEvidence
 from gpu_health.judge import NodeState, Verdict, judge
 from gpu_health.policy.disagreements import comparisons
-from gpu_health.policy.presets import DEFAULT, PRESETS, conditions_text, fault_title, preset, rules_of
-from gpu_health.policy.rule import BadRule, Rule, version_key
+from gpu_health.policy.presets import (
+    DEFAULT,
+    PRESETS,
+    complete,
+    conditions_of,
+    conditions_text,
+    fault_title,
+    preset,
+    rules_of,
+)
+from gpu_health.policy.rule import (
+    Action,
+    BadRule,
+    Citation,
+    Drain,
+    Mode,
+    Rule,
+    Severity,
+    Verification,
+    version_key,
+)
 from gpu_health.signals.kernel_log import KernelLogParser, parse
+from gpu_health.signals.log_forms import LogForm
 from gpu_health.signals.reading import Clock, Kind, Reading
 from slipway.cli.context import Columns, Context, context_of, counted
 from slipway.cli.gpu_drains import healing_drains
 from slipway.cli.gpu_figures import prices, show_statistics
 from slipway.cli.gpu_incidents import healing, incident, kill_switch
-from slipway.client import Document
+from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="GPU faults: logs judged offline, machines that are healed.", no_args_is_help=True)
 
-Rules = Annotated[
+SERVER = "server"
+_PRESETS = ", ".join(one.name for one in PRESETS)
+Rules = Annotated[str, typer.Option("--rules", help=f"A preset ({_PRESETS}), or a CSV file of rules.")]
+ReplayRules = Annotated[
     str,
     typer.Option(
-        "--rules", help=f"A preset ({', '.join(one.name for one in PRESETS)}), or a CSV file of rules."
+        "--rules",
+        help=f"{SERVER}: the rules in force there, with what was changed and added; a preset ({_PRESETS}), "
+        "with Slipway's for what it does not speak of; or a CSV file of rules.",
     ),
 ]
 COLUMNS: Columns = {
@@ -60,7 +85,7 @@ def replay(
     log: Annotated[
         str, typer.Argument(metavar="LOG", help="A kernel log (dmesg, kmsg, syslog, journal), or -.")
     ],
-    rules: Rules = DEFAULT,
+    rules: ReplayRules = DEFAULT,
     driver: Annotated[
         str, typer.Option("--driver", help="Driver version of the machine, where the log does not say it.")
     ] = "",
@@ -69,21 +94,27 @@ def replay(
         int | None, typer.Option("--year", min=1970, max=2999, help="Year of a syslog that names none.")
     ] = None,
 ) -> None:
-    """Show what would be done about the faults in a log, and why. Nothing is done."""
+    """Show what would be done about the faults in a log, and why. Nothing is done.
+
+    Exit status 1 when nothing in the log could be read.
+    """
     context = context_of(typer_context)
     if driver and not version_key(driver):
         raise CommandFailed(f"--driver {driver} is no driver version, such as 570.86.15.", Exit.USAGE)
-    chosen = _rules(rules)
+    chosen = _rules_of_server(context) if rules == SERVER else _rules(rules, whole=True)
     counts: Counter[str] = Counter()
     with _opened(log) as (stream, default_year):
         parser = KernelLogParser(node=node, year=year or default_year)
         try:
             state = NodeState(node=node, driver_version=driver)
-            verdicts = judge(_counting(parse(stream, parser), counts), chosen, state)
+            form = LogForm(stream)
+            verdicts = judge(_counting(parse(form, parser), counts), chosen, state)
         except TooMuchEvidence as error:
             raise CommandFailed(str(error), Exit.FAILED) from None
         except OSError as error:
             raise CommandFailed(f"{log}: {error.strerror or error}.", Exit.USAGE) from None
+    if (problem := form.problem(ignored=parser.ignored, readings=counts.total())) and not verdicts:
+        raise CommandFailed(f"{log}: {problem}", Exit.FAILED)
     document = {
         "rules": rules,
         "readings": counts.total(),
@@ -192,12 +223,38 @@ def _tell(context: Context, document: Document) -> None:
         )
 
 
-def _rules(named: str) -> tuple[Rule, ...]:
+def _rules_of_server(context: Context) -> tuple[Rule, ...]:
+    rows = context.client.get(at("gpu-health", "rules"))["results"]
+    try:
+        return tuple(
+            Rule(
+                name=row["name"],
+                fault=row["fault"],
+                enabled=row["enabled"],
+                mode=Mode(row["mode"]),
+                severity=Severity(row["severity"]),
+                conditions=conditions_of(row["conditions"]),
+                ladder=tuple(map(Action, row["ladder"])),
+                drain=Drain(row["drain"]),
+                verification=Verification(row["verification"]),
+                citation=Citation(source=row["source"], says=row["says"], is_inferred=row["is_inferred"]),
+                is_own=row["is_own"],
+            )
+            for row in rows
+        )
+    except ValueError as error:
+        raise CommandFailed(
+            f"The server has a rule that this slipway does not know: {error}", Exit.FAILED
+        ) from None
+
+
+def _rules(named: str, *, whole: bool = False) -> tuple[Rule, ...]:
+    """`whole`: as a server judges by that preset."""
     try:
         if named.endswith(".csv"):
             with Path(named).open(encoding="utf-8", newline="") as lines:
                 return rules_of(csv.DictReader(lines), name=Path(named).stem)
-        return preset(named)
+        return complete(named) if whole else preset(named)
     except (BadRule, UnicodeDecodeError, csv.Error) as error:
         raise CommandFailed(f"--rules {named}: {error}", Exit.USAGE) from None
     except OSError as error:
