@@ -29,8 +29,8 @@ def _new(scene: Scene) -> Mapping[str, Any]:
 
 
 def _elsewhere(scene: Scene) -> Mapping[str, Any]:
-    """A registry that the installation may not ask: whoever has the right is told so."""
-    return {"registry": "127.0.0.1:1"}
+    """A registry that the installation may not ask: each preset says so."""
+    return {"registry": "127.0.0.1:1", "team": scene.team.name}
 
 
 def _because(scene: Scene) -> Mapping[str, Any]:
@@ -40,7 +40,7 @@ def _because(scene: Scene) -> Mapping[str, Any]:
 ROUTES = [
     Route("GET", "images/", Access.SIGNED_IN, owned=False),
     Route("POST", "images/", Right.FLEET_OPERATE, body=_new, status=201, owned=False),
-    Route("POST", "images/refresh/", Right.FLEET_OPERATE, body=_elsewhere, status=400, owned=False),
+    Route("POST", "images/refresh/", Right.FLEET_OPERATE, body=_elsewhere, owned=False),
     Route("GET", "images/fit/", Access.SIGNED_IN, owned=False, query="?engine=vllm&gpu=H100&driver=550"),
     Route("GET", IMAGE, Right.READ, fill=_image),
     Route("PATCH", IMAGE, Right.FLEET_OPERATE, fill=_image, body=lambda scene: {"description": "x"}),
