@@ -44,7 +44,8 @@ def drain(request: HttpRequest, pk: int) -> HttpResponse:
         preview = preview_drain(actor=actor, node=node, options=options)
     except SlipwayError as error:
         problem = str(error)
-    context = {"row": node, "form": form, "preview": preview, "problem": problem}
+    may_drain = may_for_owner(actor, Right.FLEET_OPERATE, node.cluster.team)
+    context = {"row": node, "form": form, "preview": preview, "problem": problem, "may_drain": may_drain}
     return page(request, "clusters/drain_node.html", context, status=UNPROCESSABLE if is_order else 200)
 
 

@@ -352,8 +352,25 @@ def test_a_drain_is_previewed_ordered_and_cancelled_in_the_browser(
     assert REASON in shown
     assert "ask-cancel" in shown
     viewer = client_of(person("vi", vision="viewer"))
+    closed = viewer.get(f"{node}+drain/").content.decode()
+    assert "You may not drain this machine." in closed
+    assert "<button" not in closed.split('id="content"')[1].split("What would happen")[0]
     assert "ask-cancel" not in viewer.get(f"/fleet/drains/{row.pk}/").content.decode()
     assert client_of(person("eve", speech="admin")).get(f"/fleet/drains/{row.pk}/").status_code == 404
     ada.post(f"/fleet/drains/{row.pk}/+cancel/", {"reason": "Wrong machine."})
     scene.pass_(3)
     assert scene.now(row).state == DrainState.CANCELLED
+
+
+def test_the_page_of_a_failed_drain_says_that_the_machine_stays_cordoned(scene: Draining) -> None:
+    scene.deployment("chat-v1")
+    scene.pass_(2)
+    scene.stands("notebook", owner="")
+    row = scene.drain()
+    scene.pass_(5)
+    assert scene.now(row).state == DrainState.FAILED
+
+    shown = client_of(person("ada", vision="operator")).get(f"/fleet/drains/{row.pk}/").content.decode()
+
+    assert "The machine stays cordoned" in shown
+    assert f'<a href="/fleet/nodes/{scene.node.pk}/">Go to' in shown

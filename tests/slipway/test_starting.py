@@ -1,0 +1,32 @@
+"""A command imports the module of its noun, and none of the others."""
+
+import subprocess
+import sys
+
+HEAVY = ("gpu_health", "rich.progress", "slipway.cli.models", "slipway.cli.clusters")
+
+
+def imported_by(*arguments: str) -> set[str]:
+    program = f"""
+import sys
+from slipway.cli import main
+try:
+    main({arguments!r})
+except SystemExit:
+    pass
+print(*sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert "Usage: " in done.stdout, done
+    return set(done.stderr.split())
+
+
+def test_help_of_a_noun_imports_no_other_noun() -> None:
+    modules = imported_by("token", "--help")
+
+    assert "slipway.cli.tokens" in modules
+    assert not modules & set(HEAVY)
+
+
+def test_help_of_all_nouns_imports_each() -> None:
+    assert set(HEAVY) <= imported_by("--help")
