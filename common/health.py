@@ -81,7 +81,7 @@ class Probe:
             return asked.result(timeout=max(0.0, deadline - time.monotonic()))
         except TimeoutError:
             now = time.monotonic()
-            if now - self._good_at < DOWN_AFTER_SECONDS:
+            if self._failing_since is None and now - self._good_at < DOWN_AFTER_SECONDS:
                 state, detail = PartState.SLOW, _("slow to answer")
             else:
                 state = self._failure(self._begun_at, now)
@@ -101,6 +101,7 @@ class Probe:
         except NotInUse as error:
             state, detail = PartState.OFF, error.words
         except Unhealthy as error:
+            self._failure(begun, begun)
             state, detail = PartState.DOWN, error.words
         except Exception as error:
             state, detail = self._failure(begun, time.monotonic()), str(error) or type(error).__name__

@@ -31,7 +31,7 @@ def test_a_misspelt_field_is_refused_and_those_that_exist_are_named(root):
     assert (answer.status_code, answer["Content-Type"]) == (400, "application/problem+json")
     assert answer.json()["type"] == "urn:slipway:problem:invalid"
     assert answer.json()["errors"] == {
-        "teams": ["There is no such field. Known: expires_at, name, owner, preset, scopes, team."]
+        "teams": ["There is no such field. Known: expires_at, name, owner, preset, scopes, services, team."]
     }
     assert ApiToken.objects.count() == 1
 

@@ -54,6 +54,7 @@ def test_every_part_tells_its_real_health(stack: RunningStack) -> None:
         "secrets",
         "backup",
         "clusters",
+        "clock",
     }
     assert report["parts"]["gateway"]["detail"] == f"Envoy serves on 127.0.0.1 port {stack.gateway_port}."
 

@@ -89,7 +89,8 @@ def test_the_state_that_an_agent_tells_as_it_starts_ends_what_is_gone(machine: M
 
 
 def test_a_storm_of_harmless_lines_pushes_out_nothing_that_a_rule_needs(machine: Machine) -> None:
-    old = [machine.entry("xid.74", f"boot/{day}", seconds_ago=day * 86_400.0) for day in (2, 1)]
+    link = {"details": {"bucket": "fault", "link": "3"}}
+    old = [machine.entry("xid.74", f"boot/{day}", seconds_ago=day * 86_400.0, **link) for day in (2, 1)]
     machine.sees(*old, machine.entry("xid.31", "boot/3", seconds_ago=7_200.0, details={"process": "other"}))
     now = timezone.now()
     StoredReading.objects.bulk_create(
@@ -106,7 +107,7 @@ def test_a_storm_of_harmless_lines_pushes_out_nothing_that_a_rule_needs(machine:
         for fault in ("xid.43", "xid.31")
         for number in range(MOST_OF_A_NODE // 2 + 50)
     )
-    machine.sees(machine.entry("xid.74", "boot/4"))
+    machine.sees(machine.entry("xid.74", "boot/4", **link))
 
     assert Finding.objects.get(fault="xid.74").ladder == ["replace"]
     assert "field_diagnostic" in Finding.objects.get(fault="xid.31").ladder
