@@ -29,6 +29,7 @@ def summary(spec: RouteSpec) -> dict[str, Any]:
     return (
         {
             "stable": spec.stable.version,
+            "stable_target": spec.stable.name,
             "candidate": spec.candidate.version if spec.candidate else None,
             "candidate_percent": spec.candidate_percent,
         }

@@ -313,7 +313,9 @@ def _record(
         row = _create(spec.name, columns) if before is None else _write(before, columns, fence)
         if is_news:
             was = summary(before.spec) if before and before.removed_at is None else None
-            detail = {"from": was, "to": summary(spec)}
+            detail: dict[str, Any] = {"from": was, "to": summary(spec), "writer": fence.holder}
+            if row.withheld_since is not None:
+                detail["withheld"] = True
             audit.record(actor, "route.set", subject=row, reason=reason, detail=detail)
             events.publish(RouteChanged(row.pk))
     return row

@@ -173,7 +173,7 @@ class AnyVersionFilter(VersionFilter):
 class MoveFilter(ListFilter):
     """Of the moves of one alias."""
 
-    at = filters.moment(_("In force at (UTC)"), "State at this time.", in_force_at)
+    at = filters.moment(_("In force at"), "State at this time.", in_force_at)
 
 
 class AliasMoveFilter(MoveFilter):

@@ -10,6 +10,7 @@ urlpatterns = [
     path("services/", services.service_list, name="services"),
     path("services/+new/", services.new_service, name="new-service"),
     path("services/<str:name>/", services.service_page, name="service"),
+    path("services/<str:name>/live/", services.live_page, name="service-live"),
     path("services/<str:name>/settings/", services.service_settings, name="service-settings"),
     path("services/<str:name>/release-header/", services.release_header, name="set-release-header"),
     path("services/<str:name>/policy/", policies.service_policy, name="service-policy"),

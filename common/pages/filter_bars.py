@@ -9,6 +9,7 @@ from typing import Any
 
 from django import forms
 from django.template.loader import render_to_string
+from django.utils import timezone
 from django.utils.safestring import SafeString
 from django_filters import FilterSet
 
@@ -26,7 +27,14 @@ _kept: dict[tuple[Any, ...], SafeString] = {}
 def filter_bar(listing: Listing[Any], filters: FilterSet) -> SafeString:
     chosen = tuple((name, *listing.query.getlist(name)) for name in filters.form.fields)
     offered = [_offered(field) for field in filters.form.fields.values()]
-    key = (languages.language(), type(filters), listing.part, chosen, sha256(repr(offered).encode()).digest())
+    key = (
+        languages.language(),
+        timezone.get_current_timezone_name(),
+        type(filters),
+        listing.part,
+        chosen,
+        sha256(repr(offered).encode()).digest(),
+    )
     if (bar := _kept.get(key)) is None:
         bar = _drawn(listing, filters)
         if sum(len(text) for one in chosen for text in one) <= MAX_CHOSEN:

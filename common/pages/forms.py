@@ -1,6 +1,7 @@
 """What the console's forms share: Django says what is missing, a service what is wrong."""
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from html import escape
 from typing import Any, TypeVar
 
@@ -8,6 +9,8 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.forms.utils import flatatt
 from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -56,7 +59,26 @@ class Choice(forms.Select):
 
 
 class MomentInput(forms.DateTimeInput):
+    """A time in the zone of the person, or of the browser where they have set none (`static/js/times.js`)."""
+
     input_type = "datetime-local"
+
+    def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
+        """`data-moment` tells the browser the exact time, whatever its zone."""
+        given = _moment(value) if isinstance(value, str) else value
+        attrs = (attrs or {}) | {"step": "any"}
+        if given is not None:
+            attrs["data-moment"] = given.astimezone(UTC).isoformat(timespec="seconds")
+            value = timezone.localtime(given).strftime("%Y-%m-%dT%H:%M:%S")
+        return super().get_context(name, value, attrs)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        given = parse_datetime(text)
+    except ValueError:
+        return None
+    return timezone.make_aware(given) if given is not None and timezone.is_naive(given) else given
 
 
 class ReasonForm(forms.Form):

@@ -232,3 +232,32 @@ RELEASE = RELEASE_ROW | {
     "last_error": "",
 }
 REASON = {"reason": "The evidence is fine, and so are the answers that I read."}
+LIVE = {
+    "service": "chat",
+    "at": "2026-11-24T14:00:00Z",
+    "summary": "At 2026-11-24 14:00:00 UTC chat-small:v1 got all requests of chat, since 2026-11-20 09:00:00 "
+    "UTC. chat-small:v1 came with release #11, requested by ada and approved by bo.",
+    "since": "2026-11-20T09:00:00Z",
+    "versions": [
+        {
+            "version": "chat-small:v1",
+            "percent": 100,
+            "since": "2026-11-20T09:00:00Z",
+            "release": 11,
+            "requested_by": "ada",
+            "approvals": [
+                {
+                    "step_index": 6,
+                    "decision": "approve",
+                    "by": "bo",
+                    "reason": "Evidence is fine",
+                    "at": "2026-11-20T08:59:00Z",
+                    "plan_hash": "9f2c61f0c7a1c6b7d8e29a40a4a3a4c0f4d7c2f3b9c6d1e0a8b7c6d5e4f3a2b1",
+                }
+            ],
+            "audit_entry": 412,
+        }
+    ],
+    "cohort": "",
+    "withheld_since": None,
+}

@@ -11,9 +11,11 @@ from accounts import selectors as accounts
 from accounts.models import Team
 from accounts.states import Right
 from clusters.choosing import Rule
+from common import clock
 from common.api.views import Changed, Created, Listed, Read
 from models_registry.models import Model
 from releases.api.named import cluster_named, image_named, model_named, team_named, version_named
+from releases.api.serializers.live import LiveQuerySerializer, LiveSerializer
 from releases.api.serializers.pod_patches import (
     NewPodPatchSerializer,
     PodPatchDecisionSerializer,
@@ -34,6 +36,7 @@ from releases.api.serializers.traffic import (
 )
 from releases.filters import ServiceFilter
 from releases.models import PodPatch, Service
+from releases.pages.live import live_at
 from releases.pages.traffic_charts import span_over
 from releases.selectors.services import slow_thresholds, summarised, traffic_of
 from releases.services.pod_patch import (
@@ -63,7 +66,7 @@ class Services(Listed, Created, Read, Changed):
         "reject_pod_patch": PodPatchDecisionSerializer,
         "withdraw_pod_patch": PodPatchDecisionSerializer,
     }
-    parameters = {"traffic": ("since", "until", "step_seconds")}
+    parameters = {"traffic": ("since", "until", "step_seconds"), "live": ("at",)}
     created_status = 202
     lookup_field = "name"
     lookup_url_kwarg = "service"
@@ -146,6 +149,15 @@ class Services(Listed, Created, Read, Changed):
         told = traffic_of(service, since=given["since"], until=given["until"], step=step)
         shown = {"service": service.name, **given, "step_seconds": int(step.total_seconds()), "points": told}
         return Response(TrafficSerializer(shown).data)
+
+    @extend_schema(parameters=[LiveQuerySerializer], responses=LiveSerializer)
+    @action(detail=True, methods=["get"])
+    def live(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Versions that answered at a time in the past: shares, since when, by which release and approval."""
+        query = LiveQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        found = live_at(self.get_object(), query.validated_data.get("at") or clock.now())
+        return Response(LiveSerializer(found).data)
 
     @extend_schema(responses=PodPatchSerializer(many=True), filters=False)
     @action(detail=True, methods=["get"], url_path="pod-patches")

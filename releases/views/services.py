@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
-from accounts.selectors import may
+from accounts.selectors import may, may_everywhere
 from accounts.states import Right
 from common.actor import Actor
 from common.errors import Invalid, SlipwayError
@@ -17,10 +17,12 @@ from common.pages.access import signed_in
 from common.pages.answers import done, is_part_request, page
 from common.pages.listing import list_page
 from releases.filters import ServiceFilter
+from releases.forms.live import LiveForm
 from releases.forms.release import ReleaseForm
 from releases.forms.release_header import ReleaseHeaderForm
 from releases.forms.service import NewServiceForm, ServiceChangeForm
 from releases.models import Service
+from releases.pages.live import live_at
 from releases.pages.pod_fields import field_of
 from releases.pages.service import ServicePage
 from releases.selectors.plans import usual_plan_of
@@ -58,6 +60,26 @@ def service_page(request: HttpRequest, name: str) -> HttpResponse:
     shown = ServicePage(visible_service(actor, name), actor, span=request.GET.get("range", ""))
     context = {"shown": shown, "service": shown.service, "refreshes": is_part_request(request)}
     return page(request, "releases/service.html", context, parts=("now",))
+
+
+@require_safe
+@signed_in
+def live_page(request: HttpRequest, name: str) -> HttpResponse:
+    """The versions that answered at the time `?at=`."""
+    actor = of_request(request)
+    service = visible_service(actor, name)
+    form = LiveForm(request.GET if "at" in request.GET else None)
+    context: dict[str, Any] = {
+        "form": form,
+        "service": service,
+        "may_audit": may_everywhere(actor, Right.AUDIT_READ),
+    }
+    if form.is_bound and form.is_valid():
+        try:
+            context["live"] = live_at(service, form.cleaned_data["at"])
+        except Invalid as error:
+            _blame(form, error)
+    return page(request, "releases/live.html", context, status=UNPROCESSABLE if form.errors else 200)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -1,10 +1,10 @@
 from collections.abc import Callable
-from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import Columns, context_of
+from slipway.cli.moments import with_zone
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, VersionLabel, Yes
 from slipway.client import at
@@ -75,7 +75,7 @@ def history(
     """Show who moved the aliases, when and why; with --at, where each pointed at that time."""
     context = context_of(typer_context)
     model, aliases = _named(given or [], model, what="MODEL, or MODEL ALIAS", least=0, most=1)
-    alias, moment = "".join(aliases), _with_zone(context, moment)
+    alias, moment = "".join(aliases), with_zone(context, moment)
     below = at("models", model, "aliases", alias) if aliases else at("models", model)
     address = below.below("history")
     rows = list(context.client.each(address, at=moment))
@@ -137,21 +137,6 @@ def unprotect(typer_context: typer.Context, given: Names, model: OfModel = None)
     """Allow every developer of the team to move these aliases again."""
     model, aliases = _named(given, model, what="MODEL ALIAS...", least=1, most=MOST)
     _protect(typer_context, model, lambda protected: protected - set(aliases))
-
-
-def _with_zone(context: Context, moment: str) -> str:
-    """A moment that names no time zone is one of UTC, and that is said."""
-    try:
-        given = datetime.fromisoformat(moment)
-    except ValueError:
-        return moment
-    if given.tzinfo is None:
-        plain = given.isoformat()
-        context.progress.print(
-            f"{moment} is taken as UTC; for another time zone append it, as in {plain}+02:00.", markup=False
-        )
-        return f"{plain}Z"
-    return moment
 
 
 def _protect(typer_context: typer.Context, model: str, changed: Callable[[set[str]], set[str]]) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from slipway.cli import pod_patches, service_changes
 from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.moments import with_zone
 from slipway.cli.names import split_version
 from slipway.cli.options import Timeout, WaitForEnd
 from slipway.cli.pods import (
@@ -38,6 +39,15 @@ COLUMNS: Columns = {
     "STABLE": "stable",
     "CANDIDATE": "candidate",
     "CANDIDATE %": lambda row: _percent(row),
+}
+
+LIVE_COLUMNS: Columns = {
+    "VERSION": "version",
+    "SHARE %": "percent",
+    "SINCE": "since",
+    "RELEASE": "release",
+    "REQUESTED BY": "requested_by",
+    "APPROVED BY": lambda row: ", ".join(approval["by"] for approval in row["approvals"]),
 }
 
 
@@ -221,6 +231,20 @@ def show(typer_context: typer.Context, name: str) -> None:
     context.show(document)
     told = {key: document[key] for key in ("name", "state", "reason", "model", "stable", "candidate", "url")}
     context.table(("", ""), (told | {"traffic": _routed(document["weights"])}).items())
+
+
+@app.command("live")
+def live(
+    typer_context: typer.Context,
+    name: str,
+    moment: Annotated[str, typer.Option("--at", help="Time, such as 2026-03-03T14:00Z; default: now.")] = "",
+) -> None:
+    """Show the versions that answered at a time: shares, since when, by which release and approval."""
+    context = context_of(typer_context)
+    document = context.client.get(at("services", name, "live"), at=with_zone(context, moment))
+    context.show(document)
+    context.say(document["summary"])
+    context.tabulate(document["versions"], LIVE_COLUMNS)
 
 
 def _take_header(context: Context, name: str, header: ReleaseHeader, reason: str) -> Document:

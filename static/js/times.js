@@ -1,5 +1,6 @@
 // Keeps `data-ago`, `data-due`, `data-elapsed` and `data-at` times true while the page is open.
 import { absolute, due, relative, span } from "slipway/format";
+import { timeZone } from "slipway/texts";
 
 function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
@@ -14,7 +15,26 @@ function elapsed(element, now) {
   return start === undefined ? element.textContent : span((now - start) / 1000);
 }
 
+// Fields for a time are in the same zone as the times on the page: the person's, which the server knows, or this
+// browser's, which it does not.
+function localFields(root) {
+  if (timeZone) return;
+  for (const field of root.querySelectorAll("input[data-moment]")) {
+    const moment = new Date(field.dataset.moment);
+    field.value = new Date(moment - moment.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
+    delete field.dataset.moment;
+  }
+}
+
+function sendExact({ target, formData }) {
+  if (timeZone) return;
+  for (const { name, value } of target.querySelectorAll("input[type=datetime-local]")) {
+    if (value) formData.set(name, new Date(value).toISOString());
+  }
+}
+
 export function adopt(root, now = Date.now()) {
+  localFields(root);
   for (const element of root.querySelectorAll("time[data-elapsed]:not([data-adopted])")) {
     const start = now - Number(element.dataset.elapsed) * 1000;
     began.set(element.dateTime, Math.min(began.get(element.dateTime) ?? start, start));
@@ -45,6 +65,7 @@ export function tick(now = Date.now()) {
 
 export function start() {
   adopt(document);
+  document.addEventListener("formdata", sendExact);
   setInterval(() => document.hidden || tick(), 1000);
   document.addEventListener("visibilitychange", () => document.hidden || tick());
 }

@@ -321,6 +321,17 @@ def test_times_grow_older_without_the_server(tab: Tab) -> None:
     assert waiting.inner_text() != before
 
 
+def test_a_time_that_one_gives_is_of_the_zone_of_the_browser(tab: Tab) -> None:
+    """As the times that the page shows; the address, which can be shared, names the exact time."""
+    zone = {"timezoneId": "Asia/Shanghai"}
+    tab.page.context.new_cdp_session(tab.page).send("Emulation.setTimezoneOverride", zone)
+    tab.open("/audit/")
+    tab.page.get_by_label("Since").fill("2026-03-03T14:00:00")
+    tab.page.wait_for_url("**/audit/?*since=2026-03-03T06%3A00%3A00.000Z*")
+    tab.page.reload()
+    assert tab.page.get_by_label("Since").input_value() == "2026-03-03T14:00"
+
+
 def test_signing_in_leads_back_to_the_page_one_wanted(new_tab: Callable[..., Tab]) -> None:
     tab = new_tab(signed_in=False)
     tab.open("/search/?q=llama")

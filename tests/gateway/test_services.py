@@ -48,7 +48,13 @@ def test_a_route_is_written_down_applied_and_audited(gateway: FakeGateway) -> No
     assert (record.actor, record.action, record.reason) == ("ann", "route.set", "canary of chatty 2")
     assert record.detail == {
         "from": None,
-        "to": {"stable": "chatty:1", "candidate": "chatty:2", "candidate_percent": 10},
+        "to": {
+            "stable": "chatty:1",
+            "stable_target": STABLE.name,
+            "candidate": "chatty:2",
+            "candidate_percent": 10,
+        },
+        "writer": 1,
     }
     assert audit.verify().intact
 
