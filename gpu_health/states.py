@@ -87,13 +87,15 @@ class CheckState(TextChoices):
     RUNNING = "running", _("Running")
     PASSED = "passed", _("Passed")
     FAILED = "failed", _("Failed")
+    INCONCLUSIVE = "inconclusive", _("Inconclusive")
+    """The host was too busy to tell a slow GPU: nothing is opened or closed by it."""
     IMPOSSIBLE = "impossible", _("Not possible")
     """Nothing was found out about the machine."""
     CANCELLED = "cancelled", _("Cancelled")
 
 
 C = CheckState
-ENDED_CHECKS = (C.PASSED, C.FAILED, C.IMPOSSIBLE, C.CANCELLED)
+ENDED_CHECKS = (C.PASSED, C.FAILED, C.INCONCLUSIVE, C.IMPOSSIBLE, C.CANCELLED)
 CHECK_MOVES = Machine(
     {C.WAITING: {C.RUNNING, C.IMPOSSIBLE, C.CANCELLED}, C.RUNNING: set(ENDED_CHECKS)}
     | {ended: set() for ended in ENDED_CHECKS}

@@ -13,7 +13,8 @@ from gpu_health.actions.base import Command, JobAction, Target
 UNHELD = """
 minor=$(nvidia-smi -i "$0" -q | sed -n 's/^ *Minor Number *: *//p')
 for _ in $(seq 30); do
-  held=$(fuser "/dev/nvidia$minor" 2>/dev/null) || exit 0
+  held=$(find /proc/[0-9]*/fd -lname "/dev/nvidia$minor" 2>/dev/null | cut -d/ -f3 | sort -un)
+  [ -n "$held" ] || exit 0
   sleep 2
 done
 for pid in $held; do names="$names $(cat "/proc/$pid/comm" 2>/dev/null) ($pid)"; done

@@ -17,7 +17,9 @@ CHECKS: Mapping[Verification, frozenset[str]] = {
     Verification.DCGM_DIAGNOSTIC: frozenset({"dcgm_diagnostic"}),
     Verification.NCCL_BANDWIDTH: OF_ALL_TOGETHER,
 }
+UNTRIED = ("skipped", "inconclusive")
 SHORT_OF_A_PASS = {
+    "inconclusive": "{name} is inconclusive on {where}: {words}",
     "skipped": "{name} was skipped on {where}: {words}",
     "warned": "{name} warned on {where}: {words}",
     "measured": "{name} on {where} was measured and cannot be judged: {words}",
@@ -56,7 +58,7 @@ def verdict(report: CheckReport, demand: Demand) -> Work:
     if report.failed:
         return Work(Progress.FAILED, f"The check failed: {report.failed[0].words or report.failed[0].name}")
     if not report.gpus:
-        words = next((f" {check.words}" for check in report.checks if check.outcome == "skipped"), "")
+        words = next((f" {check.words}" for check in report.checks if check.outcome in UNTRIED), "")
         return Work(Progress.IMPOSSIBLE, f"No GPU of the machine was checked.{words}")
     if len(report.gpus) < demand.expected_gpus:
         lacks = f"Only {len(report.gpus)} of {demand.expected_gpus} GPUs were there to be checked."
@@ -99,7 +101,7 @@ def _not_passed(report: CheckReport, demand: Demand, gpus: list[CheckedGpu]) -> 
             if name in OF_ALL_TOGETHER:
                 found = [check for check in report.checks if check.name == name]
             if not found:
-                why = next((f" {check.words}" for check in own if check.outcome == "skipped"), "")
+                why = next((f" {check.words}" for check in own if check.outcome in UNTRIED), "")
                 yield f"{name} was not run on {gpu}.{why}"
             yield from _short(found, str(gpu))
     if demand.needs_network:

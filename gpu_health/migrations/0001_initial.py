@@ -235,7 +235,7 @@ class Migration(migrations.Migration):
                 ('stuck_at', models.DateTimeField(blank=True, editable=False, null=True)),
                 ('origin', models.CharField(blank=True, default=common.logs.context.origin_now, editable=False, max_length=300)),
                 ('level', models.PositiveSmallIntegerField(choices=[(1, 'Short check (10 seconds)'), (2, 'Medium check (2 minutes)'), (3, 'Long check (15 minutes)')], default=1)),
-                ('state', models.CharField(choices=[('waiting', 'Waiting for an idle machine'), ('running', 'Running'), ('passed', 'Passed'), ('failed', 'Failed'), ('impossible', 'Not possible'), ('cancelled', 'Cancelled')], default='waiting', editable=False, max_length=20)),
+                ('state', models.CharField(choices=[('waiting', 'Waiting for an idle machine'), ('running', 'Running'), ('passed', 'Passed'), ('failed', 'Failed'), ('inconclusive', 'Inconclusive'), ('impossible', 'Not possible'), ('cancelled', 'Cancelled')], default='waiting', editable=False, max_length=20)),
                 ('why', models.TextField(blank=True, editable=False)),
                 ('ordered_by', models.CharField(editable=False, max_length=200)),
                 ('reason', models.TextField(blank=True, editable=False)),
@@ -462,7 +462,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='gpucheck',
-            constraint=models.UniqueConstraint(condition=models.Q(('state__in', ('passed', 'failed', 'impossible', 'cancelled')), _negated=True), fields=('node',), name='gpu_check_open_once'),
+            constraint=models.UniqueConstraint(condition=models.Q(('state__in', ('passed', 'failed', 'inconclusive', 'impossible', 'cancelled')), _negated=True), fields=('node',), name='gpu_check_open_once'),
         ),
         migrations.AddIndex(
             model_name='incident',

@@ -118,17 +118,24 @@ class RunCheck(CheckStep):
         except NotAReport:
             why = seen.last_words or seen.why or "The Job left no report."
             return _ended(CheckState.IMPOSSIBLE, why, now)
-        if not report.passed and not report.failed:
+        if not (report.passed or report.failed or report.inconclusive):
             why = report.checks[0].words if report.checks else "Nothing could be checked."
             return _ended(CheckState.IMPOSSIBLE, why, now, report=told)
         expected = expected_gpus(row.node)
         is_whole = not report.gpus or len(report.gpus) >= expected
-        state = CheckState.PASSED if report.passed and is_whole else CheckState.FAILED
-        why = "" if report.passed else f"{len(report.failed)} of {len(report.checks)} checks failed."
-        if not why and not is_whole:
+        total, why = len(report.checks), ""
+        if report.failed:
+            state, why = CheckState.FAILED, f"{len(report.failed)} of {total} checks failed."
+        elif not is_whole:
+            state = CheckState.FAILED
             why = f"Only {len(report.gpus)} of {expected} GPUs were there to be checked."
-        elif not why and report.warned:
-            why = f"{len(report.warned)} of {len(report.checks)} checks warned: {report.warned[0].words}"
+        elif unsure := report.inconclusive:
+            state = CheckState.INCONCLUSIVE
+            why = f"{len(unsure)} of {total} checks are inconclusive: {unsure[0].words}"
+        else:
+            state = CheckState.PASSED
+            if report.warned:
+                why = f"{len(report.warned)} of {total} checks warned: {report.warned[0].words}"
 
         def write() -> None:
             found = readings(report, at=now.timestamp(), origin=f"check/{row.pk}", node=row.node.name)

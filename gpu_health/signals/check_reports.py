@@ -74,6 +74,10 @@ class CheckReport:
         return [check for check in self.checks if check.outcome == "failed"]
 
     @property
+    def inconclusive(self) -> list[CheckFound]:
+        return [check for check in self.checks if check.outcome == "inconclusive"]
+
+    @property
     def warned(self) -> list[CheckFound]:
         return [check for check in self.checks if check.outcome == "warned"]
 

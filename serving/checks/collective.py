@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from queue import Empty
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import distributed
@@ -23,6 +23,7 @@ from serving.checks.cpu_time import starved_seconds
 from serving.checks.device import Target
 from serving.checks.expectations import expected_of
 from serving.checks.report import Check, Outcome
+from serving.checks.timing import Stopwatch
 
 BYTES = {"cuda": 2**30, "cpu": 2**22}
 WARM_UP = 3
@@ -32,6 +33,16 @@ LOOK_EVERY_SECONDS = 1.0
 PATIENCE = 4
 """Times its limit it may take while its processes wait for a CPU: see `supervision`."""
 NAME = "all_reduce"
+
+
+class RankResult(NamedTuple):
+    """Of one process: 1e9 bytes a second of bus bandwidth, the share of the time in which it waited for a
+    CPU, and what went wrong."""
+
+    rank: int
+    rate: float = 0.0
+    starved: float = 0.0
+    error: str = ""
 
 
 def check(
@@ -57,11 +68,11 @@ def check(
             rank.start()
         limit, starved = seconds + JOIN_WITHIN, 0.0
         began = time.monotonic()
-        told: list[tuple[int, float, str]] = []
+        results: list[RankResult] = []
         try:
-            while len(told) < len(ranks):
+            while len(results) < len(ranks):
                 with suppress(Empty):
-                    told.append(answers.get(timeout=LOOK_EVERY_SECONDS))
+                    results.append(answers.get(timeout=LOOK_EVERY_SECONDS))
                     continue
                 took, starved = time.monotonic() - began, max(starved_seconds(rank.pid) for rank in ranks)
                 if took < limit + min(starved, (PATIENCE - 1) * limit):
@@ -70,24 +81,24 @@ def check(
                 if took - starved >= limit:
                     return Check(name=NAME, outcome=Outcome.FAILED, words=words, unit=UNIT)
                 words += f" A process waited {starved:.0f} s for a CPU of the machine."
-                return Check(name=NAME, outcome=Outcome.SKIPPED, words=words, unit=UNIT)
+                return Check(name=NAME, outcome=Outcome.INCONCLUSIVE, words=words, unit=UNIT)
         finally:
             for rank in ranks:
                 rank.kill()
-    return _judge(targets, told)
+    return _judge(targets, results)
 
 
-def _judge(targets: Sequence[Target], told: Sequence[tuple[int, float, str]]) -> Check:
-    """`told`: rank, 1e9 bytes a second of bus bandwidth, and what went wrong."""
-    if wrong := sorted((rank, why) for rank, _, why in told if why):
-        rank, why = wrong[0]
-        where = targets[rank].bus_id or f"rank {rank}"
-        return Check(name=NAME, outcome=Outcome.FAILED, words=f"{where}: {why}", unit=UNIT)
-    slowest = min(rate for _, rate, _ in told)
+def _judge(targets: Sequence[Target], results: Sequence[RankResult]) -> Check:
+    if wrong := sorted(one for one in results if one.error):
+        where = targets[wrong[0].rank].bus_id or f"rank {wrong[0].rank}"
+        return Check(name=NAME, outcome=Outcome.FAILED, words=f"{where}: {wrong[0].error}", unit=UNIT)
+    slowest = min(one.rate for one in results)
     expected = expected_of(targets[0].model)
     least = expected.all_reduce_gbs if expected and expected.all_reduce_gbs else None
     # Of all together: no GPU of theirs is to blame before it was tried without it.
-    return judged(Target(targets[0].kind, 0, targets[0].model), NAME, slowest, least)
+    together = Target(targets[0].kind, 0, targets[0].model)
+    # Each waits for the one that is late.
+    return judged(together, NAME, slowest, least, starved=max(one.starved for one in results))
 
 
 def _rank(
@@ -96,12 +107,12 @@ def _rank(
 ) -> None:  # fmt: skip
     os.environ.update(environment)
     try:
-        answers.put((rank, _bus_bandwidth(rank, size, target, meeting, seconds), ""))
+        answers.put(_bus_bandwidth(rank, size, target, meeting, seconds))
     except Exception as error:
-        answers.put((rank, 0.0, f"{type(error).__name__}: {error}"[:300]))
+        answers.put(RankResult(rank, error=f"{type(error).__name__}: {error}"[:300]))
 
 
-def _bus_bandwidth(rank: int, size: int, target: Target, meeting: str, seconds: float) -> float:
+def _bus_bandwidth(rank: int, size: int, target: Target, meeting: str, seconds: float) -> RankResult:
     if target.is_gpu:
         torch.cuda.set_device(target.device)
     distributed.init_process_group(
@@ -121,12 +132,10 @@ def _bus_bandwidth(rank: int, size: int, target: Target, meeting: str, seconds: 
         values.zero_()
         rounds = _rounds(target, values, seconds)
         target.finish()
-        began = time.monotonic()
-        for _ in range(rounds):
-            distributed.all_reduce(values)
-        target.finish()
-        rate = values.numel() * 4 * rounds / (time.monotonic() - began) / 1e9
-        return rate * 2 * (size - 1) / size
+        watch = Stopwatch(target)
+        watch.run(lambda: distributed.all_reduce(values), rounds)
+        rate = values.numel() * 4 / watch.median_seconds / 1e9
+        return RankResult(rank, rate * 2 * (size - 1) / size, watch.starved_share)
     finally:
         distributed.destroy_process_group()
 

@@ -38,8 +38,8 @@ def check(targets: Sequence[Target], seconds: float, root: Path = ROOT) -> list[
         return down
     before = {port: _counters(path) for port, path in active.items()}
     reduced = collective.check(targets, seconds, environment=NETWORK_ALONE)
-    if reduced.outcome is Outcome.SKIPPED:
-        return down + [_of(port, Outcome.SKIPPED, reduced.words) for port in active]
+    if reduced.outcome in (Outcome.SKIPPED, Outcome.INCONCLUSIVE) and reduced.measured is None:
+        return down + [_of(port, reduced.outcome, reduced.words) for port in active]
     if reduced.outcome is Outcome.FAILED and reduced.measured is None:
         return [*down, _of("", Outcome.FAILED, f"All-reduce over the network alone: {reduced.words}")]
     return down + [_judge(port, before[port], _counters(path)) for port, path in active.items()]

@@ -1,16 +1,18 @@
 """A GPU under full load: what it computes, and whether heat or its power supply holds its clock back."""
 
-import time
 from dataclasses import dataclass, field
 
 import torch
 
-from serving.checks.bandwidth import BATCH, judged
+from serving.checks.bandwidth import judged
 from serving.checks.device import Nvml, Target
 from serving.checks.expectations import expected_of
 from serving.checks.report import Check, Outcome
+from serving.checks.timing import Stopwatch
 
 SIDE = {"cuda": 8_192, "cpu": 256}
+BATCH = 5
+"""Products that are ordered at once."""
 LOOK_EVERY_SECONDS = 0.5
 HELD_BACK = {0x08: "hardware slowdown", 0x40: "thermal slowdown", 0x80: "power brake"}
 """Bits of nvmlClocksEventReasons that are no normal operation."""
@@ -48,23 +50,21 @@ def check(target: Target, seconds: float, nvml: Nvml | None) -> list[Check]:
     right = torch.rand((side, side), device=target.device).to(torch.bfloat16)
     left @ right
     target.finish()
-    samples, products = Samples(), 0
-    began = look_at = time.monotonic()
-    while True:
-        for _ in range(BATCH):
-            left @ right
-        # Looked at while they compute.
-        if nvml and time.monotonic() >= look_at:
+    samples, watch = Samples(), Stopwatch(target)
+    look_at = 0.0
+
+    def look() -> None:
+        nonlocal look_at
+        if nvml and watch.elapsed_seconds >= look_at:
             samples.look(nvml)
             look_at += LOOK_EVERY_SECONDS
-        target.finish()
-        products += BATCH
-        if (took := time.monotonic() - began) >= seconds:
-            break
+
+    while not watch.works or watch.elapsed_seconds < seconds:
+        watch.run(lambda: left @ right, BATCH, meanwhile=look)
     expected = expected_of(target.model)
     rate = judged(
-        target, "compute", 2 * side**3 * products / took / 1e12, expected.least_tflops if expected else None,
-        unit="TFLOPS",
+        target, "compute", 2 * side**3 / watch.median_seconds / 1e12,
+        expected.least_tflops if expected else None, unit="TFLOPS", starved=watch.starved_share,
     )  # fmt: skip
     return [rate, _clocks(target, samples)] if samples.looks else [rate]
 

@@ -14,6 +14,8 @@ class Outcome(StrEnum):
     FAILED = "failed"
     MEASURED = "measured"
     """There is a figure, and nobody says what it should be: an unknown model of GPU."""
+    INCONCLUSIVE = "inconclusive"
+    """The host was too busy to tell a slow GPU from a late order: neither passed nor failed."""
     WARNED = "warned"
     """It found something that is no fault yet: neither passed nor failed."""
     SKIPPED = "skipped"
@@ -60,8 +62,9 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Nothing failed, and something was tried."""
-        return not self.failed and any(check.outcome is not Outcome.SKIPPED for check in self.checks)
+        """Nothing failed or was inconclusive, and something was tried."""
+        tried = {check.outcome for check in self.checks} - {Outcome.SKIPPED}
+        return bool(tried) and tried.isdisjoint({Outcome.FAILED, Outcome.INCONCLUSIVE})
 
     @property
     def failed(self) -> list[Check]:
@@ -81,11 +84,11 @@ class Report:
         """For people: a line per check, those that failed first, then the verdict."""
         ordered = sorted(self.checks, key=lambda check: check.outcome is not Outcome.FAILED)
         told = [
-            f"{check.outcome:8} {check.gpu_bus_id or check.port:13}{check.name:22} {check.words}"
+            f"{check.outcome:13}{check.gpu_bus_id or check.port:13}{check.name:22} {check.words}"
             for check in ordered
         ]
         counts = Counter(check.outcome for check in self.checks)
         verdict = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
-        if not self.failed and not self.passed:
+        if not counts.keys() - {Outcome.SKIPPED}:
             verdict = "nothing could be checked"
         return [*told, f"Level {self.level} in {self.seconds:.0f} s on {', '.join(self.devices)}: {verdict}."]

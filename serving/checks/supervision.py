@@ -89,7 +89,7 @@ def _each(targets: Sequence[Target], level: Level, work: Work) -> tuple[list[Che
 def _silent(target: Target, status: int | None, is_starved: bool, starved: float) -> Check:
     if status is None and is_starved:
         words = f"It could not be checked: its process waited {starved:.0f} s for a CPU of the machine."
-        return target.check("answers", Outcome.SKIPPED, words)
+        return target.check("answers", Outcome.INCONCLUSIVE, words)
     if status is None:
         words = "It did not answer in time: a hang of the GPU or of its driver. Look at the kernel's log."
     else:

@@ -100,6 +100,19 @@ def test_a_check_that_fails_is_a_finding_with_its_words(bench: Bench) -> None:
     assert "11 GB/s" in finding.raw
 
 
+def test_an_inconclusive_check_opens_no_finding_and_closes_none(bench: Bench) -> None:
+    bench.runner.program = lambda _spec: FAILED
+    bench.sweep(bench.order(), turns=3)
+    too_busy = {**LINK, "outcome": "inconclusive", "words": "Too busy to tell."}
+    others = [{**LINK, "name": "memory_bandwidth", "outcome": "inconclusive", "words": "Too busy to tell."}]
+    bench.runner.program = lambda _spec: {**PASSED, "passed": False, "checks": [too_busy, *others]}
+
+    check = bench.sweep(bench.order(), turns=3)
+
+    assert (check.state, check.why) == ("inconclusive", "2 of 2 checks are inconclusive: Too busy to tell.")
+    assert [(one.fault, one.state) for one in Finding.objects.all()] == [("check.pcie_bandwidth", "open")]
+
+
 def test_it_waits_while_somebody_computes_there_and_says_who(bench: Bench) -> None:
     bench.pods = (TENANT,)
     check = bench.sweep(bench.order(), turns=3)

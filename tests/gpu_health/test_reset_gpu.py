@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,24 +26,43 @@ def run(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
+    """Of which a process holds the GPU `nvidia3` open; its `sleep` takes no time."""
     program(tmp_path, "nvidia-smi", "echo '    Minor Number                          : 3'")
-    program(tmp_path, "sleep", "echo slept >>" + str(tmp_path / "slept"))
+    program(tmp_path, "sleep", f"echo slept >>{tmp_path}/slept")
+    (tmp_path / "nvidia3").touch()
     return tmp_path
 
 
-def test_it_waits_until_the_last_process_has_let_go(machine: Path) -> None:
-    held = f"[ $1 = /dev/nvidia3 ] || exit 9; [ $(wc -l < {machine}/slept) -lt 3 ] && echo 1"
-    (machine / "slept").touch()
-    program(machine, "fuser", held)
-    assert run(machine, UNHELD, "GPU-1").returncode == 0
-    assert (machine / "slept").read_text().count("slept") == 3
+@pytest.fixture
+def holder(machine: Path) -> Iterator[int]:
+    opened = subprocess.Popen(["tail", "-f", machine / "nvidia3"])
+    try:
+        yield opened.pid
+    finally:
+        opened.kill()
+        opened.wait()
 
 
-def test_it_says_who_holds_the_gpu_when_it_gives_up(machine: Path) -> None:
-    program(machine, "fuser", f"echo {os.getpid()}")
-    done = run(machine, UNHELD, "GPU-1")
-    name = Path(f"/proc/{os.getpid()}/comm").read_text().strip()
-    assert (done.returncode, done.stdout) == (1, f"The GPU is still held by: {name} ({os.getpid()})\n")
+def wait_until_unheld(machine: Path) -> subprocess.CompletedProcess[str]:
+    return run(machine, UNHELD.replace("/dev/nvidia", f"{machine}/nvidia"), "GPU-1")
+
+
+def test_it_waits_until_the_last_process_has_let_go(machine: Path, holder: int) -> None:
+    slept = machine / "slept"
+    program(
+        machine,
+        "sleep",
+        f"echo slept >>{slept}; [ $(wc -l < {slept}) -lt 3 ] || kill -9 {holder}; /bin/sleep 0.2",
+    )
+
+    assert wait_until_unheld(machine).returncode == 0
+    assert slept.read_text().count("slept") >= 3
+
+
+def test_it_says_who_holds_the_gpu_when_it_gives_up(machine: Path, holder: int) -> None:
+    done = wait_until_unheld(machine)
+
+    assert (done.returncode, done.stdout) == (1, f"The GPU is still held by: tail ({holder})\n")
 
 
 @pytest.mark.parametrize(("state", "goes_on"), [("Completed", True), ("In Progress", True), ("N/A", False)])

@@ -76,7 +76,7 @@ class TestVerdict:
         assert progress is Progress.IMPOSSIBLE
         assert "not run on GPU-5" in words
 
-    @pytest.mark.parametrize("outcome", ["skipped", "warned", "measured", "unheard of"])
+    @pytest.mark.parametrize("outcome", ["skipped", "warned", "measured", "inconclusive", "unheard of"])
     def test_what_has_not_passed_is_a_persons(self, outcome: str) -> None:
         progress, words = judge(checked(*EIGHT, dcgm_diagnostic=outcome))
 

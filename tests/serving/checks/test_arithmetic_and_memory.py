@@ -1,5 +1,8 @@
 """What a faulty GPU would do, done to the processor: each check must see it."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -115,6 +118,38 @@ def test_a_figure_below_what_the_model_must_reach_fails() -> None:
     check = bandwidth.judged(H100, "host_to_gpu", 25.2, 37.8)
     assert check.outcome is Outcome.FAILED
     assert check.words == "25 GB/s, less than the 38 that NVIDIA H100 80GB HBM3 must reach."
+
+
+def test_a_low_figure_of_a_starved_process_is_inconclusive_and_a_good_one_passes() -> None:
+    low = bandwidth.judged(H100, "host_to_gpu", 25.2, 37.8, starved=0.5)
+    assert low.outcome is Outcome.INCONCLUSIVE
+    assert "50%" in low.words
+    assert bandwidth.judged(H100, "host_to_gpu", 37.9, 37.8, starved=0.5).outcome is Outcome.PASSED
+    assert bandwidth.judged(H100, "host_to_gpu", 25.2, 37.8, starved=0.1).outcome is Outcome.FAILED
+
+
+STARVED = """
+import os, subprocess, sys, torch
+from serving.checks import bandwidth, load
+from serving.checks.device import Target
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+torch.set_num_threads(1)
+rivals = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+try:
+    slow = Target("cpu", 0, "NVIDIA H100 80GB HBM3")
+    print(*[one.outcome for one in (bandwidth.check_memory(slow, 2.0), *load.check(slow, 2.0, None))])
+finally:
+    for rival in rivals:
+        rival.kill()
+"""
+
+
+def test_a_device_that_is_slow_because_its_process_is_starved_is_not_called_slow() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STARVED], capture_output=True, text=True, check=True, timeout=120
+    )
+
+    assert done.stdout.split() == ["inconclusive", "inconclusive"]
 
 
 def test_both_directions_of_the_link_are_measured() -> None:
