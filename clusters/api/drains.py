@@ -30,7 +30,7 @@ from clusters.models import Cluster, Drain
 from clusters.services.drains import cancel_drain
 from clusters.states import DrainState
 from common.api.examples import example
-from common.api.rows import ReasonSerializer, StuckField
+from common.api.rows import RequiredReasonSerializer, StuckField
 from common.api.views import Listed, Read
 from common.audit import MAX_REASON
 
@@ -102,7 +102,7 @@ class DrainOptionsSerializer(serializers.Serializer[Any]):
 
 @example({"reason": "GPU 0 is to be replaced.", "within_seconds": 1800, "local_data_may_go": True})
 class NewDrainSerializer(DrainOptionsSerializer):
-    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+    reason = serializers.CharField(max_length=MAX_REASON, help_text="Reason; recorded in the audit log.")
 
 
 def options_of(given: Mapping[str, Any]) -> DrainOptions:
@@ -227,7 +227,7 @@ class Drains(Listed, Read):
     lookup_value_converter = "int"
     sort = ("-asked_at",)
     filterset_class = DrainFilter
-    inputs = {"cancel": ReasonSerializer}
+    inputs = {"cancel": RequiredReasonSerializer}
     needs: ClassVar = {"cancel": Right.FLEET_OPERATE}
 
     @cached_property

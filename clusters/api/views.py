@@ -34,8 +34,8 @@ from clusters.services.grants import granted
 from clusters.services.logs import MAX_LINES, worker_log
 from clusters.services.node_agents import issue_node_token, remove_node_agent
 from clusters.services.nodes import cordon_node, uncordon_node
-from common.api.rows import ReasonSerializer
-from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read
+from common.api.rows import RequiredReasonSerializer
+from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read, WhyRemoved
 
 LOG_LINES = 200
 
@@ -50,6 +50,7 @@ class Clusters(Listed, Created, Read, Changed, Deleted):
     lookup_value_converter = "str"
     sort = ("name", "-created_at")
     filterset_class = ClusterFilter
+    why = WhyRemoved
     inputs = {
         "create": serializers.NewClusterSerializer,
         "partial_update": serializers.ClusterChangeSerializer,
@@ -155,12 +156,12 @@ class Nodes(Listed, Read):
     sort = ("name", "-created_at")
     filterset_class = NodeFilter
     inputs = {
-        "cordon": ReasonSerializer,
-        "uncordon": ReasonSerializer,
+        "cordon": RequiredReasonSerializer,
+        "uncordon": RequiredReasonSerializer,
         "drain": drains.NewDrainSerializer,
         "preview_drain": drains.DrainOptionsSerializer,
         "agent_token": serializers.NewAgentTokenSerializer,
-        "remove_agent": ReasonSerializer,
+        "remove_agent": RequiredReasonSerializer,
     }
     outputs = {
         "events": EventsSerializer,

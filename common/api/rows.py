@@ -41,6 +41,11 @@ class ReasonSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
 
 
+@example({"reason": "The evidence is fine, and so are the answers that I read."})
+class RequiredReasonSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=MAX_REASON, help_text="Reason; recorded in the audit log.")
+
+
 class Shown(Endpoint):
     """Rows are shown as cards: with what belongs to them, read for a whole page at once."""
 

@@ -12,7 +12,7 @@ from rest_framework import permissions, serializers
 from rest_framework.request import Request
 
 from common.api import problems
-from common.api.views import Changed, Created, Deleted, Endpoint, Put, WhyDeleted
+from common.api.views import Changed, Created, Deleted, Endpoint, Put
 from common.revisions import Revised
 
 
@@ -164,7 +164,7 @@ class Schema(AutoSchema):
                 )
             )
         if self._action == "destroy" and isinstance(self.view, Deleted):
-            parameters.append(WhyDeleted)
+            parameters.append(self.view.why)
         if self._conditional:
             parameters.append(_request_header("If-Match", "Update only if the object still has this ETag."))
         if self._action == "retrieve":

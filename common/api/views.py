@@ -243,12 +243,20 @@ class WhyDeleted(Serializer[Any]):
     )
 
 
+class WhyRemoved(Serializer[Any]):
+    """As WhyDeleted, where a reason is required."""
+
+    reason = CharField(max_length=MAX_REASON, help_text="Reason; recorded in the audit log.")
+
+
 class Deleted(Endpoint, ABC):
+    why: ClassVar[type[Serializer[Any]]] = WhyDeleted
+
     def destroy(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Delete one."""
         # A misspelt reason must not look like a deletion without one.
         self._refuse_unknown_parameters(request)
-        query = WhyDeleted(data=request.query_params.dict())
+        query = self.why(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
         instance = self.get_object()
         self.delete_one(instance, self.expected(instance), query.validated_data["reason"])

@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 
 from accounts.states import Right
 from clusters.models import Cluster
-from common.api.views import Deleted, Put, Read
+from common.api.views import Deleted, Put, Read, WhyRemoved
 from gateway import services
 from gateway.api import serializers
 from gateway.models import Gateway
@@ -22,6 +22,7 @@ class Gateways(Read, Put, Deleted):
     serializer_class = serializers.GatewaySerializer
     inputs = {"update": serializers.GatewayPutSerializer}
     pagination_class = None
+    why = WhyRemoved
     needs: ClassVar = dict.fromkeys(("update", "destroy"), Right.FLEET_OPERATE)
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from common.api.examples import example
@@ -122,6 +123,7 @@ class GpuWindowSerializer(serializers.Serializer[Any]):
     time_zone = serializers.CharField(required=False)
 
 
+@extend_schema_serializer(many=False)
 @example(examples.POLICY)
 class GpuHealingSerializer(serializers.ModelSerializer[HealingPolicy]):
     mode = serializers.ChoiceField(choices=HealingMode.choices)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from common.api.examples import example
@@ -66,6 +67,7 @@ class GpuMomentSerializer(serializers.Serializer[Any]):
     lost_gpu_hours = serializers.DictField(child=serializers.FloatField(), help_text="By fault.")
 
 
+@extend_schema_serializer(many=False)
 @example(examples.STATISTICS)
 class GpuStatisticsSerializer(serializers.Serializer[Any]):
     since = serializers.DateTimeField()
@@ -93,6 +95,7 @@ class GpuPriceSerializer(serializers.Serializer[Any]):
     per_hour = serializers.DecimalField(max_digits=12, decimal_places=6, min_value=0)
 
 
+@extend_schema_serializer(many=False)
 @example(examples.PRICES)
 class GpuPricesSerializer(serializers.ModelSerializer[GpuPrices]):
     prices = GpuPriceSerializer(many=True)

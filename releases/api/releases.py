@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from accounts.actors import again
 from accounts.states import Right
 from common.actor import Actor
+from common.api.rows import RequiredReasonSerializer
 from common.api.streams import ServerEvent, events_response
 from common.api.views import Created, Listed, Read
 from common.errors import Invalid
@@ -21,7 +22,6 @@ from releases.api.serializers.releases import (
     MoveSerializer,
     NewReleaseSerializer,
     OptionalReasonSerializer,
-    ReasonSerializer,
     ReleaseRowSerializer,
     ReleaseSerializer,
 )
@@ -42,7 +42,7 @@ class Releases(Listed, Created, Read):
     serializer_class = ReleaseSerializer
     inputs = {
         "create": NewReleaseSerializer,
-        **dict.fromkeys(("approve", "reject", "abort", "rollback"), ReasonSerializer),
+        **dict.fromkeys(("approve", "reject", "abort", "rollback"), RequiredReasonSerializer),
         **dict.fromkeys(("pause", "resume", "end_bake"), OptionalReasonSerializer),
     }
     outputs = {"list": ReleaseRowSerializer}

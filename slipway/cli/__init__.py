@@ -1,5 +1,6 @@
 """The `slipway` command: one file per noun."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -10,7 +11,7 @@ import typer
 
 from slipway.cli.context import Context, OutputFormat, Outside
 from slipway.cli.nouns import Nouns
-from slipway.exits import CommandFailed
+from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(
     name="slipway",
@@ -23,6 +24,16 @@ app = typer.Typer(
 )
 
 
+def _refused(token: str) -> str:
+    if token:
+        raise CommandFailed(
+            "Every user of this machine can read a command's arguments: put the token into SLIPWAY_TOKEN, "
+            "or into a file for --token-file (- is standard input).",
+            Exit.USAGE,
+        )
+    return token
+
+
 @app.callback()
 def settings(
     typer_context: typer.Context,
@@ -31,16 +42,21 @@ def settings(
     ] = "http://127.0.0.1:8000",
     token: Annotated[
         str,
-        typer.Option("--token", envvar="SLIPWAY_TOKEN", help="API token; prefer the environment variable."),
+        typer.Option("--token", hidden=True, callback=_refused),
     ] = "",
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", envvar="SLIPWAY_TOKEN_FILE", help="File that contains the API token."),
+        typer.Option(
+            "--token-file",
+            envvar="SLIPWAY_TOKEN_FILE",
+            help="File with the API token, - for standard input; SLIPWAY_TOKEN holds the token itself.",
+        ),
     ] = None,
     output: Annotated[
         OutputFormat, typer.Option("--output", "-o", help="json: one document on stdout, messages on stderr.")
     ] = OutputFormat.TEXT,
 ) -> None:
+    token = os.environ.get("SLIPWAY_TOKEN", "")
     typer_context.obj = Context(
         url=url, token=token, token_file=token_file, output=output, outside=typer_context.obj
     )

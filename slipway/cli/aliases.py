@@ -1,12 +1,13 @@
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Columns, context_of
+from slipway.cli.confirming import confirmed
+from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.moments import with_zone
 from slipway.cli.names import split_version
-from slipway.cli.options import Reason, VersionLabel, Yes
+from slipway.cli.options import Reason, VersionLabel
 from slipway.client import at
 from slipway.exits import CommandFailed, Exit
 
@@ -52,12 +53,12 @@ def set_alias(
     typer_context: typer.Context,
     alias: Annotated[str, typer.Argument(help="Such as production.")],
     version: VersionLabel,
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Reason; recorded in the history.")] = "",
+    reason: Reason = "",
 ) -> None:
     """Point an alias at a version."""
     context = context_of(typer_context)
     model, name = split_version(version)
-    body = {"version": name, "reason": context.asked_for(reason)}
+    body = {"version": name, "reason": reason}
     document = context.client.put(at("models", model, "aliases", alias), body)
     context.tell(document, f"{model}:{alias} points at {name}")
 
@@ -105,21 +106,24 @@ def list_aliases(
         context.say(f"Protected but not set: {', '.join(unused)}")
 
 
+def _deletion(context: Context, given: dict[str, Any]) -> str:
+    model, (alias,) = _named(given["given"], given["model"], what="MODEL ALIAS", least=1, most=1)
+    document = context.client.get(at("models", model, "aliases", alias))
+    return f"Delete {model}:{alias}, which points at {document['version']}?"
+
+
 @app.command("delete")
+@confirmed(_deletion)
 def delete(
     typer_context: typer.Context,
     given: Annotated[list[str], typer.Argument(metavar="MODEL ALIAS")],
     model: OfModel = None,
     reason: Reason = "",
-    yes: Yes = False,
 ) -> None:
     """Delete an alias; its history stays."""
     context = context_of(typer_context)
     model, (alias,) = _named(given, model, what="MODEL ALIAS", least=1, most=1)
-    document = context.client.get(at("models", model, "aliases", alias))
-    context.confirm(f"Delete {model}:{alias}, which points at {document['version']}?", yes=yes)
-    why = context.asked_for(reason)
-    context.client.delete(at("models", model, "aliases", alias), reason=why)
+    context.client.delete(at("models", model, "aliases", alias), reason=reason)
     context.tell(
         {"model": model, "name": alias, "deleted": True}, f"{model}:{alias} is deleted; its history stays."
     )

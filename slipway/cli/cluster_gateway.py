@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import context_of, secret_of
-from slipway.cli.options import Reason, Yes
+from slipway.cli.options import RequiredReason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
@@ -51,6 +52,7 @@ def show(typer_context: typer.Context, cluster: Cluster) -> None:
 
 
 @app.command("set")
+@confirmed("Change how traffic reaches {cluster}?")
 def set_gateway(
     typer_context: typer.Context,
     cluster: Cluster,
@@ -102,11 +104,10 @@ def set_gateway(
 
 
 @app.command("clear")
-def clear(typer_context: typer.Context, cluster: Cluster, reason: Reason = "", yes: Yes = False) -> None:
+@confirmed("Remove the gateway of {cluster} and delete its secrets?")
+def clear(typer_context: typer.Context, cluster: Cluster, reason: RequiredReason = "") -> None:
     """Remove the gateway of a cluster through which no service is reached; what it was told is gone."""
     context = context_of(typer_context)
-    reason = context.asked_for(reason)
-    context.confirm(f"Remove the gateway of {cluster} and delete its secrets?", yes=yes)
     row = context.client.delete(at("clusters", cluster, "gateway"), reason=reason)
     context.tell(row, f"{cluster} has no gateway now.")
 

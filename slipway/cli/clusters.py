@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.kubeconfig import whole_kubeconfig
-from slipway.cli.options import Reason, Yes
+from slipway.cli.options import RequiredReason
 from slipway.cli.waiting import until_over
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
@@ -188,11 +189,10 @@ def check(
 
 
 @app.command("remove")
-def remove(typer_context: typer.Context, name: Name, reason: Reason = "", yes: Yes = False) -> None:
+@confirmed("Remove {name} and delete its credentials?")
+def remove(typer_context: typer.Context, name: Name, reason: RequiredReason = "") -> None:
     """Remove a cluster on which nothing runs; its credentials are deleted with it."""
     context = context_of(typer_context)
-    reason = context.asked_for(reason)
-    context.confirm(f"Remove {name} and delete its credentials?", yes=yes)
     row = context.client.delete(at("clusters", name), reason=reason)
     context.tell(row, f"{name} is being removed.")
 
@@ -263,18 +263,14 @@ def _tell(context: Context, row: Document) -> None:
 
 
 @app.command("move")
+@confirmed("Is the former host of {name} off, or does nothing of Slipway run there? Else both would serve.")
 def move(
     typer_context: typer.Context,
     name: Name,
     to: Annotated[str, typer.Option("--to", metavar="HOST", help="One whose worker or sweeper lives.")],
-    reason: Reason = "",
-    yes: Yes = False,
+    reason: RequiredReason = "",
 ) -> None:
     """Give a cluster to another host: its workers and its gateway start there."""
     context = context_of(typer_context)
-    body = {"host": to, "reason": context.asked_for(reason)}
-    context.confirm(
-        f"Is the former host of {name} off, or does nothing of Slipway run there? Else both would serve.",
-        yes=yes,
-    )
+    body = {"host": to, "reason": reason}
     context.tell(context.client.create(at("clusters", name, "move"), body), f"{name} is given to {to}.")

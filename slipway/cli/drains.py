@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.nodes import Cluster, Name, node_named
 from slipway.cli.nodes import app as app
-from slipway.cli.options import Reason
+from slipway.cli.options import Reason, RequiredReason
 from slipway.cli.waiting import until_over
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
@@ -50,6 +51,7 @@ DRAINS: Columns = {
 
 
 @app.command("drain")
+@confirmed(lambda _, given: "" if given["preview"] else f"Evict the pods of {given['name']}?")
 def drain(
     typer_context: typer.Context,
     name: Name,
@@ -112,13 +114,12 @@ def drain(
         "gpu_pods_only": gpu_pods_only,
         "namespaces": namespaces_given(namespaces or (), checkpoint_urls or ()),
     }
-    given = "" if preview else context.asked_for(reason)
     node = node_named(context, name, cluster)
     path = at("clusters", node["cluster"], "nodes", node["id"])
     if preview:
         _preview(context, context.client.post(path.below("drain-preview"), options))
         return
-    row = context.client.create(path.below("drain"), {**options, "reason": given})
+    row = context.client.create(path.below("drain"), {**options, "reason": context.asked_for(reason)})
     context.say(f"The drain of {name} is ordered.")
     if wait:
         where = at("clusters", node["cluster"], "drains", row["id"])
@@ -137,10 +138,12 @@ def drains(typer_context: typer.Context, cluster: Cluster = "") -> None:
 
 
 @app.command("cancel-drain")
-def cancel(typer_context: typer.Context, name: Name, cluster: Cluster = "", reason: Reason = "") -> None:
+def cancel(
+    typer_context: typer.Context, name: Name, cluster: Cluster = "", reason: RequiredReason = ""
+) -> None:
     """Evict no further pod of a machine; a cordon that its drain set is taken back."""
     context = context_of(typer_context)
-    body = {"reason": context.asked_for(reason)}
+    body = {"reason": reason}
     node = node_named(context, name, cluster)
     found = list(context.client.each(at("clusters", node["cluster"], "drains"), node=name))
     open_ones = [row for row in found if row["node_id"] == node["id"] and _is_under_way(row)]

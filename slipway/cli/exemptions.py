@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, context_of
-from slipway.cli.options import Reason
+from slipway.cli.options import RequiredReason
 from slipway.client import at
 
 app = typer.Typer(help="Custom-code policy: exemptions for versions that contain code.", no_args_is_help=True)
@@ -51,7 +52,7 @@ def give(
         bool,
         typer.Option("--runnable", help="Also allow formats that can execute code, such as pickle."),
     ] = False,
-    reason: Reason = "",
+    reason: RequiredReason = "",
 ) -> None:
     """Add an exemption: versions that contain code may be served until it expires."""
     context = context_of(typer_context)
@@ -59,7 +60,7 @@ def give(
     body = {
         "team": team,
         "covers_runnable": runnable,
-        "reason": context.asked_for(reason),
+        "reason": reason,
         "until": until,
     }
     document = context.client.create(at("code-exemptions"), body | ({"model": model} if model else {}))
@@ -67,13 +68,14 @@ def give(
 
 
 @app.command("end")
+@confirmed("End exemption {exemption}?")
 def end(
     typer_context: typer.Context,
     exemption: int,
-    reason: Reason = "",
+    reason: RequiredReason = "",
 ) -> None:
     """End an exemption before it expires."""
     context = context_of(typer_context)
-    body = {"reason": context.asked_for(reason)}
+    body = {"reason": reason}
     document = context.client.post(at("code-exemptions", exemption, "end"), body)
     context.tell(document, f"Exemption {document['id']} has ended")

@@ -14,6 +14,7 @@ from slipway.cli.options import (
     Number,
     OnlyModel,
     Reason,
+    RequiredReason,
     States,
     Timeout,
     VersionLabel,
@@ -66,7 +67,7 @@ def export(
         Path | None,
         typer.Option("--hub-token-file", help="File with a token that has write access."),
     ] = None,
-    reason: Annotated[str, typer.Option("--reason", help="Reason; prompted for if missing.")] = "",
+    reason: RequiredReason = "",
     wait: Wait = True,
     timeout: Timeout = 3600,
 ) -> None:
@@ -87,7 +88,7 @@ def export(
             "kind": kind,
             "create": create,
             "private": not public,
-            "reason": context.asked_for(reason),
+            "reason": reason,
         }
         told = {
             "branch": branch,
@@ -195,5 +196,6 @@ add_verbs(
         "resume": "Resume a paused or interrupted export.",
         "cancel": "Cancel an export; a commit already sent may still arrive.",
     },
+    noun="export",
     tell=_say,
 )

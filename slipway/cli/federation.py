@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, context_of
 from slipway.cli.options import Number, Reason
 from slipway.client import at
@@ -96,6 +97,7 @@ def add(
 
 
 @credentials.command("remove")
+@confirmed("Remove credential {number}? Jobs that it lets in are refused.")
 def remove(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
     """Remove a federated credential."""
     context = context_of(typer_context)

@@ -1,14 +1,18 @@
 """Small files that people name on the command line."""
 
+import sys
 from pathlib import Path
 
 from slipway.exits import CommandFailed, Exit
 
 
 def text_of(path: Path, *, named: str) -> str:
-    """What a file of text holds; `named` is the option or argument that named it. Raises CommandFailed."""
+    """Return the text of a file, or of standard input for `-`; `named` is the option or argument.
+
+    Raises CommandFailed.
+    """
     try:
-        text = path.read_text().strip()
+        text = (sys.stdin.read() if str(path) == "-" else path.read_text()).strip()
     except OSError as error:
         raise CommandFailed(f"{named} {path}: {error.strerror}.", Exit.USAGE) from None
     except UnicodeDecodeError:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from slipway.cli.context import Columns, context_of
-from slipway.cli.options import Reason
+from slipway.cli.options import RequiredReason
 from slipway.client import at
 from slipway.exits import CommandFailed, Exit
 
@@ -38,7 +38,7 @@ def expect(
     cluster: Annotated[
         str, typer.Option("--cluster", help="Where several clusters have a machine of the name.")
     ] = "",
-    reason: Reason = "",
+    reason: RequiredReason = "",
 ) -> None:
     """Say how many GPUs a machine must have: one was taken out, or added, on purpose."""
     if (count is None) is not learned:

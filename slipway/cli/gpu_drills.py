@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.options import Number, Reason, Timeout
 from slipway.cli.waiting import until_over
@@ -43,6 +44,7 @@ Cluster = Annotated[
 
 
 @app.command("run")
+@confirmed(lambda _, given: f"Quarantine and drain {given['node']}?" if given["acts"] else "")
 def run(
     typer_context: typer.Context,
     scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="As `scenarios` tells it.")],

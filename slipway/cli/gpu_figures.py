@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Columns, context_of
-from slipway.cli.options import Reason
+from slipway.cli.options import RequiredReason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
@@ -125,7 +125,7 @@ def set_price(
     gpu_model: Annotated[str, typer.Option("--gpu-model", help="Part of its name; else every model.")] = "",
     cluster: Annotated[str, typer.Option("--cluster", help="Name of the cluster; else every cluster.")] = "",
     currency: Annotated[str, typer.Option("--currency", help="Three letters; of all prices.")] = "",
-    reason: Reason = "",
+    reason: RequiredReason = "",
 ) -> None:
     """Set the price of a GPU model, of a cluster or of all; `none` takes it away."""
     context = context_of(typer_context)
@@ -139,7 +139,7 @@ def set_price(
         "currency": currency or found["currency"],
         "prices": kept,
         "revision": found["revision"],
-        "reason": context.asked_for(reason),
+        "reason": reason,
     }
     changed = context.client.post(PRICES.below("change"), body)
     context.tell(changed, "The prices are set.")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from slipway.cli.context import Columns, Context, context_of
-from slipway.cli.options import Number, Reason
+from slipway.cli.options import Number, RequiredReason
 from slipway.client import Document, at
 
 app = typer.Typer(help="Findings: faults of GPUs and machines, and what the rules say.", no_args_is_help=True)
@@ -43,10 +43,10 @@ def show(typer_context: typer.Context, number: Number) -> None:
 
 
 @app.command("close")
-def close(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+def close(typer_context: typer.Context, number: Number, reason: RequiredReason = "") -> None:
     """Close a finding: the fault is resolved, and its evidence counts for no other finding."""
     context = context_of(typer_context)
-    body = {"reason": context.asked_for(reason)}
+    body = {"reason": reason}
     _show(context, context.client.post(FINDINGS.below(number, "close"), body))
 
 

@@ -6,8 +6,9 @@ from typing import Annotated
 import orjson
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of
-from slipway.cli.options import Reason
+from slipway.cli.options import RequiredReason
 from slipway.client import Address, Document, at
 from slipway.exits import CommandFailed, Exit
 
@@ -106,37 +107,39 @@ def rma(
 
 
 @incident.command("approve")
-def approve(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+@confirmed("Let incident {number} go on with its next step?")
+def approve(typer_context: typer.Context, number: Number, reason: RequiredReason = "") -> None:
     """Approve the action, or the return to service, that the incident asks approval for."""
     _deed(context_of(typer_context), number, "approve", reason)
 
 
 @incident.command("hold")
-def hold(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+def hold(typer_context: typer.Context, number: Number, reason: RequiredReason = "") -> None:
     """Do nothing more until somebody resumes it."""
     _deed(context_of(typer_context), number, "hold", reason)
 
 
 @incident.command("resume")
-def resume(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+def resume(typer_context: typer.Context, number: Number, reason: RequiredReason = "") -> None:
     """Let what is held go on."""
     _deed(context_of(typer_context), number, "resume", reason)
 
 
 @incident.command("verify")
-def verify(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+def verify(typer_context: typer.Context, number: Number, reason: RequiredReason = "") -> None:
     """You have dealt with it: check the machine, and return it to service if that passes."""
     _deed(context_of(typer_context), number, "verify", reason)
 
 
 @incident.command("cancel")
+@confirmed("Cancel incident {number}?")
 def cancel(
     typer_context: typer.Context,
     number: Number,
     returns: Annotated[
         bool, typer.Option("--return-to-service", help="Return the machine, though nobody verified it.")
     ] = False,
-    reason: Reason = "",
+    reason: RequiredReason = "",
 ) -> None:
     """Do no more about it; the machine stays out of service unless told otherwise."""
     _deed(context_of(typer_context), number, "cancel", reason, return_to_service=returns)
@@ -158,14 +161,15 @@ def show_healing(typer_context: typer.Context) -> None:
 
 
 @healing.command("mode")
+@confirmed(lambda _, given: "Let healing drain and repair machines?" if given["wanted"] == "act" else "")
 def mode(
     typer_context: typer.Context,
     wanted: Annotated[str, typer.Argument(metavar="MODE", help="dry_run or act.")],
-    reason: Reason = "",
+    reason: RequiredReason = "",
 ) -> None:
     """Enable auto-remediation, or switch to a dry run."""
     context = context_of(typer_context)
-    body = {"mode": wanted, "reason": context.asked_for(reason)}
+    body = {"mode": wanted, "reason": reason}
     changed = context.client.post(at("gpu-health", "healing", "change"), body)
     context.tell(changed, f"The mode is {changed['mode']}.")
 
@@ -176,38 +180,39 @@ def kill_switch(
     stop_drains: Annotated[
         bool, typer.Option("--stop-drains", help="With on: stop the drains that are under way, too.")
     ] = False,
-    reason: Reason = "",
+    reason: RequiredReason = "",
 ) -> None:
     """Stop all healing, everywhere; or let it go on."""
     if wanted not in ("on", "off") or (stop_drains and wanted == "off"):
         raise CommandFailed("Say on or off; --stop-drains goes with on.", Exit.USAGE)
     context = context_of(typer_context)
     deed = "stop" if wanted == "on" else "restart"
-    body: dict[str, object] = {"reason": context.asked_for(reason)}
+    body: dict[str, object] = {"reason": reason}
     body |= {"stop_drains": True} if stop_drains else {}
     changed = context.client.post(at("gpu-health", "healing", deed), body)
     context.tell(changed, f"The kill switch is {wanted}.")
 
 
 @healing.command("close-breaker")
+@confirmed("Close the breaker of {pool} and {backlog} its backlog?")
 def close_breaker(
     typer_context: typer.Context,
     pool: Annotated[str, typer.Argument(metavar="POOL", help="Its name, as `show` tells it.")],
     backlog: Annotated[str, typer.Option("--backlog", help="replay or discard.")],
-    reason: Reason = "",
+    reason: RequiredReason = "",
 ) -> None:
     """Close the breaker of a pool; what waited is replayed or discarded."""
     context = context_of(typer_context)
     found = [one for one in context.client.each(at("gpu-health", "pools")) if one["name"] == pool]
     if not found:
         raise CommandFailed(f"There is no pool {pool}.", Exit.USAGE)
-    body = {"backlog": backlog, "reason": context.asked_for(reason)}
+    body = {"backlog": backlog, "reason": reason}
     path = at("gpu-health", "pools", found[0]["id"], "close-breaker")
     context.tell(context.client.post(path, body), f"The breaker of {pool} is closed.")
 
 
 def _deed(context: Context, number: int, deed: str, reason: str, **more: object) -> None:
-    body = {"reason": context.asked_for(reason), **more}
+    body = {"reason": reason, **more}
     found: Document = context.client.post(_path(number, deed), body)
     context.tell(found, f"Incident {number} is {found['state']}. {found['hold_reason'] or found['reason']}")
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.options import Number, Reason
 from slipway.client import Document, at
@@ -72,6 +73,7 @@ def edit(
 
 
 @app.command("remove")
+@confirmed(lambda _, given: "" if given["dry_run"] else f"Remove rule {given['number']} and what it gives?")
 def remove(
     typer_context: typer.Context,
     number: Number,

@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of, secret_of
-from slipway.cli.options import Allow, HubTokenFile, Ignore, Number, OnlyModel, Reason, Yes
+from slipway.cli.options import Allow, HubTokenFile, Ignore, Number, OnlyModel, Reason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
@@ -132,26 +133,34 @@ def edit(
     _tell(context, context.client.patch(at("hub-sources", number), body))
 
 
+def _removal(context: Context, given: dict[str, Any]) -> str:
+    source = context.client.get(at("hub-sources", given["number"]))
+    return f"Remove the source {_repository(source)}?"
+
+
 @app.command("unfollow")
-def unfollow(typer_context: typer.Context, number: Number, reason: Reason = "", yes: Yes = False) -> None:
+@confirmed(_removal)
+def unfollow(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
     """Remove a source: no more syncs, its token is deleted, its versions are kept."""
     context = context_of(typer_context)
     source = context.client.get(at("hub-sources", number))
-    context.confirm(f"Remove the source {_repository(source)}?", yes=yes)
-    context.client.delete(at("hub-sources", number), reason=context.asked_for(reason))
+    context.client.delete(at("hub-sources", number), reason=reason)
     context.tell(
         {"id": number, "deleted": True}, f"{source['model']} no longer follows {_repository(source)}."
     )
 
 
+def _replacement(context: Context, given: dict[str, Any]) -> str:
+    source = context.client.get(at("hub-sources", given["number"]))
+    return "The previous secret will stop working. Create a new one?" if source["takes_notices"] else ""
+
+
 @app.command("webhook-secret")
 @app.command("notice-secret", hidden=True)
-def notice_secret(typer_context: typer.Context, number: Number, yes: Yes = False) -> None:
+@confirmed(_replacement)
+def notice_secret(typer_context: typer.Context, number: Number) -> None:
     """Create the secret for the hub's webhook that triggers syncs; shown once, with the URL."""
     context = context_of(typer_context)
-    source = context.client.get(at("hub-sources", number))
-    if source["takes_notices"]:
-        context.confirm("The previous secret will stop working. Create a new one?", yes=yes)
     # No retry under an idempotency key: a secret is never told twice.
     made = context.client.post(at("hub-sources", number, "notice-secret"), {})
     context.tell(made, f"Webhook URL: {made['address']}")

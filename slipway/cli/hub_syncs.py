@@ -79,5 +79,6 @@ add_verbs(
         "cancel": "Cancel a sync and delete what it downloaded.",
         "retry": "Retry a failed, refused or cancelled sync.",
     },
+    noun="sync",
     tell=_say,
 )

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import context_of
-from slipway.cli.options import Reason
+from slipway.cli.options import RequiredReason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
@@ -59,19 +59,19 @@ def deprecate(
     replaced_by: Annotated[
         str, typer.Option("--replaced-by", help="Replacement: an image of the same engine.")
     ] = "",
-    reason: Reason = "",
+    reason: RequiredReason = "",
 ) -> None:
     """Deprecate an image: releases use it only if named explicitly; running workers are not affected."""
     context = context_of(typer_context)
-    body = {"reason": context.asked_for(reason)} | ({"replaced_by": replaced_by} if replaced_by else {})
+    body = {"reason": reason} | ({"replaced_by": replaced_by} if replaced_by else {})
     image = context.client.create(at("images", name, "deprecate"), body)
     context.tell(image, f"{name} is {image['state']}." + (f" Use {replaced_by}." if replaced_by else ""))
 
 
-def reinstate(typer_context: typer.Context, name: str, reason: Reason = "") -> None:
+def reinstate(typer_context: typer.Context, name: str, reason: RequiredReason = "") -> None:
     """Reinstate a deprecated image: releases may select it again."""
     context = context_of(typer_context)
-    body = {"reason": context.asked_for(reason)}
+    body = {"reason": reason}
     image = context.client.create(at("images", name, "reinstate"), body)
     context.tell(image, f"{name} is {image['state']}.")
 

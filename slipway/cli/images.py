@@ -3,7 +3,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Columns, Context, context_of, flag, size
+from slipway.cli.context import Columns, Context, context_of, flag, secret_of, size
 from slipway.cli.image_changes import ACCELERATIONS, Mirrors, deprecate, edit, mirrors_of, reinstate, trial
 from slipway.cli.names import split_version
 from slipway.client import at
@@ -180,10 +180,9 @@ def refresh(
 ) -> None:
     """Read the newest images of presets from a registry; exit 1 if one cannot be read."""
     context = context_of(typer_context)
-    secret = pull_secret.read_text() if pull_secret else ""
     body: dict[str, Any] = {
         "registry": registry, "presets": presets, "add": add, "tag": tag, "team": team, "platform": platform,
-        "pull_secret": secret,
+        "pull_secret": secret_of(pull_secret, option="--pull-secret"),
     }  # fmt: skip
     given = {key: value for key, value in body.items() if value}
     document = context.client.create(at("images", "refresh"), given)

@@ -1,12 +1,13 @@
 """`slipway models create`, `edit` and `delete`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import context_of
+from slipway.cli.confirming import confirmed
+from slipway.cli.context import Context, context_of
 from slipway.cli.names import split_version
-from slipway.cli.options import Reason, Yes
+from slipway.cli.options import Reason
 from slipway.client import at
 from slipway.exits import CommandFailed, Exit
 
@@ -44,6 +45,17 @@ def edit(
     context.tell(document, f"{model}: {document['task']}, {document['description']}".rstrip(", "))
 
 
+def _deletion(context: Context, given: dict[str, Any]) -> str:
+    name = given["name"]
+    if not given["whole_model"]:
+        return f"Permanently delete {name}?"
+    if ":" in name:
+        raise CommandFailed(f"--whole-model takes the name of a model, not '{name}'.", Exit.USAGE)
+    count = context.client.get(at("models", name))["version_count"]
+    return f"Permanently delete {name} with all its versions ({count} ready)?"
+
+
+@confirmed(_deletion)
 def delete(
     typer_context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="MODEL:VERSION", help="MODEL with --whole-model.")],
@@ -52,20 +64,14 @@ def delete(
         typer.Option("--whole-model", help="Delete the model with all its versions, if none is referenced."),
     ] = False,
     reason: Reason = "",
-    yes: Yes = False,
 ) -> None:
     """Delete a version that is not referenced; its files are deleted after the grace period."""
     context = context_of(typer_context)
     if whole_model:
-        if ":" in name:
-            raise CommandFailed(f"--whole-model takes the name of a model, not '{name}'.", Exit.USAGE)
-        count = context.client.get(at("models", name))["version_count"]
-        context.confirm(f"Permanently delete {name} with all its versions ({count} ready)?", yes=yes)
-        context.client.delete(at("models", name), reason=context.asked_for(reason))
+        context.client.delete(at("models", name), reason=reason)
         context.tell({"model": name, "deleted": True}, f"{name} is deleted with all its versions.")
         return
     model, version = split_version(name)
-    context.confirm(f"Permanently delete {name}?", yes=yes)
     context.client.delete(at("models", model, "versions", version), reason=reason)
     context.tell(
         {"model": model, "name": version, "state": "deleted"},

@@ -12,7 +12,7 @@ from slipway.cli.files import write_text
 from slipway.cli.importing import import_version
 from slipway.cli.model_changes import create, delete, edit
 from slipway.cli.names import split_version
-from slipway.cli.options import VersionLabel
+from slipway.cli.options import Reason, VersionLabel
 from slipway.cli.pushing import push
 from slipway.cli.syncs import sync
 from slipway.cli.versions import cancel, card, retry, show_version, verify, versions
@@ -115,18 +115,18 @@ def show(
 def archive(
     typer_context: typer.Context,
     version: VersionLabel,
-    reason: Annotated[str, typer.Option("--reason", help="Reason; prompted for if missing.")] = "",
+    reason: Reason = "",
 ) -> None:
     """Archive a version: it is hidden from lists and cannot be released; its files are kept."""
     context = context_of(typer_context)
-    _move(context, version, "archive", {"reason": context.asked_for(reason)})
+    _move(context, version, "archive", {"reason": reason})
 
 
 @app.command("restore")
 def restore(
     typer_context: typer.Context,
     version: VersionLabel,
-    reason: Annotated[str, typer.Option("--reason", help="Reason.")] = "",
+    reason: Reason = "",
 ) -> None:
     """Restore an archived version."""
     _move(context_of(typer_context), version, "restore", {"reason": reason})

@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of, flag, size
-from slipway.cli.options import Reason
+from slipway.cli.options import Reason, RequiredReason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
@@ -91,18 +92,23 @@ def events(
 
 
 @app.command("cordon")
-def cordon(typer_context: typer.Context, name: Name, cluster: Cluster = "", reason: Reason = "") -> None:
+def cordon(
+    typer_context: typer.Context, name: Name, cluster: Cluster = "", reason: RequiredReason = ""
+) -> None:
     """Place no new workers on a machine; those that run on it go on."""
     _order(context_of(typer_context), "cordon", name, cluster, reason)
 
 
 @app.command("uncordon")
-def uncordon(typer_context: typer.Context, name: Name, cluster: Cluster = "", reason: Reason = "") -> None:
+def uncordon(
+    typer_context: typer.Context, name: Name, cluster: Cluster = "", reason: RequiredReason = ""
+) -> None:
     """Let new workers be placed on a machine again, whoever cordoned it."""
     _order(context_of(typer_context), "uncordon", name, cluster, reason)
 
 
 @app.command("agent-token")
+@confirmed("Create a token for the agent of {name}? One that it has stops working.")
 def agent_token(
     typer_context: typer.Context,
     name: Name,
@@ -122,19 +128,20 @@ def agent_token(
 
 
 @app.command("remove-agent")
+@confirmed("Remove the agent of {name} and end its token?")
 def remove_agent(
-    typer_context: typer.Context, name: Name, cluster: Cluster = "", reason: Reason = ""
+    typer_context: typer.Context, name: Name, cluster: Cluster = "", reason: RequiredReason = ""
 ) -> None:
     """Have no agent report a machine any more: its token ends, and nobody misses its reports."""
     context = context_of(typer_context)
-    body = {"reason": context.asked_for(reason)}
+    body = {"reason": reason}
     node = node_named(context, name, cluster)
     path = at("clusters", node["cluster"], "nodes", node["id"], "remove-agent")
     context.tell(context.client.create(path, body), f"The agent of {name} is removed.")
 
 
 def _order(context: Context, operation: str, name: str, cluster: str, reason: str) -> None:
-    body = {"reason": context.asked_for(reason)}
+    body = {"reason": reason}
     node = node_named(context, name, cluster)
     path = at("clusters", node["cluster"], "nodes", node["id"], operation)
     context.tell(context.client.create(path, body), f"{operation} of {name} is ordered.")

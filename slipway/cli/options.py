@@ -5,7 +5,21 @@ from typing import Annotated
 
 import typer
 
+from slipway.cli.context import context_of
+
+
+def _reason_given(typer_context: typer.Context, reason: str) -> str:
+    return context_of(typer_context).asked_for(reason)
+
+
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Reason; recorded in the audit log.")]
+RequiredReason = Annotated[
+    str,
+    typer.Option(
+        "--reason", "-r", callback=_reason_given, help="Reason; required, recorded in the audit log."
+    ),
+]
+"""Where REST demands it: the person at a terminal is asked for it."""
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of rows.")]
 Timeout = Annotated[float, typer.Option("--timeout", help="Maximum wait in seconds; then exit 4.")]

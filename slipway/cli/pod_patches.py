@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from slipway.cli.context import Columns, context_of
-from slipway.cli.options import Number
+from slipway.cli.options import Number, RequiredReason
 from slipway.cli.pods import read_json
 from slipway.client import at
 
@@ -19,7 +19,6 @@ COLUMNS: Columns = {
     "REASON": "reason",
     "PATCH": "patch",
 }
-Why = Annotated[str, typer.Option("--reason", "-r", help="Reason; recorded in the audit log.")]
 
 
 @app.command("list")
@@ -34,7 +33,7 @@ def propose(
     typer_context: typer.Context,
     service: str,
     file: Annotated[Path, typer.Argument(help="JSON: metadata and spec of a pod; {} takes the patch away.")],
-    reason: Why,
+    reason: RequiredReason = "",
 ) -> None:
     """Propose a patch; the next release deploys it once somebody else has approved it."""
     context = context_of(typer_context)
@@ -44,19 +43,19 @@ def propose(
 
 
 @app.command("approve")
-def approve(typer_context: typer.Context, service: str, number: Number, reason: Why) -> None:
+def approve(typer_context: typer.Context, service: str, number: Number, reason: RequiredReason = "") -> None:
     """Approve a proposed patch."""
     _decide(typer_context, service, number, "approve", reason, "is in effect from the next release on")
 
 
 @app.command("reject")
-def reject(typer_context: typer.Context, service: str, number: Number, reason: Why) -> None:
+def reject(typer_context: typer.Context, service: str, number: Number, reason: RequiredReason = "") -> None:
     """Reject a proposed patch."""
     _decide(typer_context, service, number, "reject", reason, "is rejected")
 
 
 @app.command("withdraw")
-def withdraw(typer_context: typer.Context, service: str, number: Number, reason: Why) -> None:
+def withdraw(typer_context: typer.Context, service: str, number: Number, reason: RequiredReason = "") -> None:
     """Withdraw a proposed patch."""
     _decide(typer_context, service, number, "withdraw", reason, "is withdrawn")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from slipway.cli.context import Columns, Context, context_of, size
-from slipway.cli.options import Reason
+from slipway.cli.options import RequiredReason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
@@ -44,21 +44,21 @@ def set_limit(
     typer_context: typer.Context,
     team: str,
     limit: Annotated[str, typer.Argument(help="Bytes, or with a unit, such as 500GB or 2TB.")],
-    reason: Reason = "",
+    reason: RequiredReason = "",
 ) -> None:
     """Set the quota of a team: uploads and imports beyond it are refused; existing files are kept."""
     _put(typer_context, team, _bytes(limit), reason)
 
 
 @app.command("unset")
-def unset(typer_context: typer.Context, team: str, reason: Reason = "") -> None:
+def unset(typer_context: typer.Context, team: str, reason: RequiredReason = "") -> None:
     """Remove the quota of a team."""
     _put(typer_context, team, None, reason)
 
 
 def _put(typer_context: typer.Context, team: str, limit_bytes: int | None, reason: str) -> None:
     context = context_of(typer_context)
-    body = {"limit_bytes": limit_bytes, "reason": context.asked_for(reason)}
+    body = {"limit_bytes": limit_bytes, "reason": reason}
     _tell(context, context.client.put(at("teams", team, "storage"), body))
 
 

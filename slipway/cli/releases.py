@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.names import split_version
-from slipway.cli.options import Reason, Timeout, VersionLabel, WaitForEnd
+from slipway.cli.options import Reason, RequiredReason, Timeout, VersionLabel, WaitForEnd
 from slipway.cli.release_status import release_named, status_lines
 from slipway.cli.watching import ENDS, fetch_lines, watch
 from slipway.client import Document, at
@@ -36,6 +37,7 @@ WaitFor = Annotated[
 
 
 @app.command("start")
+@confirmed("Release {version} to {service}?")
 def start(
     typer_context: typer.Context,
     service: str,
@@ -94,10 +96,11 @@ def list_releases(
 
 
 @app.command("approve")
+@confirmed("Approve release {release_id}? Its traffic grows as its plan says.")
 def approve(
     typer_context: typer.Context,
     release_id: int,
-    reason: Reason = "",
+    reason: RequiredReason = "",
     wait: WaitForEnd = False,
     wait_for: WaitFor = None,
     timeout: Timeout = 3600,
@@ -115,7 +118,6 @@ ENDING = {
 }
 """Verbs whose end can be waited for."""
 PASSING = {
-    "end-bake": "End the bake time: stop the workers that are kept warm for a rollback.",
     "pause": "Pause a release at its current step; the analysis continues.",
     "resume": "Resume a paused release, or retry a stuck one.",
 }
@@ -125,7 +127,7 @@ def _ending(verb: str) -> Callable[..., None]:
     def act(
         typer_context: typer.Context,
         release_id: int,
-        reason: Reason = "",
+        reason: RequiredReason = "",
         wait: WaitForEnd = False,
         timeout: Timeout = 3600,
     ) -> None:
@@ -141,8 +143,16 @@ def _passing(verb: str) -> Callable[..., None]:
     return act
 
 
+@app.command("end-bake")
+@confirmed("End the bake time of release {release_id} and stop the workers kept warm for a rollback?")
+def end_bake(typer_context: typer.Context, release_id: int, reason: Reason = "") -> None:
+    """End the bake time: stop the workers that are kept warm for a rollback."""
+    _act(typer_context, release_id, "end-bake", reason)
+
+
 for verb, does in ENDING.items():
-    app.command(verb, help=does)(_ending(verb))
+    question = confirmed(f"{verb.capitalize()} release {{release_id}}? Its traffic returns to stable.")
+    app.command(verb, help=does)(question(_ending(verb)))
 for verb, does in PASSING.items():
     app.command(verb, help=does)(_passing(verb))
 
@@ -158,7 +168,7 @@ def _act(
     timeout: float = 3600,
 ) -> None:
     context = context_of(typer_context)
-    body = {"reason": context.asked_for(reason)}
+    body = {"reason": reason}
     release = context.client.create(at("releases", release_id, verb), body)
     if release["id"] != release_id:
         _announce(context, release)

@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of, counted, size
-from slipway.cli.options import Reason, Timeout, Wait, Yes
+from slipway.cli.options import Reason, Timeout, Wait
 from slipway.cli.waiting import until_over
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
@@ -53,7 +54,21 @@ def preview(typer_context: typer.Context, model: str) -> None:
     _say_preview(context, seen)
 
 
+def _deletions(context: Context, given: dict[str, Any]) -> str:
+    """Fills in the preview that is shown, so that no other one is applied."""
+    if given["seen"] == "":
+        # A variable that nobody set must not become a preview that nobody looked at.
+        raise CommandFailed("--preview is empty. Give the ID of a preview, or leave it out.", Exit.USAGE)
+    if given["seen"]:
+        return f"Delete the versions of preview {given['seen']}?"
+    found = context.client.get(at("models", given["model"], "retention", "preview"))
+    _say_preview(context, found)
+    given["seen"] = found["preview"]
+    return "Delete these versions?" if given["daily"] or any(row["goes"] for row in found["versions"]) else ""
+
+
 @app.command("apply")
+@confirmed(_deletions)
 def apply(
     typer_context: typer.Context,
     model: str,
@@ -62,22 +77,12 @@ def apply(
         typer.Option("--preview", help="ID of a preview that was reviewed; default: show one now."),
     ] = None,
     daily: Annotated[bool, typer.Option("--daily", help="Apply it once a day from now on.")] = False,
-    yes: Yes = False,
     reason: Reason = "",
     wait: Wait = True,
     timeout: Timeout = 3600,
 ) -> None:
     """Apply the rule: delete the versions of the preview; refused if the preview is out of date."""
     context = context_of(typer_context)
-    if seen == "":
-        # A variable that nobody set must not become a preview that nobody looked at.
-        raise CommandFailed("--preview is empty. Give the ID of a preview, or leave it out.", Exit.USAGE)
-    if seen is None:
-        found = context.client.get(at("models", model, "retention", "preview"))
-        _say_preview(context, found)
-        seen = found["preview"]
-        if daily or any(row["goes"] for row in found["versions"]):
-            context.confirm("Delete these versions?", yes=yes)
     body: dict[str, Any] = {"preview": seen, "daily": daily, "reason": reason}
     rule = context.client.create(at("models", model, "retention", "apply"), body)
     if wait:
@@ -95,6 +100,7 @@ def stop(typer_context: typer.Context, model: str, reason: Reason = "") -> None:
 
 @app.command("delete")
 @app.command("drop", hidden=True)
+@confirmed("Delete the retention rule of {model}?")
 def drop(typer_context: typer.Context, model: str, reason: Reason = "") -> None:
     """Delete the rule: every version is kept."""
     context = context_of(typer_context)

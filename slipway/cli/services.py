@@ -6,10 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli import pod_patches, service_changes
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.moments import with_zone
 from slipway.cli.names import split_version
-from slipway.cli.options import Timeout, WaitForEnd
+from slipway.cli.options import Reason, Timeout, WaitForEnd
 from slipway.cli.pods import (
     Cpus,
     Env,
@@ -195,13 +196,14 @@ def _rule(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 @app.command("release-header")
+@confirmed("Let x-release be used by {release_header} on {name}? A key that clients have stops working.")
 def set_release_header(
     typer_context: typer.Context,
     name: str,
     release_header: Annotated[
         ReleaseHeader, typer.Argument(metavar="off|secret|open", help="Who may use it.")
     ],
-    reason: Annotated[str, typer.Option("--reason", help="Reason; recorded in the audit log.")] = "",
+    reason: Reason = "",
 ) -> None:
     """Set who may choose stable or candidate by the header x-release; `secret` prints a new key, once.
 

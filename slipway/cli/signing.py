@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.files import text_of, write_text
-from slipway.cli.options import Number, OnlyTeam, Reason
+from slipway.cli.options import Number, OnlyTeam, RequiredReason
 from slipway.client import Document, Refused, at
 from slipway.exits import CommandFailed, Exit
 
@@ -89,11 +90,11 @@ def demand(
             help="For versions without a trusted signature: off allows, warn warns, require refuses."
         ),
     ],
-    reason: Reason = "",
+    reason: RequiredReason = "",
 ) -> None:
     """Set the signature policy of a team."""
     context = context_of(typer_context)
-    body = {"demand": what.value, "reason": context.asked_for(reason)}
+    body = {"demand": what.value, "reason": reason}
     _tell_policy(context, context.client.put(at("signature-policies", team), body))
 
 
@@ -114,7 +115,7 @@ def trust(
     team: str,
     name: Annotated[str, typer.Argument(help="Name of the key.")],
     file: Annotated[Path, typer.Argument(help="Public key in PEM format: P-256, P-384 or P-521.")],
-    reason: Reason = "",
+    reason: RequiredReason = "",
 ) -> None:
     """Add a trusted signing key."""
     context = context_of(typer_context)
@@ -124,16 +125,17 @@ def trust(
             f"{file} contains a private key; it was not sent. Give the public key: openssl pkey -pubout.",
             Exit.USAGE,
         )
-    body = {"team": team, "name": name, "pem": pem, "reason": context.asked_for(reason)}
+    body = {"team": team, "name": name, "pem": pem, "reason": reason}
     key = context.client.create(at("trusted-keys"), body)
     context.tell(key, f"Key {key['id']}: {team} trusts {name} ({key['fingerprint']})")
 
 
 @app.command("distrust")
-def distrust(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+@confirmed("Remove key {number}? Versions that it alone signed are no longer trusted.")
+def distrust(typer_context: typer.Context, number: Number, reason: RequiredReason = "") -> None:
     """Remove a trusted signing key; running workers are not affected."""
     context = context_of(typer_context)
-    body = {"reason": context.asked_for(reason)}
+    body = {"reason": reason}
     key = context.client.create(at("trusted-keys", number, "remove"), body)
     context.tell(key, f"{key['team']} no longer trusts {key['name']}.")
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of, counted, size
 from slipway.cli.options import Limit, Reason, Timeout, Wait
 from slipway.cli.waiting import until_over
@@ -56,6 +57,7 @@ def show(typer_context: typer.Context) -> None:
 
 
 @app.command("collect")
+@confirmed("Delete the files that nothing references?")
 def collect(
     typer_context: typer.Context,
     grace_hours: Annotated[
@@ -67,7 +69,7 @@ def collect(
 ) -> None:
     """Run garbage collection: delete files unreferenced for longer than the grace period."""
     context = context_of(typer_context)
-    body: dict[str, Any] = {"reason": context.asked_for(reason)}
+    body: dict[str, Any] = {"reason": reason}
     body |= {"grace_hours": grace_hours} if grace_hours is not None else {}
     row = _run(context, at("store", "collections"), body, wait=wait, timeout=timeout)
     context.say(f"Garbage collection {row['id']} {row['state']}: {_collected(row)}")

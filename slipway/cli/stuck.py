@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from slipway.cli.context import Columns, Context, context_of
-from slipway.cli.options import Reason
+from slipway.cli.options import RequiredReason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
@@ -42,10 +42,10 @@ def list_stuck(typer_context: typer.Context) -> None:
 
 
 @app.command("retry")
-def retry(typer_context: typer.Context, kind: Kind, number: Id, reason: Reason = "") -> None:
+def retry(typer_context: typer.Context, kind: Kind, number: Id, reason: RequiredReason = "") -> None:
     """Begin the step of a stuck row anew."""
     context = context_of(typer_context)
-    body = {"reason": context.asked_for(reason)}
+    body = {"reason": reason}
     _say(context, context.client.create(at("stuck", kind, number, "retry"), body))
 
 
@@ -58,13 +58,13 @@ def answer(
     happened: Annotated[
         bool | None, typer.Option("--happened/--did-not-happen", help="What you have seen.")
     ] = None,
-    reason: Reason = "",
+    reason: RequiredReason = "",
 ) -> None:
     """Say whether an effect in doubt took place; after the last answer the row goes on."""
     if happened is None:
         raise CommandFailed("Say --happened or --did-not-happen.", Exit.USAGE)
     context = context_of(typer_context)
-    body = {"op_key": op_key, "happened": happened, "reason": context.asked_for(reason)}
+    body = {"op_key": op_key, "happened": happened, "reason": reason}
     _say(context, context.client.create(at("stuck", kind, number, "answer"), body))
 
 

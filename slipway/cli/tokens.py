@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, context_of
 from slipway.cli.exchanging import exchange
 from slipway.cli.options import Reason
@@ -79,6 +80,7 @@ def list_tokens(typer_context: typer.Context) -> None:
 
 
 @app.command("revoke")
+@confirmed("Revoke token {token_id}?")
 def revoke(typer_context: typer.Context, token_id: int, reason: Reason = "") -> None:
     """Revoke a token."""
     context = context_of(typer_context)

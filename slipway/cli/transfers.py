@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Context, context_of, size
 from slipway.cli.options import Number, Reason
 from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
@@ -107,11 +108,18 @@ def _span(seconds: float) -> str:
 
 
 def add_verbs(
-    app: typer.Typer, address: Address, verbs: Mapping[str, str], *, tell: Callable[[Context, Document], None]
+    app: typer.Typer,
+    address: Address,
+    verbs: Mapping[str, str],
+    *,
+    noun: str,
+    tell: Callable[[Context, Document], None],
 ) -> None:
     """Commands that do something to one transfer below `address`; `verbs` says what each does."""
     for verb, does in verbs.items():
-        app.command(verb, help=does)(_acting(address, verb, tell))
+        act = _acting(address, verb, tell)
+        asks = confirmed(f"Cancel the {noun} {{number}}?") if verb == "cancel" else None
+        app.command(verb, help=does)(asks(act) if asks else act)
 
 
 def _acting(address: Address, verb: str, tell: Callable[[Context, Document], None]) -> Callable[..., None]:

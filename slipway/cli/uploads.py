@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of, size
 from slipway.cli.options import Number, Reason, States
 from slipway.client import Document, at
@@ -57,11 +58,12 @@ def show(typer_context: typer.Context, model: str, number: Number) -> None:
 
 
 @app.command("cancel")
+@confirmed("Cancel upload {number} and delete what was received?")
 def cancel(typer_context: typer.Context, model: str, number: Number, reason: Reason = "") -> None:
     """Cancel an upload and delete what was received."""
     context = context_of(typer_context)
     address = at("models", model, "uploads", number, "cancel")
-    upload = context.client.create(address, {"reason": context.asked_for(reason)})
+    upload = context.client.create(address, {"reason": reason})
     context.show(upload)
     _say(context, upload)
 

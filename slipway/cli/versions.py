@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of, counted, flag, size
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, States, Timeout, VersionLabel, Wait
@@ -125,6 +126,7 @@ def card(typer_context: typer.Context, version: VersionLabel) -> None:
         context.progress.print("The model card is truncated here.")
 
 
+@confirmed("Cancel the import of {version} and delete what it copied?")
 def cancel(typer_context: typer.Context, version: VersionLabel, reason: Reason = "") -> None:
     """Cancel an import and delete what it copied."""
     context = context_of(typer_context)

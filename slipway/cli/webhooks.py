@@ -5,8 +5,9 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of, flag
-from slipway.cli.options import Limit, Number, Reason, Timeout, Wait, Yes
+from slipway.cli.options import Limit, Number, Reason, Timeout, Wait
 from slipway.cli.waiting import until_over
 from slipway.client import Address, Document, at
 from slipway.exits import CommandFailed, Exit
@@ -121,19 +122,23 @@ def enable(typer_context: typer.Context, number: Number, reason: Reason = "") ->
 
 
 @app.command("disable")
+@confirmed("Disable webhook {number} and discard its pending deliveries?")
 def disable(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
     """Disable a webhook; pending deliveries are discarded."""
-    context = context_of(typer_context)
-    _change(context, number, {"enabled": False}, context.asked_for(reason))
+    _change(context_of(typer_context), number, {"enabled": False}, reason)
+
+
+def _deletion(context: Context, given: dict[str, Any]) -> str:
+    webhook = context.client.get(at("webhooks", given["number"]))
+    return f"Delete webhook {webhook['id']} to {webhook['url']} with its deliveries?"
 
 
 @app.command("delete")
-def delete(typer_context: typer.Context, number: Number, reason: Reason = "", yes: Yes = False) -> None:
+@confirmed(_deletion)
+def delete(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
     """Delete a webhook with its deliveries."""
     context = context_of(typer_context)
-    webhook = context.client.get(at("webhooks", number))
-    context.confirm(f"Delete webhook {number} to {webhook['url']} with its deliveries?", yes=yes)
-    context.client.delete(at("webhooks", number), reason=context.asked_for(reason))
+    context.client.delete(at("webhooks", number), reason=reason)
     context.tell({"id": number, "deleted": True}, f"Webhook {number} is deleted.")
 
 

@@ -299,7 +299,7 @@ def test_from_nothing_to_a_promoted_canary(installed: Installed, tmp_path: Path)
     traffic.start()
     try:
         installed.slipway(token, "models push chat-2", chat_2=str(second))
-        told = installed.slipway(str(made["token"]), "release start", status=Exit.WAITING_APPROVAL)
+        told = installed.slipway(str(made["token"]), "release start", "--yes", status=Exit.WAITING_APPROVAL)
         release = str(json.loads(told)["id"])
         # A web's pod is deleted while the release waits: the next one has another home, and goes on.
         (web,) = installed.pods("slipway-web")
@@ -312,7 +312,7 @@ def test_from_nothing_to_a_promoted_canary(installed: Installed, tmp_path: Path)
             )
 
         eventually(lambda: installed.pods("slipway-web") and is_replaced(), seconds=240)
-        installed.slipway(token, "release approve", NUMBER=release)
+        installed.slipway(token, "release approve", "--yes", NUMBER=release)
         traffic.latest.clear()
         eventually(lambda: set(traffic.latest) == {"chat:v2"})
     finally:

@@ -34,7 +34,7 @@ def test_a_pipeline_releases_waits_for_a_person_and_sees_the_end(scene: Scene, t
     candidate = f"{MODEL}:{other_than(stable)}"
     eventually(lambda: traffic.answers[stable] > 120)
     started = scene.slipway(
-        "--output", "json", "release", "start", SERVICE, candidate, "--plan", "swift",
+        "--output", "json", "release", "start", "--yes", SERVICE, candidate, "--plan", "swift",
         "--reason", "longer training", "--wait-for", "approval", token=scene.ci_token,
     )  # fmt: skip
     assert started.returncode == 5, started.stderr
@@ -50,10 +50,14 @@ def test_a_pipeline_releases_waits_for_a_person_and_sees_the_end(scene: Scene, t
     assert weights["desired"]["candidate"] == 30
     assert low <= weights["observed"]["candidate"] <= high
 
-    refused = scene.slipway("release", "approve", str(release["id"]), "--reason", "me", token=scene.ci_token)
+    refused = scene.slipway(
+        "release", "approve", "--yes", str(release["id"]), "--reason", "me", token=scene.ci_token
+    )
     assert refused.returncode == 7
 
-    approved = scene.slipway("release", "approve", str(release["id"]), "--reason", "looks good", "--wait")
+    approved = scene.slipway(
+        "release", "approve", "--yes", str(release["id"]), "--reason", "looks good", "--wait"
+    )
     assert approved.returncode == 0, approved.stderr
     assert scene.admin.get(at("services", SERVICE))["stable"] == candidate
     # What had been sent to stable before ends there.

@@ -68,21 +68,22 @@ class Said:
 class Terminal:
     """`terminal("release", "status", "1")` is `slipway release status 1`; pauses call `while_waiting`."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self.wire = Wire()
         self.token = ""
         self.while_waiting: Callable[[], object] = lambda: None
         self.waited: list[float] = []
         """Seconds of each pause."""
         self._capsys = capsys
+        self._monkeypatch = monkeypatch
 
     def __call__(self, *arguments: object, token: str | None = None) -> Said:
         token = self.token if token is None else token
         outside = Outside(transport=self.wire, sleep=self._pause)
-        identity = ["--url", URL, *(["--token", token] if token else [])]
+        self._monkeypatch.setenv("SLIPWAY_TOKEN", token)
         self._capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
-            main([*identity, *map(str, arguments)], outside=outside)
+            main(["--url", URL, *map(str, arguments)], outside=outside)
         said = self._capsys.readouterr()
         return Said(int(ended.value.code or 0), said.out, said.err)
 
@@ -96,9 +97,9 @@ def terminal(
     db: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Terminal:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name in ("SLIPWAY_URL", "SLIPWAY_TOKEN", "SLIPWAY_TOKEN_FILE", "FORCE_COLOR", "TTY_COMPATIBLE"):
+    for name in ("SLIPWAY_URL", "SLIPWAY_TOKEN_FILE", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
-    return Terminal(capsys)
+    return Terminal(capsys, monkeypatch)
 
 
 @pytest.fixture

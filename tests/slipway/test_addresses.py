@@ -36,13 +36,16 @@ COMMANDS = [
     (["models", "import", "--", 0, "/x"], ["models", 0, "versions"]),
     (["models", "push", "/x", "--model", 0], ["models", 0]),
     (["models", "retention", "show", "--", 0], ["models", 0, "retention"]),
-    (["models", "retention", "drop", "--", 0], ["models", 0, "retention"]),
-    (["models", "retention", "apply", "--preview", "p", "--", 0], ["models", 0, "retention", "apply"]),
+    (["models", "retention", "drop", "--yes", "--", 0], ["models", 0, "retention"]),
+    (
+        ["models", "retention", "apply", "--yes", "--preview", "p", "--", 0],
+        ["models", 0, "retention", "apply"],
+    ),
     (["alias", "set", "--reason", "x", "--", 0, "m:v"], ["models", "m", "aliases", 0]),
     (["alias", "delete", "--yes", "--reason", "x", "--model", 0, "--", 1], ["models", 0, "aliases", 1]),
     (["alias", "history", "--model", 0, "a"], ["models", 0, "aliases", "a", "history"]),
     (["alias", "protect", "--model", 0, "a"], ["models", 0]),
-    (["upload", "cancel", "--reason", "x", "--", 0, "3"], ["models", 0, "uploads", "3", "cancel"]),
+    (["upload", "cancel", "--yes", "--reason", "x", "--", 0, "3"], ["models", 0, "uploads", "3", "cancel"]),
     (["images", "show", "--", 0], ["images", 0]),
     (["images", "deprecate", "--reason", "x", "--", 0], ["images", 0, "deprecate"]),
     (["service", "show", "--", 0], ["services", 0]),
@@ -98,8 +101,9 @@ def segment_or_nothing(
         sent.append(request)
         return httpx2.Response(404)
 
-    arguments = ["--url", URL, "--token", "slp_x", *typed(command, names)]
-    with pytest.raises(SystemExit) as ended:
+    arguments = ["--url", URL, *typed(command, names)]
+    with pytest.MonkeyPatch.context() as environment, pytest.raises(SystemExit) as ended:
+        environment.setenv("SLIPWAY_TOKEN", "slp_x")
         main(arguments, outside=Outside(transport=httpx2.MockTransport(absent)))
     assert ended.value.code == Exit.USAGE
     segments = tuple(names[one] if isinstance(one, int) else one for one in place)

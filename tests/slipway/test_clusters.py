@@ -47,12 +47,12 @@ def test_a_cluster_is_given_to_a_host_that_lives(root: Terminal, local: Cluster)
 
 
 def test_the_agent_of_a_machine_gets_a_token_and_loses_it(root: Terminal, local: Cluster) -> None:
-    made = root("node", "agent-token", "box-1", "--expires-in-days", "30")
+    made = root("node", "agent-token", "--yes", "box-1", "--expires-in-days", "30")
     assert made.status == 0, made.err
     token = use_token(made.out.strip().splitlines()[-1])
     assert NodeAgent.objects.get().token == token
     assert "Nobody hears" in root("node", "events", "box-1").out
-    gone = root("node", "remove-agent", "box-1", "--reason", "Its workers report by themselves.")
+    gone = root("node", "remove-agent", "--yes", "box-1", "--reason", "Its workers report by themselves.")
     assert gone.status == 0, gone.err
     assert not NodeAgent.objects.exists()
     assert ApiToken.objects.get(pk=token.pk).revoked_at is not None
@@ -171,10 +171,10 @@ def test_a_machine_is_drained_previewed_and_the_drain_cancelled(
     assert "It cannot be done so: theirs/notebook" in shown.err + shown.out
     assert root("node", "drain", "box-1", "--preview", "--namespace", "theirs").status == 2
     assert "left" in root("node", "drain", "box-1", "--preview", "--namespace", "theirs=leave").out
-    ordered = root("node", "drain", "box-1", "--force", "--reason", "GPU 0 is to be replaced.")
+    ordered = root("node", "drain", "--yes", "box-1", "--force", "--reason", "GPU 0 is to be replaced.")
     assert ordered.status == 0, ordered.err
     assert "cordoning" in root("node", "drains").out
-    assert root("node", "drain", "box-1", "--reason", "Twice.").status != 0
+    assert root("node", "drain", "--yes", "box-1", "--reason", "Twice.").status != 0
     assert root("node", "cancel-drain", "box-1", "--reason", "Not today.").status == 0
     assert Drain.objects.get().cancel_reason == "Not today."
     Drain.objects.update(state="cancelled")
@@ -206,10 +206,14 @@ def test_a_clusters_capacity_is_told_by_type(root: Terminal, local: Cluster) -> 
 def test_the_gateway_of_a_cluster_is_set_changed_and_cleared(root: Terminal, local: Cluster) -> None:
     gateway = ("cluster", "gateway")
     assert root(*gateway, "show", "local").status == 2
-    assert "--kind" in root(*gateway, "set", "local", "--metrics", "workers").err
-    made = root(*gateway, "set", "local", "--kind", "envoy", "--set", "port=9001", "--set", "bind=0.0.0.0")
+    assert "--kind" in root(*gateway, "set", "local", "--yes", "--metrics", "workers").err
+    made = root(
+        *gateway, "set", "local", "--yes", "--kind", "envoy", "--set", "port=9001", "--set", "bind=0.0.0.0"
+    )
     assert made.status == 0, made.err
-    changed = root(*gateway, "set", "local", "--public-url", "https://models.example", "--set", "bind=")
+    changed = root(
+        *gateway, "set", "local", "--yes", "--public-url", "https://models.example", "--set", "bind="
+    )
     assert changed.status == 0, changed.err
     row = Gateway.objects.get()
     assert (row.kind, row.settings, row.public_url) == ("envoy", {"port": 9001}, "https://models.example")

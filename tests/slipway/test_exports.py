@@ -73,9 +73,9 @@ def test_an_export_is_paused_resumed_listed_shown_and_cancelled(sending: Termina
     assert row["commit"] == outward.server.repository(REPO).branches["main"]
     assert f"{REPO}@main" in sending("export", "list").out
     assert sending(*JSON, "export", "list", "--version", "v9").document == []
-    assert sending("export", "cancel", number).status == 1
+    assert sending("export", "cancel", "--yes", number).status == 1
     again = outward.start(repo_id="acme/other", create=True)
-    assert "is cancelled" in sending("export", "cancel", again.pk).out
+    assert "is cancelled" in sending("export", "cancel", "--yes", again.pk).out
     assert sending("export", "show", 9999).status == 2
 
 

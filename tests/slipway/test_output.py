@@ -14,7 +14,7 @@ JSON = ("--output", "json")
 
 def test_json_is_one_document_on_stdout_and_words_go_to_stderr(terminal: Terminal, scene: Scene) -> None:
     scene.follow("direct")
-    said = terminal(*JSON, "release", "start", scene.name, scene.v2, "--reason", "r", "--wait")
+    said = terminal(*JSON, "release", "start", "--yes", scene.name, scene.v2, "--reason", "r", "--wait")
 
     assert said.document["state"] == "promoted"
     assert "is promoted" in said.err
@@ -45,7 +45,7 @@ def test_a_service_tells_its_traffic_in_words(terminal: Terminal, scene: Scene) 
 
 def test_a_pipe_gets_a_line_for_each_piece_of_news(terminal: Terminal, scene: Scene) -> None:
     scene.follow("direct")
-    said = terminal("release", "start", scene.name, scene.v2, "--reason", "r", "--wait")
+    said = terminal("release", "start", "--yes", scene.name, scene.v2, "--reason", "r", "--wait")
 
     lines = said.err.splitlines()
     assert "state promoted" in lines
@@ -60,7 +60,7 @@ def test_a_terminal_gets_a_live_picture(
     monkeypatch.setenv("TERM", "xterm-256color")
 
     scene.follow("direct")
-    said = terminal("release", "start", scene.name, scene.v2, "--reason", "r", "--wait")
+    said = terminal("release", "start", "--yes", scene.name, scene.v2, "--reason", "r", "--wait")
 
     assert "✓" in said.err
     assert "\x1b[" in said.err
@@ -75,7 +75,7 @@ def test_who_gives_up_reads_that_it_is_being_given_up(
     scene.run_until_state(ReleaseState.WAITING_APPROVAL)
     token = token_for(scene.requester if by == "ada" else scene.approver)
 
-    said = terminal("release", verb, release.pk, "--reason", "too slow", token=token)
+    said = terminal("release", verb, "--yes", release.pk, "--reason", "too slow", token=token)
 
     assert said.status == 0
     told = f"Release {release.pk}: {scene.v2} on {scene.name} is rolling back ({by}): too slow\n"
@@ -86,7 +86,9 @@ def test_who_approves_reads_that_it_goes_on(terminal: Terminal, scene: Scene) ->
     release = scene.start()
     scene.run_until_state(ReleaseState.WAITING_APPROVAL)
 
-    said = terminal("release", "approve", release.pk, "--reason", "fine", token=token_for(scene.approver))
+    said = terminal(
+        "release", "approve", "--yes", release.pk, "--reason", "fine", token=token_for(scene.approver)
+    )
 
     assert said.out == f"Release {release.pk}: {scene.v2} on {scene.name} is approved; continuing\n"
 
@@ -137,7 +139,7 @@ def test_taking_a_promoted_release_back_names_the_release_that_does_it(
     release = scene.start(plan_name="direct")
     scene.run_until_state(ReleaseState.PROMOTED)
 
-    said = terminal("release", "rollback", release.pk, "--reason", "worse", "--wait")
+    said = terminal("release", "rollback", "--yes", release.pk, "--reason", "worse", "--wait")
 
     assert said.status == 0
     new = Release.objects.latest("pk")
@@ -163,7 +165,7 @@ def test_who_waits_for_a_stuck_release_reads_once_why_and_what_to_do(
 
 def test_a_row_is_not_broken_at_the_edge_of_a_pipe(terminal: Terminal, scene: Scene) -> None:
     long = "x" * 150
-    terminal("release", "start", scene.name, scene.v2, "--reason", "r")
+    terminal("release", "start", "--yes", scene.name, scene.v2, "--reason", "r")
     Release.objects.update(requester=long)
 
     assert long in terminal("release", "list").out

@@ -199,14 +199,14 @@ def test_several_connections_push_to_a_real_server(
     monkeypatch.setattr("model_store.upload_buffer.PART_BYTES", PART)
     monkeypatch.setattr("models_registry.api.uploads.REQUEST_BYTES", PART)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    token = token_of(person("ada", vision=Role.DEVELOPER))
+    monkeypatch.setenv("SLIPWAY_TOKEN", token_of(person("ada", vision=Role.DEVELOPER)))
     lock = threading.Lock()
 
     def settle(_seconds: float) -> None:
         with lock:
             library.settle()
 
-    arguments = ["--url", live_server.url, "--token", token, "models", "push", str(directory)]
+    arguments = ["--url", live_server.url, "models", "push", str(directory)]
     with pytest.raises(SystemExit) as ended:
         main([*arguments, "-m", "tiny", "--create"], outside=Outside(sleep=settle))
     assert ended.value.code == 0

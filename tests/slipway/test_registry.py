@@ -46,18 +46,20 @@ def test_a_rule_is_set_looked_at_applied_and_dropped(typing: Terminal, library: 
     assert [(one["version"], one["goes"]) for one in seen["versions"]] == [("v2", False), ("v1", True)]
     unsaid = typing("models", "retention", "apply", "tiny")
     assert (unsaid.status, "--yes" in unsaid.err) == (2, True)
-    stale = typing("models", "retention", "apply", "tiny", "--preview", "0" * 16)
+    stale = typing("models", "retention", "apply", "--yes", "tiny", "--preview", "0" * 16)
     assert (stale.status, "Check the preview again" in stale.err) == (1, True)
-    applied = typing(*JSON, "models", "retention", "apply", "tiny", "--preview", seen["preview"], "--daily")
+    applied = typing(
+        *JSON, "models", "retention", "apply", "--yes", "tiny", "--preview", seen["preview"], "--daily"
+    )
     assert (applied.status, applied.document["last_run"]["deleted_versions"]) == (0, 1)
     assert applied.document["daily"]
     shown = typing("models", "retention", "show", "tiny").out
     assert "deleted 1 version, " in shown
     assert "; garbage collection frees what is unreferenced" in shown
-    again = typing("models", "retention", "apply", "tiny")
+    again = typing("models", "retention", "apply", "--yes", "tiny")
     assert again.status == 0, "nothing goes any more, so nothing is asked"
     assert typing("models", "retention", "stop", "tiny").status == 0
-    assert typing("models", "retention", "drop", "tiny", "--reason", "All shall stay.").status == 0
+    assert typing("models", "retention", "drop", "--yes", "tiny", "--reason", "All shall stay.").status == 0
     assert not RetentionRule.objects.exists()
     assert typing("models", "retention", "show", "tiny").status == 2
 
@@ -76,7 +78,7 @@ def test_a_version_is_deleted_and_what_only_it_needed_is_collected(root: Termina
     assert Version.objects.get(name="v1").state == "deleted"
     library.settle()
     root.while_waiting = lambda: worker([CollectionReconciler()], library.clock).sweep()
-    said = root(*JSON, "store", "collect", "--grace-hours", 0, "--reason", "full")
+    said = root(*JSON, "store", "collect", "--yes", "--grace-hours", 0, "--reason", "full")
     assert (said.status, said.document["state"], said.document["deleted_blobs"]) == (0, "done", 1)
     assert root(*JSON, "store", "collections").document[0]["id"] == said.document["id"]
     assert "0 files corrupt or missing" in root("store", "show").out
@@ -105,7 +107,7 @@ def test_an_exemption_is_given_listed_and_ended(typing: Terminal) -> None:
     given = typing(*JSON, "exemption", "give", "vision", "--model", "tiny", "--days", 7, "--reason", "read")
     assert (given.status, given.document["model"]) == (0, "tiny")
     assert "tiny" in typing("exemption", "list", "--team", "vision").out
-    assert typing("exemption", "end", given.document["id"], "--reason", "done").status == 0
+    assert typing("exemption", "end", "--yes", given.document["id"], "--reason", "done").status == 0
     assert typing(*JSON, "exemption", "list").document == []
     assert len(typing(*JSON, "exemption", "list", "--all").document) == CodeExemption.objects.count() == 1
 

@@ -114,18 +114,18 @@ def test_a_service_is_changed_in_what_is_named_and_keeps_the_rest(terminal: Term
 
 
 def test_a_service_tells_its_release_key_once(terminal: Terminal, scene: Scene) -> None:
-    said = terminal("service", "release-header", scene.name, "secret")
+    said = terminal("service", "release-header", "--yes", scene.name, "secret")
     assert said.status == 0
     scene.service.refresh_from_db()
     assert said.out.strip() == opened_key(scene.service.sealed_release_key)
-    assert terminal("service", "release-header", scene.name, "off").out == ""
+    assert terminal("service", "release-header", "--yes", scene.name, "off").out == ""
     scene.service.refresh_from_db()
     assert (scene.service.release_header, scene.service.sealed_release_key) == ("off", "")
-    assert terminal("service", "release-header", scene.name, "ajar").status == 2
+    assert terminal("service", "release-header", "--yes", scene.name, "ajar").status == 2
 
 
 def test_only_who_may_bypass_opens_the_candidate_of_a_service(terminal: Terminal, scene: Scene) -> None:
-    opening = ("service", "release-header", scene.name, "open")
+    opening = ("service", "release-header", "--yes", scene.name, "open")
     said = terminal(*opening, "--reason", "urgent")
     assert (said.status, "releases.bypass" in said.err) == (7, True), said
     boss = token_for(scene._person("cleo", Role.ADMIN))

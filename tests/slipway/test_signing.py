@@ -65,12 +65,12 @@ def test_a_key_is_trusted_listed_and_trusted_no_longer(
     assert "ci" in cleo("signing", "keys", "--team", "vision").out
     taken = cleo("signing", "trust", "vision", "ci", public, *WHY)
     assert taken.status == 1
-    assert cleo("signing", "distrust", number, *WHY).out == "vision no longer trusts ci.\n"
+    assert cleo("signing", "distrust", "--yes", number, *WHY).out == "vision no longer trusts ci.\n"
     assert cleo(*JSON, "signing", "keys").document == []
     (gone,) = cleo(*JSON, "signing", "keys", "--all").document
     assert gone["removed_by"] == "cleo"
-    assert cleo("signing", "distrust", number, *WHY).status == 1
-    assert cleo("signing", "distrust", 9999, *WHY).status == 2
+    assert cleo("signing", "distrust", "--yes", number, *WHY).status == 1
+    assert cleo("signing", "distrust", "--yes", 9999, *WHY).status == 2
 
 
 def test_a_private_key_does_not_leave_this_machine(cleo: Terminal, key: PrivateKey, tmp_path: Path) -> None:

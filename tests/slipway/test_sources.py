@@ -128,7 +128,7 @@ def test_a_sync_is_listed_paused_resumed_followed_and_cancelled(
     (listed,) = typing(*JSON, "sync", "list", "--model", "tiny", "--state", "done").document
     assert listed["id"] == sync.pk
     assert typing(*JSON, "sync", "list", "--source", source.pk, "--state", "failed").document == []
-    over = typing("sync", "cancel", sync.pk)
+    over = typing("sync", "cancel", "--yes", sync.pk)
     assert (over.status, "done" in over.err) == (1, True)
 
 

@@ -30,7 +30,7 @@ def test_what_is_under_way_is_listed_shown_and_cancelled(terminal: Terminal, upl
     assert f"Upload {upload.pk} to tiny is open, 0 % uploaded" in shown.out
     assert len(terminal(*JSON, "upload", "show", "tiny", upload.pk).document["missing"]) > 1
     assert terminal("upload", "cancel", "tiny", upload.pk).status == 2
-    said = terminal("upload", "cancel", "tiny", upload.pk, "--reason", "Wrong files.")
+    said = terminal("upload", "cancel", "--yes", "tiny", upload.pk, "--reason", "Wrong files.")
     assert (said.status, "is cancelled" in said.out, "Wrong files." in said.out) == (0, True, True)
     assert terminal(*JSON, "upload", "list", "tiny").document == []
     assert [row["id"] for row in terminal(*JSON, "upload", "list", "tiny", "--all").document] == [upload.pk]
@@ -40,8 +40,8 @@ def test_what_is_under_way_is_listed_shown_and_cancelled(terminal: Terminal, upl
 def test_an_upload_that_is_over_is_a_conflict_and_an_unknown_one_wrong_usage(
     terminal: Terminal, upload: Upload
 ) -> None:
-    terminal("upload", "cancel", "tiny", upload.pk, "--reason", "Wrong files.")
-    assert terminal("upload", "cancel", "tiny", upload.pk, "--reason", "Again.").status == 1
+    terminal("upload", "cancel", "--yes", "tiny", upload.pk, "--reason", "Wrong files.")
+    assert terminal("upload", "cancel", "--yes", "tiny", upload.pk, "--reason", "Again.").status == 1
     assert terminal("upload", "show", "tiny", 9999).status == 2
     assert terminal("upload", "list", "none").status == 2
     assert terminal("upload", "list", "tiny", "--state", "asleep").status == 2

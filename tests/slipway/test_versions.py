@@ -115,9 +115,9 @@ def test_a_tag_that_cannot_be_does_not_hide_that_the_version_is_imported(
 
 def test_an_import_is_cancelled_and_tried_again(typing: Terminal, library: Library, model: Model) -> None:
     assert typing("models", "import", "tiny", library.directory(), "--no-wait").status == 0
-    cancelled = typing("models", "cancel", "tiny:v1", "--reason", "The wrong one.")
+    cancelled = typing("models", "cancel", "--yes", "tiny:v1", "--reason", "The wrong one.")
     assert (cancelled.status, "The wrong one." in cancelled.out) == (0, True)
-    assert typing("models", "cancel", "tiny:v1").status == 1
+    assert typing("models", "cancel", "--yes", "tiny:v1").status == 1
     library.settle()
     again = typing("models", "retry", "tiny:v1")
     assert (again.status, again.out) == (0, "tiny:v1 is ready.\n")

@@ -63,7 +63,10 @@ def test_a_webhook_is_edited_disabled_enabled_and_deleted(cleo: Terminal, endpoi
     assert (endpoint.events, endpoint.description) == (["parcel.lost", "parcel.posted"], "Chat")
     assert "receives all events of post" in cleo("webhook", "edit", number, "--all-events").out
     assert cleo("webhook", "disable", number).status == 2
-    assert "disabled: It is noisy." in cleo("webhook", "disable", number, "--reason", "It is noisy.").out
+    assert (
+        "disabled: It is noisy."
+        in cleo("webhook", "disable", "--yes", number, "--reason", "It is noisy.").out
+    )
     silent = cleo("webhook", "test", number)
     assert (silent.status, "Enable it first" in silent.err) == (1, True)
     assert cleo(*JSON, "webhook", "list", "--enabled").document == []

@@ -52,7 +52,7 @@ def slipway(stack: RunningStack, *arguments: str) -> subprocess.CompletedProcess
 
 
 def test_a_drill_goes_from_the_kernel_line_up_the_ladder_and_back_to_service(stack: RunningStack) -> None:
-    drill = ("run", "xid-74", "--node", socket.gethostname(), "--act")
+    drill = ("run", "xid-74", "--node", socket.gethostname(), "--act", "--yes")
     assert "not marked as a test cluster" in slipway(stack, *drill).stderr
     assert slipway(stack, "mark", "local").returncode == 0
 
@@ -77,7 +77,7 @@ def test_machines_of_the_samples_cluster_are_drilled_from_the_kernel_line_on(sta
     gateway = f"http://127.0.0.1:{stack.ports[4]}"
     on_the_samples_cluster(client, file, console=url, gateway_url=gateway, say=print)
 
-    ran = slipway(stack, "run", "xid-74", "--node", "fake-1", "--act")
+    ran = slipway(stack, "run", "xid-74", "--node", "fake-1", "--act", "--yes")
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     report = json.loads(ran.stdout)["report"]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from clusters.api.serializers import FilesFetchSerializer
@@ -289,12 +289,6 @@ class NewReleaseSerializer(serializers.Serializer[Any]):
         help_text="Reason to release although the plan does not meet the release policy; requires the "
         "right `releases.bypass`.",
     )
-
-
-@extend_schema_serializer(component_name="RequiredReason")
-@example(examples.REASON)
-class ReasonSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=MAX_REASON, help_text="Reason; recorded in the audit log.")
 
 
 @example(examples.REASON)
