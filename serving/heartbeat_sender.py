@@ -60,7 +60,9 @@ class HeartbeatSender:
                 await self.beat()
                 pause = min(LONGEST_PAUSE_SECONDS, self._every * (1 + self._failures))
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._hurry.wait(), max(0.05, began + pause - time.monotonic()))
+                    # wait_for of Python 3.11 may lose a cancellation that comes with the event.
+                    async with asyncio.timeout(max(0.05, began + pause - time.monotonic())):
+                        await self._hurry.wait()
         finally:
             await self._drop()
 

@@ -52,7 +52,9 @@ class KernelMessages:
             while self._read(descriptor):
                 self._more.clear()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._more.wait(), 1.0)
+                    # wait_for of Python 3.11 may lose a cancellation that comes with the event.
+                    async with asyncio.timeout(1.0):
+                        await self._more.wait()
         finally:
             loop.remove_reader(descriptor)
             os.close(descriptor)

@@ -1,3 +1,4 @@
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -13,3 +14,10 @@ def eventually(
     while not holds():
         assert time.monotonic() < deadline, f"not within {seconds} s"
         time.sleep(every)
+
+
+async def cancelled(task: asyncio.Task[None], *, within: float = 10.0) -> None:
+    """Cancel the task and wait until it has ended; AssertionError when it goes on."""
+    task.cancel()
+    _, going_on = await asyncio.wait({task}, timeout=within)
+    assert not going_on, f"{task} goes on after its cancellation"

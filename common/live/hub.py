@@ -74,7 +74,9 @@ class Followed:
             refresh = self.topic.refresh_seconds
             left = None if refresh is None else max(0.0, refresh - self.topic.min_gap_seconds)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._touched.wait(), left)
+                # wait_for of Python 3.11 may lose a cancellation that comes with the event.
+                async with asyncio.timeout(left):
+                    await self._touched.wait()
 
     def wake(self) -> None:
         for follower in self.followers:

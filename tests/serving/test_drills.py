@@ -13,6 +13,7 @@ from serving.drills.__main__ import main
 from serving.drills.agent import PlayedMachine
 from serving.drills.machine import BadOrder, Play, carry_out, read_play
 from serving.drills.nvml import played_module
+from tests.patience import cancelled
 
 
 def faults(readings: list[Reading]) -> set[tuple[str, str]]:
@@ -60,8 +61,7 @@ async def test_the_agent_tells_what_is_played_and_that_a_drill_has_played_it(
         await asyncio.sleep(0.02)
         if {"xid.79", "gpu.lost"} <= {one.fault for one in found}:
             break
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await cancelled(task)
 
     assert {"xid.79", "gpu.lost"} <= {one.fault for one in found}
     assert {one.detail("drill") for one in found} == {"7"}

@@ -17,7 +17,7 @@ from gpu_health.signals.reading import Clock, Kind, Reading, Source
 from serving.gpu_polling import DcgmProbe, GpuPolling, Probe
 from serving.kernel_messages import KernelMessages
 from serving.readings_sender import MOST_KEPT, ReadingsSender, readings_url
-from tests.patience import eventually
+from tests.patience import cancelled, eventually
 
 RECORD = (
     b"4,%d,206764307,-;NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\n SUBSYSTEM=pci\n"
@@ -69,13 +69,26 @@ async def test_records_of_the_kernel_become_readings_that_count_once(tmp_path: P
     writer = await asyncio.to_thread(os.open, pipe, os.O_WRONLY)
     for number in (7, 8):
         os.write(writer, RECORD % number)
-    await until(lambda: len(found) == 2)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+        # A pipe would give both at once, where the kernel gives one a read.
+        await until(lambda number=number: len(found) == number - 6)
+    await cancelled(task)
     os.close(writer)
 
     assert [one.fault for one in found] == ["xid.79", "xid.79"]
     assert [one.origin.rpartition("/")[2] for one in found] == ["7", "8"]
+
+
+async def test_reading_ends_at_whatever_moment_it_is_cancelled(tmp_path: Path) -> None:
+    pipe = tmp_path / "kmsg"
+    os.mkfifo(pipe)
+    for ticks in range(6):
+        messages = KernelMessages(lambda _: None, kmsg=pipe)
+        task = asyncio.create_task(messages.run())
+        await asyncio.sleep(0.01)
+        messages._more.set()
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        await cancelled(task)
 
 
 async def test_messages_that_may_not_be_read_are_told_where_there_are_gpus(tmp_path: Path) -> None:
@@ -188,8 +201,7 @@ async def test_a_source_that_hangs_or_breaks_holds_back_no_other() -> None:
     task = asyncio.create_task(GpuPolling(found.extend, *probes).run())
     await until(lambda: bool(found))
     release.set()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await cancelled(task)
 
     assert found == [seen(1)]
 
@@ -212,8 +224,7 @@ async def test_a_probe_that_misses_three_polls_is_told_as_a_hang_and_as_over_onc
     assert looks == 1, "there is never a second of the same probe"
     release.set()
     await until(lambda: len(found) > 1)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await cancelled(task)
 
     assert [one.kind for one in found] == [Kind.FAULT, Kind.CLEARED]
 

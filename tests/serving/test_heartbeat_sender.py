@@ -13,6 +13,7 @@ import pytest
 from serving.heartbeat_sender import LONGEST_PAUSE_SECONDS, HeartbeatSender
 from serving.http_client import HttpConnection, HttpError, Url
 from serving.protocol import Heartbeat, decode_heartbeat
+from tests.patience import cancelled
 from tests.serving.test_protocol import BEAT
 
 
@@ -89,8 +90,7 @@ async def sending(sender: HeartbeatSender) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cancelled(task)
 
 
 async def test_a_heartbeat_carries_the_token_and_what_was_composed(token_file: Path) -> None:

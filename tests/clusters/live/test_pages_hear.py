@@ -8,7 +8,7 @@ import websockets
 
 from tests.cast import person, token_of
 from tests.clusters.live.rig import heartbeat, report, until
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, cancelled
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.stack]
 
@@ -60,8 +60,7 @@ async def test_a_silent_worker_is_lost_and_a_full_one_is_stuck(site, row, client
         values = await until(page, "worker.chat-v1-1.alert", "stuck")
         values = await until(page, "worker.chat-v1-0.alert", "lost", known=values)
         assert values["cluster.local.stuck"] == 1
-        reporting.cancel()
-        await asyncio.gather(reporting, return_exceptions=True)
+        await cancelled(reporting)
 
 
 async def test_other_teams_workers_are_hidden_and_shared_machines_are_not(site, row, client) -> None:

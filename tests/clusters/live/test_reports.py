@@ -15,7 +15,7 @@ from clusters.services.report_tokens import issue_report_token
 from tests.cast import SYSTEM, person, token_of
 from tests.clusters.live.rig import Site, heartbeat, report, token_of_node, until
 from tests.clusters.world import Scene, node_of
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, cancelled
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.stack]
 
@@ -187,8 +187,7 @@ async def test_a_heartbeat_that_is_repeated_is_no_sign_of_life(site, row, client
     async with site.socket("/ws/fleet/", token) as page:
         values = await until(page, "worker.chat-v1-0.alert", "lost")
         await until(page, "worker.chat-v1-1.alert", "", known=values)
-    reporting.cancel()
-    await asyncio.gather(reporting, return_exceptions=True)
+    await cancelled(reporting)
 
 
 @pytest.mark.parametrize(
