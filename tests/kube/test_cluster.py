@@ -267,6 +267,18 @@ def test_a_job_past_its_deadline_ends_its_pod(cluster: FakeCluster, client: Kube
     assert client.list(PODS, namespace="default", labels="job-name=job").items == ()
 
 
+def test_a_job_that_is_deleted_in_the_foreground_goes_though_its_pod_runs(
+    cluster: FakeCluster, client: KubeClient
+) -> None:
+    client.create(job("run"))
+    cluster.advance(2)
+    client.delete(Ref(JOBS, "job", "default"), propagation=Propagation.FOREGROUND)
+    cluster.advance(40)
+    assert client.list(PODS, namespace="default", labels="job-name=job").items == ()
+    with pytest.raises(NotFound):
+        client.get(Ref(JOBS, "job", "default"))
+
+
 def test_pods_of_a_silent_machine_stay_as_they_are(cluster: FakeCluster, client: KubeClient) -> None:
     client.apply(deployment(1))
     cluster.advance(5)

@@ -56,6 +56,10 @@ class _Turn:
             self._expire()
             return
         if "deletionTimestamp" in self.job["metadata"]:
+            # Foreground deletion waits for the pods, which nobody needs to count any more.
+            for pod in self.pods:
+                if TRACKED in (pod["metadata"].get("finalizers") or ()):
+                    self._release(pod)
             return
         if self.spec.get("suspend"):
             self._suspend()
