@@ -20,6 +20,10 @@ ROOMS = (
     ("tests/sample/", "tests/serving/"),  # torch, a trained model, and those that are served
 )
 DEAR = {"stack", "browser", "process", "slow"}
+TIMEOUT_SECONDS = {"slow": 600, "stack": 240, "browser": 180, "process": 180}
+"""The limit of a test without one of its own, by its first mark of these; without any, `PLAIN_SECONDS`.
+Far more than any takes on two quiet cores, far less than a person would wait for a test that hangs."""
+PLAIN_SECONDS = 90
 QUICK_WITH_A_DATABASE = ("tests/api/", "tests/clusters/", "tests/common/", "tests/gateway/", "tests/images/")
 """What all apps stand on, and what is as quick."""
 
@@ -57,6 +61,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if not config.getoption("timeout") and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(timeout_seconds(item)))
     if config.getoption("--rerun-processes"):
         for item in items:
             if is_dear(item):
@@ -66,6 +73,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = [item for item in items if is_quick(item)]
     config.hook.pytest_deselected(items=[item for item in items if not is_quick(item)])
     items[:] = kept
+
+
+def timeout_seconds(item: pytest.Item) -> int:
+    marks = {mark.name for mark in item.iter_markers()}
+    return next((seconds for mark, seconds in TIMEOUT_SECONDS.items() if mark in marks), PLAIN_SECONDS)
 
 
 def is_dear(item: pytest.Item) -> bool:
