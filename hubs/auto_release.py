@@ -25,7 +25,7 @@ _registered: list[AutoRelease] = []
 
 
 def register_auto_release(auto_release: AutoRelease) -> None:
-    """What hubs bring is released by it; the last one counts."""
+    """Have versions that hubs bring released by `auto_release`; the last registration counts."""
     _registered[:] = [auto_release]
 
 

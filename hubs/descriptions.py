@@ -20,7 +20,7 @@ class Button(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What the dialog of a button asks."""
+    """The texts of the dialog that a button opens."""
 
     title: Text
     says: Text

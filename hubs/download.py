@@ -84,7 +84,9 @@ def fetch_repository(
 
 
 def _stopped(error: HubError, *, has_begun: bool) -> ImportResult:
-    """How a fetch ends that the hub stops: where there is something to keep, what may pass interrupts it."""
+    """Return the result of a fetch that the hub stopped: interrupted if the fault may pass and files are
+    kept.
+    """
     if isinstance(error, AccessRefused) and has_begun:
         reason = f"{error} {KEPT} A sync goes on once its source has a token that opens the repository."
         return ImportResult("interrupted", reason=reason, cause=error.cause)

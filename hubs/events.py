@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class VersionExported:
-    """It is held elsewhere by now."""
+    """A version has been exported."""
 
     version_id: int
     export_id: int

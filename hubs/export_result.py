@@ -16,8 +16,10 @@ CONNECTIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """How an export ended. `sent`: `commit` holds the files. `failed`: `reason` says what stood in the way.
-    `interrupted`: the hub gave nothing for too long.
+    """The end of an export.
+
+    `sent`: `commit` holds the files. `failed`: `reason` says why. `interrupted`: the hub sent nothing for too
+    long.
     """
 
     outcome: Literal["sent", "failed", "interrupted"]
@@ -33,13 +35,13 @@ class ExportResult:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "ExportResult":
-        """Of what any process of a staging area may leave; what is not known is left out."""
+        """Read a result that any release of the program may have written; unknown fields are ignored."""
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in data.items() if name in known})
 
 
 def ended(run: Callable[[], ExportResult]) -> ExportResult:
-    """How an export ends, whatever stands in its way."""
+    """Run an export and turn every failure into its result."""
     began = time.monotonic()
     try:
         result = run()
@@ -53,7 +55,7 @@ def ended(run: Callable[[], ExportResult]) -> ExportResult:
 
 
 def hold(staging: Staging, files: Sequence[ManifestFile]) -> None:
-    """From here on nobody takes the contents away, whatever becomes of the version. Raises BlobMissing."""
+    """Keep the contents from being collected, whatever becomes of the version. Raises BlobMissing."""
     for file in files:
         if not staging.hold(file.sha256, file.size):
             raise BlobMissing(f"The store has lost {printable(file.path)}. Check the store, then try again.")

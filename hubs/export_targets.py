@@ -24,7 +24,7 @@ _EXPORT = (
 
 
 def export_target(export: Export) -> RepositoryTarget | SlipwayTarget:
-    """Where an export goes, and the words of its commit."""
+    """Return the target of an export, with its commit message."""
     digest = export.version.digest or ""
     if export.is_to_slipway:
         return SlipwayTarget(

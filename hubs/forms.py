@@ -70,7 +70,7 @@ class ExportForm(forms.Form):
 
 
 class NewTokenForm(forms.Form):
-    """For an export that is tried again."""
+    """The token for an export that is retried."""
 
     token = forms.CharField(
         label=_("Another token"),
@@ -95,7 +95,7 @@ def every_in_words(seconds: int | None) -> str:
 
 
 class HubSourceForm(forms.Form):
-    """What can be changed of a source. An empty token keeps the one that is stored."""
+    """The fields of a source that can be changed. An empty token keeps the stored one."""
 
     revision = forms.CharField(
         max_length=200,
@@ -162,7 +162,7 @@ class HubSourceForm(forms.Form):
             del self.fields["release_to"], self.fields["release_plan"]
 
     def wishes(self) -> dict[str, Any]:
-        """As the services take them."""
+        """Return the fields as the services take them."""
         given = dict(self.cleaned_data)
         is_forgotten = given.pop("forget_token", False)
         if not given["token"] and not is_forgotten:

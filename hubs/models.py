@@ -72,7 +72,7 @@ class HubTransfer(Authored, Reconciled):
     @property
     @abstractmethod
     def files(self) -> Transfer | None:
-        """What counts its files and bytes; None: it is not known yet which they are."""
+        """The counter of its files and bytes; None until the files are known."""
 
     @property
     def says(self) -> str:
@@ -155,7 +155,7 @@ class Export(HubTransfer, Transfer):
 
     @property
     def address(self) -> str:
-        """Of the page of its commit or version there, or of the repository or model."""
+        """The page of its commit or version at the destination, or of the repository or model."""
         if self.is_to_slipway:
             return f"{self.endpoint}/models/{self.repo_id}/" + (f"{self.commit}/" if self.commit else "")
         return f"{self.endpoint}/{self.repo_id}" + (f"/commit/{self.commit}" if self.commit else "")
@@ -231,7 +231,7 @@ class HubSource(Revised, Reconciled):
 
     @property
     def address(self) -> str:
-        """Of the repository's page."""
+        """The repository's page."""
         return f"{self.endpoint}/{'models/' if self.kind == HubKind.MODELSCOPE else ''}{self.repo_id}"
 
     @property
@@ -249,7 +249,7 @@ class HubSyncs(HubTransfers["HubSync"]):
 
 
 class HubSync(HubTransfer):
-    """One sync of a source: which commit it found, and what became of it. Its files are its version's."""
+    """One sync of a source: the commit that it found, and its outcome. Its files are its version's."""
 
     source = models.ForeignKey(HubSource, on_delete=models.PROTECT, related_name="+")
     state = models.CharField(

@@ -11,7 +11,7 @@ from hubs.states import OPEN, TransferState
 
 
 def _syncs(before: datetime) -> QuerySet[HubSync]:
-    """That are neither their source's last, nor the last that looked at their version's commit."""
+    """Return syncs that are neither their source's last nor the last that found their version's commit."""
     rows = at_rest(HubSync.objects.filter(ended_at__lt=before).exclude(state__in=OPEN))
     later = HubSync.objects.filter(pk__gt=OuterRef("pk"))
     of_source = Exists(later.filter(source=OuterRef("source")))
@@ -20,7 +20,7 @@ def _syncs(before: datetime) -> QuerySet[HubSync]:
 
 
 def _exports(before: datetime) -> QuerySet[Export]:
-    """That did not get there, or of which there is a later one of the version to the same place."""
+    """Return exports that failed, or that a later export of the version to the same place replaced."""
     rows = Export.objects.filter(ended_at__lt=before, is_held=False).exclude(state__in=OPEN)
     place = {name: OuterRef(name) for name in ("version", "endpoint", "repo_id", "branch")}
     later = Export.objects.filter(pk__gt=OuterRef("pk"), state=TransferState.DONE, **place)

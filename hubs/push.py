@@ -50,7 +50,7 @@ def push_version(
     read_note: ReadNote,
     report: Callable[[Progress], None],
 ) -> ExportResult:
-    """What goes wrong is in the result; only bugs raise. `read_note` reads what the staging area keeps."""
+    """Push a version and return the result; only bugs raise. `read_note` reads the staging area's notes."""
     return ended(_Push(target, files, repository, staging, read_note, report).run)
 
 
@@ -184,7 +184,7 @@ class _Push:
         self._meter.count(files=1)
 
     def _begun(self, file: ManifestFile, fresh: Upload) -> "_Sending":
-        """Where an earlier process left off, as long as its addresses hold; otherwise from the beginning."""
+        """Resume where an earlier process stopped while its addresses are valid, else begin anew."""
         note = self._read_note(_note_of(file))
         if note is None or not fresh.parts:
             return _Sending(self, file, fresh, [])

@@ -37,7 +37,7 @@ def export_to_slipway(
     *,
     report: Callable[[Progress], None],
 ) -> ExportResult:
-    """What goes wrong is in the result; only bugs raise."""
+    """Export a version to another Slipway and return the result; only bugs raise."""
     return ended(_Export(target, files, there, staging, report).run)
 
 

@@ -8,7 +8,7 @@ from common.transitions import Machine
 
 
 class HubKind(TextChoices):
-    """Which protocol a hub speaks."""
+    """The protocol of a hub."""
 
     HUGGINGFACE = "huggingface", "Hugging Face"
     MODELSCOPE = "modelscope", "ModelScope"
@@ -18,7 +18,7 @@ DEFAULT_BRANCHES = {HubKind.HUGGINGFACE: "main", HubKind.MODELSCOPE: "master"}
 
 
 class TransferState(TextChoices):
-    """Of syncs and exports: what moves files between a hub and this server, one way or the other."""
+    """The states of syncs and exports, which move files between a hub and this server."""
 
     RESOLVING = "resolving", _("Resolving")
     """A sync asks the hub which commit the revision is."""
@@ -102,7 +102,7 @@ WISHES: dict[str, frozenset[TransferState]] = {
 
 
 class ExportKind(TextChoices):
-    """What a version is exported to."""
+    """The kinds of destinations of an export."""
 
     HUGGINGFACE = "huggingface", _("Hugging Face repository")
     SLIPWAY = "slipway", _("Another Slipway")

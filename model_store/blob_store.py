@@ -42,12 +42,14 @@ def store() -> Store:
 
 
 def needed(blobs: Collection[str]) -> set[str]:
-    """Those that a row needs, or needed until lately: when these go, collections decide."""
+    """Return the blobs that a row needs, or needed within the grace time: collections decide on the
+    others.
+    """
     return references.referenced(blobs) | references.named_in(UnreferencedBlob.objects.all(), blobs)
 
 
 def begin_grace(blobs: Iterable[tuple[str, int]], *, since: datetime) -> None:
-    """From now on it counts how long nothing has needed these (sha256, bytes)."""
+    """Begin the grace time of these (sha256, bytes), which nothing needs since `since`."""
     UnreferencedBlob.objects.bulk_create(
         (UnreferencedBlob(sha256=sha256, size=size, since=since) for sha256, size in blobs),
         batch_size=_AT_ONCE,
@@ -75,9 +77,7 @@ def keep_unreferenced(key: str, *, since: datetime) -> None:
 
 
 def forget_orphans() -> None:
-    """What no row knows of, as after a database was restored from a backup: staging areas, and beside the
-    store.
-    """
+    """Remove staging areas and quarantined blobs without a row, as after a restore of the database."""
     found = {key for key in store().staging_keys() if _ROWS_KEY.fullmatch(key)}
     known = references.known_keys(found) if found else set[str]()
     if found - known:

@@ -23,7 +23,7 @@ class QuotaExceeded(Conflict):
 
 
 class PartRefused(Invalid):
-    """What came is not the part that its headers announce."""
+    """The body is not the part that its headers announce."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(fields={"body": [sentence]})

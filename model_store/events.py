@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BlobRepaired:
-    """It was damaged or missing. The directories of the versions that need it are to be made anew."""
+    """A damaged or missing blob is whole again. Directories of the versions that need it are to be made
+    anew.
+    """
 
     sha256: str

@@ -24,7 +24,7 @@ class FetchProgress:
 
     @property
     def left_seconds(self) -> int | None:
-        """None: nothing comes at the moment."""
+        """The estimated seconds to the end; None while nothing arrives."""
         left = self.size_bytes - self.come_bytes
         return -(-left // self.bytes_per_second) if self.bytes_per_second else None
 
@@ -43,7 +43,7 @@ class FetchProgress:
 
     @classmethod
     def of_log(cls, text: str) -> Self | None:
-        """What the last such line of a log says; None: there is none."""
+        """Read the last progress line of a log; return None if there is none."""
         for line in reversed(text.splitlines()):
             if found := _LINE.search(line):
                 return cls(found["version"], int(found["come"]), int(found["size"]), int(found["rate"]))

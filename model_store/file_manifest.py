@@ -13,7 +13,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """One file of a version: relative path with '/', bytes, sha256 in lower-case hex, what its content is."""
+    """A file of a version: relative path with '/', bytes, sha256 in lower-case hex, kind of content."""
 
     path: str
     size: int
@@ -29,10 +29,10 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """sha256 in hex over what `sha256sum` prints for the files in byte order of their paths.
+        r"""The sha256 in hex over the output of `sha256sum` for the files in byte order of their paths.
 
         So anybody can check it without Slipway, inside a copy of the version's directory:
-        `find . -type f -printf '%P\\n' | LC_ALL=C sort | xargs -d '\\n' sha256sum | sha256sum`
+        `find . -type f -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum | sha256sum`
         """
         lines = "".join(f"{file.sha256}  {file.path}\n" for file in self.files)
         return hashlib.sha256(lines.encode()).hexdigest()

@@ -36,7 +36,7 @@ def lost_files(actor: Actor) -> Iterator[InboxEntry]:
 
 
 def disk_room(actor: Actor) -> Iterator[InboxEntry]:
-    """That the disk is full, or almost, for those who look after the machine: the store's page shows it."""
+    """Yield an entry when the disk is full, or almost, for those who look after the machine."""
     if not may_everywhere(actor, Right.FLEET_OPERATE):
         return
     url = reverse("store-page")

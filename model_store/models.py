@@ -17,7 +17,7 @@ from model_store.states import OPEN_CORRUPT_BLOBS, CorruptBlobState, RunState
 
 
 class StorageQuota(Revised):
-    """How many bytes the versions of a team may hold, each content counted once."""
+    """A team's limit in bytes for its versions, each content counted once."""
 
     team = models.OneToOneField("accounts.Team", on_delete=models.CASCADE, related_name="+")
     limit_bytes = models.BigIntegerField(null=True)
@@ -88,7 +88,7 @@ class StoreRun(Reconciled):
 
 
 class Collection(StoreRun):
-    """One walk over the store that deletes the blobs which nothing has needed for the grace time."""
+    """A walk over the store that deletes blobs which nothing has needed for the grace time."""
 
     grace_seconds = models.PositiveIntegerField(editable=False)
     place = models.PositiveSmallIntegerField(default=0, editable=False)
@@ -120,7 +120,7 @@ class UnreferencedBlob(models.Model):
 
 
 class Check(StoreRun, Launched):
-    """One reading of the whole store that compares every blob with its name, and with what versions need."""
+    """A reading of the whole store that compares every blob with its name, and with the versions' needs."""
 
     STAGING = "check-"
 
@@ -146,7 +146,7 @@ class CorruptBlobs(models.QuerySet["CorruptBlob"]):
         return self.filter(state__in=OPEN_CORRUPT_BLOBS)
 
     def about(self, files: models.QuerySet[Any]) -> Self:
-        """Those of the blobs that the `files` name by `sha256`."""
+        """Select the blobs that the `files` name by `sha256`."""
         return self.filter(Exists(files.filter(sha256=OuterRef("sha256")))).order_by("pk")
 
 

@@ -16,7 +16,7 @@ from model_store.references import Reserved, named_in, once, registered
 
 @dataclass(frozen=True, slots=True)
 class TeamStorage:
-    """What a team holds. Sizes in bytes; contents that several of its versions have count once."""
+    """A team's use of the store. Sizes in bytes; contents that several of its versions have count once."""
 
     team: Team
     held_bytes: int
@@ -26,7 +26,7 @@ class TeamStorage:
 
     @property
     def limit_bytes(self) -> int | None:
-        """None: as many as there is room for."""
+        """The limit in bytes; None without one."""
         return self.quota.limit_bytes if self.quota else None
 
     @property
@@ -45,7 +45,7 @@ class _SizeOf(Subquery):
 
 
 def storages_of(teams: Sequence[Team]) -> list[TeamStorage]:
-    """In their order: three queries for any number of teams, with what the apps above have registered."""
+    """Return the storage of these teams in their order: three queries for any number of them."""
     ids = [team.pk for team in teams]
     held, reserved = Counter[int](), Counter[int]()
     for rows, team in _held_rows():
@@ -63,7 +63,9 @@ def storage_of(team: Team) -> TeamStorage:
 
 
 def allowance_of(team: Team, *, without: Model | None = None) -> Allowance | None:
-    """None: the team has no limit. `without`: what this row has reserved does not count."""
+    """Return what the team may still add, or None without a limit. The reservation of `without` does not
+    count.
+    """
     limit = StorageQuota.objects.filter(team=team).values_list("limit_bytes", flat=True).first()
     if limit is None:
         return None
@@ -77,7 +79,7 @@ def hold(team: Team) -> None:
 
 
 def new_bytes(team: Team, contents: Mapping[str, int]) -> int:
-    """How much of these contents (bytes by sha256) the team does not hold yet."""
+    """Return how many of these contents' bytes (by sha256) the team does not hold yet."""
     held = set[str]().union(
         *(named_in(rows.filter(**{path: team.pk}), contents) for rows, path in _held_rows())
     )

@@ -40,7 +40,7 @@ class Reserved:
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """What rows of one kind need of the store. Each query set is read anew whenever it is asked for."""
+    """The needs of one kind of rows. Each query set is read anew whenever it is asked for."""
 
     rows: QuerySet[Any] | None = None
     """Each keeps the blob that its `sha256` names."""
@@ -73,7 +73,7 @@ def registered() -> Sequence[References]:
 
 
 def referenced(blobs: Collection[str]) -> set[str]:
-    """Those of the sha256s that any row needs."""
+    """Return the sha256s that any row needs."""
     return set[str]().union(*(named_in(rows, blobs) for rows in _all("rows")))
 
 
@@ -92,7 +92,7 @@ class Usage:
 
 
 def usage() -> Usage:
-    """Of the rows that tell whose they are: of the others it is not known how much will come."""
+    """Return the bytes in use of rows with a known owner, and the bytes reserved."""
     blobs = deduplicated = full = 0
     for one in _registered:
         if one.rows is not None and one.team:
@@ -117,7 +117,7 @@ def size_of(sha256: str) -> int | None:
 
 
 def owners(blobs: Collection[str]) -> dict[str, tuple[Owner, ...]]:
-    """What is made of these blobs, by sha256: one query of each kind for any number of them."""
+    """Return the owners of these blobs, by sha256: one query per kind for any number of them."""
     found: dict[str, tuple[Owner, ...]] = {}
     for one in _registered:
         for sha256, some in one.owners(blobs).items():
@@ -130,12 +130,12 @@ def owners_of(sha256: str) -> tuple[Owner, ...]:
 
 
 def laid_out(digests: Collection[str]) -> set[str]:
-    """Those whose directories may stay on a node."""
+    """Return the digests whose directories may stay on a node."""
     return set[str]().union(*(one.laid_out(digests) for one in _registered))
 
 
 def known_keys(keys: Collection[str]) -> set[str]:
-    """Those of the staging areas' keys that a row knows as its own."""
+    """Return the keys of staging areas that a row owns."""
     return set[str]().union(*(one.keys(keys) for one in _registered))
 
 
@@ -145,7 +145,7 @@ def tidy() -> None:
 
 
 def named_in(rows: QuerySet[Any], blobs: Collection[str]) -> set[str]:
-    """Those of the sha256s that the rows name; asked for some at a time, for databases limit a question."""
+    """Return the sha256s that the rows name; asked in batches, for databases limit a query."""
     listed, found = list(blobs), set[str]()
     for start in range(0, len(listed), _AT_ONCE):
         some = rows.filter(sha256__in=listed[start : start + _AT_ONCE])

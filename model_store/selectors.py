@@ -15,7 +15,7 @@ from model_store.states import OPEN_CORRUPT_BLOBS
 
 @dataclass(frozen=True, slots=True)
 class StoreNow:
-    """What the store holds. Sizes in bytes."""
+    """The contents of the store. Sizes in bytes."""
 
     blobs: int
     """That are needed, each once."""
@@ -36,7 +36,7 @@ class StoreNow:
 
     @property
     def dedup_factor(self) -> float | None:
-        """How many times the bytes would be there if every version had files of its own."""
+        """The ratio of bytes with a copy per version to the bytes that are stored."""
         return self.version_bytes / self.bytes if self.bytes else None
 
 
@@ -78,7 +78,7 @@ class CorruptBlobCard:
 
 
 def corrupt_blob_cards(corrupt_blobs: Sequence[CorruptBlob]) -> list[CorruptBlobCard]:
-    """What lists show of these corrupt blobs, in their order: one query for any number of them."""
+    """Return the cards of these corrupt blobs in their order: one query for any number of them."""
     touched = references.owners({corrupt_blob.sha256 for corrupt_blob in corrupt_blobs})
     return [CorruptBlobCard(one, touched.get(one.sha256, ())) for one in corrupt_blobs]
 
@@ -98,6 +98,6 @@ def corrupt_blobs() -> QuerySet[CorruptBlob]:
 
 
 def corrupt_blobs_by_state() -> dict[str, int]:
-    """How many there are in each open state, none included."""
+    """Return the number of corrupt blobs in each open state, zeros included."""
     counted = CorruptBlob.objects.open().order_by().values_list("state").annotate(Count("pk"))
     return dict.fromkeys(map(str, sorted(OPEN_CORRUPT_BLOBS)), 0) | dict(counted)

@@ -4,7 +4,7 @@ from common.jobs.rows import RunsJob
 
 
 class Launched(RunsJob):
-    """What is done by a job in a staging area of the store."""
+    """A row whose work is a job in a staging area of the store."""
 
     STAGING: ClassVar[str]
     """What its staging area's key begins with, before its id."""

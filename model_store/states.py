@@ -38,7 +38,7 @@ OPEN_CORRUPT_BLOBS = frozenset({CorruptBlobState.FOUND, CorruptBlobState.ASIDE, 
 
 
 class RunState(TextChoices):
-    """Of what is done to the whole store."""
+    """The states of a check or collection of the whole store."""
 
     RUNNING = "running", _("Running")
     DONE = "done", _("Done")

@@ -22,7 +22,7 @@ BUCKET_PART_BYTES = 8 * 1024 * 1024
 
 
 class Body(Protocol):
-    """What a request brings."""
+    """The body of a request."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -91,7 +91,9 @@ class UploadBuffer(ABC):
 
     @abstractmethod
     def missing(self, contents: Collection[Announced]) -> dict[str, list[range]]:
-        """What has `received` of each content that is still waited for, by sha256. Whole ones are closed."""
+        """Return the missing ranges of each content that is awaited, by sha256; close those that are
+        whole.
+        """
 
     @abstractmethod
     def write(self, content: Announced, *, parts: range, body: Body, digest: bytes | None = None) -> bool:
@@ -122,7 +124,7 @@ class UploadBuffer(ABC):
 
 
 def lacking_bytes(contents: Iterable[Announced], missing: Mapping[str, Iterable[range]]) -> int:
-    """How much has not come of what `UploadBuffer.missing` tells."""
+    """Return how many bytes of `UploadBuffer.missing` have not been received."""
     waited_for = [content for content in contents if content.sha256 in missing]
     return sum(one.size - sum(map(len, missing[one.sha256])) for one in waited_for)
 

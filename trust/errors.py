@@ -4,7 +4,7 @@ from common.errors import Conflict, SlipwayError
 
 
 class BadKey(SlipwayError):
-    """It is no key that can be used here."""
+    """The key cannot be used here."""
 
 
 class BadSignature(SlipwayError):

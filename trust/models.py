@@ -53,7 +53,7 @@ class SignaturePolicies(TeamOwned["SignaturePolicy"]):
 
 
 class SignaturePolicy(Revised):
-    """What a team demands of the signatures of what is served; a team without a row demands nothing."""
+    """A team's demands on signatures of served versions; a team without a row demands nothing."""
 
     team = models.OneToOneField("accounts.Team", on_delete=models.CASCADE, related_name="+")
     demand = models.CharField(

@@ -33,7 +33,7 @@ class Standing:
 
 
 def standing(signatures: Sequence[tuple[str, str, str]]) -> Standing:
-    """Of signatures as (verdict, reason, name of the trusted key, or empty)."""
+    """Judge signatures given as (verdict, reason, name of the trusted key, or empty)."""
     for verdict, reason, _key in signatures:
         if verdict == SignatureVerdict.INVALID:
             return Standing("invalid", _("A signature of it is broken. %(reason)s") % {"reason": reason})
@@ -62,19 +62,19 @@ def signer() -> Signer | None:
 
 
 def keys_of(team_id: int) -> QuerySet[TrustedKey]:
-    """Those that the team trusts now."""
+    """Return the keys that the team trusts now."""
     rows: QuerySet[TrustedKey] = TrustedKey.objects.in_force().filter(team=team_id)
     return rows
 
 
 def public_keys_of(team_id: int) -> dict[str, PublicKey]:
-    """Those that the team trusts now, by fingerprint."""
+    """Return the public keys that the team trusts now, by fingerprint."""
     rows = keys_of(team_id).values_list("fingerprint", "pem")
     return {fingerprint: keys.public_key(pem) for fingerprint, pem in rows}
 
 
 def trusted_keys(actor: Actor, right: Right = Right.READ) -> QuerySet[TrustedKey]:
-    """Those of the teams in which the actor has the right, removed ones too."""
+    """Return the keys of the teams in which the actor has the right, removed ones too."""
     rows: QuerySet[TrustedKey] = TrustedKey.objects.for_actor(actor, right)
     return rows.select_related("team")
 

@@ -16,7 +16,7 @@ class SignatureVerdict(TextChoices):
 
 
 class SignatureDemand(TextChoices):
-    """What becomes of a version without a signature that its team trusts, when it is to be served."""
+    """The treatment of a version without a trusted signature when it is to be served."""
 
     OFF = "off", _("not required")
     WARN = "warn", _("it is served, with a warning")

@@ -89,7 +89,7 @@ class TransferViews(Listed, Read):
         return self.answer(one, status=202)
 
     def changed(self, pk: int, after: str) -> list[ServerEvent]:
-        """One event, the transfer as it is now, when it is not what the client saw last."""
+        """Return one event with the transfer as it is now, if it changed since `after`."""
         transfer = self.transfers.read(pk)
         files = transfer.files
         done = (files.attempt, files.bytes_done, files.files_done) if files else (0, 0, 0)
@@ -108,6 +108,6 @@ class TransferViews(Listed, Read):
 
 
 def shown_by(serializer: type[TransferSerializer[Any]]) -> Callable[[type[Any]], type[Any]]:
-    """For the schema: every wish answers 202 and the transfer."""
+    """Describe to the schema that each action answers 202 with the transfer."""
     answers = extend_schema(responses={202: serializer})
     return extend_schema_view(**dict.fromkeys(WISHES, answers))

@@ -73,7 +73,7 @@ class RateLimited(HubError):
 
 
 class HubUnreachable(HubError):
-    """It does not answer, breaks off or has a fault of its own; the same request may succeed later."""
+    """The hub does not answer, breaks off or has a fault of its own; the same request may succeed later."""
 
     cause = "unreachable"
 
@@ -89,13 +89,13 @@ class HubMisbehaves(HubError):
 
 
 class RevisionChanged(HubMisbehaves):
-    """It answers from another commit than the one that is fetched."""
+    """The hub answers from another commit than the one that is fetched."""
 
     cause = "changed"
 
 
 class AddressForbidden(HubError):
-    """It leads to an address that this server must not talk to."""
+    """The request leads to an address that this server must not talk to."""
 
     cause = "address_forbidden"
 
@@ -131,10 +131,10 @@ class Stream:
 
 class Hub(Protocol):
     def commit_of(self, repo_id: str, revision: str) -> str:
-        """Which commit a branch, tag or commit is at present; answers within a minute. Raises HubError."""
+        """Return the commit that a branch, tag or commit stands for now, within a minute. Raises HubError."""
 
     def snapshot(self, repo_id: str, revision: str) -> Snapshot:
-        """What a branch, tag or commit is at present. Raises HubError."""
+        """Return the files of a branch, tag or commit as they are now. Raises HubError."""
 
     def opened(
         self, repo_id: str, commit: str, file: HubFile, *, offset: int = 0, length: int | None = None

@@ -137,7 +137,7 @@ def _file(entry: dict[str, Any]) -> HubFile:
 
 
 def _check_promises(answer: httpx2.Response, commit: str, file: HubFile) -> None:
-    """What the headers say about the file must be what the listing said: before a byte of it is taken."""
+    """Compare a file's headers with the listing before a byte of it is taken."""
     told = answer.headers.get("X-Repo-Commit")
     if told and told != commit:
         raise RevisionChanged(

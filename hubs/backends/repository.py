@@ -56,8 +56,11 @@ class AddressExpired(HubError):
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """How a large file is sent: its parts of `part_bytes` to `parts`, then their ETags to `address`; without
-    parts the whole file to `address`.
+    """The addresses that a large file is sent to.
+
+    Its parts of `part_bytes` go to `parts`, then their ETags to `address`; without parts the whole file goes
+    to
+    `address`.
     """
 
     address: str
@@ -82,7 +85,7 @@ class Repository:
         self._reading = HuggingFace(endpoint, token=token, trusted_hosts=trusted_hosts)
 
     def at(self, revision: str = "") -> Snapshot:
-        """What the branch, or another revision, holds."""
+        """Return the files of the branch, or of another revision."""
         return self._reading.snapshot(self._repo_id, revision or self._branch)
 
     def create(self, *, is_private: bool) -> None:
@@ -138,7 +141,7 @@ class Repository:
         return found
 
     def uploads(self, files: Sequence[ManifestFile]) -> dict[str, Upload]:
-        """How to send the contents that the hub lacks, by sha256."""
+        """Return uploads of the contents that the hub lacks, by sha256."""
         found: dict[str, Upload] = {}
         for start in range(0, len(files), AT_ONCE):
             sizes = {file.sha256: file.size for file in files[start : start + AT_ONCE]}

@@ -16,7 +16,9 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
 def part_headers(file: HubFile, *, offset: int, length: int | None) -> dict[str, str]:
-    """What asks for `length` bytes of a file from `offset` on; None: all there are."""
+    """Return headers that ask for `length` bytes of a file from `offset` on; for all of them if it is
+    None.
+    """
     end = file.size if length is None else min(offset + length, file.size)
     return {"Range": f"bytes={offset}-{end - 1}"} if offset > 0 or end < file.size else {}
 

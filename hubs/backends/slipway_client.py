@@ -47,7 +47,7 @@ class SlipwayClient:
         self._asked("POST", "models/", orjson.dumps(wanted), also={409})
 
     def version(self, reference: str) -> Document | None:
-        """By its name or its digest; None: it has none."""
+        """Return the version of this name or digest, or None."""
         return self._asked("GET", f"{self._versions}{quote(reference, safe='')}/", may_lack=True)
 
     def begin(self, files: Sequence[ManifestFile], *, origin: str) -> Document:
@@ -132,7 +132,7 @@ class SlipwayClient:
 
 
 def _words(body: bytes) -> str:
-    """What a problem document (RFC 9457) says."""
+    """Return the text of a problem document (RFC 9457)."""
     try:
         told = orjson.loads(body)
         return printable(str(told.get("detail", "")))[:500]

@@ -87,7 +87,7 @@ class Answer:
 
 
 class Resolve(Step[HubSync]):
-    """Which commit is it, and is there a version of it?"""
+    """Find the commit of the revision, and the version made from it."""
 
     name = "resolve"
 

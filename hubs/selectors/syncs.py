@@ -28,7 +28,7 @@ def hub_sources(actor: Actor, model: Model | None = None) -> QuerySet[HubSource]
 
 
 def hub_source_cards(sources: Sequence[HubSource]) -> list[HubSourceCard]:
-    """What lists show of these sources, in their order: one query for any number of them."""
+    """Return the cards of these sources in their order: one query for any number of them."""
     newest = HubSync.objects.filter(source__in=[source.pk for source in sources]).order_by()
     found = shown(HubSync.objects.all()).filter(
         pk__in=newest.values("source").annotate(newest=Max("pk")).values("newest")

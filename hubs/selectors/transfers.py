@@ -15,12 +15,12 @@ T = TypeVar("T", bound=HubTransfer)
 
 
 def shown(rows: HubTransfers[T]) -> QuerySet[T]:
-    """With what doors show of them."""
+    """Select the related rows that lists and pages show."""
     return without_json(rows.select_related(*rows.shown_with), "version__")
 
 
 def transfers(kind: type[T], actor: Actor, model: Model | None = None) -> QuerySet[T]:
-    """Those that the actor may see, or those of one model, newest first."""
+    """Return the transfers that the actor may see, or those of one model, newest first."""
     rows = _rows(kind).for_actor(actor)
     return shown(rows if model is None else _of(rows, model)).order_by("-pk")
 

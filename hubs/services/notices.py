@@ -41,5 +41,5 @@ def take_notice(*, source_id: int, secret: str) -> None:
 
 
 def _hash(secret: str) -> str:
-    """Of 256 random bits: too many to guess, so that a plain hash protects them."""
+    """Hash a secret of 256 random bits: too many to guess, so a plain hash protects them."""
     return hashlib.sha256(secret.encode()).hexdigest()

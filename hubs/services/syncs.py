@@ -227,7 +227,7 @@ def _go_on_with_token(source: HubSource, *, actor: Actor) -> None:
 
 
 def _told(source: HubSource) -> dict[str, Any]:
-    """For the audit: all but the token."""
+    """Return the source's fields for the audit record, without the token."""
     fields = ("endpoint", "kind", "repo_id", "ref", "allow_patterns", "ignore_patterns", "every_seconds",
               "release_to", "release_plan")  # fmt: skip
     return {**{field: getattr(source, field) for field in fields}, "has_token": source.has_token}

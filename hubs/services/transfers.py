@@ -24,7 +24,7 @@ _TO = {"pause": TransferState.PAUSED, "cancel": TransferState.CANCELLED}
 
 
 class Transfers(ABC, Generic[T]):
-    """One kind of transfer: what goes with each wish."""
+    """The actions on one kind of transfer."""
 
     kind: ClassVar[Any]
     name: ClassVar[str]
@@ -116,7 +116,7 @@ class Transfers(ABC, Generic[T]):
 
     @abstractmethod
     def detail(self, transfer: T) -> dict[str, Any]:
-        """For the audit record, without secrets."""
+        """Return the transfer's fields for the audit record, without secrets."""
 
     def hold(self, transfer: T) -> None:
         """Lock what a new one belongs to, inside its transaction. Raises WrongState."""
@@ -126,4 +126,4 @@ class Transfers(ABC, Generic[T]):
         return {}
 
     def along(self, transfer: T, wish: str, *, actor: Actor, reason: str) -> None:
-        """What else does as the transfer does, in the same transaction. Raises WrongState."""
+        """Apply the action to rows that follow the transfer, in the same transaction. Raises WrongState."""

@@ -138,7 +138,7 @@ def delete_source(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 
 
 def _offered(actor: Actor, model: Model) -> dict[str, Sequence[str]]:
-    """Where new versions may be released to, and how."""
+    """Return the services and plans that new versions may be released with."""
     return {"services": auto_release().services(actor, model), "plans": auto_release().plans(actor, model)}
 
 

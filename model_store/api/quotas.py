@@ -41,7 +41,7 @@ class TeamStoragePutSerializer(serializers.Serializer[Any]):
 
 @extend_schema(parameters=[TEAM])
 class Storage(Read, Put):
-    """How many bytes the versions of a team hold, and may hold."""
+    """The bytes that the versions of a team hold, and may hold."""
 
     queryset = Team.objects.all()
     serializer_class = TeamStorageSerializer
@@ -71,7 +71,7 @@ class Storage(Read, Put):
 
 
 class Storages(OfStore, Listed):
-    """How many bytes the versions of every team hold, and may hold."""
+    """The bytes that the versions of every team hold, and may hold."""
 
     queryset = Team.objects.all()
     serializer_class = TeamStorageSerializer

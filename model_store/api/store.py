@@ -143,7 +143,7 @@ class OfStore(Endpoint):
 
 
 class StoreState(OfStore):
-    """What the store holds."""
+    """The contents of the store in figures."""
 
     queryset = Collection.objects.all()
     serializer_class = StoreSerializer

@@ -34,7 +34,9 @@ class Reclaimed:
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What is wrong with a blob, as a sentence. `mark` tells what lies there from what may come there."""
+    """The defect of a blob, as a sentence. `mark` identifies the present bytes, which later ones may
+    replace.
+    """
 
     size: int
     mark: str
@@ -43,7 +45,7 @@ class Flaw:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Where a store is, for people. `cache_bytes`: what this node has of it; None where it has no cache."""
+    """The place of a store, for people. `cache_bytes`: held by this node; None where it has no cache."""
 
     kind: Literal["directory", "bucket"]
     where: str
@@ -63,7 +65,7 @@ class Part(Protocol):
     def append(self, data: bytes) -> None: ...
 
     def read_back(self) -> Iterator[bytes]:
-        """What has come, from the beginning."""
+        """Yield the bytes received so far, from the beginning."""
 
     def restart(self) -> None:
         """Forget what has come."""
@@ -129,7 +131,7 @@ class Store(Protocol):
 
     @property
     def address(self) -> str:
-        """What `opened_at` makes the same store of, in another process. No secret is in it."""
+        """The address by which `opened_at` opens the same store in another process. No secret is in it."""
 
     def staging(self, key: str) -> AbstractContextManager[Staging]:
         """The holding area `key`, made or continued; what an earlier process completed in it is still held.
@@ -148,7 +150,7 @@ class Store(Protocol):
     def staging_keys(self) -> list[str]: ...
 
     def held(self, key: str) -> dict[str, int]:
-        """What a staging area holds: sizes in bytes by sha256."""
+        """Return the contents of a staging area: sizes in bytes by sha256."""
 
     def publish(self, key: str, manifest: Manifest) -> None:
         """Make the staging area's files blobs of the store. Doing it again is no error. Raises
@@ -190,7 +192,7 @@ class Store(Protocol):
         """A blob, for reading. Raises BlobMissing."""
 
     def come_bytes(self, manifest: Manifest) -> int:
-        """How much of the version this node has."""
+        """Return how many bytes of the version this node has."""
 
     def is_at_hand(self, manifest: Manifest) -> bool:
         """Whether `materialise` takes but a moment."""
@@ -206,7 +208,7 @@ class Store(Protocol):
         """Since when each version is materialised, by digest."""
 
     def look(self) -> Look:
-        """Where it is. Raises StoreUnavailable when it cannot be reached."""
+        """Describe the store's place. Raises StoreUnavailable when it cannot be reached."""
 
     def free_bytes(self) -> int | None:
-        """None: there is no limit to be known."""
+        """Return the free bytes, or None where no limit is known."""

@@ -19,8 +19,8 @@ _MAKING = ".making-"
 class VersionDirectories:
     """One directory per version below `root`, each with links to the files that `blob_path` names.
 
-    `lock` lets one process at a time make or remove one. One whose files were written to since it was made is
-    made anew if `heeds_writes`.
+    `lock` lets one process at a time make or remove one. A directory whose files were written to since it was
+    made is made anew if `heeds_writes`.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class VersionDirectories:
             sync_directory(parent)
 
     def mark_use(self, manifest: Manifest) -> bool:
-        """From now on it counts how long nobody has asked for it; False: it is not there, or not whole."""
+        """Restart the version's idle time; return False if it is missing or incomplete."""
         with locks.held(self._lock):
             directory = self.whole(manifest)
             if directory is not None:

@@ -22,7 +22,7 @@ Read = Callable[[Write], str]
 
 
 class Ingest(ABC):
-    """What all staging areas have in common; see `Staging`."""
+    """The common part of all staging areas; see `Staging`."""
 
     def probably_held(self, content: Content) -> bool:
         return content.size > SMALL_BYTES and self._has_likely_twin(content)
@@ -83,7 +83,7 @@ class Ingest(ABC):
 
     @abstractmethod
     def _of_size(self, size: int) -> list[str]:
-        """sha256s of the contents of that size that the store or this staging area may hold."""
+        """Return the sha256s of contents of that size that the store or this staging area may hold."""
 
     @abstractmethod
     def _agrees(self, sha256: str, size: int, wanted: list[bytes]) -> bool:
@@ -95,7 +95,7 @@ class Ingest(ABC):
 
 
 def blob_id_of(content: Content) -> str:
-    """What git calls a file of this content: sha1 over `blob <size>`, a zero byte and its bytes."""
+    """Return git's id of this content: sha1 over `blob <size>`, a zero byte and its bytes."""
     digest = hashlib.sha1(b"blob %d\0" % content.size, usedforsecurity=False)
     for offset in range(0, content.size, CHUNK_BYTES):
         digest.update(content.read_at(offset, CHUNK_BYTES))
@@ -110,7 +110,7 @@ def samples(size: int, read_at: Callable[[int, int], bytes]) -> Iterator[bytes]:
 def read_through(
     descriptor: int, size: int, *, counted: Counted, write: Callable[[memoryview], None] | None = None
 ) -> str:
-    """sha256 of exactly `size` bytes; what is hashed is what is written, from one and the same buffer.
+    """Return the sha256 of exactly `size` bytes; the hashed buffer is the one that is written.
 
     Raises SourceChanged.
     """

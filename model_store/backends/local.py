@@ -83,7 +83,7 @@ class LocalStore:
             yield LocalStaging(directory, self.blob_path, self._sizes(directory), self.free_bytes)
 
     def _sizes(self, staging: Path) -> dict[int, set[str]]:
-        """sha256s by size, of all blobs and of what the staging area holds: 100,000 entries take a second."""
+        """Return sha256s by size of all blobs and of the staging area: 100,000 entries take a second."""
         found: dict[int, set[str]] = {}
         directories = [staging, *(Path(entry.path) for entry in os.scandir(self._blobs))]
         for directory in directories:

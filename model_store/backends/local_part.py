@@ -53,7 +53,7 @@ class LocalPart:
 
 
 def taken_bytes(path: Path) -> int:
-    """What a part takes of the disk already, the room reserved for it included."""
+    """Return the bytes that a part occupies on disk, its reserved room included."""
     try:
         return path.stat(follow_symlinks=False).st_blocks * 512
     except FileNotFoundError:

@@ -157,7 +157,7 @@ class LocalUploadBuffer(UploadBuffer):
                 raise differs(content.sha256, found.hexdigest())
 
     def restart(self, content: Announced) -> None:
-        """Not so for one that somebody has a link to."""
+        """Restart a content, unless another process has a link to it."""
         with self._locked(self.path(content.sha256), fcntl.LOCK_EX) as descriptor:
             if descriptor is not None and os.fstat(descriptor).st_nlink == 1:
                 marks = self._path(content.sha256, _MARKS)

@@ -23,7 +23,7 @@ class BucketLocation:
 
     @property
     def url(self) -> str:
-        """For people."""
+        """The address for people."""
         return f"s3://{self.bucket}/{self.prefix}"
 
     @property

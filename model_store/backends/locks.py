@@ -45,7 +45,7 @@ def held(path: Path, *, exclusive: bool = True, wait: bool = True, remove: bool 
 
 
 def is_held(path: Path) -> bool:
-    """Of a file: whether a process has it for itself; of a directory: whether any process holds it at all."""
+    """Return whether a process holds this file exclusively, or holds this directory at all."""
     is_directory = path.is_dir()
     kind = fcntl.LOCK_EX if is_directory else fcntl.LOCK_SH
     try:

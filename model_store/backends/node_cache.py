@@ -71,7 +71,7 @@ class NodeCache:
         raise StoreUnavailable(f"Other processes take away from {self._blobs} what this one fetches.")
 
     def come_bytes(self, manifest: Manifest) -> int:
-        """How much of a version is here."""
+        """Return how many bytes of a version are in the cache."""
         sizes = {file.sha256: file.size for file in manifest.files}
         return sum((size_of(self._path(sha256)) or size_of(self._coming(sha256)) or 0) for sha256 in sizes)
 
@@ -98,7 +98,9 @@ class NodeCache:
                 os.utime(self._path(sha256))
 
     def _have(self, sha256: str, size: int) -> None:
-        """One content, verified: what is here is read again, since a disk may have lost it."""
+        """Fetch and verify one content; bytes already here are read again, since a disk may have lost
+        them.
+        """
         path = self._path(sha256)
         with locks.held(self._locks / f"coming-{sha256}", remove=True):
             if size_of(path) is not None:

@@ -19,7 +19,7 @@ _FOR_BUCKET = (
 
 
 class Source(Protocol):
-    """What a job works with: a dataclass of what JSON can say, with tuples for lists."""
+    """The input of a job: a dataclass of JSON values, with tuples for lists."""
 
     PROGRAM: ClassVar[str]
     """The module of ours that does it."""
@@ -29,7 +29,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WholeStore:
-    """What a check reads, no faster than so."""
+    """The input of a check: the whole store, read no faster than this rate."""
 
     PROGRAM: ClassVar[str] = "model_store.processes.store_scrub"
     NEEDS_NETWORK: ClassVar[bool] = False

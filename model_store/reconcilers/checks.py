@@ -66,7 +66,7 @@ def _figures(progress: CheckProgress) -> dict[str, int]:
 
 
 class LookForMissing(Step[Check]):
-    """Of what must be there, what is not?"""
+    """Find referenced blobs that are missing."""
 
     name = "look for missing"
     effect = Effect.ABSOLUTE
@@ -75,7 +75,7 @@ class LookForMissing(Step[Check]):
         self.runner = runner
 
     def act(self, row: Check, operation: Operation) -> None:
-        """What the job has left is not needed any more."""
+        """Remove the job's files."""
         with suppress(StagingBusy):
             blob_store.store().discard(row.staging_key, is_referenced=blob_store.needed)
         remove_jobs(self.runner, row)

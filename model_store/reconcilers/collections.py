@@ -161,7 +161,7 @@ class CollectionReconciler(Reconciler[Collection]):
 
 
 def _marks(parts: range) -> QuerySet[UnreferencedBlob]:
-    """By a range and not by prefixes: every database finds a range by its index."""
+    """Select by a range and not by prefixes: every database finds a range by its index."""
     first, last = f"{parts.start:02x}", f"{parts.stop - 1:02x}"
     return UnreferencedBlob.objects.filter(sha256__gte=first, sha256__lt=f"{last}g")
 

@@ -74,6 +74,8 @@ class CorruptBlobReconciler(JobReconciler[CorruptBlob]):
 
 
 def _remove_directories(row: CorruptBlob) -> None:
-    """Of the versions that need it. Workers that run keep what they have opened; the next get whole files."""
+    """Remove directories of the versions that need it. Running workers keep their open files; the next get
+    whole ones.
+    """
     for owner in references.owners_of(row.sha256):
         blob_store.store().dematerialise(owner.digest)

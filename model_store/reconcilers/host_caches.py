@@ -20,7 +20,9 @@ class HostCacheReconciler(Recurring[HostCache]):
     waits_for_host = False
 
     def host_of(self, row: HostCache) -> str:
-        """One that is gone for good has taken its disk along: whoever comes then does nothing."""
+        """The host that has the cache. A host that is gone has taken its disk along, so any other then
+        does nothing.
+        """
         return row.host if row.host == this_host() or row.host in living_hosts() else ""
 
     def act(self, row: HostCache, operation: Operation) -> None:

@@ -16,7 +16,7 @@ DAILY = timedelta(days=1)
 
 
 class StoreScheduleReconciler(Recurring[StoreSchedule]):
-    """What is missed while nothing runs is made up for once."""
+    """Begins scheduled checks and collections; one that was missed while nothing ran is made up for once."""
 
     model = StoreSchedule
     name = "begin"

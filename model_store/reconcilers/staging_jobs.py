@@ -23,7 +23,7 @@ Staged = TypeVar("Staged", bound=Any)
 
 class StartStagingJob(StartJob[Staged]):
     def is_clear(self, row: Staged) -> bool:
-        """One that another machine has started ends first."""
+        """Return whether a job that another machine started has ended."""
         return not _is_busy(row)
 
     def job(
@@ -40,7 +40,7 @@ class StartStagingJob(StartJob[Staged]):
 
 
 class AwaitStagingJob(AwaitJob[Staged]):
-    """Of jobs in a staging area."""
+    """Await a job in a staging area."""
 
 
 def let_go(runner: JobRunner, row: Staged) -> bool:
@@ -57,7 +57,7 @@ def _is_busy(row: Staged) -> bool:
 
 
 class CleanupStaging(Step[Staged]):
-    """What the store holds for the row alone is removed; blobs are left to the collection."""
+    """Remove what the store holds for the row alone; blobs are left to the collection."""
 
     name = "let go"
     effect = Effect.ABSOLUTE
@@ -80,7 +80,7 @@ class CleanupStaging(Step[Staged]):
         """Give to the store what somebody will want again; the rest goes with the staging area."""
 
     def let_go_of_directories(self, row: Staged) -> None:
-        """Of versions, as far as these are not to be served as they are."""
+        """Release directories of versions that are not to be served as they are."""
 
     def observe(self, row: Staged, operation: Operation) -> bool:
         return row.staging_key in blob_store.store().staging_keys()

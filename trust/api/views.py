@@ -118,7 +118,7 @@ class SignaturePolicyPutSerializer(serializers.Serializer[Any]):
 
 @extend_schema(parameters=[TEAM])
 class SignaturePolicies(Read, Put):
-    """What a team demands of the signatures of what is served; 404: nobody has said anything."""
+    """A team's demands on signatures of served versions; 404 if it has none."""
 
     queryset = SignaturePolicy.objects.all()
     serializer_class = SignaturePolicySerializer

@@ -9,7 +9,7 @@ CARRIED = "Python code, which loaders run with trust_remote_code."
 
 
 def named_in(value: Any) -> tuple[str, ...]:
-    """What the `auto_map` of a config names, at any depth of the JSON value; sorted, at most 20."""
+    """Return the names in a config's `auto_map`, at any depth of the JSON value; sorted, at most 20."""
     found: set[str] = set()
     level = [value]
     while level:

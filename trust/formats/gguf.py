@@ -55,8 +55,8 @@ Value = int | float | bool | str
 
 @dataclass(frozen=True, slots=True)
 class Gguf:
-    """What a header tells. `values` holds the scalar keys only, long strings cut; of arrays, how many items
-    they have.
+    """The contents of a header. `values` holds the scalar keys alone, long strings cut; of arrays, their
+    lengths.
     """
 
     version: int
@@ -173,7 +173,7 @@ def _texts(cursor: Cursor, *, most: int, max_bytes: int) -> list[str]:
 
 
 def _skip_array(cursor: Cursor, *, nesting: int) -> int:
-    """How many items it had."""
+    """Skip an array and return its number of items."""
     if nesting >= 4:
         raise Malformed("its arrays are nested too deeply")
     kind, items = _array(cursor)

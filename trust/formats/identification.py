@@ -63,8 +63,9 @@ _KEPT_JSON = {
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """What one file is. `json` is kept for configs and shard indexes only; `external_data` are paths in the
-    version; `names_code` is what its `auto_map` names.
+    """An identified file. `json` is kept for configs and shard indexes alone; `external_data` are paths in
+    the
+    version; `names_code` are the names in its `auto_map`.
     """
 
     path: str
@@ -107,7 +108,7 @@ def _is_pickle(path: str) -> Refused:
 
 
 def identify(path: str, content: Content, *, admits_runnable: bool = False) -> Identified:
-    """What the file at `path` is by its bytes; Refused with the reason when it may not enter.
+    """Identify the file at `path` by its bytes; return Refused with the reason when it may not enter.
 
     Bytes of no known format come back as `raw`: `check_together` decides about them. `admits_runnable`: an
     exemption lets formats enter that run code when they are loaded.
@@ -215,7 +216,7 @@ def _words(claimed: str) -> str:
 
 
 def _seems(content: Content) -> str:
-    """What refused bytes look like, as the end of the sentence."""
+    """Say what refused bytes look like, as the end of a sentence."""
     head = content.read_at(0, 512)
     if recognised.is_pickle(head):
         return f". It begins like a Python pickle: {recognised.UNPICKLED}"
@@ -224,7 +225,7 @@ def _seems(content: Content) -> str:
 
 
 def check_together(files: list[Identified]) -> tuple[list[Refused], list[Identified]]:
-    """What only shows when all files of a version are known: refusals, and the files with `raw` resolved."""
+    """Check all files of a version together: return refusals, and the files with `raw` resolved."""
     paths = {file.path for file in files}
     refusals: list[Refused] = []
     external = {path: file.path for file in files for path in file.external_data}

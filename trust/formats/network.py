@@ -95,7 +95,7 @@ def kv_cache_bytes(network: Network) -> tuple[int | None, str]:
 
 
 def network_of_config(config: Mapping[str, Any], *, dtype: str) -> Network:
-    """What config.json tells; `dtype` is that of most weights, for configs that name none."""
+    """Read config.json; `dtype` is that of most weights, for configs that name none."""
     part = _language_part(config)
     hidden, heads = _count(part, *_HIDDEN), _count(part, *_HEADS)
     layers = _count(part, *_LAYERS)
@@ -188,7 +188,7 @@ def _rope(part: Mapping[str, Any]) -> Rope | None:
 
 
 def network_of_gguf(header: Gguf) -> Network:
-    """What a GGUF's keys tell: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md."""
+    """Read a GGUF's keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md."""
     kind = f"{header.values.get('general.architecture', '')}."
     values = {key.removeprefix(kind): value for key, value in header.values.items() if key.startswith(kind)}
     hidden, heads = _count(values, "embedding_length"), _count(values, "attention.head_count")

@@ -51,7 +51,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What the scan of one file found; `fault` says why it did not come to its end, or empty."""
+    """The findings of the scan of one file; `fault` says why it did not end, or is empty."""
 
     path: str
     findings: tuple[Found, ...] = ()
@@ -66,7 +66,7 @@ class Advice:
 def advice_on(
     path: str, format: str, content: Content, *, patience_seconds: float = PATIENCE_SECONDS
 ) -> Advice | None:
-    """What picklescan says of a file that is of that format; None: it holds no pickles."""
+    """Return picklescan's findings for a file of that format, or None if it holds no pickles."""
     if format not in recognised.OF_PICKLES:
         return None
     descriptor = getattr(content, "descriptor", None)
@@ -123,8 +123,8 @@ def _scanned(suffix: str) -> dict[str, Any]:
 
 
 def _shut() -> None:
-    """From now on this process opens nothing, talks to nobody and ends with who started it. Whatever runs in
-    Python cannot undo it.
+    """Keep this process from opening files and sockets for good, and end it with its parent. Python code
+    cannot undo it.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # What picklescan would load later, when no file can be opened any more.

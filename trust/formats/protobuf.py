@@ -10,7 +10,7 @@ MAX_FIELDS = 20_000_000
 
 
 class Field(NamedTuple):
-    """One field: its number, wire type, value (varints only) and where its payload lies."""
+    """A field: its number, wire type, value (varints alone) and the place of its payload."""
 
     number: int
     wire: int

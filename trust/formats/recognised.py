@@ -93,7 +93,7 @@ _CHUNK = struct.Struct(">I4s")
 
 
 def format_of(path: str, content: Content) -> str | None:
-    """Which of `FORMATS` the file is by its name and its bytes alike; None: none of them."""
+    """Return the one of `FORMATS` that name and bytes agree on, or None."""
     suffix = PurePosixPath(path).suffix.lower()
     if suffix not in SUFFIXES:
         return None

@@ -33,7 +33,7 @@ _BESIDE = (
 
 @dataclass(frozen=True, slots=True)
 class Tensors:
-    """What a header tells: number of tensors and elements, elements per dtype, the writer's metadata.
+    """The contents of a header: number of tensors and elements, elements per dtype, the writer's metadata.
 
     `packed_bits` are the bits of tensors whose elements hold several weights each; these elements, and those
     of scales and the like that go with quantised weights, are `not_weights`.

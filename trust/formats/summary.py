@@ -44,7 +44,7 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """How weights were made smaller; `bits` of one weight and `group_size` weights per scale, if told."""
+    """The quantisation of weights: `bits` of one weight and `group_size` weights per scale, if known."""
 
     method: str
     bits: int | None = None
@@ -91,12 +91,12 @@ def details_of(
     bytes_of: Callable[[str, int], int | None],
     quantization: Quantization | None,
 ) -> dict[str, Any]:
-    """What a version's `facts` hold, as JSON.
+    """Return a version's `facts` as JSON.
 
     `memory.weights_bytes` is the GPU memory of the weights: the sum over all tensors of elements x bits / 8,
     as they are stored. An engine that converts them while it loads takes more or less, and each adds a share
     of its own (CUDA context, activations). `memory.kv_cache_bytes_per_1k_tokens`: see
-    `network.kv_cache_bytes`. What cannot be told is null, and `unknown` says why.
+    `network.kv_cache_bytes`. An unknown value is null, and `unknown` says why.
     """
     weights = [
         {"dtype": dtype, "elements": _exact(count), "bytes": _exact(bytes_of(dtype, count))}
@@ -129,7 +129,9 @@ def details_of(
 
 
 def _exact(count: int | None) -> int | None:
-    """None for what neither a database nor a browser counts exactly; no file of true weights comes near."""
+    """Return the count, or None if neither a database nor a browser counts it exactly; real weights are
+    far smaller.
+    """
     return count if count is not None and count < LARGEST_BYTES else None
 
 
@@ -196,7 +198,7 @@ def _context_length(config: Mapping[str, Any]) -> int | None:
 
 
 def quantization_of(config: Mapping[str, Any]) -> Quantization | None:
-    """What `quantization_config` tells, in the words of transformers and of compressed-tensors."""
+    """Read `quantization_config` in the words of transformers and of compressed-tensors."""
     described = config.get("quantization_config")
     if not isinstance(described, dict):
         return None
@@ -238,7 +240,7 @@ def _notes(files: Sequence[Identified]) -> tuple[str, ...]:
 
 
 def _gguf_facts(ggufs: Sequence[Gguf], config: Mapping[str, Any], *, notes: tuple[str, ...]) -> ModelFacts:
-    """Of several GGUF files, all count when they are parts of one (`split.count`), else the first one."""
+    """Combine GGUF files: all count when they are parts of one (`split.count`), else the first one."""
     first = next((gguf for gguf in ggufs if "general.architecture" in gguf.values), ggufs[0])
     architecture = str(first.values.get("general.architecture", ""))
     context = first.values.get(f"{architecture}.context_length")

@@ -57,7 +57,7 @@ def templates_in(value: Any) -> list[str]:
 
 
 def doubts(source: str) -> list[tuple[int | None, str]]:
-    """What is unusual about a template, with its line where that is known; empty: nothing."""
+    """Return unusual parts of a template, each with its line where that is known."""
     if len(source.encode("utf-8", "replace")) > MAX_BYTES:
         return [(None, f"The chat template is larger than {MAX_BYTES // 1024} KiB; it was not looked at.")]
     try:
@@ -108,7 +108,9 @@ def _of_call(node: nodes.Call, macros: set[str]) -> Iterator[tuple[int, str]]:
 
 
 def _attributes(node: nodes.Node) -> Iterator[str]:
-    """What begins with an underscore, as no message or tool does: as a name, a subscript or any text."""
+    """Yield names that begin with an underscore, as no message or tool has: attributes, subscripts or any
+    text.
+    """
     if isinstance(node, nodes.Getattr) and node.attr.startswith("_"):
         yield node.attr
     if isinstance(node, nodes.Const) and isinstance(node.value, str) and node.value.startswith("__"):

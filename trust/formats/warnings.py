@@ -23,7 +23,9 @@ class Warned:
 
 
 def warnings_of(path: str, format: str, content: Content) -> tuple[Warned, ...]:
-    """Of a file that `identification` has found to be of that format: its texts are read once more."""
+    """Return warnings about a file that `identification` found to be of that format: its texts are read
+    once more.
+    """
     found = [
         Warned("secret", path, line, f"It seems to hold {what}.")
         for line, what in (secrets.found_in(content) if format in _TEXTS else ())

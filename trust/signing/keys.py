@@ -33,7 +33,7 @@ class PublicKey:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 in hex of the PEM text: what a bundle names its key by."""
+        """The sha256 in hex of the PEM text, by which a bundle names its key."""
         return hashlib.sha256(self.pem.encode()).hexdigest()
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
@@ -70,7 +70,7 @@ class PrivateKey:
         return PublicKey(self.key.public_key())
 
     def sign(self, message: bytes) -> bytes:
-        """In DER."""
+        """Return the signature of the message in DER."""
         return self.key.sign(message, ec.ECDSA(_HASHES[self.key.curve.name]()))
 
 

@@ -29,7 +29,7 @@ class Signer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """It gets the message on its standard input and answers with the signature: DER, or base64 of it.
+    """A command that reads the message from standard input and prints the signature: DER, or base64 of it.
 
     No shell runs it, and it learns nothing of Slipway's own settings.
     """

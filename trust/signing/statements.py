@@ -23,7 +23,9 @@ NOT_COVERED = (SIGNATURE_PATH, ".git", ".gitattributes", ".github", ".gitignore"
 
 
 def statement(name: str, manifest: Manifest) -> bytes:
-    """In the order and with the root digest of the library, so that its verifier finds the same."""
+    """Return the statement in the order and with the root digest of the library, so that its verifier
+    finds the same.
+    """
     files = sorted(
         (file for file in manifest.files if is_covered(file.path)), key=lambda file: PurePosixPath(file.path)
     )

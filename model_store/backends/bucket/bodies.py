@@ -22,12 +22,12 @@ WINDOW_BYTES = 1024 * 1024
 
 
 def part_bytes_of(size: int, least: int) -> int:
-    """How large the parts of a file of `size` bytes are."""
+    """Return the part size for a file of `size` bytes, at least `least`."""
     return max(least, -(-size // (MOST_PARTS - 1)))
 
 
 class Upload:
-    """One body as it is written. What it stands for is known when it ends; until then nobody can read it.
+    """One body that is being written. Its key is known when it ends; until then nobody can read it.
 
     Always an upload in parts, however small: that is what can be aborted, so that a writer who comes late
     finds that it is too late.
@@ -70,7 +70,9 @@ class Upload:
 
     @contextmanager
     def streaming(self, part_bytes: int) -> Iterator[Callable[[bytes | memoryview], None]]:
-        """What it is called with is uploaded, several parts at once; all is there when the context ends."""
+        """Give a function that uploads its argument, several parts at once; all is stored when the context
+        ends.
+        """
         buffer = bytearray()
         etags: list[str] = []
         coming: deque[Future[str]] = deque()
@@ -137,7 +139,7 @@ def stream(
 
 
 def ahead(reads: Iterable[Callable[[], bytes]]) -> Iterator[bytes]:
-    """What each answers, in order, while several are on their way."""
+    """Yield the result of each read in order, while several are in flight."""
     coming: deque[Future[bytes]] = deque()
     pool = ThreadPoolExecutor(AT_ONCE)
     try:

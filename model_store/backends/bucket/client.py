@@ -175,7 +175,7 @@ class Bucket:
         return str(answer["ETag"])
 
     def delete(self, key: str, *, unchanged: str | None = None) -> None:
-        """It is no error that it is gone already."""
+        """Delete a key; a key that is gone already is no error."""
         condition = {"IfMatch": unchanged} if unchanged else {}
         try:
             self._call("delete_object", Key=self._key(key), **condition)
@@ -274,7 +274,7 @@ def _ignored(kind: type[Exception]) -> Iterator[None]:
 
 
 def _clock_of(answer: Mapping[str, Any]) -> datetime:
-    """What the server's clock showed when it answered."""
+    """Return the server's clock at the time of its response."""
     return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
 
 
@@ -292,7 +292,7 @@ def side_by_side(work: Callable[[T], U], things: Collection[T]) -> list[U]:
 
 @lru_cache(maxsize=8)
 def _client(endpoint: str, region: str, path_style: bool, _pid: int) -> Any:
-    """One per process: a connection must not outlive a fork."""
+    """Return this process's client: a connection must not outlive a fork."""
     return boto3.session.Session().client(
         "s3",
         endpoint_url=endpoint or None,

@@ -34,7 +34,7 @@ class BucketPart:
 
     @property
     def rest(self) -> bytes:
-        """What comes after the pieces."""
+        """Return the bytes after the last whole piece."""
         return bytes(self._buffer)
 
     def append(self, data: bytes) -> None:

@@ -40,7 +40,7 @@ class BucketUploadBuffer(UploadBuffer):
 
     @classmethod
     def at(cls, store: str, key: str, *, part_bytes: int) -> "BucketUploadBuffer":
-        """Of the store that has this address."""
+        """Open the buffer of the store at this address."""
         return cls(Bucket(BucketLocation.from_address(store)), key, part_bytes=part_bytes)
 
     def begin(self, files: Iterable[ManifestFile], contents: Collection[Announced]) -> None:
@@ -113,7 +113,7 @@ class BucketUploadBuffer(UploadBuffer):
         return True
 
     def _new(self, content: Announced, parts: range) -> list[int]:
-        """Those of the parts that have not come and are to."""
+        """Return the parts that are wanted and have not been received."""
         if not self.is_awaited(content) or not self.part_count(content.size):
             return []
         came = set()
