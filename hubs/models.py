@@ -249,7 +249,7 @@ class HubSyncs(HubTransfers["HubSync"]):
 
 
 class HubSync(HubTransfer):
-    """One sync of a source: the commit that it found, and its outcome. Its files are its version's."""
+    """A sync of a source: the commit that it found, and its outcome. Its files are its version's."""
 
     source = models.ForeignKey(HubSource, on_delete=models.PROTECT, related_name="+")
     state = models.CharField(

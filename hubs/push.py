@@ -20,7 +20,7 @@ from hubs.backends.base import (
     NoSuchRevision,
     Snapshot,
 )
-from hubs.backends.repository import AddressExpired, Repository, Upload
+from hubs.backends.repository import AddressExpired, LargeFileUpload, Repository
 from hubs.export_result import CONNECTIONS, ExportResult, ended, hold
 from hubs.retry import Retry
 from hubs.target import RepositoryTarget
@@ -166,7 +166,7 @@ class _Push:
             threads=CONNECTIONS,
         )
 
-    def _send_one(self, file: ManifestFile, upload: Upload) -> None:
+    def _send_one(self, file: ManifestFile, upload: LargeFileUpload) -> None:
         begun = self._begun(file, upload)
         for tries_left in reversed(range(ADDRESSES_ASKED)):
             try:
@@ -183,13 +183,13 @@ class _Push:
                 begun = _Sending(self, file, fresh, [])
         self._meter.count(files=1)
 
-    def _begun(self, file: ManifestFile, fresh: Upload) -> "_Sending":
+    def _begun(self, file: ManifestFile, fresh: LargeFileUpload) -> "_Sending":
         """Resume where an earlier process stopped while its addresses are valid, else begin anew."""
         note = self._read_note(_note_of(file))
         if note is None or not fresh.parts:
             return _Sending(self, file, fresh, [])
         data = json.loads(note)
-        upload = Upload(**{**data["upload"], "parts": tuple(data["upload"]["parts"])})
+        upload = LargeFileUpload(**{**data["upload"], "parts": tuple(data["upload"]["parts"])})
         sending = _Sending(self, file, upload, data["etags"])
         self._meter.find(sending.done)
         return sending
@@ -197,7 +197,7 @@ class _Push:
     def keep(self, work: Callable[[], T]) -> T:
         return self._patience.keep(work)
 
-    def put(self, file: ManifestFile, upload: Upload, address: str, offset: int, size: int) -> str:
+    def put(self, file: ManifestFile, upload: LargeFileUpload, address: str, offset: int, size: int) -> str:
         """Send `size` bytes of a file from `offset` on; the ETag."""
         counted = 0
 
@@ -221,10 +221,10 @@ class _Push:
             self._sent_bytes += size
         return etag
 
-    def complete(self, upload: Upload, file: ManifestFile, etags: Sequence[str]) -> None:
+    def complete(self, upload: LargeFileUpload, file: ManifestFile, etags: Sequence[str]) -> None:
         self._repository.complete(upload, file, etags)
 
-    def write_note(self, file: ManifestFile, upload: Upload, etags: Sequence[str]) -> None:
+    def write_note(self, file: ManifestFile, upload: LargeFileUpload, etags: Sequence[str]) -> None:
         note = {"upload": asdict(upload), "etags": list(etags)}
         self._staging.write_note(_note_of(file), json.dumps(note).encode())
 
@@ -270,7 +270,9 @@ def _note_of(file: ManifestFile) -> str:
 class _Sending:
     """A large file on its way; after each part it is noted how far it has come."""
 
-    def __init__(self, push: _Push, file: ManifestFile, upload: Upload, etags: Sequence[str]) -> None:
+    def __init__(
+        self, push: _Push, file: ManifestFile, upload: LargeFileUpload, etags: Sequence[str]
+    ) -> None:
         self._push = push
         self._file = file
         self._upload = upload

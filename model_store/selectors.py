@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.db.models import Count, QuerySet, Sum
 
 from model_store import blob_store, references
-from model_store.backends.base import Look
+from model_store.backends.base import StoreDescription
 from model_store.errors import StoreUnavailable
 from model_store.models import Check, Collection, CorruptBlob, UnreferencedBlob
 from model_store.references import Owner
@@ -27,7 +27,7 @@ class StoreNow:
     waiting_bytes: int
     free_bytes: int | None
     """None: it has no limit."""
-    look: Look | None
+    look: StoreDescription | None
     problem: str
     """Why it cannot be reached; empty when it can."""
     last_collection: Collection | None
@@ -44,7 +44,7 @@ def store_now() -> StoreNow:
     needed = references.usage()
     waiting = UnreferencedBlob.objects.aggregate(blobs=Count("*"), bytes=Sum("size"))
     store, problem = blob_store.store(), ""
-    look: Look | None = None
+    look: StoreDescription | None = None
     try:
         look = store.look()
     except StoreUnavailable as error:

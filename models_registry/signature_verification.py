@@ -17,7 +17,7 @@ from models_registry.models import Version, VersionSignature
 from models_registry.states import SignatureOrigin
 from trust.errors import CannotSign
 from trust.models import TrustedKey
-from trust.signature_policy import Standing, demand_of, keys_of, public_keys_of, signer, standing
+from trust.signature_policy import SignatureStatus, demand_of, keys_of, public_keys_of, signer, standing
 from trust.signing import bundles
 from trust.signing.bundles import Verdict
 from trust.signing.keys import PublicKey
@@ -115,7 +115,7 @@ def _key(version: Version, verdict: Verdict) -> TrustedKey | None:
     return keys_of(version.model.team_id).filter(fingerprint=verdict.fingerprint).first()
 
 
-def standing_of(version: Version) -> Standing:
+def standing_of(version: Version) -> SignatureStatus:
     """Verified anew, over the files as they are listed, by the keys that the team trusts now."""
     manifest, trusted = files.manifest_of(version), public_keys_of(version.model.team_id)
     rows = VersionSignature.objects.filter(version=version.pk).order_by("origin")
@@ -184,7 +184,7 @@ def _without_bundles(versions: Ids) -> QuerySet[VersionSignature]:
     return rows.select_related("key").defer("bundle").order_by("origin")
 
 
-def shown_standing(rows: Sequence[VersionSignature]) -> Standing:
+def shown_standing(rows: Sequence[VersionSignature]) -> SignatureStatus:
     """As `standing_of`, by what was found when they were last looked at; of keys, those removed count not."""
     return standing(
         [(row.verdict, row.reason, row.key.name if row.key and row.key.is_in_force else "") for row in rows]

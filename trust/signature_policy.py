@@ -21,8 +21,8 @@ STANDINGS = ("trusted", "invalid", "unknown", "unsigned")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What the signatures of a version amount to, for those who decide.
+class SignatureStatus:
+    """The combined status of a version's signatures.
 
     `trusted`: a key that the team trusts now has signed its files, and no other signature of it is broken.
     `invalid`: one is broken. `unknown`: nobody whom the team trusts has signed it. `unsigned`: nobody has.
@@ -32,18 +32,20 @@ class Standing:
     reason: str
 
 
-def standing(signatures: Sequence[tuple[str, str, str]]) -> Standing:
+def standing(signatures: Sequence[tuple[str, str, str]]) -> SignatureStatus:
     """Judge signatures given as (verdict, reason, name of the trusted key, or empty)."""
     for verdict, reason, _key in signatures:
         if verdict == SignatureVerdict.INVALID:
-            return Standing("invalid", _("A signature of it is broken. %(reason)s") % {"reason": reason})
+            return SignatureStatus(
+                "invalid", _("A signature of it is broken. %(reason)s") % {"reason": reason}
+            )
     for verdict, _reason, key in signatures:
         if verdict == SignatureVerdict.VALID and key:
-            return Standing("trusted", _("Signed by the key %(key)s.") % {"key": key})
+            return SignatureStatus("trusted", _("Signed by the key %(key)s.") % {"key": key})
     if any(verdict != SignatureVerdict.MISSING for verdict, _, _ in signatures):
-        return Standing("unknown", _("It is signed, but by no key that the team trusts."))
+        return SignatureStatus("unknown", _("It is signed, but by no key that the team trusts."))
     missing = next((f" {reason}" for _, reason, _ in signatures), "")
-    return Standing("unsigned", _("It is not signed.%(missing)s") % {"missing": missing})
+    return SignatureStatus("unsigned", _("It is not signed.%(missing)s") % {"missing": missing})
 
 
 def is_signing() -> bool:

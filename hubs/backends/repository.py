@@ -55,7 +55,7 @@ class AddressExpired(HubError):
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
+class LargeFileUpload:
     """The addresses that a large file is sent to.
 
     Its parts of `part_bytes` go to `parts`, then their ETags to `address`; without parts the whole file goes
@@ -140,9 +140,9 @@ class Repository:
                     found.add(str(one["path"]))
         return found
 
-    def uploads(self, files: Sequence[ManifestFile]) -> dict[str, Upload]:
+    def uploads(self, files: Sequence[ManifestFile]) -> dict[str, LargeFileUpload]:
         """Return uploads of the contents that the hub lacks, by sha256."""
-        found: dict[str, Upload] = {}
+        found: dict[str, LargeFileUpload] = {}
         for start in range(0, len(files), AT_ONCE):
             sizes = {file.sha256: file.size for file in files[start : start + AT_ONCE]}
             asked = {
@@ -185,7 +185,7 @@ class Repository:
             raise HubMisbehaves(f"The storage of {self._endpoint} answers HTTP {status}.")
         return str(answer.headers.get("ETag", ""))
 
-    def complete(self, upload: Upload, file: ManifestFile, etags: Sequence[str]) -> None:
+    def complete(self, upload: LargeFileUpload, file: ManifestFile, etags: Sequence[str]) -> None:
         """Tell the hub that all parts are there, and let it verify the content."""
         if upload.parts:
             parts = [{"partNumber": number, "etag": etag} for number, etag in enumerate(etags, 1)]
@@ -210,7 +210,7 @@ class Repository:
     def _api(self, what: str, revision: str) -> str:
         return f"{self._endpoint}/api/models/{quote(self._repo_id)}/{what}/{quote(revision, safe='')}"
 
-    def _upload(self, told: dict[str, Any], size: int) -> Upload | None:
+    def _upload(self, told: dict[str, Any], size: int) -> LargeFileUpload | None:
         if (error := told.get("error")) is not None:
             code, words = (
                 (error.get("code"), error.get("message", "")) if isinstance(error, dict) else ("", error)
@@ -233,10 +233,10 @@ class Repository:
         for one in (address, *(url for _, url in numbered), *([verify] if verify else [])):
             self._check_address(one)
         if not part_bytes:
-            return Upload(address, header, verify_address=verify)
+            return LargeFileUpload(address, header, verify_address=verify)
         if part_bytes < 1 or len(numbered) != -(-size // part_bytes) or len(numbered) > MAX_PARTS:
             raise self._odd("gives another number of parts than a file has")
-        return Upload(address, {}, part_bytes, tuple(url for _, url in numbered), verify)
+        return LargeFileUpload(address, {}, part_bytes, tuple(url for _, url in numbered), verify)
 
     def _check_address(self, address: str) -> None:
         scheme = origin_of(address)[0]

@@ -77,8 +77,8 @@ class HubSourceReconciler(Reconciler[HubSource]):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a hub says about a revision."""
+class RevisionAnswer:
+    """A hub's answer about a revision, and the version that is known of it."""
 
     commit: str = ""
     error: HubError | CannotUnseal | None = None
@@ -91,14 +91,14 @@ class Resolve(Step[HubSync]):
 
     name = "resolve"
 
-    def observe(self, row: HubSync, operation: Operation) -> Answer:
+    def observe(self, row: HubSync, operation: Operation) -> RevisionAnswer:
         source = row.source
         try:
             token = token_of({"hub_source": source.pk})
             hub = hub_at(source.endpoint, kind=source.kind, token=token, trusted_hosts=trusted_hosts())
             commit = hub.commit_of(source.repo_id, source.ref)
         except (HubError, CannotUnseal) as error:
-            return Answer(error=error)
+            return RevisionAnswer(error=error)
         known = Version.objects.filter(
             model=source.model_id,
             source__kind="hub",
@@ -107,9 +107,9 @@ class Resolve(Step[HubSync]):
             source__commit=commit,
         )
         same = (one for one in known.select_related("model").order_by("-number") if _is_same(one, source))
-        return Answer(commit=commit, known=next(same, None))
+        return RevisionAnswer(commit=commit, known=next(same, None))
 
-    def settle(self, row: HubSync, seen: Answer, now: datetime) -> Outcome:
+    def settle(self, row: HubSync, seen: RevisionAnswer, now: datetime) -> Outcome:
         if isinstance(seen.error, RateLimited):
             return wait(timedelta(seconds=seen.error.retry_after_s), save={"reason": str(seen.error)})
         if isinstance(seen.error, HubUnreachable):
@@ -127,7 +127,7 @@ class Resolve(Step[HubSync]):
         return self._import(row, seen, now)
 
     @staticmethod
-    def _import(row: HubSync, seen: Answer, now: datetime) -> Outcome:
+    def _import(row: HubSync, seen: RevisionAnswer, now: datetime) -> Outcome:
         source = row.source
         wanted = AllowedRepository(source.endpoint, source.repo_id, source.ref, source.kind).as_json(
             allow_patterns=source.allow_patterns,

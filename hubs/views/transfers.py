@@ -28,7 +28,9 @@ from models_registry.views.models import frame, visible_model
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TransferPages:
+    """The parts in which the pages of syncs and of exports differ."""
+
     transfers: Transfers[Any]
     described: Descriptions
     url: str
@@ -67,13 +69,13 @@ def _export(export: Export) -> Mapping[str, Any]:
     }
 
 
-SYNC = Kind(SYNCS, descriptions.SYNC, "hub-sync", _sync)
-EXPORT = Kind(EXPORTS, descriptions.EXPORT, "export", _export, retry_form=NewTokenForm)
+SYNC = TransferPages(SYNCS, descriptions.SYNC, "hub-sync", _sync)
+EXPORT = TransferPages(EXPORTS, descriptions.EXPORT, "export", _export, retry_form=NewTokenForm)
 
 
 @require_safe
 @signed_in
-def transfer_page(request: HttpRequest, name: str, pk: int, kind: Kind) -> HttpResponse:
+def transfer_page(request: HttpRequest, name: str, pk: int, kind: TransferPages) -> HttpResponse:
     """Asks again every second while it moves."""
     actor = of_request(request)
     model = visible_model(actor, name)
@@ -92,7 +94,7 @@ def transfer_page(request: HttpRequest, name: str, pk: int, kind: Kind) -> HttpR
     return page(request, "hubs/transfer.html", context, parts=("now",))
 
 
-def _wishes(kind: Kind, transfer: HubTransfer, *, is_over: bool) -> list[dict[str, Any]]:
+def _wishes(kind: TransferPages, transfer: HubTransfer, *, is_over: bool) -> list[dict[str, Any]]:
     """The buttons that fit its state."""
     return [
         {
@@ -112,7 +114,7 @@ def _wishes(kind: Kind, transfer: HubTransfer, *, is_over: bool) -> list[dict[st
 @require_POST
 @signed_in
 @refusals_at_the_form
-def act(request: HttpRequest, name: str, pk: int, wish: str, kind: Kind) -> HttpResponse:
+def act(request: HttpRequest, name: str, pk: int, wish: str, kind: TransferPages) -> HttpResponse:
     if wish not in WISHES:
         raise Http404
     actor = of_request(request)

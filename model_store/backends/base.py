@@ -44,7 +44,7 @@ class Flaw:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class StoreDescription:
     """The place of a store, for people. `cache_bytes`: held by this node; None where it has no cache."""
 
     kind: Literal["directory", "bucket"]
@@ -207,7 +207,7 @@ class Store(Protocol):
     def materialised(self) -> dict[str, datetime]:
         """Since when each version is materialised, by digest."""
 
-    def look(self) -> Look:
+    def look(self) -> StoreDescription:
         """Describe the store's place. Raises StoreUnavailable when it cannot be reached."""
 
     def free_bytes(self) -> int | None:

@@ -17,7 +17,7 @@ _MAKING = ".making-"
 
 
 class VersionDirectories:
-    """One directory per version below `root`, each with links to the files that `blob_path` names.
+    """Directories of versions below `root`, each with links to the files that `blob_path` names.
 
     `lock` lets one process at a time make or remove one. A directory whose files were written to since it was
     made is made anew if `heeds_writes`.

@@ -24,7 +24,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from model_store.backends import locks
-from model_store.backends.base import PARTS, Counted, Flaw, Look, Reclaimed
+from model_store.backends.base import PARTS, Counted, Flaw, Reclaimed, StoreDescription
 from model_store.backends.directories import VersionDirectories, size_of, sync_directory
 from model_store.backends.ingest import CHUNK_BYTES
 from model_store.backends.local_staging import PART, STOP, LocalStaging
@@ -288,8 +288,8 @@ class LocalStore:
         self._make()
         return self._directories.all()
 
-    def look(self) -> Look:
-        return Look("directory", str(self.root))
+    def look(self) -> StoreDescription:
+        return StoreDescription("directory", str(self.root))
 
     def free_bytes(self) -> int:
         """Bytes that this process may still write; the home may not exist yet."""

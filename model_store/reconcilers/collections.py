@@ -26,7 +26,7 @@ FIGURES = ("blobs", "bytes", "waiting_blobs", "waiting_bytes", "deleted_blobs", 
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CollectionProgress:
     """The parts that were gone through: what lies there now, and what no longer does."""
 
     place: int
@@ -84,7 +84,7 @@ class CollectParts(Step[Collection]):
         store.reclaim(found.keys() & _due(parts, before), is_referenced=is_referenced)
         return parts.stop
 
-    def observe(self, row: Collection, operation: Operation) -> Seen:
+    def observe(self, row: Collection, operation: Operation) -> CollectionProgress:
         store, parts, found = blob_store.store(), range(row.place, self._place), dict[str, int]()
         for part, blobs in store.walk(row.place):
             if part not in parts:
@@ -94,9 +94,9 @@ class CollectParts(Step[Collection]):
         gone: dict[str, int] = {}
         for sha256, size in _marks(parts).values_list("sha256", "size"):
             (waiting if sha256 in found else gone)[sha256] = size
-        return Seen(self._place, len(found), sum(found.values()), waiting, gone)
+        return CollectionProgress(self._place, len(found), sum(found.values()), waiting, gone)
 
-    def settle(self, row: Collection, seen: Seen, now: datetime) -> Outcome:
+    def settle(self, row: Collection, seen: CollectionProgress, now: datetime) -> Outcome:
         return wait(
             timedelta(0),
             save={

@@ -33,7 +33,7 @@ from models_registry.selectors.catalogue import model_named
 from models_registry.selectors.evaluations import figures
 from models_registry.signature_verification import shown_standing, signatures_of
 from models_registry.states import WHOLE, VersionState
-from trust.signature_policy import Standing
+from trust.signature_policy import SignatureStatus
 
 _UNLISTED = (
     *KERNEL_COLUMNS, "config", "facts", "lineage", "author", "job", "job_host", "launches", "launched_at",
@@ -57,7 +57,7 @@ class VersionCard:
     """Without their bundles."""
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> SignatureStatus:
         return shown_standing(self.signatures)
 
 

@@ -22,7 +22,7 @@ from tests import cast
 from tests.models_registry import builders as b
 from trust.formats import pickle_scan
 from trust.formats.identification import check_together, identify
-from trust.formats.pickle_scan import Advice, advice_on
+from trust.formats.pickle_scan import PickleScan, advice_on
 
 pytestmark = [pytest.mark.process, pytest.mark.any_database]
 
@@ -80,7 +80,7 @@ def test_what_hides_what_it_is_enters_under_no_exemption(path: str) -> None:
         raise check_together([found])[0][0]
 
 
-def scan(tmp_path, path: str, content: bytes, **how: float) -> Advice | None:
+def scan(tmp_path, path: str, content: bytes, **how: float) -> PickleScan | None:
     file = tmp_path / "held"
     file.write_bytes(content)
     with file.open("rb") as opened:

@@ -42,7 +42,7 @@ _REFUSED_EVENTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ScanFinding:
     """A name that a pickle imports, and what picklescan thinks of it: `suspicious` or `dangerous`."""
 
     name: str
@@ -50,28 +50,28 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class PickleScan:
     """The findings of the scan of one file; `fault` says why it did not end, or is empty."""
 
     path: str
-    findings: tuple[Found, ...] = ()
+    findings: tuple[ScanFinding, ...] = ()
     fault: str = ""
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Advice":
-        findings = tuple(Found(str(one["name"]), str(one["level"])) for one in data["findings"])
+    def from_json(cls, data: Mapping[str, Any]) -> "PickleScan":
+        findings = tuple(ScanFinding(str(one["name"]), str(one["level"])) for one in data["findings"])
         return cls(data["path"], findings, data["fault"])
 
 
 def advice_on(
     path: str, format: str, content: Content, *, patience_seconds: float = PATIENCE_SECONDS
-) -> Advice | None:
+) -> PickleScan | None:
     """Return picklescan's findings for a file of that format, or None if it holds no pickles."""
     if format not in recognised.OF_PICKLES:
         return None
     descriptor = getattr(content, "descriptor", None)
     if descriptor is None:
-        return Advice(path, fault="It was not scanned: its store gives no file that a scan could read.")
+        return PickleScan(path, fault="It was not scanned: its store gives no file that a scan could read.")
     command = [sys.executable, "-P", "-m", __name__, PurePosixPath(path).suffix.lower()]
     try:
         # A file of its own: the child's reading moves no offset of ours.
@@ -87,13 +87,13 @@ def advice_on(
                 check=False,
             )
     except subprocess.TimeoutExpired:
-        return Advice(path, fault=f"The scan took longer than {patience_seconds:.0f} s.")
+        return PickleScan(path, fault=f"The scan took longer than {patience_seconds:.0f} s.")
     except OSError as error:
-        return Advice(path, fault=f"The scan could not begin: {error.strerror or error}.")
+        return PickleScan(path, fault=f"The scan could not begin: {error.strerror or error}.")
     try:
-        return Advice.from_json({"path": path, **json.loads(done.stdout)})
+        return PickleScan.from_json({"path": path, **json.loads(done.stdout)})
     except (ValueError, KeyError, TypeError):
-        return Advice(path, fault=f"The scan ended without an answer (status {done.returncode}).")
+        return PickleScan(path, fault=f"The scan ended without an answer (status {done.returncode}).")
 
 
 def _scanned(suffix: str) -> dict[str, Any]:

@@ -26,8 +26,8 @@ def part_bytes_of(size: int, least: int) -> int:
     return max(least, -(-size // (MOST_PARTS - 1)))
 
 
-class Upload:
-    """One body that is being written. Its key is known when it ends; until then nobody can read it.
+class BucketUpload:
+    """A body that is being written. Its key is known when it ends; until then nobody can read it.
 
     Always an upload in parts, however small: that is what can be aborted, so that a writer who comes late
     finds that it is too late.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from model_store.backends.base import Counted, Ingested, Part
-from model_store.backends.bucket.bodies import Body, Upload, part_bytes_of
+from model_store.backends.bucket.bodies import Body, BucketUpload, part_bytes_of
 from model_store.backends.bucket.client import Bucket, Gone, side_by_side
 from model_store.backends.bucket.lease import Lease
 from model_store.backends.bucket.part import BucketPart
@@ -94,9 +94,9 @@ class BucketStaging(Ingest):
         self._keep(upload.body, sha256, size)
         return True
 
-    def _begun(self, size: int) -> Upload:
+    def _begun(self, size: int) -> BucketUpload:
         self._lease.check()
-        return Upload(self._bucket, self._key, size)
+        return BucketUpload(self._bucket, self._key, size)
 
     def _keep(self, body: str, sha256: str, size: int) -> Ingested:
         """Hold a body of our own, unless another thread has brought the same content meanwhile."""

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from model_store.backends.base import Counted, Flaw, Look, Reclaimed
+from model_store.backends.base import Counted, Flaw, Reclaimed, StoreDescription
 from model_store.backends.bucket import lease
 from model_store.backends.bucket.bodies import PART_BYTES, Body, sha256_of, stream
 from model_store.backends.bucket.client import Bucket, Changed, Gone, side_by_side
@@ -205,14 +205,16 @@ class BucketStore:
         self._cache.make()
         return self._cache.directories.all()
 
-    def look(self) -> Look:
+    def look(self) -> StoreDescription:
         """Raises StoreUnavailable also when the server does not heed conditions: the store rests on them."""
         if self.place in _heeding:
             self._bucket.has_any("probes/")
         else:
             self._probe()
             _heeding.add(self.place)
-        return Look("bucket", self.place.url, self._cache.used_bytes(), self.place.cache_limit_bytes)
+        return StoreDescription(
+            "bucket", self.place.url, self._cache.used_bytes(), self.place.cache_limit_bytes
+        )
 
     def _probe(self) -> None:
         key = f"probes/{uuid4().hex}"
