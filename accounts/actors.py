@@ -65,7 +65,9 @@ def grants_of(actor: Actor) -> Grants:
 
 
 def read_grants(actor: Actor) -> Grants:
-    """One query. Nothing for an inactive or suspended user, a revoked or an expired token."""
+    """Read the actor's grants in one query: none for an inactive or suspended user, a revoked or an
+    expired token.
+    """
     if actor.is_system:
         return Grants(everywhere=ALL)
     if actor.token_id is not None:

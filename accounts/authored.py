@@ -3,7 +3,7 @@ from django.utils import timezone
 
 
 class Authored(models.Model):
-    """What somebody has begun; their name outlives their account."""
+    """A row that somebody has begun; the author's name outlives the account."""
 
     author = models.ForeignKey(
         "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"

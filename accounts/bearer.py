@@ -14,7 +14,7 @@ CHALLENGE = 'Bearer realm="slipway"'
 
 
 def bearer_text(authorization: str) -> str | None:
-    """What the header brings as a token; None: it brings none."""
+    """Return the token in the header, or None."""
     scheme, _, text = authorization.partition(" ")
     return text.strip() if scheme.lower() == "bearer" else None
 
@@ -37,7 +37,9 @@ def has_right(request: HttpRequest, right: Right) -> bool:
 
 
 def brings_right(request: HttpRequest, right: Right) -> bool:
-    """As `has_right`. Raises django.db.Error while the database is away."""
+    """Return whether the request's token or session has the right. Raises django.db.Error while the
+    database is away.
+    """
     text = bearer_text(request.headers.get("Authorization", ""))
     if text is None:
         return False

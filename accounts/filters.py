@@ -19,7 +19,7 @@ def visible_teams(request: Any) -> QuerySet[Team]:
 
 
 def team(says: str, by: filters.By, *, shared: Any = None) -> Any:
-    """By a team that the reader may see."""
+    """Filter by a team that the reader may see."""
     unknown = _("There is no such team, or you may not see it.")
     return filters.named(_("Team"), says, visible_teams, by, unknown=unknown, shared=shared)
 

@@ -166,7 +166,7 @@ class TokenForm(forms.Form):
         return [(label, [next(boxes) for _right in rights]) for label, rights in self._groups]
 
     def wishes(self) -> dict[str, Any]:
-        """As `services.create_token` takes them."""
+        """Return the fields as `services.create_token` takes them."""
         given = dict(self.cleaned_data)
         # A minute less, so that the longest choice stays within the longest that is allowed.
         expires_at = timezone.now() + timedelta(days=given.pop("days")) - timedelta(minutes=1)

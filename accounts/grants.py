@@ -9,7 +9,7 @@ ALL = frozenset(Right)
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What one actor may do, and where."""
+    """The rights of one actor, and the teams that they hold for."""
 
     everywhere: frozenset[Right] = frozenset()
     """Rights in every team and in what belongs to no team."""
@@ -23,7 +23,9 @@ class Grants:
         return cls(by_team={team_id: RIGHTS[Role(role)] for team_id, role in roles.items()})
 
     def may(self, right: Right, team_id: int | None = None, *, service: str = "") -> bool:
-        """In that team, over that service if it is about one; None: in any team at all."""
+        """Return whether the actor has the right in that team (None: in any), over that service if one is
+        named.
+        """
         if self.services and right != Right.READ and team_id is not None and service not in self.services:
             return False
         if right in self.everywhere:
@@ -42,7 +44,9 @@ class Grants:
     def narrowed(
         self, scopes: frozenset[Right], *, team_id: int | None, services: frozenset[str] = frozenset()
     ) -> Self:
-        """What a token with these scopes leaves, in its one team if it has one, over its services if any."""
+        """Return the grants that a token's scopes leave, in its one team and over its services if it has
+        any.
+        """
         if services:
             scopes &= SERVICE_RIGHTS
         if team_id is not None:

@@ -8,7 +8,7 @@ from common.pages.inbox import InboxEntry
 
 
 def stuck_rows(actor: Actor) -> Iterator[InboxEntry]:
-    """Of every kind that the kernel knows."""
+    """Yield the stuck rows of every kind that the kernel knows."""
     for one in everything_stuck(actor, only_mine=True):
         yield InboxEntry(
             badge=("work", one.state),

@@ -34,7 +34,7 @@ def new_key() -> Key:
 
 
 def parse(text: str) -> Key | None:
-    """None for what cannot be a token of ours."""
+    """Return the key in a token's text, or None if it cannot be one of ours."""
     head, _, rest = text.partition("_")
     prefix, _, secret = rest.partition("_")
     if head != "slp" or len(prefix) != 10 or len(secret) != 43 or not text.isascii():

@@ -28,7 +28,7 @@ BREAK_GLASS = "session.break_glass"
 
 
 class PasswordBackend(AuthenticationBackend):  # type: ignore[misc]
-    """By name and password; a session, however it came to be, is no machine's."""
+    """Sign people in by name and password; a machine's account never gets a session."""
 
     def user_can_authenticate(self, user: User | None) -> bool:
         """Asked for every session, too."""
@@ -42,7 +42,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         return False
 
     def pre_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse | None:
-        """By password and by single sign-on alike: a response instead of a session."""
+        """Return a response instead of a session if this person may not sign in, by whichever way."""
         if not user.is_person:
             request.session.flush()
             return redirect("account_inactive")

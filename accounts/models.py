@@ -102,7 +102,7 @@ class User(AbstractUser, Revised):
             raise ValidationError(faults)
 
     def _get_session_auth_hash(self, secret: str | None = None) -> str:
-        """What a session must hold to be one of this person's; signed, as Django's own."""
+        """Return the value that a session of this person must hold; signed, as Django's own."""
         held = f"{self.password}:{self.session_epoch}"
         key_salt = "accounts.models.User.get_session_auth_hash"
         return salted_hmac(key_salt, held, secret=secret, algorithm="sha256").hexdigest()
@@ -118,7 +118,9 @@ class User(AbstractUser, Revised):
 
     @property
     def is_machine(self) -> bool:
-        """It cannot sign in, and may do `MACHINE_RIGHTS` by its tokens, nothing else."""
+        """Whether this account is a machine's: it cannot sign in, and its tokens may hold `MACHINE_RIGHTS`
+        alone.
+        """
         return self.kind in MACHINE_RIGHTS
 
 
@@ -192,8 +194,12 @@ class ApiToken(models.Model):
 
 
 class WebhookEndpoint(Reconciled, Revised):
-    """Where events are sent: the events of a team, or of the whole installation. Its deliveries are a queue
-    that one worker at a time has in hand, in the lane of its host: a slow receiver holds up nobody else."""
+    """An address that events of a team, or of the whole installation, are sent to.
+
+    Its deliveries are a queue that one worker at a time holds, in the lane of its host: a slow receiver
+    delays
+    nobody else.
+    """
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     """Whose events; None: everybody's."""
@@ -253,7 +259,7 @@ class WebhookEndpoint(Reconciled, Revised):
 
 
 class AuditExport(Singleton):
-    """By which the heads of the audit record leave the database, and the last that did."""
+    """The export of the audit record's heads, and the last head that was exported."""
 
     seq = models.PositiveBigIntegerField(default=0, editable=False)
     hash = models.CharField(max_length=64, blank=True, editable=False)
@@ -289,7 +295,7 @@ class WebhookEvent(Reconciled):
 
 
 class WebhookDelivery(models.Model):
-    """One event on its way to one endpoint."""
+    """One delivery of an event to an endpoint."""
 
     endpoint = models.ForeignKey(WebhookEndpoint, on_delete=models.CASCADE, related_name="deliveries")
     event = models.ForeignKey(WebhookEvent, on_delete=models.CASCADE, related_name="+")

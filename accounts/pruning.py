@@ -15,7 +15,7 @@ from common.reconcile.pruning import Rule, at_rest
 
 
 def _events(before: datetime) -> QuerySet[WebhookEvent]:
-    """That reached every endpoint, or were given up."""
+    """Return events that reached every endpoint, or were given up."""
     on_its_way = WebhookDelivery.objects.filter(event=OuterRef("pk"), state__in=OPEN_DELIVERIES)
     rows = at_rest(WebhookEvent.objects.filter(occurred_at__lt=before))
     return rows.exclude(Exists(on_its_way)).order_by("occurred_at")
@@ -26,7 +26,7 @@ def _sessions(before: datetime) -> QuerySet[Session]:
 
 
 def _attempts(before: datetime) -> QuerySet[Any]:
-    """That no lockout counts any more."""
+    """Return attempts that no lockout counts any more."""
     lockout = timedelta(hours=settings.AXES_COOLOFF_TIME)
     rows: QuerySet[Any] = AccessAttempt.objects.filter(attempt_time__lt=before - lockout)
     return rows.order_by("pk")

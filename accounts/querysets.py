@@ -35,7 +35,9 @@ class TeamOwned(QuerySet[Owned]):
 
 
 class TeamOrShared(TeamOwned[Owned]):
-    """What belongs to a team, or to nobody: that is for all to see, and for administrators to change."""
+    """Rows that belong to a team, or to the installation: those are for all to see and for administrators
+    to change.
+    """
 
     def for_actor(self, actor: Actor, right: Right = Right.READ) -> Self:
         grants = grants_of(actor)

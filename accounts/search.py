@@ -10,7 +10,7 @@ from common.words import occurs_in
 
 
 def find_people(person: Person, text: str, limit: int) -> Iterator[Hit]:
-    """Those whom the person may know of, by any of their names or their address."""
+    """Find people whom the person may know of, by any of their names or their address."""
     if not isinstance(person, User):
         return
     mentioned = occurs_in(("username", "first_name", "last_name", "email"), text)

@@ -38,7 +38,7 @@ def teams_where(actor: Actor, right: Right) -> QuerySet[Team]:
 
 
 def team_named(actor: Actor, name: str) -> Team:
-    """One that the actor may see. Raises Invalid, which blames the field `team`."""
+    """Return a team that the actor may see. Raises Invalid, which blames the field `team`."""
     found = teams_where(actor, Right.READ).filter(name=name).first()
     if found is None:
         raise Invalid(fields={"team": [_("There is no such team, or none that you may see.")]})
@@ -84,12 +84,12 @@ def tokens(actor: Actor) -> QuerySet[ApiToken]:
 
 
 def token_names(pks: Collection[int]) -> Mapping[int, str]:
-    """What their owners called them, for those who may read the log of what was done with them."""
+    """Return tokens' names, for those who may read the record of actions made with them."""
     return dict(ApiToken.objects.filter(pk__in=pks).values_list("pk", "name")) if pks else {}
 
 
 def rights_held(actor: Actor) -> list[Right]:
-    """Those that the actor has anywhere."""
+    """Return the rights that the actor has in any team."""
     return [right for right in Right if may(actor, right)]
 
 
@@ -113,7 +113,7 @@ def people_with(right: Right, team: Team | int) -> QuerySet[User]:
 
 
 def audit_records(actor: Actor) -> QuerySet[AuditRecord]:
-    """What was done in the teams whose record the actor may read; everything for administrators."""
+    """Return the audit record of the teams that the actor may read; everything for administrators."""
     if may_everywhere(actor, Right.AUDIT_READ):
         return AuditRecord.objects.all()
     return AuditRecord.objects.filter(team_id__in=teams_where(actor, Right.AUDIT_READ).values("pk"))

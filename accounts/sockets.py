@@ -109,7 +109,9 @@ def credentials_of(scope: Mapping[str, Any]) -> TokenCredentials | SessionCreden
 
 
 def _remember(key: tuple[str, str], read: Callable[[], KnownActor]) -> KnownActor:
-    """What `read` gave a moment ago, or gives now, with its rights read. What it raises is not remembered."""
+    """Return what `read` gave a moment ago, or gives now, with its rights read. Its errors are not
+    remembered.
+    """
     now = time.monotonic()
     found = _remembered.get(key)
     if found is not None and now < found[0]:

@@ -77,7 +77,7 @@ def rows_of(kind: str, actor: Actor, right: Right = Right.READ) -> QuerySet[Any]
 
 
 def everything_stuck(actor: Actor, *, only_mine: bool = False) -> list[Stuck]:
-    """Those that the actor may see, or `only_mine`, may do something about; the longest first.
+    """Return the stuck rows that the actor may see, or `only_mine`, may act on; the longest first.
 
     One query, and one more for each kind of which something is in trouble.
     """
@@ -85,12 +85,12 @@ def everything_stuck(actor: Actor, *, only_mine: bool = False) -> list[Stuck]:
 
 
 def stuck_of(row: Reconciled, actor: Actor) -> Stuck | None:
-    """What is to be said on the row's own page; None: all is well. No query while it is."""
+    """Return the trouble of a row for its own page, or None. No query while there is none."""
     return next(iter(_told([row], actor)), None)
 
 
 def stuck_at(address: str, actor: Actor) -> list[Stuck]:
-    """Of the kinds whose rows share this page, such as clusters, or the runs of the store."""
+    """Return the trouble of kinds whose rows share this page, such as clusters, or the runs of the store."""
     return _all_of([kind for kind in kernel.kinds if subjects.address_of_kind(kind) == address], actor)
 
 
@@ -156,7 +156,7 @@ def _may(row: Reconciled, kind: str, actor: Actor) -> bool:
 
 
 def _doubts(rows: Sequence[Reconciled]) -> Mapping[tuple[str, str], list[Doubt]]:
-    """By kind and id. At most one query."""
+    """Return open doubts by kind and id. At most one query."""
     found: dict[tuple[str, str], list[Doubt]] = defaultdict(list)
     if not rows:
         return found

@@ -55,7 +55,7 @@ _GROUPS: dict[str, str | Promise] = {
 
 
 def grouped(rights: Collection[Right]) -> list[tuple[str, list[Right]]]:
-    """By what they are about, in the order of `Right`."""
+    """Group rights by their subject, in the order of `Right`."""
     groups: dict[str, list[Right]] = {}
     for right in Right:
         if right in rights:
@@ -65,5 +65,5 @@ def grouped(rights: Collection[Right]) -> list[tuple[str, list[Right]]]:
 
 
 def offered(rights: Collection[Right]) -> list[Preset]:
-    """Those of which somebody with these rights can make use whole."""
+    """Return the presets that somebody with these rights can use whole."""
     return [preset for preset in PRESETS.values() if preset.scopes <= set(rights)]

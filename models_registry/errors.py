@@ -22,7 +22,7 @@ class NameTaken(Conflict):
 
 
 class InUse(Conflict):
-    """It cannot be deleted: aliases, deployments or other versions still need it."""
+    """The row cannot be deleted: aliases, deployments or other versions still need it."""
 
 
 class WrongState(Conflict):
@@ -42,7 +42,7 @@ class Frozen(Conflict):
 
 
 class Unseen(Conflict):
-    """What would be deleted is not what the actor has seen."""
+    """The versions that would be deleted are not those that the actor has seen."""
 
 
 class FilesRefused(Invalid):

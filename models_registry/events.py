@@ -37,7 +37,7 @@ class VersionArchived:
 
 @dataclass(frozen=True, slots=True)
 class VersionRestored:
-    """It was archived and is ready again."""
+    """An archived version is ready again."""
 
     version_id: int
 

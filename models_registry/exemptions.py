@@ -31,7 +31,7 @@ def code_of(version: Version) -> list[dict[str, str]]:
 
 
 def runnable_formats_of(version: Version) -> list[str]:
-    """Those of its files' formats that run code when they are loaded."""
+    """Return the version's formats that run code when they are loaded."""
     return sorted(recognised.FORMATS & version.scan.get("formats", {}).keys())
 
 
@@ -85,6 +85,6 @@ def check_code(version: Version, *, at: datetime | None = None) -> None:
 
 
 def exemptions(actor: Actor, right: Right = Right.READ) -> QuerySet[CodeExemption]:
-    """Those of the teams in which the actor has the right, ended ones too."""
+    """Return exemptions of the teams in which the actor has the right, ended ones too."""
     rows: QuerySet[CodeExemption] = CodeExemption.objects.for_actor(actor, right)
     return rows.select_related("team", "model")

@@ -117,6 +117,6 @@ def _let_go_of_unused(place: Store, wanted: Manifest) -> None:
 
 
 def forget_orphaned_buffers() -> None:
-    """Those whose upload does not know of them, as after a database was restored from a backup."""
+    """Remove upload buffers without an upload, as after a restore of the database."""
     keys = Upload.objects.filter(is_held=True).values_list("key", flat=True)
     forget_buffers(blob_store.store().address, known={key.hex for key in keys}, older_than=_BEING_MADE)

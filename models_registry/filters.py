@@ -25,7 +25,7 @@ _DIGEST = re.compile(r"[0-9a-f]{4,64}")
 
 
 class DigestField(forms.CharField):
-    """What a digest begins with, in hex, with or without `sha256:` in front."""
+    """The first hex digits of a digest, with or without `sha256:` in front."""
 
     def clean(self, value: Any) -> str:
         text = str(super().clean(value)).lower().removeprefix("sha256:")
@@ -59,7 +59,7 @@ def _weights(of: str, format: str) -> tuple[Any, ...]:
 
 
 def _aliases(text: str) -> QuerySet[Alias]:
-    """That begin with the text. Their names are in lower case, see `names`."""
+    """Return aliases that begin with the text. Their names are in lower case, see `names`."""
     return Alias.objects.filter(name__startswith=text.lower())
 
 
@@ -157,7 +157,7 @@ class VersionFilter(ListFilter):
 
 
 class AnyVersionFilter(VersionFilter):
-    """Of the versions of all models."""
+    """Filters of the versions of all models."""
 
     further: ClassVar[tuple[str, ...]] = ("team", *VersionFilter.further)
 
@@ -171,13 +171,13 @@ class AnyVersionFilter(VersionFilter):
 
 
 class MoveFilter(ListFilter):
-    """Of the moves of one alias."""
+    """Filters of the moves of one alias."""
 
     at = filters.moment(_("In force at"), "State at this time.", in_force_at)
 
 
 class AliasMoveFilter(MoveFilter):
-    """Of the moves of all aliases of a model."""
+    """Filters of the moves of all aliases of a model."""
 
     alias = filters.text(
         _("Alias"), "Part of the alias; case-insensitive.", "alias__icontains", _("production")

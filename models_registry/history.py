@@ -10,7 +10,7 @@ from models_registry.models import Version
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One thing that happened to a version, as its page shows it beside the moves of its own state."""
+    """An entry of a version's history, shown beside the moves of its own state."""
 
     at: datetime
     badge: tuple[str, str]

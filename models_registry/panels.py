@@ -38,6 +38,6 @@ def register_panel(panel_of: PanelOf) -> None:
 
 
 def panels(actor: Actor, version: Version) -> dict[str, list[Panel]]:
-    """By the value of their place, in the order of their registration."""
+    """Return panels by the value of their place, in the order of their registration."""
     found = [panel for panel_of in _registered if (panel := panel_of(actor, version)) is not None]
     return {place.value: [panel for panel in found if panel.place == place] for place in Place}

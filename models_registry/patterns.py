@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 
 def matching(paths: Iterable[str], *, allow: Sequence[str], ignore: Sequence[str]) -> list[str]:
-    """Those that match one of `allow` (none: all of them) and none of `ignore`."""
+    """Return the paths that match one of `allow` (empty: all match) and none of `ignore`."""
     return [path for path in paths if not why_left_out(path, allow=allow, ignore=ignore)]
 
 

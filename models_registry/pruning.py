@@ -14,7 +14,7 @@ from models_registry.states import LIVE_UPLOADS, UploadState
 
 
 def _uploads(before: datetime) -> QuerySet[Upload]:
-    """That made no version: one that did tells where it came from."""
+    """Return uploads that made no version: one that did is a version's source."""
     rows = Upload.objects.filter(ended_at__lt=before, is_held=False)
     return at_rest(rows.exclude(state__in={*LIVE_UPLOADS, UploadState.DONE})).order_by("pk")
 

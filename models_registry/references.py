@@ -60,7 +60,7 @@ def uses(version_ids: Collection[int]) -> dict[int, list[str]]:
 
 
 def uses_by_model(model_ids: Collection[int]) -> dict[int, list[str]]:
-    """As `uses`: of all versions of each of the models."""
+    """Return `uses` of all versions of each of the models."""
     # Few versions of all are in use: to look up the models of these takes less than to look through all
     # versions of some models.
     found = _in_words(_of_all(tuple(_uses))())
@@ -68,17 +68,17 @@ def uses_by_model(model_ids: Collection[int]) -> dict[int, list[str]]:
 
 
 def versions_in_use() -> Q:
-    """Which versions have any use."""
+    """Select the versions that have any use."""
     return _one_of(one.rows.values(one.version) for one in _uses)
 
 
 def models_in_use() -> Q:
-    """Of which models any version has one."""
+    """Select the models of which any version has a use."""
     return _one_of(one.rows.values(one.model) for one in _uses)
 
 
 def fallbacks() -> dict[int, list[str]]:
-    """For what each version that somebody may want to return to is the way back."""
+    """Return, for each version that is a way back, the texts of those who may return to it."""
     found: dict[int, list[str]] = {}
     for check in _fallbacks:
         for version_id, words in check().items():
@@ -133,7 +133,7 @@ def _in_words(rows: Rows) -> dict[int, list[str]]:
 
 @cache
 def _rows(one: Uses, key: str) -> QuerySet[Any, tuple[Any, ...]]:
-    """That key, words, and names to put into them. Never to be evaluated itself."""
+    """Select that key, texts, and names to put into them. Never evaluated by itself."""
     padding = (Value("") for _ in range(MAX_NAMES - len(one.names)))
     names: list[str | Value] = [*one.names, *padding]
     return one.rows.order_by().values_list(key, Value(one.words), *names)

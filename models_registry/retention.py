@@ -21,7 +21,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a rule would do now, newest version first."""
+    """The preview of a rule, newest version first."""
 
     verdicts: tuple[Verdict, ...]
     fingerprint: str

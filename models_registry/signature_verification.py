@@ -111,7 +111,7 @@ def record(version: Version, seen: Iterable[Seen], now: datetime) -> None:
 
 
 def _key(version: Version, verdict: Verdict) -> TrustedKey | None:
-    """None also when the key was removed since the signature was looked at."""
+    """Return the trusted key of the verdict; None also when the key was removed since."""
     return keys_of(version.model.team_id).filter(fingerprint=verdict.fingerprint).first()
 
 
@@ -130,7 +130,7 @@ def standing_of(version: Version) -> SignatureStatus:
 
 
 def check_signature(version: Version) -> str:
-    """What to note of the version's signatures when it is to be served; empty where nothing is demanded.
+    """Return a note on the version's signatures for serving it; empty where nothing is demanded.
 
     Raises SignatureNotTrusted when its team requires one by a key that it trusts.
     """
@@ -185,7 +185,7 @@ def _without_bundles(versions: Ids) -> QuerySet[VersionSignature]:
 
 
 def shown_standing(rows: Sequence[VersionSignature]) -> SignatureStatus:
-    """As `standing_of`, by what was found when they were last looked at; of keys, those removed count not."""
+    """Return the status as `standing_of` does, from the last verification; removed keys do not count."""
     return standing(
         [(row.verdict, row.reason, row.key.name if row.key and row.key.is_in_force else "") for row in rows]
     )

@@ -80,7 +80,7 @@ def record(
 
 
 def _begin_grace(version: Version) -> None:
-    """From now on it counts how long nothing has needed the blobs that only this version needed."""
+    """Begin the grace time of the blobs that only this version needed."""
     others = VersionFile.objects.filter(sha256=OuterRef("sha256"), version__state__in=HOLDS_BLOBS)
     alone = VersionFile.objects.filter(version=version.pk).exclude(Exists(others.exclude(version=version.pk)))
     blob_store.begin_grace(

@@ -21,7 +21,9 @@ def events_of(
     *,
     read: Callable[[int, str], Sequence[ServerEvent]],
 ) -> HttpResponseBase:
-    """What `read` tells of the row by its id, see `common.api.streams`, as long as the actor may see it."""
+    """Yield events of what `read` returns for the row's id while the actor may see it; see
+    `common.api.streams`.
+    """
     actor, rows = endpoint.actor, type(row).objects
 
     def may_go_on() -> bool:

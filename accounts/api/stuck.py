@@ -84,7 +84,7 @@ class StuckRows(Endpoint):
     pagination_class = None
 
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Those that you may see, in one answer: at most 500 of each kind."""
+        """List the stuck rows that you may see in one response: at most 500 of each kind."""
         rights.require(self.actor, Right.READ)
         return Response(self.get_serializer({"results": stuck.everything_stuck(self.actor)}).data)
 

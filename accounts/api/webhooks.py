@@ -199,7 +199,7 @@ class Webhooks(Listed, Created, Read, Changed, Deleted):
     ]
 )
 class Deliveries(Listed, Read):
-    """What was sent to an endpoint in the last 30 days, and what came of it."""
+    """The deliveries to an endpoint in the last 30 days, with their outcome."""
 
     queryset = WebhookDelivery.objects.all()
     serializer_class = DeliverySerializer
@@ -227,7 +227,7 @@ class Deliveries(Listed, Read):
 
 
 def _endpoint(view: Endpoint, pk: int) -> WebhookEndpoint:
-    """One of a team that the actor is in, if they may see its webhooks there."""
+    """Return an endpoint of a team whose webhooks the actor may see."""
     endpoint = get_object_or_404(selectors.webhooks(view.actor, Right.READ), pk=pk)
     rights.require(view.actor, Right.WEBHOOKS_WRITE, endpoint.team)
     return endpoint

@@ -90,7 +90,7 @@ class EventReconciler(Reconciler[WebhookEvent]):
 
 
 class Send(Step[WebhookEndpoint]):
-    """One POST. Its `webhook-id` is the deterministic name under which it arrives."""
+    """Send one POST. Its `webhook-id` is the deterministic name under which it arrives."""
 
     name = "send"
     effect = Effect.CREATE
@@ -119,7 +119,7 @@ class Send(Step[WebhookEndpoint]):
         }
 
     def observe(self, row: WebhookEndpoint, operation: Operation) -> Intent:
-        """What the journal says, which after a crash is what an earlier worker was answered."""
+        """Return the journal's entry, which after a crash holds the response that an earlier worker got."""
         return Intent.objects.get(op_key=operation.op_key)
 
     def settle(self, row: WebhookEndpoint, seen: Intent, now: datetime) -> Outcome:
@@ -159,7 +159,7 @@ def _post(endpoint: WebhookEndpoint, event: WebhookEvent, now: datetime) -> Answ
 
 
 class Judged(NamedTuple):
-    """What follows from a try: for the delivery, and for the endpoint."""
+    """The consequences of an attempt for the delivery and for the endpoint."""
 
     state: DeliveryState
     due_at: datetime

@@ -19,7 +19,7 @@ from common.errors import Conflict
 
 
 class Given(NamedTuple):
-    """What group rules give one person."""
+    """The roles that group rules give one person."""
 
     roles: Mapping[int, Role]
     """By team id."""
@@ -82,7 +82,9 @@ def _record(actor: Actor, action: str, user: User, team: Team, role: str, reason
 
 
 def end_sessions(*, actor: Actor, user: User, reason: str = "") -> None:
-    """In every browser; tokens go on. Others' by an administrator. Raises NotAdministrator."""
+    """End a person's sessions in every browser; tokens stay valid. Raises NotAdministrator for somebody
+    else's.
+    """
     if actor.user_id != user.pk or actor.token_id is not None:
         require_everywhere(actor, Right.PEOPLE_ADMIN)
     with transaction.atomic():
@@ -111,7 +113,7 @@ def suspend(*, actor: Actor, user: User, reason: str) -> bool:
 
 
 def resume(*, actor: Actor, user: User, reason: str = "") -> bool:
-    """What `suspend` took is given back. False: nothing was."""
+    """Undo `suspend`. Returns False if the person was not suspended."""
     with transaction.atomic():
         found = User.objects.filter(pk=user.pk).exclude(suspended_at=None)
         if not found.update(suspended_at=None, revision=F("revision") + 1):
@@ -178,8 +180,11 @@ def change_person(*, actor: Actor, user: User, **changed: Any) -> None:
 
 
 def retire(*, actor: Actor, user: User) -> None:
-    """What the directory deletes: the account stays for the record, inactive, in no team, its tokens revoked,
-    and its name is free for somebody else. Raises NotAllowed, LastAdmin.
+    """Retire a person whom the directory deleted.
+
+    The account stays for the record, inactive, in no team, its tokens revoked, and its name is free for
+    somebody
+    else. Raises NotAllowed, LastAdmin.
     """
     require_everywhere(actor, Right.PEOPLE_PROVISION)
     _keep_an_administrator(user)

@@ -42,14 +42,14 @@ def require_everywhere(actor: Actor, right: Right) -> None:
 
 
 def require_beyond_a_team(actor: Actor, right: Right) -> None:
-    """As `require` in any team, for what reaches beyond it: a token that is limited to a team may not."""
+    """Require the right in any team for what reaches beyond it: a token that is limited to a team may not."""
     require(actor, right)
     if actor.token_id is not None and ApiToken.objects.filter(pk=actor.token_id, team__isnull=False).exists():
         raise OutOfScope(_("This token is limited to one team, and this concerns the whole installation."))
 
 
 def require_for_owner(actor: Actor, right: Right, owner: Team | None) -> None:
-    """As `require` for what that team owns, as `require_everywhere` for what the installation owns (None)."""
+    """Require the right in the owner team, or everywhere if the installation is the owner (None)."""
     if owner is None:
         require_everywhere(actor, right)
     else:

@@ -128,7 +128,7 @@ def issue_for_part(
 
 
 def revoke_token(*, actor: Actor, token: ApiToken, reason: str = "") -> None:
-    """From the next request on it opens nothing. One's own; others' by an administrator. Twice is once."""
+    """Revoke a token from the next request on: one's own, or another's as an administrator. Twice is once."""
     if token.owner_id != actor.user_id:
         require_everywhere(actor, Right.PEOPLE_ADMIN)
     elif actor.token_id not in (None, token.pk) and not set(token.scopes) <= (actor.scopes or frozenset()):
@@ -137,7 +137,7 @@ def revoke_token(*, actor: Actor, token: ApiToken, reason: str = "") -> None:
 
 
 def revoke_of_part(*, actor: Actor, token: ApiToken, reason: str = "") -> None:
-    """As `revoke_token`, of an account that is a part of the system: whoever calls has checked the right."""
+    """Revoke a token of an account that is a part of the system: the caller has checked the right."""
     with transaction.atomic():
         now = timezone.now()
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):

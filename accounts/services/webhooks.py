@@ -111,7 +111,7 @@ def change_webhook(
 def delete_webhook(
     *, actor: Actor, endpoint: WebhookEndpoint, expected: int | None = None, reason: str = ""
 ) -> None:
-    """With its history. Raises NotAllowed, Stale."""
+    """Delete an endpoint with its history. Raises NotAllowed, Stale."""
     require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
     with transaction.atomic():
         endpoint.change(expected=expected)
@@ -168,7 +168,7 @@ def replay_delivery(*, actor: Actor, delivery: WebhookDelivery) -> WebhookDelive
 
 
 def give_up_open(endpoint: WebhookEndpoint, *, why: str, now: datetime) -> None:
-    """What is still to be sent is not any more, and says why. Inside the transaction of the disabling."""
+    """Give up open deliveries with a reason, inside the transaction that disables the endpoint."""
     for delivery in WebhookDelivery.objects.filter(endpoint=endpoint, state__in=OPEN_DELIVERIES):
         entry = {"at": now.isoformat(), "status": None, "milliseconds": 0, "answer": "", "error": why}
         WebhookDelivery.objects.filter(pk=delivery.pk).update(

@@ -40,5 +40,5 @@ def dialog(doubt: Doubt, happened: str) -> str:
 
 @register.filter
 def wanted(doubt: Doubt) -> list[str]:
-    """What the step was about to do, one thing a line."""
+    """Return the effects that the step was about to make, one a line."""
     return [f"{name}: {value}" for name, value in doubt.wanted.items()]

@@ -45,7 +45,7 @@ def people_list(request: HttpRequest) -> HttpResponse:
 
 
 def _people(actor: Actor) -> Any:
-    """Those whom the actor may know of, with the teams that the actor may know of."""
+    """Return the people whom the actor may know of, with their teams that the actor may know of."""
     teams = selectors.teams_where(actor, Right.READ)
     shared = Membership.objects.filter(team__in=teams).select_related("team").order_by("team__name")
     return selectors.people(actor).prefetch_related(

@@ -27,7 +27,7 @@ class CardSerializer(serializers.Serializer[Written]):
 
 @extend_schema(parameters=[MODEL, VERSION])
 class Cards(OfModel, Read):
-    """What the author of a version says of it, in Markdown."""
+    """The model card that the author of a version wrote, in Markdown."""
 
     queryset = Version.objects.all()
     serializer_class = CardSerializer

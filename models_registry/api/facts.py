@@ -35,7 +35,7 @@ class MemorySerializer(serializers.Serializer[Any]):
 
 
 class FactsSerializer(serializers.Serializer[Any]):
-    """From the headers of the weights and the config; null: unknown."""
+    """Facts from the headers of the weights and the config; null: unknown."""
 
     format = serializers.CharField(help_text="Weight format: `safetensors`, `gguf`, `onnx` or empty.")
     tensors = serializers.IntegerField()

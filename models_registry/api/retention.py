@@ -88,7 +88,7 @@ class RetentionApplySerializer(serializers.Serializer[Any]):
 
 @extend_schema(parameters=[MODEL])
 class Retention(OfModel, Read, Put, Deleted):
-    """Which versions of a model stay. A rule deletes nothing before what would go was looked at."""
+    """The retention rule of a model. A rule deletes nothing before its preview was seen."""
 
     queryset = RetentionRule.objects.all()
     serializer_class = RetentionSerializer

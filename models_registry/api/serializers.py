@@ -56,7 +56,9 @@ class ModelSerializer(serializers.Serializer[ModelCard]):
 
 
 def model_shown(card: ModelCard) -> dict[str, Any]:
-    """What `ModelSerializer` makes of a card, several times faster: lists may have a thousand of them."""
+    """Return the output of `ModelSerializer` for a card, several times faster: lists may have a thousand
+    of them.
+    """
     latest = card.latest and {
         "name": card.latest.name,
         "digest": card.latest.digest,
@@ -178,7 +180,9 @@ class VersionSerializer(serializers.Serializer[VersionCard]):
 
 
 def version_shown(card: VersionCard) -> dict[str, Any]:
-    """What `VersionSerializer` makes of a card, several times faster: lists may have a thousand of them."""
+    """Return the output of `VersionSerializer` for a card, several times faster: lists may have a thousand
+    of them.
+    """
     version = card.version
     return {
         "model": version.model.name,

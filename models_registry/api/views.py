@@ -84,7 +84,7 @@ class Models(Shown, Listed, Created, Read, Changed, Deleted):
 
 
 class OfModel(Endpoint):
-    """What stands below one model's path."""
+    """An endpoint below one model's path."""
 
     @cached_property
     def model(self) -> Model:
@@ -93,7 +93,7 @@ class OfModel(Endpoint):
 
 @extend_schema(parameters=[MODEL, VERSION])
 class VersionActions(Shown, OfModel, Read, Deleted):
-    """One version of a model."""
+    """A version of a model."""
 
     queryset = Version.objects.all()
     cards: ClassVar = {Version: versions.version_card}
@@ -253,7 +253,7 @@ class AnyVersions(Shown, Listed):
 
 
 def _version_events(version_id: int, after: str) -> list[ServerEvent]:
-    """One event, the version as it is now, when it is not what the client saw last."""
+    """Return one event with the version as it is now, if it changed since `after`."""
     version = Version.objects.select_related("model").filter(pk=version_id).first()
     if version is None:
         return []

@@ -36,7 +36,7 @@ class KeyChange:
 
 @dataclass(frozen=True, slots=True)
 class TokenizerChange:
-    """None where a version has no tokenizer."""
+    """The difference between two tokenizers; None where a version has none."""
 
     before: Tokenizer | None
     after: Tokenizer | None
@@ -118,7 +118,7 @@ def compared(
 
 
 def compared_texts(before: str | None, after: str | None) -> TextChange:
-    """None where there is no such text."""
+    """Compare two texts; None stands for a missing one."""
     change = _change(before, after)
     if change == "same":
         return TextChange(change)

@@ -58,7 +58,7 @@ class FigureChange:
 
     @property
     def difference(self) -> float | None:
-        """None where there is none, or the units differ."""
+        """The difference; None if a figure is missing or the units differ."""
         if not self.before or not self.after or self.before.unit != self.after.unit:
             return None
         # As people subtract them: 0.9 - 0.8 is 0.1, not 0.09999999999999998.
@@ -73,7 +73,7 @@ class FigureChange:
 
     @property
     def is_better(self) -> bool | None:
-        """None: it did not change, or nobody told which way is better."""
+        """Whether the figure improved; None if it did not change, or nobody said which way is better."""
         direction = self.either.is_higher_better
         if direction is None and self.before:
             direction = self.before.is_higher_better
@@ -85,7 +85,7 @@ def _shown(value: float, unit: str) -> str:
 
 
 def compared_figures(before: Sequence[Figure], after: Sequence[Figure]) -> tuple[FigureChange, ...]:
-    """By dataset and name; what was recorded counts before what a card tells."""
+    """Compare figures by dataset and name; a recorded figure precedes one of the model card."""
     one, other = _by_key(before), _by_key(after)
     return tuple(FigureChange(one.get(key), other.get(key)) for key in sorted(one.keys() | other.keys()))
 

@@ -71,7 +71,7 @@ def written_of(version: Version) -> Written:
 
 
 def card_of(version: Version) -> Card | None:
-    """None when the version has none. Raises BlobMissing when the store has lost it."""
+    """Return the version's card, or None. Raises BlobMissing when the store has lost it."""
     found = text_of(version)
     return None if found is None else rendered(found[0], is_cut=found[1])
 

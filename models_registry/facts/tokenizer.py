@@ -38,7 +38,7 @@ class Tokenizer:
 
 
 def tokenizer_of(manifest: Mapping[str, ManifestFile]) -> Tokenizer | None:
-    """Of the files at the top of a version, by path; None where none is a tokenizer's.
+    """Read the tokenizer among the files at the top of a version, by path; return None without one.
 
     Raises BlobMissing when the store has lost one.
     """
@@ -113,7 +113,7 @@ def _templates(config: Mapping[str, Any], blobs: Mapping[str, str]) -> str:
 
 
 def _read(sha256: str, parse: Callable[[Content], Any]) -> Any:
-    """None for what is too large, or is not what its name says."""
+    """Parse a file; return None if it is too large or malformed."""
     try:
         with blob_store.store().opened(sha256) as content:
             return parse(content) if content.size <= MAX_BYTES else None

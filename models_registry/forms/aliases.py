@@ -11,7 +11,7 @@ from models_registry.models import Model, Version
 
 
 class AliasForm(forms.Form):
-    """Which alias shall point at which version; the reason is asked for by the dialog."""
+    """An alias and the version that it shall point at; the dialog asks for the reason."""
 
     alias = forms.CharField(
         max_length=63,

@@ -15,7 +15,7 @@ DIRECTIONS = (
 
 
 class EvaluationForm(forms.Form):
-    """One figure of a version; the reason is asked for by the dialog."""
+    """A metric of a version; the dialog asks for the reason."""
 
     name = forms.CharField(
         label=_("Figure"), max_length=MAX_NAME, widget=forms.TextInput(attrs={"placeholder": "accuracy"})
@@ -44,7 +44,7 @@ class EvaluationForm(forms.Form):
     )
 
     def measured(self) -> Measured:
-        """As `services.evaluate_version` takes it."""
+        """Return the fields as `services.evaluate_version` takes them."""
         given: dict[str, Any] = self.cleaned_data
         return Measured(
             name=given["name"],

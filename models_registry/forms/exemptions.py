@@ -11,7 +11,7 @@ from models_registry.services.exemptions import LONGEST
 
 
 class ExemptionForm(forms.Form):
-    """Of one model or all that the team has; the reason is asked for by the dialog."""
+    """An exemption of one model or all of a team's; the dialog asks for the reason."""
 
     model = forms.ModelChoiceField(
         Model.objects.none(),

@@ -64,7 +64,7 @@ class ModelChangeForm(forms.Form):
         self.fields["protected_aliases"].disabled = not may_protect
 
     def wishes(self) -> dict[str, Any]:
-        """As `services.change_model` takes them."""
+        """Return the fields as `services.change_model` takes them."""
         return self.cleaned_data | {"protected_aliases": self.cleaned_data["protected_aliases"].split()}
 
 

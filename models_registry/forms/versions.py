@@ -76,7 +76,7 @@ class ImportForm(forms.Form):
     )
 
     def wishes(self) -> dict[str, Any]:
-        """As `services.import_version` takes them."""
+        """Return the fields as `services.import_version` takes them."""
         given = self.cleaned_data
         told = {key: given[key] for key in ("parent", "base_model", "job")}
         told["data"] = given["learned_from"]

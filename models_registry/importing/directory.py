@@ -115,7 +115,7 @@ class _Import:
         return judged_together(copied, skipped=self._listing.skipped)
 
     def _look(self, file: source_tree.SourceFile) -> tuple[Identified | Refused, int]:
-        """What the file seems to be, and how many bytes it will take in the store."""
+        """Identify the file, and return how many bytes it will take in the store."""
         with source_tree.open_file(self._directory, file) as descriptor:
             content = OpenFile(descriptor, file.size)
             try:

@@ -45,7 +45,7 @@ def read_facts(address: str, files: Sequence[ManifestFile]) -> dict[str, Any]:
 
 
 def details_of_files(store: Store, files: Sequence[ManifestFile]) -> dict[str, Any]:
-    """What `details_of` makes of these files. Raises BlobMissing, Refused, OSError."""
+    """Return `details_of` for these files. Raises BlobMissing, Refused, OSError."""
     return facts_of([_identified(store, file) for file in files]).details
 
 

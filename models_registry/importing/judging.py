@@ -8,7 +8,7 @@ from model_store.file_manifest import ManifestFile, manifest_of
 from models_registry.importing.results import WHAT_TO_DO, ImportResult, refused
 from trust.formats import code, recognised
 from trust.formats.identification import Identified, check_together, identify
-from trust.formats.pickle_scan import Advice, advice_on
+from trust.formats.pickle_scan import PickleScan, advice_on
 from trust.formats.summary import facts_of, storable
 from trust.formats.warnings import Warned, warnings_of
 
@@ -26,11 +26,11 @@ class Copied:
     identified: Identified
     copied_bytes: int
     warnings: tuple[Warned, ...] = ()
-    advice: Advice | None = None
+    advice: PickleScan | None = None
 
 
 def judged(staging: Staging, entry: ManifestFile, *, copied_bytes: int, admits_runnable: bool) -> Copied:
-    """What a file is that the staging area holds; nobody can change it any more. Raises Refused."""
+    """Identify a file that the staging area holds and nobody can change any more. Raises Refused."""
     with staging.opened(entry.sha256) as content:
         identified = identify(entry.path, content, admits_runnable=admits_runnable)
         warnings = warnings_of(entry.path, identified.format, content)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from model_store.errors import Refused, StoreFull
 from model_store.file_manifest import Manifest, ManifestFile, manifest_of
-from trust.formats.pickle_scan import Advice
+from trust.formats.pickle_scan import PickleScan
 from trust.formats.summary import ModelFacts
 from trust.formats.warnings import Warned
 
@@ -22,11 +22,12 @@ KEPT = "What has been fetched is kept."
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """How an import ended.
+    """The end of an import.
 
     `accepted`: the staging area holds `files`. `refused`: `refusals` say what must not enter. `failed`:
-    `reason` says what stood in the way; the same import may succeed later. `interrupted`: so it does, and
-    what the staging area holds by then need not come again.
+    `reason` says why; the same import may succeed later. `interrupted`: it may succeed later, and the
+    contents of
+    the staging area need not be fetched again.
     """
 
     outcome: Literal["accepted", "refused", "failed", "interrupted"]
@@ -39,7 +40,7 @@ class ImportResult:
     code: tuple[tuple[str, str], ...] = ()
     """Files that carry or name code, and how: it keeps the version from being served, see `exemptions`."""
     warnings: tuple[Warned, ...] = ()
-    pickles: tuple[Advice, ...] = ()
+    pickles: tuple[PickleScan, ...] = ()
     facts: ModelFacts = field(default_factory=ModelFacts)
     copied_bytes: int = 0
     seconds: float = 0.0
@@ -62,7 +63,7 @@ class ImportResult:
                 "skipped": tuple((path, reason) for path, reason in data["skipped"]),
                 "code": tuple((path, how) for path, how in data["code"]),
                 "warnings": tuple(Warned(**warned) for warned in data["warnings"]),
-                "pickles": tuple(map(Advice.from_json, data.get("pickles", ()))),
+                "pickles": tuple(map(PickleScan.from_json, data.get("pickles", ()))),
                 "facts": ModelFacts(**{**data["facts"], "notes": tuple(data["facts"]["notes"])}),
             }
         )

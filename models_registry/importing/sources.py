@@ -26,7 +26,7 @@ MAX_LENGTH = 4_096
 
 
 class SourceKind(Protocol):
-    """One kind of `Version.source`, which is JSON with `kind`, `uri` and whatever else the kind needs."""
+    """A kind of `Version.source`, which is JSON with `kind`, `uri` and whatever else the kind needs."""
 
     name: str
     scheme: str
@@ -39,10 +39,10 @@ class SourceKind(Protocol):
         """The source of a version, if this server still reads it. Raises SourceNotAllowed."""
 
     def reading(self, source: dict[str, Any], *, admits_runnable: bool) -> Any:
-        """What the importing process is told; see `trust.formats.identification.identify`."""
+        """Return the input of the importing process; see `trust.formats.identification.identify`."""
 
     def secret(self, source: dict[str, Any]) -> str:
-        """For reading it; empty: none is needed. Raises CannotUnseal."""
+        """Return the secret for reading the source, or an empty text. Raises CannotUnseal."""
 
 
 _kinds: dict[str, SourceKind] = {}
@@ -54,7 +54,7 @@ def register_source_kind(kind: SourceKind) -> None:
 
 
 def source_named(model: Model, text: str, *, ignore_patterns: Sequence[str]) -> dict[str, Any]:
-    """What a person names: by its scheme, or a directory. Raises SourceNotAllowed."""
+    """Return the source of a person's text: by its scheme, or a directory. Raises SourceNotAllowed."""
     scheme = text.strip().partition("://")[0].lower()
     found = next((kind for kind in _kinds.values() if kind.scheme == scheme), _DIRECTORY)
     return found.named(model, text, ignore_patterns=ignore_patterns)
@@ -66,12 +66,14 @@ def readable_source(version: Version) -> dict[str, Any]:
 
 
 def source_of(source: dict[str, Any], *, admits_runnable: bool) -> Any:
-    """What a version's import reads; see `Version.source` and `trust.formats.identification.identify`."""
+    """Return the input of a version's import; see `Version.source` and
+    `trust.formats.identification.identify`.
+    """
     return _kinds[source["kind"]].reading(source, admits_runnable=admits_runnable)
 
 
 def secret_of(source: dict[str, Any]) -> str:
-    """What the importing process needs to read it. Raises CannotUnseal."""
+    """Return the secret that the importing process needs. Raises CannotUnseal."""
     return _kinds[source["kind"]].secret(source)
 
 
@@ -119,7 +121,7 @@ class _Directories:
 
 
 class _Uploads:
-    """What somebody has sent, part by part; their completion makes versions of them."""
+    """Uploads that were sent part by part; their completion makes versions of them."""
 
     name = "upload"
     scheme = "upload"

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where an import stands. The rate is the mean while something came; 0 while nothing comes."""
+    """The progress of an import. The rate is the mean while bytes arrive, and 0 while none do."""
 
     bytes_done: int
     bytes_total: int

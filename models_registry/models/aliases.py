@@ -38,7 +38,7 @@ class AliasMoves(TeamOwned["AliasMove"]):
 
 
 class AliasMove(models.Model):
-    """One line of an alias's history; outlives the alias. No `to_version`: it was deleted."""
+    """A move of an alias; it outlives the alias. Without `to_version` the alias was deleted."""
 
     model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
     alias = models.CharField(max_length=63)

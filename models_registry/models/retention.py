@@ -14,9 +14,9 @@ class RetentionRules(TeamOwned["RetentionRule"]):
 
 
 class RetentionRule(Revised, Reconciled):
-    """Which ready versions of a model stay; see `retention.judged`.
+    """The rule that says which ready versions of a model stay; see `retention.judged`.
 
-    It deletes nothing until somebody has seen what would go: `asked`, or `is_daily`.
+    It deletes nothing until somebody has seen its preview: `asked`, or `is_daily`.
     """
 
     model = models.OneToOneField("models_registry.Model", on_delete=models.PROTECT, related_name="+")

@@ -38,7 +38,7 @@ class Versions(TeamOwned["Version"]):
         return super().update(**columns)
 
     def fill_in_facts(self, facts: Mapping[str, Any]) -> int:
-        """For versions from before facts were kept: once, from files that never change."""
+        """Fill in facts of versions from before facts were kept: once, from files that never change."""
         return models.QuerySet.update(self.filter(facts__isnull=True), facts=facts)
 
     def delete(self) -> tuple[int, dict[str, int]]:
@@ -46,7 +46,7 @@ class Versions(TeamOwned["Version"]):
 
 
 class Version(Authored, Transfer, Reconciled):
-    """One version of a model: a list of files that never changes once it is ready, and where it came from.
+    """A version of a model: a list of files that never changes once it is ready, and its source.
 
     The row is also the long-lived thing that imports it; see `reconcilers.imports`.
     """

@@ -55,7 +55,7 @@ def _waiting_for_room(columns: dict[str, Any]) -> Outcome:
 
 
 def _goes_on(row: Version) -> Outcome:
-    """In a new attempt, with what the last one left."""
+    """Continue in a new attempt with the files of the last one."""
     fresh = {"is_paused": False, "reason": "", "scan": {}, **NEVER_LAUNCHED}
     return wait(timedelta(0), save={**fresh, "attempt": row.attempt + 1})
 

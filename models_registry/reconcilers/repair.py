@@ -102,7 +102,7 @@ class AwaitRepair(_Repair, AwaitStagingJob[CorruptBlob]):
             self._is_over = _is_back(row, self._version)
 
     def observe(self, row: CorruptBlob, operation: Operation) -> JobObservation:
-        """As `act` has seen it: what comes later waits for the next look."""
+        """Return what `act` has observed: later changes wait for the next look."""
         return self._seen
 
     def settle(self, row: CorruptBlob, seen: JobObservation, now: datetime) -> Outcome:

@@ -21,7 +21,7 @@ TIDY_EVERY = timedelta(seconds=5)
 
 
 class Expire(Step[Upload]):
-    """What nobody has sent anything to for a day is given up."""
+    """Give up an upload that nobody has sent anything to for a day."""
 
     name = "expire"
 
@@ -58,7 +58,7 @@ class Follow(Step[Upload]):
 
 
 class CleanupUpload(Step[Upload]):
-    """What has come is removed; the version's files are its own by now."""
+    """Remove the received parts; the version owns its files by now."""
 
     name = "let go"
     effect = Effect.ABSOLUTE

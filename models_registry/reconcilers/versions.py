@@ -131,7 +131,7 @@ class CleanupVersion(CleanupStaging[Version]):
     look_every = TIDY_EVERY
 
     def keep(self, row: Version, operation: Operation) -> None:
-        """What was verified of a failed sync: the next one need not fetch it again."""
+        """Keep verified files of a failed sync: the next one need not fetch them again."""
         is_failed = row.state == VersionState.FAILED and row.scan.get("verdict") == NOT_FINISHED
         if is_failed and row.source["kind"] == "hub":
             blob_store.keep_unreferenced(row.staging_key, since=operation.at)

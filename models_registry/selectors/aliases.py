@@ -12,7 +12,7 @@ _TOLD = ("name", "state", "digest", "model")
 
 
 def aliases(model: Model) -> QuerySet[Alias]:
-    """Of their versions only names and digests are read."""
+    """Return the aliases of a model. Of their versions only names and digests are read."""
     own = (field.name for field in Alias._meta.concrete_fields)
     rows = Alias.objects.filter(model=model).select_related("model", "version").order_by("name")
     return rows.only(*own, "model__name", "version__name", "version__digest", "version__model")
@@ -50,6 +50,6 @@ def alias_at(model: Model, alias: str, at: datetime) -> AliasMove | None:
 
 
 def in_force_at(at: datetime) -> Q:
-    """Of moves, the last one of each alias up to that moment."""
+    """Select the last move of each alias up to that moment."""
     earlier = AliasMove.objects.filter(model=OuterRef("model"), alias=OuterRef("alias"), at__lte=at)
     return Q(pk=Subquery(earlier.order_by("-at", "-pk").values("pk")[:1]))

@@ -58,7 +58,7 @@ def models(actor: Actor, *, q: str = "") -> QuerySet[Model]:
 
 
 def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
-    """Those in which every word of `q` occurs somewhere; see `models`."""
+    """Select the models in which every word of `q` occurs somewhere; see `models`."""
     for word in q.split()[:MAX_WORDS]:
         found = found.filter(_mentions(word))
     return found
@@ -74,7 +74,7 @@ def _mentions(word: str) -> Q:
 
 
 def cards(models: Sequence[Model]) -> list[ModelCard]:
-    """What lists show of these models, in their order: a fixed number of queries for any number of them."""
+    """Return the cards of these models in their order: a fixed number of queries for any number of them."""
     ids = [model.pk for model in models]
     # Not by a join: a database that has to sort would look up the newest of all models first.
     newest = _newest([model.latest_id for model in models if model.latest_id])

@@ -37,7 +37,7 @@ def recorded_figures(version: Version) -> list[Figure]:
 
 
 def figures(version: Version) -> list[Figure]:
-    """What was recorded, then what the model card tells; a card that cannot be read tells nothing."""
+    """Return recorded figures, then those of the model card; a card that cannot be read has none."""
     try:
         card = readme.card_of(version)
     except (BlobMissing, StoreUnavailable):

@@ -22,7 +22,7 @@ def retention_rule(model: Model) -> RetentionRule:
 
 
 def retention_preview(rule: RetentionRule, now: datetime) -> Preview:
-    """What the rule would delete at that moment, what it would keep, and why."""
+    """Return what the rule would delete at that moment, what it would keep, and why."""
     ready = Version.objects.ready().filter(model=rule.model_id).select_related("model__team")
     versions = list(ready.defer("config", "scan").order_by("-number"))
     needed: dict[int, list[str]] = {}

@@ -52,10 +52,10 @@ class UploadCard:
 
 
 def seen_contents(actor: Actor, contents: Mapping[str, int]) -> set[str]:
-    """Those of the contents (bytes by sha256) that a version which the actor may see holds, sizes compared.
+    """Return the contents (bytes by sha256) that a version which the actor may see holds, sizes compared.
 
-    What only other teams hold is not told: who names a sha256 need not have what it belongs to. Nor is what
-    checks have found damaged: it has to come again.
+    Contents that only other teams hold are left out: who names a sha256 need not have its bytes. So are those
+    that checks have found damaged: they have to be sent again.
     """
     found: set[str] = set()
     listed = list(contents)
@@ -89,7 +89,7 @@ def upload_of(model: Model, pk: int) -> Upload:
 
 
 def upload_cards(uploads: Sequence[Upload]) -> list[UploadCard]:
-    """What lists show of these uploads, in their order: one query for any number of them."""
+    """Return the cards of these uploads in their order: one query for any number of them."""
     if not uploads:
         return []
     contents: dict[int, list[UploadContent]] = {upload.pk: [] for upload in uploads}
@@ -119,7 +119,7 @@ def upload_card(upload: Upload) -> UploadCard:
 
 
 def content_card(upload: Upload, sha256: str) -> ContentCard:
-    """One content of a live upload. Raises UnknownUpload."""
+    """Return a content of a live upload. Raises UnknownUpload."""
     content = UploadContent.objects.filter(upload=upload, sha256=sha256).first()
     if content is None or not upload.is_live:
         raise UnknownUpload(_("The %(upload)s has no such content, or not any more.") % {"upload": upload})

@@ -85,12 +85,12 @@ def _newest(model: int) -> QuerySet[Version]:
 
 
 def without_archived(found: QuerySet[Version]) -> QuerySet[Version]:
-    """What lists show unless somebody asks for the archived ones."""
+    """Leave out archived versions, which lists show on request alone."""
     return found.exclude(state=VersionState.ARCHIVED)
 
 
 def any_versions(actor: Actor) -> QuerySet[Version]:
-    """As `versions`, of all models that the actor may see, the newest first."""
+    """Return the versions of all models that the actor may see, the newest first."""
     # Not by joins: a database would begin with the models and sort all of their versions. `version_cards`
     # brings the models, each once.
     seen = Model.objects.for_actor(actor).live().filter(pk=OuterRef("model"))
@@ -98,8 +98,9 @@ def any_versions(actor: Actor) -> QuerySet[Version]:
 
 
 def versions_mentioning(found: QuerySet[Version], q: str, *, also: Sequence[str] = ()) -> QuerySet[Version]:
-    """Those in which every word of `q` occurs in name, message, author, digest, architecture or a tag, or in
-    what is to be looked at `also`.
+    """Select the versions in which every word of `q` occurs.
+
+    Searched are name, message, author, digest, architecture, tags, and the fields in `also`.
     """
     for word in q.split()[:MAX_WORDS]:
         own = occurs_in(("name", "message", "author_name", "architecture", *also), word)
@@ -109,14 +110,14 @@ def versions_mentioning(found: QuerySet[Version], q: str, *, also: Sequence[str]
 
 
 def any_versions_mentioning(found: QuerySet[Version], q: str) -> QuerySet[Version]:
-    """As `versions_mentioning`; the name of its model counts, too."""
+    """Select versions as `versions_mentioning` does, by the name of their model, too."""
     return versions_mentioning(found, q, also=("model__name",))
 
 
 def version_cards(
     versions: Sequence[Version], *, aliases: Iterable[Alias] | None = None
 ) -> list[VersionCard]:
-    """What lists show of these versions, in their order: a fixed number of queries for any number of them.
+    """Return the cards of these versions in their order: a fixed number of queries for any number of them.
 
     `aliases`: all that their models have, where they are known already.
     """
@@ -152,7 +153,7 @@ def version_cards(
 
 
 def _bring_models(versions: Sequence[Version]) -> None:
-    """Those that were not read with their versions, of their name alone."""
+    """Read the names of models that were not read with their versions."""
     bare = [version for version in versions if not Version.model.is_cached(version)]
     models = {model.pk: model for model in _models({version.model_id for version in bare})} if bare else {}
     for version in bare:
@@ -199,11 +200,11 @@ def version_card(version: Version) -> VersionCard:
 
 
 def version_named(model: Model, reference: str, *, or_deleted: bool = False) -> Version:
-    """By `v3`, by the name its author gave, or by at least 12 hex digits of its digest. Raises
-    UnknownVersion.
+    """Return a version by `v3`, by the name its author gave, or by at least 12 hex digits of its digest.
 
-    Versions that were deleted are not found, unless `or_deleted` and no other is meant. Of several with one
-    digest it is the newest.
+    Deleted versions are not found, unless `or_deleted` and no other matches. Of several with one digest the
+    newest
+    is returned. Raises UnknownVersion.
     """
     rows = model.versions.all()
     wanted = Q(name=reference)

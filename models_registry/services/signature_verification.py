@@ -17,7 +17,7 @@ from trust.states import SignatureVerdict
 
 
 def verify_by(key: TrustedKey) -> None:
-    """What was of unknown origin so far may be by this key. Inside the transaction that trusts it."""
+    """Verify signatures of unknown origin by this key, inside the transaction that trusts it."""
     rows = VersionSignature.objects.filter(version__model__team=key.team_id)
     maybe = Q(verdict=SignatureVerdict.UNKNOWN, fingerprint__in=(key.fingerprint, ""))
     again = rows.filter(maybe | Q(key__fingerprint=key.fingerprint)).values("version")

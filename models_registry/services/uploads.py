@@ -250,7 +250,7 @@ def _parts_named(upload: Upload, buffer: UploadBuffer, content: UploadContent, c
 
 
 def _touch(upload: Upload, buffer: UploadBuffer) -> None:
-    """It lives on; now and then it is seen how fast it comes."""
+    """Extend the upload's life, and now and then measure its rate."""
     now = clock.now()
     columns: dict[str, Any] = {"touched_at": now}
     since = upload.rate_at or upload.created_at

@@ -107,7 +107,7 @@ def _looks_equal(one: Any, other: Any, how: str) -> bool:
 
 
 def _fact(version: Version, path: str) -> Any:
-    """None where its files do not tell, or have not been read for it yet."""
+    """Return a fact, or None if the files lack it or have not been read for it yet."""
     value: Any = version.facts
     for key in path.split("."):
         value = value[key] if value else None

@@ -127,13 +127,13 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def push_command(model: Model) -> str:
-    """What makes a version of a directory on somebody's machine."""
+    """Return the command that makes a version of a directory on somebody's machine."""
     url = settings.SLIPWAY_PUBLIC_URL
     return f"slipway --url {url} models push DIRECTORY --model {model.name}"  # untranslated
 
 
 def frame(actor: Actor, model: Model) -> dict[str, Any]:
-    """What every page of one model shows."""
+    """Return the context that every page of one model shares."""
     return {
         "model": model,
         "may_write": may(actor, Right.MODELS_WRITE, model.team_id),

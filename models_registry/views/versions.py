@@ -111,7 +111,7 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
 
 @dataclass(frozen=True)
 class Damage:
-    """Of the damaged and missing files of a version: whether some are given up, and some being fetched."""
+    """The damaged and missing files of a version: whether some are given up, and some being fetched."""
 
     is_given_up: bool
     is_fetched: bool
@@ -138,13 +138,13 @@ def _side_by_side(version: Version) -> dict[str, str] | None:
 
 
 def _figures(version: Version, card: Card | None) -> list[tuple[Figure, str]]:
-    """With the address that each names, if that can be opened."""
+    """Return figures with the address that each names, if that can be opened."""
     found = [*evaluations.recorded_figures(version), *(card.figures if card else ())]
     return [(one, one.link if lineage.is_address(one.link) else "") for one in found]
 
 
 def _told(version: Version) -> dict[str, Any]:
-    """What its author said beside what `lineage` knows the meaning of."""
+    """Return the author's statements beside what `lineage` knows the meaning of."""
     return {key: value for key, value in version.lineage.items() if key not in lineage.TOLD}
 
 
