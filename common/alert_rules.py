@@ -28,8 +28,21 @@ class AlertRule:
 
 def as_yaml(rules: Iterable[AlertRule]) -> str:
     """One group, as `rule_files` of Prometheus takes it."""
-    group = {"name": "slipway", "rules": [_written(rule) for rule in rules]}
-    return yaml.safe_dump({"groups": [group]}, sort_keys=False, width=120, allow_unicode=True)
+    return _dumped(_groups(rules))
+
+
+def as_prometheus_rule(rules: Iterable[AlertRule]) -> str:
+    """The same as an object of the Prometheus Operator."""
+    head = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule"}
+    return _dumped({**head, "metadata": {"name": "slipway"}, "spec": _groups(rules)})
+
+
+def _groups(rules: Iterable[AlertRule]) -> dict[str, Any]:
+    return {"groups": [{"name": "slipway", "rules": [_written(rule) for rule in rules]}]}
+
+
+def _dumped(document: dict[str, Any]) -> str:
+    return yaml.safe_dump(document, sort_keys=False, width=120, allow_unicode=True)
 
 
 def _written(rule: AlertRule) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 class WrittenFromCode(BaseCommand, ABC):
     """Writes a file of docs/ that says what the code says. `--check`: exit 1 when it does not.
 
-    A command names the `file`, and says in `text` the whole of it.
+    A command names the `file`, and says in `text` the whole of it; `texts` adds files elsewhere.
     """
 
     file: str
@@ -18,14 +18,19 @@ class WrittenFromCode(BaseCommand, ABC):
     @abstractmethod
     def text(self) -> str: ...
 
+    def texts(self) -> dict[str, str]:
+        """Every file that it writes, by its path in the repository."""
+        return {f"docs/{self.file}": self.text()}
+
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--check", action="store_true", help="Write nothing; exit 1 if it would change.")
 
     def handle(self, *args: Any, check: bool, **options: Any) -> None:
-        path = Path(settings.BASE_DIR) / "docs" / self.file
-        if not check:
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(self.text())
-        elif not path.exists() or path.read_text() != self.text():
-            command = type(self).__module__.rpartition(".")[2]
-            raise CommandError(f"docs/{self.file} is out of date: run manage.py {command}")
+        for file, text in self.texts().items():
+            path = Path(settings.BASE_DIR) / file
+            if not check:
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text)
+            elif not path.exists() or path.read_text() != text:
+                command = type(self).__module__.rpartition(".")[2]
+                raise CommandError(f"{file} is out of date: run manage.py {command}")

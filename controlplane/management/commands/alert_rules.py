@@ -1,7 +1,10 @@
-from common.alert_rules import as_yaml
+from common.alert_rules import AlertRule, as_prometheus_rule, as_yaml
 from common.declared import manifests
 from common.management.written import WrittenFromCode
 
+OBJECT = """\
+# The alerts of docs/alerts.yaml for the Prometheus Operator. Written by `manage.py alert_rules`.
+"""
 HEAD = """\
 # Prometheus alerting rules for Slipway: name this file under `rule_files`. docs/API.md describes the metrics.
 # Written by `manage.py alert_rules` from the manifests of the apps.
@@ -9,8 +12,15 @@ HEAD = """\
 
 
 class Command(WrittenFromCode):
-    help = "Write docs/alerts.yaml, for Prometheus."
+    help = "Write docs/alerts.yaml, for Prometheus, and the same for its operator."
     file = "alerts.yaml"
 
     def text(self) -> str:
-        return HEAD + as_yaml(rule for manifest in manifests() for rule in manifest.alert_rules)
+        return HEAD + as_yaml(_rules())
+
+    def texts(self) -> dict[str, str]:
+        return {**super().texts(), "deploy/monitoring/rules.yaml": OBJECT + as_prometheus_rule(_rules())}
+
+
+def _rules() -> list[AlertRule]:
+    return [rule for manifest in manifests() for rule in manifest.alert_rules]
