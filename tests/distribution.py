@@ -1,5 +1,5 @@
 """pytest plugin: which tests one process of several runs, so that what is dear to start is started once, and
-which ones `--quick` runs.
+how long each may take.
 
 The tests of a file go together; so do those of the rooms below, whose fixtures take longer than their tests.
 """
@@ -9,8 +9,6 @@ import gc
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
-
-from tests.postgres import uses_database
 
 ROOMS = (
     ("tests/console/",),  # one console server and its browser
@@ -24,8 +22,6 @@ TIMEOUT_SECONDS = {"slow": 600, "stack": 240, "browser": 180, "process": 180}
 """The limit of a test without one of its own, by its first mark of these; without any, `PLAIN_SECONDS`.
 Far more than any takes on two quiet cores, far less than a person would wait for a test that hangs."""
 PLAIN_SECONDS = 90
-QUICK_WITH_A_DATABASE = ("tests/api/", "tests/clusters/", "tests/common/", "tests/gateway/", "tests/images/")
-"""What all apps stand on, and what is as quick."""
 
 
 # What is loaded is no garbage: while it is, nobody looks for any, and afterwards nobody looks at it again.
@@ -51,9 +47,6 @@ def pytest_collection_finish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--quick", action="store_true", help="only unit tests: no process, browser or app's pages"
-    )
-    parser.addoption(
         "--rerun-processes",
         action="store_true",
         help="a failed test that starts processes or a browser is run once more; the end names it as RERUN",
@@ -68,11 +61,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if is_dear(item):
                 item.add_marker(pytest.mark.flaky(reruns=1))
-    if not config.getoption("--quick"):
-        return
-    kept = [item for item in items if is_quick(item)]
-    config.hook.pytest_deselected(items=[item for item in items if not is_quick(item)])
-    items[:] = kept
 
 
 def timeout_seconds(item: pytest.Item) -> int:
@@ -82,9 +70,3 @@ def timeout_seconds(item: pytest.Item) -> int:
 
 def is_dear(item: pytest.Item) -> bool:
     return any(mark.name in DEAR for mark in item.iter_markers())
-
-
-def is_quick(item: pytest.Item) -> bool:
-    if is_dear(item):
-        return False
-    return not uses_database(item) or item.nodeid.startswith(QUICK_WITH_A_DATABASE)

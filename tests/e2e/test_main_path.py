@@ -29,6 +29,7 @@ def test_the_serving_version_answers_through_the_gateway(scene: Scene) -> None:
     assert answer.json()["choices"][0]["text"]
 
 
+@pytest.mark.smoke
 def test_a_pipeline_releases_waits_for_a_person_and_sees_the_end(scene: Scene, traffic: Traffic) -> None:
     stable = serving(scene)
     candidate = f"{MODEL}:{other_than(stable)}"
