@@ -8,6 +8,7 @@ line for each operation that breaks one.
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.test")
 
@@ -21,6 +22,8 @@ from django.db.migrations.state import ProjectState
 from django.db.models import NOT_PROVIDED, Field, ManyToManyField
 
 from common.database.operations import AddIndexWithoutLock
+from controlplane.environment import PROJECT
+from tests.releases_of_git import git, last_release
 
 UNUSED_SINCE = "unused_since"
 """Attribute of a migration that drops something: the release since which no code uses it."""
@@ -135,17 +138,32 @@ _DROPS = (
 )
 
 
-def main() -> int:
-    django.setup()
+def all_faults() -> Iterator[str]:
+    """Of every migration of ours but the initial ones, which make new tables alone."""
     loader = MigrationLoader(None)
-    status = 0
     for key, migration in sorted(loader.disk_migrations.items()):
         if not _is_ours(migration) or migration.initial:
             continue
         for fault in faults(migration, loader.project_state(key, at_end=False)):
-            sys.stderr.write(f"{key[0]} {key[1]}: {fault}. See docs/MIGRATIONS.md.\n")
-            status = 1
-    return status
+            yield f"{key[0]} {key[1]}: {fault}"
+
+
+def edited_since_release(project: Path = PROJECT) -> list[str]:
+    """The migrations of the last release that are not as installations have run them."""
+    release = last_release(project)
+    if not release:
+        return []
+    changed = git(project, "diff", "--name-only", "--diff-filter=a", release, "--", "*/migrations/*.py")
+    return changed.split()
+
+
+def main() -> int:
+    django.setup()
+    edited = "it was released and is never edited; add another migration"
+    found = [*all_faults(), *(f"{path}: {edited}" for path in edited_since_release())]
+    for fault in found:
+        sys.stderr.write(f"{fault}. See docs/MIGRATIONS.md.\n")
+    return 1 if found else 0
 
 
 def _is_ours(migration: Migration) -> bool:

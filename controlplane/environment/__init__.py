@@ -32,7 +32,7 @@ from controlplane.setting_types import (
 
 PROJECT = Path(__file__).resolve().parents[2]
 ENV_FILE = PROJECT / ".env"
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 LONGEST_SOCKET_PATH = 107
 """Bytes that the kernel allows in the path of a unix socket, without the closing zero: unix(7)."""
 LONGEST_SOCKET_NAME = "run/control.sock.1234567"

@@ -1,15 +1,20 @@
 """The rules that leave an installation at work while it is upgraded: what breaks one is told."""
 
+import subprocess
 from collections.abc import Sequence
 
 import pytest
 from django.apps import apps
+from django.conf import settings
 from django.db import connection, migrations, models
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
+from django.test import override_settings
 
 from common.database.operations import AddIndexWithoutLock
-from tests.migration_rules import faults
+from tests.migration_rules import all_faults, edited_since_release, faults
+from tests.releases_of_git import last_release
 
 INDEX = models.Index(fields=["seq"], name="by_seq")
 UNIQUE = models.UniqueConstraint(fields=["seq"], name="once")
@@ -68,8 +73,35 @@ def test_what_leaves_it_at_work_is_free():
 
 def test_what_was_unused_since_an_earlier_release_may_go():
     drop = migrations.RemoveField("AuditHead", "seq")
-    assert not said(drop, unused_since="0.0.9")
-    assert said(drop, unused_since="0.1.0")
+    assert not said(drop, unused_since="0.1.9")
+    assert said(drop, unused_since=settings.SLIPWAY_VERSION)
+
+
+def test_a_real_migration_of_a_next_release_is_free():
+    package = "tests.production.next_release.releases_migrations"
+    with override_settings(MIGRATION_MODULES={"releases": package}):
+        assert list(all_faults()) == []
+        loader = MigrationLoader(None)
+        assert ("releases", "0002_urgency") in loader.disk_migrations
+
+
+def test_a_migration_that_was_released_is_not_edited(tmp_path):
+    def git(*arguments: str) -> None:
+        who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True, timeout=30)
+
+    directory = tmp_path / "parcels" / "migrations"
+    directory.mkdir(parents=True)
+    (directory / "0001_initial.py").write_text("operations = []\n")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    assert (last_release(tmp_path), edited_since_release(tmp_path)) == ("", [])
+    git("tag", "v0.2.0")
+    (directory / "0002_more.py").write_text("operations = []\n")
+    assert (last_release(tmp_path), edited_since_release(tmp_path)) == ("v0.2.0", [])
+    (directory / "0001_initial.py").write_text("operations = [1]\n")
+    assert edited_since_release(tmp_path) == ["parcels/migrations/0001_initial.py"]
 
 
 @pytest.mark.django_db(transaction=True)

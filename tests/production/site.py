@@ -73,8 +73,11 @@ class Role:
 class Host:
     """A machine of the site: a home of its own, and what runs on it."""
 
-    def __init__(self, site: "Site", home: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, site: "Site", home: Path, settings: Mapping[str, str], *, code: Path = PROJECT
+    ) -> None:
         self.site = site
+        self.code = code
         self.home = home
         self.port = free_port()
         self.gateway_port, self.admin_port = free_port(), free_port()
@@ -107,7 +110,7 @@ class Host:
         """A command of `slipway-server`, to its end."""
         return subprocess.run(
             [sys.executable, "-m", "controlplane.server", *arguments],
-            cwd=PROJECT,
+            cwd=self.code,
             env=self.environment,
             capture_output=True,
             text=True,
@@ -126,7 +129,7 @@ class Host:
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "controlplane.server", role, *options],
-                cwd=PROJECT,
+                cwd=self.code,
                 env=self.environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -177,8 +180,9 @@ class Site:
         path = f"{self.postgres.programs}{os.pathsep}{os.environ['PATH']}"
         return {"SLIPWAY_DATABASE_URL": self.postgres.url, "PATH": path}
 
-    def host(self, name: str = "host", **settings: str) -> Host:
-        return Host(self, self.home / name, settings)
+    def host(self, name: str = "host", *, code: Path = PROJECT, **settings: str) -> Host:
+        """`code`: where it runs from."""
+        return Host(self, self.home / name, settings, code=code)
 
     def connections(self) -> int:
         """That clients hold to the database at this moment, ours left out."""
