@@ -20,6 +20,7 @@ from clusters.reconcilers.nodes import NodeReconciler
 from clusters.report_tokens import REPORT_TOKEN_PURPOSE
 from clusters.search import find_deployments, find_workers
 from clusters.selectors import VERSIONS_IN_USE, deployments_running
+from clusters.subscribers import lay_out_repaired
 from clusters.webhook_events import (
     cluster_payload,
     deployment_payload,
@@ -29,6 +30,7 @@ from clusters.webhook_events import (
 )
 from common.alert_rules import AlertRule
 from common.declared import Manifest
+from common.events import Subscription
 from common.health import Probe
 from common.pages.cards import Card
 from common.pages.inbox import InboxSource
@@ -38,6 +40,7 @@ from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from common.webhooks.catalogue import WebhookEvent
 from images.uses import register_pull_times, register_use_check
+from model_store.events import BlobRepaired
 from models_registry.references import register_uses
 
 SUBJECTS = (
@@ -173,6 +176,7 @@ ALERT_RULES = (
     ),
 )
 MANIFEST = Manifest(
+    subscriptions=(Subscription(BlobRepaired, lay_out_repaired),),
     sealed=(
         SealedColumn(Cluster, "sealed_secrets", SECRETS_PURPOSE),
         SealedColumn(Deployment, "sealed_report_token", REPORT_TOKEN_PURPOSE),

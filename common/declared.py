@@ -9,8 +9,9 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
-from common import resealing
+from common import events, resealing
 from common.alert_rules import AlertRule
+from common.events import Subscription
 from common.health import Probe
 from common.languages import Text
 from common.live.topics import Topic
@@ -55,6 +56,10 @@ class Manifest:
     nouns: Mapping[str, Counted] = field(default_factory=dict)
     """What its lists hold, by the name that templates give to `{% pages %}`."""
     topics: Sequence[Topic] = ()
+    subscriptions: Sequence[Subscription[Any]] = ()
+    """Run after the commit, in the process that publishes; may be lost with it."""
+    witnesses: Sequence[Subscription[Any]] = ()
+    """Run inside the publisher's transaction: both are committed, or neither is."""
     webhook_events: Sequence[WebhookEvent] = ()
     webhook_heading: Text = ""
     """What they stand under where one chooses among all; several apps may share one."""
@@ -95,6 +100,10 @@ def declare(manifest: Manifest) -> None:
         nouns.offer(name, counted)
     for topic in manifest.topics:
         register_topic(topic)
+    for edge in manifest.subscriptions:
+        events.subscribe(edge.to, edge.subscriber)
+    for edge in manifest.witnesses:
+        events.witness(edge.to, edge.subscriber)
     for event in manifest.webhook_events:
         catalogue.offer(event, manifest.webhook_heading)
     pruning.offer(*manifest.pruning)

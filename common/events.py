@@ -1,6 +1,7 @@
 """What has happened, told after the commit: frozen dataclasses, past-tense names, ids only.
 
-Subscribers are connected in `controlplane.wiring`, nowhere else. They run in the publisher's process right
+Subscribers are named in the manifests of apps (`<app>/subscribers.py` holds them); an edge between two apps
+stands with the higher one. They run in the publisher's process right
 after the commit; one that fails is logged and never hides the event from the others. An event may be lost
 with its process, so a subscriber only saves latency: whatever must happen is a row that the sweep finds.
 A witness writes such a row: it runs at once, inside the publisher's transaction; its failure is the deed's.
@@ -9,14 +10,25 @@ A witness writes such a row: it runs at once, inside the publisher's transaction
 import logging
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from django.db import transaction
 
 logger = logging.getLogger(__name__)
 
 Event = TypeVar("Event")
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription(Generic[Event]):
+    """An asynchronous edge of the system, as a manifest names it."""
+
+    to: type[Event]
+    subscriber: Callable[[Event], None]
+
+
 _subscribers: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
 _witnesses: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
 

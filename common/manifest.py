@@ -5,14 +5,15 @@ from collections.abc import Mapping
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from common import metrics
+from common import metrics, tasks
 from common.alert_rules import AlertRule
 from common.api.idempotency import answers_before
 from common.declared import Manifest
 from common.disk_watch import DiskFilled, DiskRanLow, DiskRecovered
+from common.events import Subscription
 from common.models import IdempotentAnswer, Intent
 from common.pages.badges import Badge, Badges
-from common.reconcile import StuckRow, pruning
+from common.reconcile import Due, StuckRow, pruning
 from common.webhooks.catalogue import WebhookEvent, installation
 
 BADGES: Mapping[str, Badges] = {
@@ -129,6 +130,7 @@ ALERT_RULES = (
     ),
 )
 MANIFEST = Manifest(
+    subscriptions=(Subscription(Due, tasks.ring),),
     reconcilers=(pruning.Prune(),),
     badges=BADGES,
     nouns={"rows": lambda count: ngettext("row", "rows", count)},

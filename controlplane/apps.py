@@ -10,8 +10,7 @@ class ControlPlaneConfig(app_config.WithManifest):
     verbose_name = "Slipway"
 
     def ready(self) -> None:
-        from controlplane import celery, wiring  # noqa: F401  # makes the Celery app the one that tasks bind to
+        from controlplane import celery  # noqa: F401  # makes the Celery app the one that tasks bind to
 
         super().ready()
         hide({*secrets_of(env), settings.SECRET_KEY, settings.SLIPWAY_AUDIT_KEY})
-        wiring.connect()

@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from django.utils.translation import gettext_lazy as _
 
 from common.alert_rules import AlertRule
+from common.audit import Recorded
 from common.clock import UNHEALTHY_SECONDS
 from common.declared import Manifest
+from common.events import Subscription
 from common.pages.badges import Badge, Badges
 from common.pages.cards import Card
 from common.pages.search import Destination, Search
 from common.pages.shell import NavItem
 from controlplane.backup.last import metrics as backup_metrics
-from controlplane.changes import ChangesTopic
+from controlplane.changes import ChangesTopic, show_changes
 from controlplane.home.consumers import HomeTopic
 from controlplane.home.inbox import InboxCard
 from controlplane.home.parts import parts_card
@@ -36,6 +38,7 @@ VITAL = "database|disk|reconcilers"
 WATCHED_APART = "backup|clock|clusters|gateway|hosts"
 """Parts with rules of their own, which name what is down."""
 MANIFEST = Manifest(
+    subscriptions=(Subscription(Recorded, show_changes),),
     badges=BADGES,
     cards=(
         Card(name="inbox", template="home/_inbox.html", read=InboxCard, column="main", rank=10),

@@ -1,14 +1,13 @@
 """Every websocket path: what each app's `routing.py` offers, and the console's one socket for all topics."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from django.urls import path, re_path
 
-from clusters.routing import websocket_urlpatterns as clusters
 from common.live.consumer import LiveConsumer
-from gpu_health.routing import websocket_urlpatterns as gpu_health
-from releases.routing import websocket_urlpatterns as releases
+from controlplane.installed import offered
 
 
 async def _refuse(_scope: Mapping[str, Any], _receive: Any, send: Any) -> None:
@@ -21,8 +20,6 @@ nowhere: Any = _refuse
 
 websocket_urlpatterns = [
     path("ws/live/", LiveConsumer.as_asgi()),
-    *clusters,
-    *gpu_health,
-    *releases,
+    *(one for module in offered("routing") for one in import_module(module).websocket_urlpatterns),
     re_path("", nowhere),
 ]

@@ -4,14 +4,16 @@ from functools import partial
 
 from django.utils.translation import gettext_lazy as _
 
+from clusters.events import ClusterMoved, ClusterRegistered, WorkersChanged
 from clusters.panels import ClusterPanel, register_cluster_panel
 from clusters.uses import register_cluster_uses
 from common.alert_rules import AlertRule
 from common.declared import Manifest
+from common.events import Subscription
 from common.health import Probe, Unhealthy
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
-from gateway import metrics
+from gateway import metrics, subscribers
 from gateway.models import KEY_PURPOSE, SECRETS_PURPOSE, Gateway, Route
 from gateway.panel import panel_of
 from gateway.reconcilers import GatewayReconciler, WatchedRouteReconciler
@@ -26,6 +28,11 @@ def _health() -> str:
 
 
 MANIFEST = Manifest(
+    subscriptions=(Subscription(WorkersChanged, subscribers.route_to_workers),),
+    witnesses=(
+        Subscription(ClusterRegistered, subscribers.give_gateway),
+        Subscription(ClusterMoved, subscribers.move_gateway),
+    ),
     sealed=(
         SealedColumn(Gateway, "sealed_secrets", SECRETS_PURPOSE),
         SealedColumn(Route, "sealed_release_key", KEY_PURPOSE),

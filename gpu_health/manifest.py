@@ -8,6 +8,7 @@ from django.utils.translation import ngettext
 from clusters.panels import NodePanel, register_node_panel
 from common.alert_rules import AlertRule
 from common.declared import Manifest
+from common.events import Subscription
 from common.pages.cards import Card
 from common.pages.inbox import InboxSource
 from common.pages.search import Destination
@@ -26,6 +27,7 @@ from gpu_health.reconcilers.incidents import IncidentReconciler
 from gpu_health.reconcilers.judging import JudgingReconciler
 from gpu_health.reconcilers.signals import EventReconciler, SignalReconciler
 from gpu_health.states import IncidentState
+from gpu_health.subscribers import show_gpu_health
 from gpu_health.webhook_events import finding_payload, incident_payload
 
 DESTINATIONS = (
@@ -67,6 +69,16 @@ DESTINATIONS = (
     ),
 )
 MANIFEST = Manifest(
+    subscriptions=tuple(
+        Subscription(event, show_gpu_health)
+        for event in (
+            events.FindingOpened,
+            events.FindingEnded,
+            events.IncidentOpened,
+            events.IncidentMoved,
+            events.IncidentApprovalAsked,
+        )
+    ),
     reconcilers=(
         IncidentReconciler(),
         CheckReconciler(),

@@ -6,6 +6,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from common.declared import Manifest
+from common.events import Subscription
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from common.webhooks.catalogue import WebhookEvent
@@ -19,7 +20,9 @@ from hubs.pruning import RULES
 from hubs.reconcilers.exports import ExportReconciler
 from hubs.reconcilers.syncs import HubSourceReconciler, HubSyncReconciler
 from hubs.services import exports
+from hubs.subscribers import forget_sources
 from model_store.references import register_references
+from models_registry.events import ModelDeleted
 from models_registry.importing.sources import register_source_kind
 from models_registry.panels import register_panel
 from models_registry.webhook_events import version_payload
@@ -50,6 +53,7 @@ WEBHOOK_EVENTS = (
     ),
 )
 MANIFEST = Manifest(
+    witnesses=(Subscription(ModelDeleted, forget_sources),),
     sealed=(
         SealedColumn(Export, "sealed_token", exports.PURPOSE),
         SealedColumn(HubSource, "sealed_token", import_source.PURPOSE),

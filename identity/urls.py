@@ -1,8 +1,10 @@
-from django.urls import path
+from django.urls import include, path
 
 from identity.views import service_accounts, sign_on
 
 urlpatterns = [
+    path("accounts/", include("identity.sign_on_urls")),
+    path("scim/v2/", include("identity.scim.urls")),
     path("settings/sign-on/", sign_on.overview, name="sign-on"),
     path("settings/sign-on/+new/", sign_on.new_rule, name="new-group-rule"),
     path("settings/sign-on/<int:pk>/", sign_on.rule, name="group-rule"),

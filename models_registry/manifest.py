@@ -7,6 +7,7 @@ from django.utils.translation import ngettext
 
 from accounts.states import Right
 from common.declared import Manifest
+from common.events import Subscription
 from common.pages.search import Destination, Search
 from common.pages.shell import NavItem
 from common.pages.subjects import Subject
@@ -22,7 +23,9 @@ from models_registry.reconcilers.retention import RetentionReconciler
 from models_registry.reconcilers.uploads import UploadReconciler
 from models_registry.reconcilers.versions import VersionReconciler
 from models_registry.search import find_models
+from models_registry.subscribers import verify_signatures
 from models_registry.webhook_events import alias_move_payload, version_payload
+from trust.events import KeyTrusted
 
 SUBJECTS = (
     Subject("models_registry.model", _("Model"), "/models/{name}/"),
@@ -75,6 +78,7 @@ WEBHOOK_EVENTS = (
     ),
 )
 MANIFEST = Manifest(
+    witnesses=(Subscription(KeyTrusted, verify_signatures),),
     reconcilers=(
         VersionReconciler(),
         RetentionReconciler(),

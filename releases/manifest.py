@@ -6,10 +6,12 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from accounts.states import Right
+from clusters.events import NodeDraining, WorkersChanged
 from clusters.notes import register_deployment_notes
 from clusters.uses import register_cluster_uses
 from common.alert_rules import AlertRule
 from common.declared import Manifest
+from common.events import Subscription
 from common.pages.cards import Card
 from common.pages.inbox import InboxSource
 from common.pages.search import Destination, Search
@@ -18,14 +20,16 @@ from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from common.webhooks.catalogue import WebhookEvent
 from gateway.models import KEY_PURPOSE
+from gpu_health.events import NodeQuarantined, NodeReturned
 from hubs.auto_release import register_auto_release
 from models_registry.history import register_history
 from models_registry.references import register_fallback_check, register_uses
-from releases import consumers, events, home, inbox, metrics, search, steps
+from releases import consumers, events, home, inbox, metrics, search, steps, subscribers
 from releases.auto_release import ReleaseOnward
 from releases.badges import BADGES
 from releases.bake import warm_deployments
 from releases.cluster_uses import releases_going_to
+from releases.events import ReleaseMoved, ServiceChanged
 from releases.history import releases_of
 from releases.machines import held_deployments
 from releases.models import Service
@@ -111,6 +115,16 @@ WEBHOOK_EVENTS = (
     ),
 )
 MANIFEST = Manifest(
+    subscriptions=(
+        Subscription(WorkersChanged, subscribers.show_workers),
+        Subscription(ReleaseMoved, subscribers.show_release),
+        Subscription(ServiceChanged, subscribers.show_service),
+        Subscription(NodeReturned, subscribers.continue_releases),
+    ),
+    witnesses=(
+        Subscription(NodeQuarantined, subscribers.hold_quarantined),
+        Subscription(NodeDraining, subscribers.hold_drained),
+    ),
     sealed=(SealedColumn(Service, "sealed_release_key", KEY_PURPOSE),),
     reconcilers=(ReleaseReconciler(),),
     subjects=SUBJECTS,

@@ -41,6 +41,7 @@ def rules_of_migrations() -> None:
 
 
 CHECKS: dict[str, Callable[[], object]] = {
+    ".importlinter": lambda: call_command("import_contracts", check=True),
     "docs/openapi.yaml": schema,
     "migrations": migrations,
     "rules of migrations": rules_of_migrations,

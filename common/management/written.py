@@ -7,9 +7,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 
 class WrittenFromCode(BaseCommand, ABC):
-    """Writes a file of docs/ that says what the code says. `--check`: exit 1 when it does not.
+    """Writes a file that says what the code says. `--check`: exit 1 when it does not.
 
-    A command names the `file`, and says in `text` the whole of it; `texts` adds files elsewhere.
+    A command names the `file`, from the root of the project, and says in `text` the whole of it; `texts` adds files elsewhere.
     """
 
     file: str
@@ -20,7 +20,7 @@ class WrittenFromCode(BaseCommand, ABC):
 
     def texts(self) -> dict[str, str]:
         """Every file that it writes, by its path in the repository."""
-        return {f"docs/{self.file}": self.text()}
+        return {self.file: self.text()}
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--check", action="store_true", help="Write nothing; exit 1 if it would change.")

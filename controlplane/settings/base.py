@@ -6,6 +6,7 @@ from csp.constants import NONCE, NONE, SELF
 from common.database.outage import Connection
 from controlplane.env import env, otlp_traces
 from controlplane.environment import PROJECT, VERSION
+from controlplane.installed import APPS
 from controlplane.settings.rest import *  # noqa: F403
 from controlplane.settings.sign_on import *  # noqa: F403
 from controlplane.settings.sign_on import SLIPWAY_SIGN_ON_TARGETS
@@ -124,17 +125,7 @@ INSTALLED_APPS = [
     "template_partials",
     "controlplane",
     "common",
-    "accounts",
-    "identity",
-    "model_store",
-    "trust",
-    "models_registry",
-    "hubs",
-    "images",
-    "clusters",
-    "gateway",
-    "gpu_health",
-    "releases",
+    *APPS,
 ]
 
 MIDDLEWARE = [

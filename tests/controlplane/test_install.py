@@ -118,7 +118,7 @@ for name in ("kubernetes", "boto3", "opentelemetry", "torch", "transformers", "v
     sys.modules[name] = None
 import django
 django.setup()
-import controlplane.asgi, controlplane.celery, controlplane.urls, controlplane.wiring
+import controlplane.asgi, controlplane.celery, controlplane.urls
 import controlplane.embedded.__main__, controlplane.sample.place
 from django.core.management import get_commands, load_command_class
 for name, app in get_commands().items():

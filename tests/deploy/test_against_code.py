@@ -10,6 +10,7 @@ import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from clusters.backends.kubernetes.manifests import DEPLOYMENT
 from clusters.backends.kubernetes.relay import relay_objects
 from clusters.backends.kubernetes.settings import RELAY, KubernetesSettings
 from controlplane.environment import PROJECT, Environment, variable
+from controlplane.installed import APPS, NOT_APPS
 from controlplane.server.__main__ import app
 from controlplane.server.health_port import open_health_port
 from tests.deploy.kustomize import Document, containers, pod_spec, render
@@ -166,18 +168,19 @@ def test_an_image_is_built_of_what_is_there_and_runs_as_nobody(file: Path) -> No
 
 
 def _is_ignored(source: str) -> bool:
-    """By .dockerignore, which lets in what it names."""
-    let_in = [
-        x.removeprefix("!") for x in (PROJECT / ".dockerignore").read_text().splitlines() if x[:1] == "!"
-    ]
-    return not any(source == name or source.startswith(f"{name}/") for name in let_in)
+    """By .dockerignore: the last line that matches decides."""
+    ignored = False
+    places = [source, *map(str, Path(source).parents[:-1])]
+    for line in (PROJECT / ".dockerignore").read_text().splitlines():
+        if line[:1] != "#" and any(fnmatch(place, line.removeprefix("!")) for place in places):
+            ignored = line[:1] != "!"
+    return ignored
 
 
 def test_the_control_planes_image_has_every_package_and_what_lies_beside_them() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
-    packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
-    needed = {name.removesuffix("*") for name in packages}
-    needed |= {"templates", "static", "locale", "manage.py", "pyproject.toml", "constraints.txt", "README.md"}
+    needed = {*APPS, *NOT_APPS, "templates", "static", "locale"}
+    needed |= {"manage.py", "pyproject.toml", "constraints.txt", "README.md"}
     assert {name for name in needed if _is_ignored(name)} == set()
     assert all(_is_ignored(name) for name in ("var", "tests", ".env", ".git", "node_modules"))
     text = (PROJECT / "deploy/control-plane/Containerfile").read_text()

@@ -16,21 +16,9 @@ from django.conf import settings
 from django.template.base import Lexer, TokenType
 from django.utils.translation import trim_whitespace
 
-ROOMS = (
-    "accounts",
-    "clusters",
-    "common",
-    "controlplane",
-    "gateway",
-    "gpu_health",
-    "images",
-    "hubs",
-    "identity",
-    "model_store",
-    "models_registry",
-    "trust",
-    "releases",
-)
+from controlplane.installed import APPS
+
+ROOMS = ("common", "controlplane", *APPS)
 PROJECT = Path(settings.BASE_DIR)
 PYTHON_KEYWORDS: dict[str, Any] = {
     "_": None,

@@ -13,7 +13,7 @@ HEAD = """\
 
 class Command(WrittenFromCode):
     help = "Write docs/alerts.yaml, for Prometheus, and the same for its operator."
-    file = "alerts.yaml"
+    file = "docs/alerts.yaml"
 
     def text(self) -> str:
         return HEAD + as_yaml(_rules())

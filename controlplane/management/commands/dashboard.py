@@ -6,7 +6,7 @@ from controlplane.dashboard import dashboard
 
 class Command(WrittenFromCode):
     help = "Write docs/dashboard.json, for Grafana."
-    file = "dashboard.json"
+    file = "docs/dashboard.json"
 
     def text(self) -> str:
         return json.dumps(dashboard(), indent=1, ensure_ascii=False) + "\n"

@@ -50,7 +50,7 @@ def _row(name: str, field: FieldInfo) -> str:
 
 class Command(WrittenFromCode):
     help = "Write docs/SETTINGS.md."
-    file = "SETTINGS.md"
+    file = "docs/SETTINGS.md"
 
     def text(self) -> str:
         return reference()

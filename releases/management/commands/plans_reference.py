@@ -4,7 +4,7 @@ from releases.plans.reference import reference
 
 class Command(WrittenFromCode):
     help = "Write docs/PLANS.md, the reference of release plans."
-    file = "PLANS.md"
+    file = "docs/PLANS.md"
 
     def text(self) -> str:
         return reference()

@@ -1,0 +1,53 @@
+"""Releases follow machines and workers; their pages look again when something has moved."""
+
+from clusters.errors import DeploymentMissing
+from clusters.events import NodeDraining, WorkersChanged
+from clusters.models import Drain
+from clusters.selectors import deployment_name
+from common.errors import Missing
+from common.live.touch import touch
+from gpu_health.events import NodeQuarantined, NodeReturned
+from gpu_health.models import Incident
+from releases.events import ReleaseMoved, ServiceChanged
+from releases.machines import Trouble
+from releases.selectors.releases import served_by
+from releases.services import machines
+
+
+def show_release(event: ReleaseMoved) -> None:
+    touch("release", event.release_id)
+    show_service(ServiceChanged(event.service_id))
+
+
+def show_service(event: ServiceChanged) -> None:
+    touch("service", event.service_id)
+    touch("releases")
+
+
+def show_workers(event: WorkersChanged) -> None:
+    """The pages of the service that they work for look again."""
+    try:
+        service_id, release_id = served_by(deployment_name(event.deployment_id))
+    except (DeploymentMissing, Missing):
+        return
+    touch("service", service_id)
+    if release_id is not None:
+        touch("release", release_id)
+
+
+def hold_quarantined(event: NodeQuarantined) -> None:
+    """In the same transaction: whoever has workers there is not judged by what a faulty machine does."""
+    for incident in Incident.objects.select_related("node__cluster").filter(pk=event.incident_id):
+        machines.hold_releases(
+            Trouble(incident.node, incident.title, f"/gpu-health/incidents/{incident.pk}/")
+        )
+
+
+def hold_drained(event: NodeDraining) -> None:
+    """In the same transaction: whoever orders a drain, its candidates are not to blame."""
+    for drain in Drain.objects.select_related("node__cluster").filter(pk=event.drain_id):
+        machines.hold_releases(Trouble(drain.node, drain.reason, f"/fleet/drains/{drain.pk}/"))
+
+
+def continue_releases(event: NodeReturned) -> None:
+    machines.look_again(event.node_id)
