@@ -1,52 +1,39 @@
 """What can be allowed, and which role allows it."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from django.db.models import TextChoices
+from django.db.models.enums import ChoicesType
 from django.utils.translation import gettext_lazy as _
 
+from accounts.declared_rights import AccountKind as AccountKind
+from accounts.declared_rights import Role as Role
+from accounts.declared_rights import declared_rights
 
-class Right(TextChoices):
+SPECS = tuple(declared_rights())
+
+
+if TYPE_CHECKING:
+    from django.db.models.enums import _TextChoicesType
+
+    class _Members(_TextChoicesType):
+        """The members come from the apps: to the type checker each name is a `Right`."""
+
+        def __getattr__(cls, name: str) -> "Right": ...
+
+else:
+    _Members = ChoicesType
+
+
+class Right(TextChoices, metaclass=_Members):
     """The label completes the sentence "You may not ..."."""
 
-    READ = "read", _("see this team's models, services and releases")
-    MODELS_WRITE = "models.write", _("create and change models, versions and aliases")
-    MODELS_EXPORT = "models.export", _("export versions")
-    ALIASES_PROTECTED = "aliases.protected", _("protect aliases, or move protected ones")
-    SERVICES_WRITE = "services.write", _("create and change services")
-    RELEASES_START = "releases.start", _("start releases")
-    RELEASES_APPROVE = "releases.approve", _("approve or reject releases")
-    RELEASES_OPERATE = "releases.operate", _("pause, resume, abort or roll back releases")
-    RELEASES_BYPASS = "releases.bypass", _("bypass or lower the release policy")
-    FLEET_OPERATE = "fleet.operate", _("operate the fleet")
-    FLEET_REPORT = "fleet.report", _("report heartbeats for workers")
-    FLEET_EVENTS = "fleet.events", _("report events of the machines' providers")
-    FLEET_FETCH = "fleet.fetch", _("fetch model files for workers")
-    PEOPLE_ADMIN = "people.admin", _("manage people and roles")
-    PEOPLE_PROVISION = "people.provision", _("provision people and groups by SCIM")
-    AUDIT_READ = "audit.read", _("read the audit log")
-    CODE_EXEMPT = "code.exempt", _("exempt models from the custom-code policy")
-    SIGNATURES_ADMIN = "signatures.admin", _("manage trusted signing keys and the signature policy")
-    WEBHOOKS_WRITE = "webhooks.write", _("see and change webhooks")
+    vars().update({spec.name: (spec.value, spec.label) for spec in SPECS})
 
 
-SERVICE_RIGHTS = frozenset(
-    {
-        Right.READ,
-        Right.SERVICES_WRITE,
-        Right.RELEASES_START,
-        Right.RELEASES_APPROVE,
-        Right.RELEASES_OPERATE,
-    }
-)
+SERVICE_RIGHTS = frozenset(Right(spec.value) for spec in SPECS if spec.is_over_services)
 """What a token that is limited to services may have: rights over a service, and reading beside it."""
-
-
-class AccountKind(TextChoices):
-    PERSON = "person", _("Person")
-    SERVICE = "service", _("Service account")
-    MACHINE = "machine", _("Machine")
-    DIRECTORY = "directory", _("Directory")
 
 
 NOT_PEOPLE = (AccountKind.SERVICE, AccountKind.MACHINE, AccountKind.DIRECTORY)
@@ -58,14 +45,6 @@ class RoleSource(TextChoices):
 
     MANUAL = "manual", _("By hand")
     RULE = "rule", _("By a group rule")
-
-
-class Role(TextChoices):
-    VIEWER = "viewer", _("Viewer")
-    DEVELOPER = "developer", _("Developer")
-    APPROVER = "approver", _("Approver")
-    OPERATOR = "operator", _("Operator")
-    ADMIN = "admin", _("Admin")
 
 
 class TokenState(TextChoices):
@@ -87,31 +66,11 @@ ONLY_BY_NAME = frozenset({AUDIT_HEAD})
 
 OPEN_DELIVERIES = (DeliveryState.PENDING, DeliveryState.FAILED)
 
-_DEVELOPER = frozenset(
-    {Right.READ, Right.MODELS_WRITE, Right.SERVICES_WRITE, Right.RELEASES_START, Right.RELEASES_OPERATE}
-)
-
 RIGHTS: Mapping[Role, frozenset[Right]] = {
-    Role.VIEWER: frozenset({Right.READ}),
-    Role.DEVELOPER: _DEVELOPER,
-    # A developer whose judgement the team trusts: colleagues approve each other, nobody approves himself.
-    Role.APPROVER: _DEVELOPER
-    | {Right.RELEASES_APPROVE, Right.ALIASES_PROTECTED, Right.MODELS_EXPORT, Right.AUDIT_READ},
-    Role.OPERATOR: frozenset(
-        {
-            Right.READ,
-            Right.RELEASES_OPERATE,
-            Right.FLEET_OPERATE,
-            Right.FLEET_REPORT,
-            Right.FLEET_EVENTS,
-            Right.AUDIT_READ,
-        }
-    ),
-    Role.ADMIN: frozenset(Right),
+    role: frozenset(Right(spec.value) for spec in SPECS if role in (*spec.roles, Role.ADMIN)) for role in Role
 }
-
 MACHINE_RIGHTS: Mapping[str, frozenset[Right]] = {
-    AccountKind.MACHINE: frozenset({Right.FLEET_REPORT, Right.FLEET_FETCH}),
-    AccountKind.DIRECTORY: frozenset({Right.PEOPLE_PROVISION}),
+    kind: frozenset(Right(spec.value) for spec in SPECS if kind in spec.kinds)
+    for kind in (AccountKind.MACHINE, AccountKind.DIRECTORY)
 }
 """What accounts of these kinds may do, everywhere, by their tokens; they are in no team."""

@@ -104,6 +104,8 @@ LANGUAGE_COOKIE_SAMESITE = "Lax"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 APPEND_SLASH = True
 
+SLIPWAY_APPS = APPS
+
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
