@@ -6,7 +6,7 @@ from functools import partial
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from accounts import login, metrics
+from accounts import login, metrics, states
 from accounts.api import authentication  # noqa: F401  (registers how the schema shows it)
 from accounts.inbox import stuck_rows
 from accounts.models import WebhookEndpoint
@@ -19,6 +19,7 @@ from accounts.services.webhooks import announce
 from accounts.states import Right
 from accounts.webhook_events import endpoint_payload
 from common.alert_rules import AlertRule
+from common.choices import ChoiceSet
 from common.declared import Manifest
 from common.pages.badges import Badge, Badges
 from common.pages.inbox import InboxSource
@@ -147,7 +148,16 @@ ALERT_RULES = (
         summary="Webhook endpoints that take nothing: {{ $value }}.",
     ),
 )
+CHOICES = (
+    ChoiceSet(states.AccountKind, schema="AccountKind"),
+    ChoiceSet(states.DeliveryState, badges="delivery", schema="DeliveryState"),
+    ChoiceSet(states.Right, schema="Right"),
+    ChoiceSet(states.Role, schema="Role"),
+    ChoiceSet(states.RoleSource),
+    ChoiceSet(states.TokenState, badges="token", schema="TokenState"),
+)
 MANIFEST = Manifest(
+    choices=CHOICES,
     sealed=(
         SealedColumn(WebhookEndpoint, "sealed_secret", webhooks.PURPOSE),
         SealedColumn(WebhookEndpoint, "sealed_former_secret", webhooks.PURPOSE),

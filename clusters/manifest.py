@@ -5,8 +5,9 @@ from functools import partial
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from clusters import events, home, inbox, metrics
+from clusters import events, home, inbox, metrics, states
 from clusters.backends.configured import SECRETS_PURPOSE
+from clusters.backends.servers import SERVED
 from clusters.badges import BADGES
 from clusters.consumers import FleetTopic
 from clusters.health import clusters_health
@@ -29,6 +30,7 @@ from clusters.webhook_events import (
     worker_payload,
 )
 from common.alert_rules import AlertRule
+from common.choices import ChoiceSet
 from common.declared import Manifest
 from common.events import Subscription
 from common.health import Probe
@@ -175,7 +177,23 @@ ALERT_RULES = (
         summary="The agents of {{ $value }} machines of {{ $labels.cluster }} do not report.",
     ),
 )
+CHOICES = (
+    ChoiceSet(states.Alert, badges="alert", schema="WorkerAlert"),
+    ChoiceSet(states.CheckResult, badges="check"),
+    ChoiceSet(states.ClusterKind, schema="ClusterKind"),
+    ChoiceSet(states.ClusterState, badges="cluster"),
+    ChoiceSet(states.DeploymentState, badges="deployment", schema="DeploymentState"),
+    ChoiceSet(states.DrainState, badges="drain"),
+    ChoiceSet(states.GpuSharing),
+    ChoiceSet(states.GpuState),
+    ChoiceSet(states.Group),
+    ChoiceSet(states.NodeOperation),
+    ChoiceSet(states.NodeState, badges="node", schema="NodeState"),
+    ChoiceSet(states.WorkerState, badges="worker", schema="WorkerState"),
+    ChoiceSet(SERVED, schema="EngineEnum"),
+)
 MANIFEST = Manifest(
+    choices=CHOICES,
     subscriptions=(Subscription(BlobRepaired, lay_out_repaired),),
     sealed=(
         SealedColumn(Cluster, "sealed_secrets", SECRETS_PURPOSE),

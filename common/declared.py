@@ -9,8 +9,9 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
-from common import events, resealing
+from common import choices, events, resealing
 from common.alert_rules import AlertRule
+from common.choices import ChoiceSet
 from common.events import Subscription
 from common.health import Probe
 from common.languages import Text
@@ -38,6 +39,8 @@ class Manifest:
     reconcilers: Sequence[Reconciler[Any]] = ()
     subjects: Sequence[Subject] = ()
     """What its rows are called, where their pages are, whose badges their states have."""
+    choices: Sequence[ChoiceSet] = ()
+    """Sets of choices that its rows and documents have: how pages and the schema name them."""
     badges: Mapping[str, Badges] = field(default_factory=dict)
     """By the name that templates give to `{% state %}`, then by state."""
     inbox: Sequence[InboxSource] = ()
@@ -84,6 +87,8 @@ def declare(manifest: Manifest) -> None:
         kernel.register(reconciler)
     for subject in manifest.subjects:
         subjects.offer(subject)
+    for one in manifest.choices:
+        choices.offer(one)
     for name, states in manifest.badges.items():
         badges.offer(name, states)
     for item in manifest.nav:
@@ -92,8 +97,8 @@ def declare(manifest: Manifest) -> None:
         shell.offer_tab(tab)
     for address in manifest.notices:
         shell.offer_notice(address)
-    for one in manifest.search:
-        search.offer(one)
+    for found in manifest.search:
+        search.offer(found)
     for destination in manifest.destinations:
         search.offer_destination(destination)
     for name, counted in manifest.nouns.items():

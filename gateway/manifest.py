@@ -8,12 +8,13 @@ from clusters.events import ClusterMoved, ClusterRegistered, WorkersChanged
 from clusters.panels import ClusterPanel, register_cluster_panel
 from clusters.uses import register_cluster_uses
 from common.alert_rules import AlertRule
+from common.choices import ChoiceSet
 from common.declared import Manifest
 from common.events import Subscription
 from common.health import Probe, Unhealthy
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
-from gateway import metrics, subscribers
+from gateway import metrics, states, subscribers
 from gateway.models import KEY_PURPOSE, SECRETS_PURPOSE, Gateway, Route
 from gateway.panel import panel_of
 from gateway.reconcilers import GatewayReconciler, WatchedRouteReconciler
@@ -27,7 +28,12 @@ def _health() -> str:
     return found.detail
 
 
+CHOICES = (
+    ChoiceSet(states.GatewayKind, schema="GatewayKind"),
+    ChoiceSet(states.MetricsKind),
+)
 MANIFEST = Manifest(
+    choices=CHOICES,
     subscriptions=(Subscription(WorkersChanged, subscribers.route_to_workers),),
     witnesses=(
         Subscription(ClusterRegistered, subscribers.give_gateway),

@@ -7,6 +7,7 @@ from django.utils.translation import ngettext
 
 from clusters.panels import NodePanel, register_node_panel
 from common.alert_rules import AlertRule
+from common.choices import ChoiceSet
 from common.declared import Manifest
 from common.events import Subscription
 from common.pages.cards import Card
@@ -15,7 +16,7 @@ from common.pages.search import Destination
 from common.pages.shell import NavItem
 from common.pages.subjects import Subject
 from common.webhooks.catalogue import WebhookEvent, installation
-from gpu_health import events, inbox, metrics, pruning
+from gpu_health import events, inbox, metrics, pruning, states
 from gpu_health.badges import BADGES
 from gpu_health.consumers import GpuHealthTopic
 from gpu_health.gpu_count_panel import gpu_count_panel
@@ -68,7 +69,21 @@ DESTINATIONS = (
         title=_("GPU drills"), url="/gpu-health/drills/", icon="player-play", words="fault injection scenario"
     ),
 )
+CHOICES = (
+    ChoiceSet(states.CheckState, badges="gpu_check"),
+    ChoiceSet(states.DrainScope, schema="GpuDrain"),
+    ChoiceSet(states.DrillState, badges="gpu_drill"),
+    ChoiceSet(states.DrillWay),
+    ChoiceSet(states.FindingOutcome, badges="gpu_outcome", schema="GpuFindingOutcome"),
+    ChoiceSet(states.FindingSeverity, badges="gpu_severity", schema="GpuSeverity"),
+    ChoiceSet(states.FindingState, badges="gpu_finding", schema="GpuFindingState"),
+    ChoiceSet(states.HealingMode, schema="GpuHealingMode"),
+    ChoiceSet(states.IncidentState, badges="gpu_incident", schema="GpuIncidentState"),
+    ChoiceSet(states.RuleMode, schema="GpuRuleMode"),
+    ChoiceSet(states.RuleVerification, schema="GpuVerification"),
+)
 MANIFEST = Manifest(
+    choices=CHOICES,
     subscriptions=tuple(
         Subscription(event, show_gpu_health)
         for event in (

@@ -5,12 +5,13 @@ from functools import partial
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from common.choices import ChoiceSet
 from common.declared import Manifest
 from common.events import Subscription
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from common.webhooks.catalogue import WebhookEvent
-from hubs import events, import_source
+from hubs import events, import_source, states
 from hubs.badges import BADGES
 from hubs.blob_references import EXPORTS
 from hubs.import_source import Repositories
@@ -52,7 +53,16 @@ WEBHOOK_EVENTS = (
         events.VersionExported,
     ),
 )
+CHOICES = (
+    ChoiceSet(states.Cause),
+    ChoiceSet(states.EXPORT_STATES, schema="ExportState"),
+    ChoiceSet(states.ExportKind, schema="ExportKind"),
+    ChoiceSet(states.HubKind, schema="HubKind"),
+    ChoiceSet(states.SYNC_STATES, schema="SyncState"),
+    ChoiceSet(states.TransferState, badges="transfer"),
+)
 MANIFEST = Manifest(
+    choices=CHOICES,
     witnesses=(Subscription(ModelDeleted, forget_sources),),
     sealed=(
         SealedColumn(Export, "sealed_token", exports.PURPOSE),

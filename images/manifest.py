@@ -6,11 +6,13 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from accounts.states import Right
+from common.choices import ChoiceSet
 from common.declared import Manifest
 from common.pages.badges import Badge, Badges
 from common.pages.search import Destination, Search
 from common.pages.shell import NavItem
 from common.pages.subjects import Subject
+from images import states
 from images.search import find_images
 
 BADGES: Mapping[str, Badges] = {
@@ -56,7 +58,14 @@ DESTINATIONS = (
     ),
     Destination(title=_("Images"), url="/images/", icon="container", words="runtime"),
 )
+CHOICES = (
+    ChoiceSet(states.Acceleration),
+    ChoiceSet(states.ENGINES, schema="ImageEngine"),
+    ChoiceSet(states.ImageState, badges="image", schema="ImageState"),
+    ChoiceSet(states.Outcome, badges="trial", schema="OutcomeEnum"),
+)
 MANIFEST = Manifest(
+    choices=CHOICES,
     subjects=(Subject("images.runtimeimage", _("Image"), "/images/{name}/", badges="image"),),
     badges=BADGES,
     nav=(

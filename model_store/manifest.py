@@ -4,12 +4,13 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from common.alert_rules import AlertRule
+from common.choices import ChoiceSet
 from common.declared import Manifest
 from common.health import Probe, Unhealthy
 from common.pages.inbox import InboxSource
 from common.pages.search import Destination
 from common.pages.subjects import Subject
-from model_store import blob_store, metrics
+from model_store import blob_store, metrics, states
 from model_store.badges import BADGES
 from model_store.inbox import disk_room, lost_files
 from model_store.pruning import RULES
@@ -90,7 +91,12 @@ def _health() -> str:
     return f"{found.kind} {found.where}"
 
 
+CHOICES = (
+    ChoiceSet(states.CorruptBlobState, badges="finding", schema="FindingState"),
+    ChoiceSet(states.RunState, badges="run", schema="RunState"),
+)
 MANIFEST = Manifest(
+    choices=CHOICES,
     reconcilers=(
         StoreScheduleReconciler(),
         CollectionReconciler(),

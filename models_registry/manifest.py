@@ -6,6 +6,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from accounts.states import Right
+from common.choices import ChoiceSet
 from common.declared import Manifest
 from common.events import Subscription
 from common.pages.search import Destination, Search
@@ -14,9 +15,10 @@ from common.pages.subjects import Subject
 from common.webhooks.catalogue import WebhookEvent
 from model_store.references import register_references
 from model_store.repairs import register_repair
-from models_registry import events
+from models_registry import events, states
 from models_registry.badges import BADGES
 from models_registry.blob_references import UPLOADS, VERSIONS
+from models_registry.facts.comparison import CHANGES
 from models_registry.pruning import RULES
 from models_registry.reconcilers.repair import repair
 from models_registry.reconcilers.retention import RetentionReconciler
@@ -77,7 +79,14 @@ WEBHOOK_EVENTS = (
         ids=("move_id",),
     ),
 )
+CHOICES = (
+    ChoiceSet(states.SignatureOrigin),
+    ChoiceSet(states.UploadState, badges="upload", schema="UploadState"),
+    ChoiceSet(states.VersionState, badges="version", schema="VersionState"),
+    ChoiceSet(CHANGES, schema="Change"),
+)
 MANIFEST = Manifest(
+    choices=CHOICES,
     witnesses=(Subscription(KeyTrusted, verify_signatures),),
     reconcilers=(
         VersionReconciler(),

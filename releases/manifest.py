@@ -10,6 +10,7 @@ from clusters.events import NodeDraining, WorkersChanged
 from clusters.notes import register_deployment_notes
 from clusters.uses import register_cluster_uses
 from common.alert_rules import AlertRule
+from common.choices import ChoiceSet
 from common.declared import Manifest
 from common.events import Subscription
 from common.pages.cards import Card
@@ -24,7 +25,7 @@ from gpu_health.events import NodeQuarantined, NodeReturned
 from hubs.auto_release import register_auto_release
 from models_registry.history import register_history
 from models_registry.references import register_fallback_check, register_uses
-from releases import consumers, events, home, inbox, metrics, search, steps, subscribers
+from releases import consumers, events, home, inbox, metrics, search, states, steps, subscribers
 from releases.auto_release import ReleaseOnward
 from releases.badges import BADGES
 from releases.bake import warm_deployments
@@ -114,7 +115,17 @@ WEBHOOK_EVENTS = (
         events.PolicyLowered,
     ),
 )
+CHOICES = (
+    ChoiceSet(states.Decision),
+    ChoiceSet(states.Halt),
+    ChoiceSet(states.PatchState, badges="pod_patch"),
+    ChoiceSet(states.ReleaseHeader),
+    ChoiceSet(states.ReleaseState, badges="release", schema="ReleaseState"),
+    ChoiceSet(states.StepState, badges="step", schema="StepState"),
+    ChoiceSet(states.ThresholdSource),
+)
 MANIFEST = Manifest(
+    choices=CHOICES,
     subscriptions=(
         Subscription(WorkersChanged, subscribers.show_workers),
         Subscription(ReleaseMoved, subscribers.show_release),
