@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit
 from dotenv import dotenv_values
 from pydantic import ValidationError
 
+from common.setting_types import Hides, url
 from common.tracing import ENDPOINTS
 from controlplane.environment import ENV_FILE, Environment, variable
-from controlplane.setting_types import Hides, url
 
 
 def refuse(*lines: str) -> SystemExit:

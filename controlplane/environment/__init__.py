@@ -4,18 +4,14 @@
 """
 
 import ipaddress
+from importlib import import_module
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, create_model, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from controlplane.environment.gpu_health import GpuHealth
-from controlplane.environment.kept import Kept
-from controlplane.environment.model_files import ModelFiles
-from controlplane.environment.sample_cluster import SampleCluster
-from controlplane.environment.sign_on import SignOn
-from controlplane.setting_types import (
+from common.setting_types import (
     Commas,
     DatabaseUrl,
     HostName,
@@ -29,6 +25,11 @@ from controlplane.setting_types import (
     WebAddress,
     WebAddresses,
 )
+from controlplane.environment.kept import Kept
+from controlplane.environment.model_files import ModelFiles
+from controlplane.environment.sample_cluster import SampleCluster
+from controlplane.environment.sign_on import SignOn
+from controlplane.installed import offered
 
 PROJECT = Path(__file__).resolve().parents[2]
 ENV_FILE = PROJECT / ".env"
@@ -38,7 +39,16 @@ LONGEST_SOCKET_PATH = 107
 LONGEST_SOCKET_NAME = "run/control.sock.1234567"
 
 
-class Environment(ModelFiles, SignOn, GpuHealth, Kept, SampleCluster, BaseSettings):
+APP_SETTINGS = tuple(import_module(module).Settings for module in reversed(tuple(offered("settings"))))
+"""Settings that apps declare, a class each; Django has each as `SLIPWAY_` and its name. A module of settings
+imports nothing of its app: it is read before apps are loaded."""
+if TYPE_CHECKING:
+    _OfApps = BaseSettings
+else:
+    _OfApps = create_model("_OfApps", __base__=APP_SETTINGS)
+
+
+class Environment(ModelFiles, SignOn, Kept, SampleCluster, _OfApps):
     """`SLIPWAY_*` variables, or the same names in a `.env` file beside `manage.py`."""
 
     model_config = SettingsConfigDict(
@@ -245,6 +255,10 @@ class Environment(ModelFiles, SignOn, GpuHealth, Kept, SampleCluster, BaseSettin
                 raise ValueError(f"{variable(field)} lies in the range of {variable('worker_ports')}")
             seen[port] = field
         return self
+
+    def of_apps(self) -> dict[str, Any]:
+        """What apps declare, by the names that Django's settings have."""
+        return {variable(name): getattr(self, name) for of in APP_SETTINGS for name in of.model_fields}
 
     @property
     def store_directory(self) -> Path:

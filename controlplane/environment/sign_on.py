@@ -4,7 +4,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings
 
 from common.outbound.addresses import is_http_of_this_machine
-from controlplane.setting_types import ClientSecret, Commas, File, MetadataSource, WebAddress, WebAddresses
+from common.setting_types import ClientSecret, Commas, File, MetadataSource, WebAddress, WebAddresses
 
 
 class SignOn(BaseSettings):

@@ -11,6 +11,7 @@ from controlplane.settings.rest import *  # noqa: F403
 from controlplane.settings.sign_on import *  # noqa: F403
 from controlplane.settings.sign_on import SLIPWAY_SIGN_ON_TARGETS
 
+vars().update(env.of_apps())
 BASE_DIR = PROJECT
 SLIPWAY_HOME = env.home
 SLIPWAY_HOST = env.host
@@ -33,26 +34,9 @@ SLIPWAY_KEEP_ANSWERS_DAYS = env.keep_answers_days
 SLIPWAY_KEEP_WEBHOOKS_DAYS = env.keep_webhooks_days
 SLIPWAY_KEEP_SESSIONS_DAYS = env.keep_sessions_days
 SLIPWAY_KEEP_SIGN_INS_DAYS = env.keep_sign_ins_days
-SLIPWAY_KEEP_UPLOADS_DAYS = env.keep_uploads_days
-SLIPWAY_KEEP_SYNCS_DAYS = env.keep_syncs_days
-SLIPWAY_GPU_CHECK_HOURS = env.gpu_check_hours
-SLIPWAY_GPU_EVENT_TOPICS = env.gpu_event_topics
-SLIPWAY_MACHINE_PROVIDER_URL = env.machine_provider_url
-SLIPWAY_MACHINE_PROVIDER_SECRET = env.machine_provider_secret
-SLIPWAY_CHECKPOINT_WEBHOOK_SECRET = env.checkpoint_webhook_secret
-SLIPWAY_MACHINE_PROVIDER_COMMAND = env.machine_provider_command
-SLIPWAY_KEEP_GPU_READINGS_DAYS = env.keep_gpu_readings_days
-SLIPWAY_KEEP_EXPORTS_DAYS = env.keep_exports_days
-SLIPWAY_KEEP_STORE_RUNS_DAYS = env.keep_store_runs_days
-SLIPWAY_KEEP_EVIDENCE_DAYS = env.keep_evidence_days
 SLIPWAY_DISK_RESERVE_MIB = env.disk_reserve_mib
 SLIPWAY_BACKUP_MAX_AGE_HOURS = env.backup_max_age_hours
 SLIPWAY_DISK_WARN_PERCENT = env.disk_warn_percent
-SLIPWAY_HUB_ENDPOINTS = env.hub_endpoints
-SLIPWAY_SIGNING_KEY = env.signing_key
-SLIPWAY_SIGNING_COMMAND = env.signing_command
-SLIPWAY_SIGNING_PUBLIC_KEY = env.signing_public_key
-SLIPWAY_EXPORT_ENDPOINTS = env.export_endpoints
 SLIPWAY_IMPORT_ROOTS = (*env.import_roots, env.home / "imports")
 SLIPWAY_BIND = env.bind
 SLIPWAY_PORT = env.port

@@ -14,9 +14,9 @@ from django.db import DatabaseError
 from common import resealing
 from common.logs.redaction import HIDDEN, redacted
 from common.sealed import CannotUnseal, unseal
+from common.setting_types import Hides
 from controlplane.env import env, secrets_of
 from controlplane.environment import Environment
-from controlplane.setting_types import Hides
 
 SHORTEST = 6
 """Characters: what is shorter stands in too many words."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from common.setting_types import Hides
 from controlplane import env as environment
 from controlplane.environment import PROJECT, Environment, variable
-from controlplane.setting_types import Hides
 
 pytestmark = pytest.mark.process
 

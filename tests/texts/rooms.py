@@ -1,10 +1,13 @@
 """What the check of texts leaves out."""
 
+from controlplane.installed import APPS
+
 ENGLISH = (
     # Read by operators in a terminal, before there is a language.
     "controlplane/env.py",
     "controlplane/environment/",
-    "controlplane/setting_types.py",
+    "common/setting_types.py",
+    *(f"{app}/settings.py" for app in APPS),
     # Sent before there is a request, and with it a language.
     "controlplane/connections.py",
     "controlplane/embedded/",

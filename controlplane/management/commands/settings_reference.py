@@ -1,8 +1,7 @@
 from pydantic.fields import FieldInfo
 
 from common.management.written import WrittenFromCode
-from controlplane.environment import Environment, variable
-from controlplane.environment.gpu_health import GpuHealth
+from controlplane.environment import APP_SETTINGS, Environment, variable
 from controlplane.environment.kept import Kept
 from controlplane.environment.model_files import ModelFiles
 from controlplane.environment.sample_cluster import SampleCluster
@@ -11,16 +10,16 @@ from controlplane.environment.sign_on import SignOn
 HEAD = """\
 # Settings
 
-Written by `manage.py settings_reference` from `controlplane/environment/`. Set them in the environment,
-or as `NAME=value` lines in a file `.env` beside `manage.py`; the environment wins. A missing or malformed
-setting stops the process with one line that names it (exit status 2).
+Written by `manage.py settings_reference` from `controlplane/environment/` and `settings.py` of each app. Set
+them in the environment, or as `NAME=value` lines in a file `.env` beside `manage.py`; the environment wins. A
+missing or malformed setting stops the process with one line that names it (exit status 2).
 """
 SECTIONS = {
     Environment: "The process and who reaches it",
     SignOn: "Signing in",
     ModelFiles: "Files of models",
     Kept: "How long things are kept",
-    GpuHealth: "GPU health",
+    **{part: part.__doc__ or "" for part in APP_SETTINGS},
     SampleCluster: "The sample's Kubernetes cluster",
 }
 

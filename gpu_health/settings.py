@@ -1,12 +1,10 @@
-"""Settings of what is heard of GPUs and machines."""
-
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
-from controlplane.setting_types import ClientSecret, Command, Topics, WebAddress
+from common.setting_types import ClientSecret, Command, Topics, WebAddress, days
 
 
-class GpuHealth(BaseSettings):
+class Settings(BaseSettings):
     """GPU health"""
 
     gpu_check_hours: int = Field(
@@ -41,4 +39,7 @@ class GpuHealth(BaseSettings):
         (),
         description="In its place a program: `PROGRAM ACTION OP_KEY`, the machine as JSON on its standard "
         "input, the same answer on its standard output, within 15 s.",
+    )
+    keep_gpu_readings_days: int = days(
+        90, "a reading of GPU health is kept, and a finding after its end; rules look back 30 days at most."
     )
