@@ -1,6 +1,6 @@
 """The way back from a promoted release: at once while old workers are kept warm, else after a start."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,9 +12,8 @@ from clusters.notes import DeploymentNote
 from clusters.states import GONE, DeploymentState
 from releases.models import Release, ReleaseStep
 from releases.plans.builtin import WARM_ROLLBACK
+from releases.plans.step import kinds_with
 from releases.states import ReleaseState, StepState
-
-STARTS = ("scan", "prefetch", "deploy", "smoke_test")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +56,18 @@ def warm_deployments() -> Mapping[str, DeploymentNote]:
     }
 
 
-def start_seconds(service_id: int, version_id: int | None, *, kinds: Sequence[str] = STARTS) -> float | None:
-    """What the last start of the version took on the service, in these kinds of steps; None: not known."""
+def start_seconds(
+    service_id: int, version_id: int | None, *, trait: str = "starts_candidate"
+) -> float | None:
+    """Seconds of the last start of the version on the service, in steps of the kinds that have the trait of
+    `StepSpec`; None: not known."""
     steps = ReleaseStep.objects.filter(
-        release__service=service_id, release__version=version_id, state=StepState.DONE, kind__in=kinds
+        release__service=service_id,
+        release__version=version_id,
+        state=StepState.DONE,
+        kind__in=kinds_with(trait),
     ).exclude(release__plan_name=WARM_ROLLBACK)
-    latest = steps.filter(kind="deploy").order_by("-release").values("release")[:1]
+    latest = steps.filter(kind__in=kinds_with("starts_workers")).order_by("-release").values("release")[:1]
     took = [
         (ended - began).total_seconds()
         for began, ended in steps.filter(release__in=latest).values_list("started_at", "ended_at")

@@ -14,6 +14,7 @@ from releases.judge.verdict import Verdict
 from releases.models import ReleaseStep
 from releases.pages.analysis import Indicator, state_of, title_of
 from releases.plans.plan import Plan
+from releases.plans.step import kinds_with
 
 ROOM = 1.28
 """Of the way: above the limit is room for the names of the marks."""
@@ -35,7 +36,7 @@ def indicators_of(
     marks = [
         Mark(row.title.replace(" %", "%"), row.started_at)
         for row in steps
-        if row.kind == "weight" and row.started_at is not None
+        if row.kind in kinds_with("changes_share") and row.started_at is not None
     ]
     indicators = []
     for name in plan.judge.indicators:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from releases.errors import InvalidPlan, PlanProblem
 from releases.plans.plan import Plan, parse_plan, plan_schema
-from releases.plans.step import kinds
+from releases.plans.step import kinds, kinds_with
 
 FieldKind = Literal["integer", "number", "flag", "choice", "text"]
 MOST_STEPS = 50
@@ -328,7 +328,7 @@ def _change(steps: list[dict[str, Any]], given: Mapping[str, str]) -> str:
         kind = given.get("add_kind", "")
         if kind in kinds() and len(steps) < MOST_STEPS:
             defaults = {shape.key: shape.default for shape in shapes_of(kind)}
-            ends = bool(steps) and steps[-1]["kind"] == "promote"
+            ends = bool(steps) and steps[-1]["kind"] in kinds_with("ends_plan")
             place = len(steps) - 1 if ends else len(steps)
             steps.insert(place, {"kind": kind, **defaults, **kinds()[kind].start})
             return f"step-{place}"

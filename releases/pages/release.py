@@ -31,6 +31,7 @@ from releases.models import Approval, Release, ReleaseMove, ReleaseStep
 from releases.pages import actions, analysis, curves, lanes, notice, strip, values
 from releases.pages.traffic_charts import moments_of, span_over, traffic_charts
 from releases.plans.plan import Plan
+from releases.plans.step import kinds_with
 from releases.policy import Term
 from releases.sampling import sampler
 from releases.selectors.plans import plan_of, policy_at_start, shortfalls_of
@@ -159,18 +160,19 @@ class ReleasePage:
         row = next((one for one in self.step_rows if one.index == self.release.step_index), None)
         if not self.release.in_motion or row is None:
             return None
-        if row.kind != "deploy" or row.state != StepState.RUNNING:
+        if row.kind not in kinds_with("starts_workers") or row.state != StepState.RUNNING:
             return None
         status = lanes.status_of(self.release.candidate_deployment)
-        usual = bake.start_seconds(self.release.service_id, self.release.version_id, kinds=("deploy",))
+        usual = bake.start_seconds(self.release.service_id, self.release.version_id, trait="starts_workers")
         return Starting(row.started_at, status, usual) if status else None
 
     @property
     def brings_files(self) -> bool:
         """Whether a step at hand brings model files before there are workers."""
         at_hand = next((one for one in self.step_rows if one.index == self.release.step_index), None)
-        is_at_it = at_hand is not None and at_hand.kind == "prefetch" and at_hand.state == StepState.RUNNING
-        return self.release.in_motion and is_at_it
+        if at_hand is None or at_hand.kind not in kinds_with("brings_files"):
+            return False
+        return self.release.in_motion and at_hand.state == StepState.RUNNING
 
     @cached_property
     def changes(self) -> Comparison | None:
@@ -342,7 +344,7 @@ class ReleasePage:
         """The smoke test's questions and answers, of the steps that are over and of the one at hand."""
         found: list[dict[str, Any]] = []
         for row in self.step_rows:
-            if row.kind == "smoke_test":
+            if row.kind in kinds_with("probes"):
                 at_hand = row.index == self.release.step_index and self.release.in_motion
                 known = row.detail if row.ended_at or not at_hand else self.release.progress
                 found += known.get("probes", [])

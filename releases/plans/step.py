@@ -109,7 +109,24 @@ class StepSpec(BaseModel):
         """What is wrong with a plan as a whole, as far as this kind knows; asked for kinds it lacks, too."""
         return iter(())
 
-    # What release policies, selectors and services know of it.
+    # What release policies, selectors, services and pages know of it.
+
+    ends_plan: ClassVar[bool] = False
+    """Whether it comes last: the editor puts new steps before it."""
+    starts_candidate: ClassVar[bool] = False
+    """Whether it is part of bringing the candidate up, which an estimate of the next start counts."""
+    starts_workers: ClassVar[bool] = False
+    """Whether workers come up during it."""
+    brings_files: ClassVar[bool] = False
+    """Whether it brings model files before there are workers."""
+    probes: ClassVar[bool] = False
+    """Whether it asks the candidate questions, and keeps the answers in `detail["probes"]`."""
+    changes_share: ClassVar[bool] = False
+    """Whether charts mark its start, because the candidate's share changes then."""
+    counts: ClassVar[bool] = False
+    """Whether it goes by what the gateway counts."""
+    compares: ClassVar[bool] = False
+    """Whether it needs a version that serves already."""
 
     @property
     def candidate_percent(self) -> int | None:
@@ -234,6 +251,11 @@ def kinds() -> Mapping[str, type[StepSpec]]:
     if not _kinds:
         raise RuntimeError("No kind of step is known before Django has loaded releases.steps.")
     return dict(sorted(_kinds.items(), key=lambda item: (item[1].order, item[0])))
+
+
+def kinds_with(trait: str) -> tuple[str, ...]:
+    """The names of the kinds whose trait of `StepSpec`, such as `counts`, is true."""
+    return tuple(name for name, kind in kinds().items() if getattr(kind, trait))
 
 
 class AnyStep:

@@ -46,8 +46,7 @@ def uncounted(service: Service, plan: Plan) -> str:
     found = gateway.gateway_of(service.cluster)
     if is_ours or found is None or found.metrics in (MetricsKind.GATEWAY, MetricsKind.ENVOY):
         return ""
-    counting = ("weight", "hold", "judge", "mirror", "cohort")
-    step = next((one for one in plan.steps if one.kind in counting), None)
+    step = next((one for one in plan.steps if one.counts), None)
     if step is None:
         return ""
     words = _(

@@ -29,9 +29,6 @@ from releases.services.pods import uncounted
 from releases.services.policy import let_pass, record_bypass
 from releases.states import IN_MOTION, Halt, ReleaseState, word_of
 
-COMPARING = ("weight", "judge", "mirror", "cohort")
-"""Kinds of steps that need a version which serves."""
-
 
 def start_release(
     *,
@@ -290,7 +287,7 @@ def begin(
 def _refuse_comparing(plan: Plan) -> None:
     """Raises NotReleasable."""
     for number, step in enumerate(plan.steps, start=1):
-        if step.kind in COMPARING:
+        if step.compares:
             words = _(
                 "No version serves yet that step %(number)s of the plan (%(step)s) could be compared with: "
                 "take the plan %(plan)s."

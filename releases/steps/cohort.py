@@ -39,6 +39,8 @@ class CohortStep(StepSpec):
         "apart and not compared with stable's, but errors in most of them roll back."
     )
     order = 37
+    counts = True
+    compares = True
     start = {"header": "x-cohort", "value": "beta", "seconds": 600}
 
     kind: Literal["cohort"] = "cohort"

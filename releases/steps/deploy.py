@@ -59,6 +59,8 @@ class Deploy(StepSpec):
         "Start the candidate's workers, or change how many there are, and wait until all are ready."
     )
     order = 20
+    starts_candidate = True
+    starts_workers = True
     start = {"share_percent": 100}
 
     kind: Literal["deploy"] = "deploy"

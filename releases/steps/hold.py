@@ -30,6 +30,7 @@ class Hold(StepSpec):
         "Wait. While the candidate has traffic it is judged, and rolled back as soon as that is due."
     )
     order = 50
+    counts = True
     start = {"seconds": 300}
     choices = {"pause": gettext_noop("pause"), "roll_back": gettext_noop("roll back")}
     helps = {"on_stalled": gettext_noop("A person can resume or abort a paused release.")}

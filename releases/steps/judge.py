@@ -37,6 +37,8 @@ class Judge(StepSpec):
     icon = "scale"
     about = gettext_noop("Continue as soon as the analysis passes.")
     order = 60
+    counts = True
+    compares = True
     choices = {
         "ask": gettext_noop("require approval"),
         "wait": gettext_noop("keep waiting"),

@@ -45,6 +45,8 @@ class Mirror(StepSpec):
         "and the candidate's are not judged."
     )
     order = 35
+    counts = True
+    compares = True
     start = {"percent": 10, "seconds": 300}
 
     kind: Literal["mirror"] = "mirror"

@@ -54,6 +54,8 @@ class Prefetch(StepSpec):
         "Bring image and model files to where the candidate's workers will run, before they take GPUs."
     )
     order = 15
+    starts_candidate = True
+    brings_files = True
 
     kind: Literal["prefetch"] = "prefetch"
     machines: Annotated[int, whole(least=1, most=1000)] | None = Field(

@@ -43,6 +43,7 @@ class Promote(StepSpec):
     icon = "rocket"
     about = gettext_noop("Make the candidate stable: all requests to it, then stop the old workers.")
     order = 80
+    ends_plan = True
 
     kind: Literal["promote"] = "promote"
 

@@ -64,6 +64,7 @@ class Scan(StepSpec):
     icon = "shield-search"
     about = gettext_noop("Refuse a version whose files are not what they claim to be, or may run code.")
     order = 10
+    starts_candidate = True
 
     kind: Literal["scan"] = "scan"
     timeout_seconds: Annotated[int, whole(least=10, most=DAY)] = Field(

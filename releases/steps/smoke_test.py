@@ -71,6 +71,8 @@ class SmokeTest(StepSpec):
         "Send real requests straight to the candidate; one failed request fails the release."
     )
     order = 30
+    starts_candidate = True
+    probes = True
 
     kind: Literal["smoke_test"] = "smoke_test"
     requests: Annotated[int, whole(least=1, most=1000)] = Field(default=5, title=gettext_noop("Requests"))

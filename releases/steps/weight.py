@@ -45,6 +45,9 @@ class Weight(StepSpec):
         "Give the candidate this percentage of the service's requests, and see that it gets them."
     )
     order = 40
+    counts = True
+    compares = True
+    changes_share = True
     start = {"percent": 50}
 
     kind: Literal["weight"] = "weight"
