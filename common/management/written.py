@@ -9,7 +9,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 class WrittenFromCode(BaseCommand, ABC):
     """Writes a file that says what the code says. `--check`: exit 1 when it does not.
 
-    A command names the `file`, from the root of the project, and says in `text` the whole of it; `texts` adds files elsewhere.
+    A command names the `file`, from the root of the project, and says in `text` the whole of it; `texts` adds
+    other files.
     """
 
     file: str
