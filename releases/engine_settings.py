@@ -112,6 +112,23 @@ ENGINE_SETTINGS: Mapping[str, Sequence[EngineSetting]] = {
             86_400,
         ),
     ),
+    "app": (
+        EngineSetting(
+            "file",
+            gettext_lazy("App file"),
+            "text",
+            gettext_lazy("Python file of the version with the serve.App; app.py by default."),
+            placeholder="app.py",
+        ),
+        EngineSetting(
+            "processes",
+            gettext_lazy("CPU processes"),
+            "integer",
+            gettext_lazy("Requests that are worked on at the same time; 0: as the app says."),
+            0,
+            512,
+        ),
+    ),
     "echo": (
         EngineSetting(
             "token_seconds",

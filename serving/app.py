@@ -1,6 +1,6 @@
 """The HTTP face of a worker: OpenAI's routes, health, metrics."""
 
-from typing import cast
+from typing import Any, cast
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -29,6 +29,29 @@ def served_names(command: WorkerCommand) -> tuple[str, ...]:
     return tuple(dict.fromkeys((command.service, model, command.version_label)))
 
 
+def identity_headers(command: WorkerCommand, desk: Desk) -> dict[str, str]:
+    """Headers that every answer of a worker carries."""
+    # A gateway that keeps connections open learns to leave before they are closed under its hands.
+    leaving = {"connection": "close"} if desk.state is WorkerState.DRAINING else {}
+    # For gateways that cannot say it; one that can overwrites it. Headers are ASCII.
+    label = command.version_label
+    version = {"x-slipway-version": label} if label.isascii() else {}
+    return {"x-slipway-worker": command.name, **version, **leaving}
+
+
+def health_document(command: WorkerCommand, desk: Desk) -> dict[str, Any]:
+    return {
+        "state": desk.state,
+        "reason": desk.reason,
+        "worker": command.name,
+        "version": command.version_label,
+        "busy": round(desk.busy, 4),
+        "in_flight": desk.in_flight,
+        "slots": desk.slots,
+        "queue_depth": desk.queue_depth,
+    }
+
+
 def make_app(
     *, command: WorkerCommand, desk: Desk, engine: Engine, faults: FaultInjection, started_at: float
 ) -> Starlette:
@@ -37,12 +60,7 @@ def make_app(
     metrics = WorkerMetrics(desk, command)
 
     def headers() -> dict[str, str]:
-        # A gateway that keeps connections open learns to leave before they are closed under its hands.
-        leaving = {"connection": "close"} if desk.state is WorkerState.DRAINING else {}
-        # For gateways that cannot say it; one that can overwrites it. Headers are ASCII.
-        label = command.version_label
-        version = {"x-slipway-version": label} if label.isascii() else {}
-        return {"x-slipway-worker": command.name, **version, **leaving}
+        return identity_headers(command, desk)
 
     async def generate(request: Request) -> Response:
         by_client = request.headers.get(CHOSEN_BY_HEADER) == "client"
@@ -82,18 +100,8 @@ def make_app(
         return error_response(RequestFault.no_such_model(wanted), headers())
 
     async def health(_: Request) -> Response:
-        document = {
-            "state": desk.state,
-            "reason": desk.reason,
-            "worker": command.name,
-            "version": command.version_label,
-            "busy": round(desk.busy, 4),
-            "in_flight": desk.in_flight,
-            "slots": desk.slots,
-            "queue_depth": desk.queue_depth,
-        }
         status = 200 if desk.state is WorkerState.READY else 503
-        return json_response(document, status=status, headers=headers())
+        return json_response(health_document(command, desk), status=status, headers=headers())
 
     async def scrape(_: Request) -> Response:
         return Response(metrics.expose() + await engine.metrics(), media_type=CONTENT_TYPE)

@@ -118,6 +118,11 @@ class Desk:
 
     # Slots
 
+    def resize(self, slots: int) -> None:
+        """Before it opens: how many slots there are, once that is known."""
+        self.slots = self._free = slots
+        self._busy = BusyRate(slots, now=self._clock())
+
     @property
     def in_flight(self) -> int:
         return self.slots - self._free

@@ -10,10 +10,10 @@ _PR_SET_PDEATHSIG = 1
 _prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else None
 
 
-def end_with_parent() -> None:
-    """From now on, this process gets SIGTERM when its parent dies. Does nothing where the system cannot."""
+def end_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
+    """From now on, this process gets the signal when its parent dies. Nothing where the system cannot."""
     if _prctl is not None:
-        _prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        _prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
 
 
 def parent_is_gone(parent_pid: int) -> bool:

@@ -26,8 +26,7 @@ class WorkerMetrics:
 
     def __init__(self, desk: Desk, command: WorkerCommand) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self._registry = CollectorRegistry()
-        registry = self._registry
+        self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         Info("slipway_worker", "Who this worker is.", registry=registry).info(
             {
@@ -137,4 +136,4 @@ class WorkerMetrics:
                 self._first_token.observe(progress.time_to_first_token)
 
     def expose(self) -> bytes:
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -35,6 +36,7 @@ from serving.heartbeat_sender import HeartbeatSender
 from serving.leash import end_with_parent, parent_is_gone
 from serving.openai import Call, RequestFault, Route
 from serving.protocol import Heartbeat, WorkerState
+from serving.runtime.service import AppService, read_app_settings
 from serving.settings import VERSION_FILE, SettingsError, VersionFile, read_settings
 from serving.tracing import Spans
 from serving.worker_command import (
@@ -66,13 +68,17 @@ class Worker:
         self._engine, faults = _engine_and_faults(command)
         self._spans = Spans(command)
         self._desk.observe(self._spans.tell)
-        app = make_app(
-            command=command,
-            desk=self._desk,
-            engine=self._engine,
-            faults=FaultInjection(faults, seed=command.name),
-            started_at=self._started_at,
-        )
+        injected = FaultInjection(faults, seed=command.name)
+        if isinstance(self._engine, AppService):
+            app: Any = self._engine.application(self._desk, injected)
+        else:
+            app = make_app(
+                command=command,
+                desk=self._desk,
+                engine=self._engine,
+                faults=injected,
+                started_at=self._started_at,
+            )
         self._server = _Server(
             uvicorn.Config(
                 tells_begin(app),
@@ -145,7 +151,7 @@ class Worker:
             in_flight=desk.in_flight,
             slots=desk.slots,
             queue_depth=desk.queue_depth,
-            abilities=command.abilities,
+            abilities=self._engine.abilities if isinstance(self._engine, AppService) else command.abilities,
             counters=desk.counters,
             ttft=desk.ttft,
             tpot=desk.tpot,
@@ -200,6 +206,8 @@ class Worker:
 
     async def _check(self) -> None:
         """One real answer before anybody else asks."""
+        if isinstance(self._engine, AppService):
+            return  # it has answered its own
         name = served_names(self._command)[0]
         body = {"model": name, "prompt": "Hello", "max_tokens": 4, "temperature": 0}
         call = Call(route=Route.COMPLETIONS, body=body, model=name, stream=False, include_usage=False)
@@ -215,12 +223,14 @@ def _inode(directory: Path) -> int | None:
         return None
 
 
-def _engine_and_faults(command: WorkerCommand) -> tuple[Engine, Faults]:
+def _engine_and_faults(command: WorkerCommand) -> tuple[Engine | AppService, Faults]:
     """Settings that cannot be meant become an engine that fails with the reason: the people who wrote them
     look at the console and not at a log."""
     try:
         version_file = VersionFile.beside(command.model_dir)
         faults = read_settings(Faults, version_file.serving, where=f"{VERSION_FILE}: serving")
+        if command.engine == "app":
+            return AppService(command, read_app_settings(command, version_file)), faults
         return make_engine(command, version_file), faults
     except SettingsError as error:
         return TextAnswers(EchoEngine(EchoSettings(load_error=str(error)))), Faults()

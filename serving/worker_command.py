@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self, get_args, get_type_hints
 from serving.fields import ProtocolError, no_constant
 from serving.protocol import ABILITY, LABEL, NAME
 
-ENGINES = ("transformers", "vllm", "echo")
+ENGINES = ("transformers", "vllm", "app", "echo")
 DEVICES = ("auto", "cpu", "cuda")
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_PORT_TAKEN = 0, 1, 2, 3

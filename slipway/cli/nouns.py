@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
-from typer.core import TyperGroup
-from typer.main import get_group_from_info
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group_from_info
 from typer.models import TyperInfo
 
 NOUNS: Mapping[str, str] = {
@@ -31,6 +31,7 @@ NOUNS: Mapping[str, str] = {
     "credential": "federation:credentials",
     "gpu": "gpu",
     "stuck": "stuck",
+    "serve": "serve",
 }
 """The module of each noun, in the order of the help, and its Typer app where that is not named `app`."""
 BELOW: Mapping[str, Mapping[str, str]] = {
@@ -38,19 +39,24 @@ BELOW: Mapping[str, Mapping[str, str]] = {
     "gpu": {"finding": "gpu_findings", "check": "gpu_checks", "count": "gpu_counts", "drill": "gpu_drills"},
 }
 """Nouns below another one."""
+SINGLE = ("serve",)
+"""Modules with one command that stands for itself."""
 
 
-class Commands(Mapping[str, TyperGroup]):
+Command = TyperGroup | TyperCommand
+
+
+class Commands(Mapping[str, Command]):
     """The command groups by noun, each built when it is first asked for."""
 
     def __init__(self) -> None:
-        self._built: dict[str, TyperGroup] = {}
+        self._built: dict[str, Command] = {}
 
-    def __getitem__(self, noun: str) -> TyperGroup:
+    def __getitem__(self, noun: str) -> Command:
         if noun not in self._built:
             self._built[noun] = _built(noun, NOUNS[noun])
             for name, place in BELOW.get(noun, {}).items():
-                self._built[noun].add_command(_built(name, place))
+                cast("TyperGroup", self._built[noun]).add_command(_built(name, place))
         return self._built[noun]
 
     def __iter__(self) -> Iterator[str]:
@@ -68,9 +74,11 @@ class Nouns(TyperGroup):
         self.commands = Commands()  # type: ignore[assignment]
 
 
-def _built(name: str, place: str) -> TyperGroup:
+def _built(name: str, place: str) -> Command:
     module, _, attribute = place.partition(":")
     app = getattr(import_module(f"slipway.cli.{module}"), attribute or "app")
+    if name in SINGLE:
+        return cast("TyperCommand", get_command(app))
     return get_group_from_info(
         TyperInfo(app, name=name), pretty_exceptions_short=True, suggest_commands=True, rich_markup_mode=None
     )

@@ -1,0 +1,21 @@
+"""`python -m serving.runtime.child ORDER`: a CPU process, a GPU process, or a process of the user's own."""
+
+import json
+import sys
+
+from serving.runtime.children import ChildOrder, run_child
+
+
+def main() -> None:
+    order = ChildOrder(**json.loads(sys.argv[1]))
+    if order.kind == "gpu":
+        from serving.runtime.gpu_process import run
+    elif order.kind == "own":
+        from serving.runtime.own_process import run
+    else:
+        from serving.runtime.cpu_process import run
+    run_child(order, run)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""A CPU process: one request at a time, from the front's socket to the handler's answer.
+
+While a handler waits for a model, this process watches the front's socket as well: a client that leaves ends
+the handler. Sync handlers run right here; async ones on a loop that lives as long as the process.
+"""
+
+import asyncio
+import json
+import logging
+import socket
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from serving.runtime.api import (
+    App,
+    Cancelled,
+    Context,
+    GpuModel,
+    ModelHandle,
+    Problem,
+    Request,
+    Response,
+    context,
+    runtime,
+)
+from serving.runtime.board import Board
+from serving.runtime.children import ChildOrder, tell
+from serving.runtime.frames import Frame, FrameReader, pack_frame
+from serving.runtime.handlers import Handler, openapi, read_query, warm_up_body
+from serving.runtime.loading import load_app
+from serving.runtime.models import Models
+
+log = logging.getLogger(__name__)
+_PROBLEM_TYPE = "application/problem+json"
+Meta = dict[str, Any]
+
+
+def run(order: ChildOrder, channel: socket.socket) -> None:
+    app, models = load_app(order.path)
+    process = CpuProcess(app, channel, order)
+    tell(channel, {"described": process.description(models)})
+    process.serve()
+
+
+class CpuProcess:
+    """The loop; a Runtime for the handlers in it."""
+
+    def __init__(self, app: App, channel: socket.socket, order: ChildOrder) -> None:
+        self._app = app
+        self._handlers = [Handler(route) for route in app.routes]
+        self._channel = channel
+        self._title = order.path.stem
+        self._cell = Board(order.board).cells[order.cell]
+        self._counts = int(order.cell < order.online)
+        self._order = order
+        self._models = Models({}, Board(order.board), arena_bytes=0)
+        self._reader = FrameReader()
+        self._queued: list[tuple[Frame, Meta, bytes]] = []
+        self._number = -1
+        self._indicated: dict[str, float] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        runtime.set(self)
+
+    def handle(self, model: type[GpuModel]) -> ModelHandle:
+        return self._models.handle(model)
+
+    def indicate(self, name: str, value: float) -> None:
+        self._indicated[name] = self._indicated.get(name, 0.0) + value
+
+    def description(self, models: Mapping[str, type[GpuModel]]) -> Meta:
+        """What the front serves by: processes, routes and their limits, the OpenAPI document, what to warm up
+        with."""
+        app = self._app
+        return {
+            "processes": app.processes,
+            "job_processes": app.job_processes if any(one.kind == "job" for one in app.routes) else 0,
+            "abilities": app.abilities,
+            "memory_mb": app.memory_mb,
+            "own": [(one.name, one.count) for one in app.own_processes],
+            "indicators": [(one.name, one.help, one.lower_is_better) for one in app.indicators.values()],
+            "models": [
+                {
+                    "name": name,
+                    "processes": one.processes,
+                    "timeout_seconds": one.timeout_seconds,
+                    "load_timeout_seconds": one.load_timeout_seconds,
+                    "memory_mb": one.memory_mb,
+                }
+                for name, one in sorted(models.items())
+            ],
+            "routes": [
+                {
+                    "kind": one.kind,
+                    "method": one.method,
+                    "path": one.path,
+                    "max_bytes": one.max_bytes,
+                    "timeout_seconds": one.timeout_seconds or app.timeout_seconds,
+                }
+                for one in app.routes
+            ],
+            "warm_up": [
+                (number, warm_up_body(one).decode("latin-1"))
+                for number, one in enumerate(app.routes)
+                if one.warm_up is not None
+            ],
+            "openapi": openapi(app, self._handlers, self._title),
+        }
+
+    def serve(self) -> None:
+        while True:
+            kind, meta, body = self._next()
+            if kind is Frame.REQUEST:
+                self._work(meta, body)
+            elif kind is Frame.STATE:
+                self._models = Models(
+                    meta["models"],
+                    self._models.board,
+                    arena_bytes=self._order.arena_bytes,
+                    front=self._channel.fileno(),
+                    interrupted=self._is_cancelled,
+                )
+                tell(self._channel, {"ready": {}})
+
+    def _next(self) -> tuple[Frame, Meta, bytes]:
+        while not self._queued:
+            data = self._channel.recv(262_144)
+            if not data:
+                raise SystemExit(0)
+            self._queued += self._reader.feed(data)
+        return self._queued.pop(0)
+
+    def _is_cancelled(self) -> bool:
+        """Reads what the front says while a request is worked on."""
+        data = self._channel.recv(65_536)
+        if not data:
+            raise SystemExit(0)
+        self._queued += self._reader.feed(data)
+        is_for_us = [kind is Frame.CANCEL and meta["id"] == self._number for kind, meta, _ in self._queued]
+        return any(is_for_us)
+
+    def _work(self, meta: Meta, body: bytes) -> None:
+        self._number = meta["id"]
+        handler = self._handlers[meta["route"]]
+        self._cell.load, self._cell.since_ns = self._counts, time.monotonic_ns()
+        context.set(
+            Context(meta["deadline"] if meta["deadline"] is not None else float("inf"), meta["priority"])
+        )
+        self._indicated.clear()
+        self._models.calls.clear()
+        try:
+            request = Request(
+                meta["method"], meta["path"], body, meta["headers"], read_query(meta["query"]), meta["params"]
+            )
+            arguments = handler.arguments(request)
+            if handler.takes_progress:
+                arguments["progress"] = self._progress
+            if handler.route.kind == "stream":
+                self._stream(handler, arguments)
+            else:
+                self._answer(handler.answer(self._call(handler, arguments)))
+        except Problem as problem:
+            self._problem(problem)
+        except Cancelled:
+            self._problem(Problem(499, "Client closed request"))
+        except Exception as error:
+            log.exception("%s %s failed", meta["method"], meta["path"])
+            what = f"{handler.function.__name__} raised {type(error).__name__}"
+            self._problem(Problem(500, "The handler failed", f"{what}; the service's log says where."))
+        finally:
+            self._cell.load = self._cell.since_ns = 0
+
+    def _call(self, handler: Handler, arguments: Meta) -> Any:
+        if handler.is_async:
+            return self._until_done(handler.function(**arguments))
+        return handler.function(**arguments)
+
+    def _until_done(self, coroutine: Any) -> Any:
+        loop = self._loop = self._loop or asyncio.new_event_loop()
+
+        async def watched() -> Any:
+            task = asyncio.ensure_future(coroutine)
+            loop.add_reader(self._channel.fileno(), lambda: self._is_cancelled() and task.cancel())
+            try:
+                return await task
+            except asyncio.CancelledError:
+                raise Cancelled from None
+            finally:
+                loop.remove_reader(self._channel.fileno())
+
+        return loop.run_until_complete(watched())
+
+    def _stream(self, handler: Handler, arguments: Meta) -> None:
+        """The headers go with the first piece: what fails before it is an honest error."""
+        pieces = handler.function(**arguments)
+        head: Meta | None = {"status": 200, "type": handler.route.media_type or "text/event-stream"}
+        step: Callable[[], Any]
+        step = partial(self._step_async, pieces) if handler.is_async else pieces.__next__
+        broken: Problem | None = None
+        try:
+            while True:
+                try:
+                    value = step()
+                except (StopIteration, StopAsyncIteration):
+                    break
+                self._check_cancelled()
+                self._send(Frame.PIECE, {"head": head} if head else {}, handler.piece(value))
+                head = None
+        except Exception as error:
+            if head is not None:
+                raise
+            if isinstance(error, Problem):
+                broken = error
+            else:
+                log.exception("a stream of %s broke off", handler.route.path)
+                what = f"It raised {type(error).__name__} in the middle."
+                broken = Problem(500, "The handler failed", what)
+        finally:
+            if not handler.is_async:
+                pieces.close()
+        if head is not None:
+            self._send(Frame.PIECE, {"head": head})
+        self._send(Frame.END, self._figures() | ({"problem": broken.document()} if broken else {}))
+
+    def _step_async(self, pieces: Any) -> Any:
+        async def step() -> Any:
+            return await anext(pieces)
+
+        return self._until_done(step())
+
+    def _check_cancelled(self) -> None:
+        self._channel.setblocking(False)
+        try:
+            is_cancelled = self._is_cancelled()
+        except BlockingIOError:
+            return
+        finally:
+            self._channel.setblocking(True)
+        if is_cancelled:
+            raise Cancelled
+
+    def _progress(self, done: float, message: str = "") -> None:
+        """For a job's handler; raises Cancelled when the job was cancelled."""
+        self._check_cancelled()
+        self._send(
+            Frame.PROGRESS, {"progress": max(0.0, min(1.0, float(done))), "message": str(message)[:500]}
+        )
+
+    # To the front
+
+    def _figures(self) -> Meta:
+        figures: Meta = {}
+        if self._models.calls:
+            figures["calls"] = self._models.calls
+        if self._indicated:
+            figures["indicated"] = self._indicated
+        return figures
+
+    def _answer(self, response: Response) -> None:
+        body = response.body.encode() if isinstance(response.body, str) else response.body
+        headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
+        answer = {"status": response.status, "type": response.media_type}
+        self._send(Frame.ANSWER, self._figures() | answer | ({"headers": headers} if headers else {}), body)
+
+    def _problem(self, problem: Problem) -> None:
+        answer = {"status": problem.status, "type": _PROBLEM_TYPE}
+        self._send(Frame.ANSWER, self._figures() | answer, json.dumps(problem.document()).encode())
+
+    def _send(self, kind: Frame, meta: Meta, body: bytes = b"") -> None:
+        self._channel.sendall(pack_frame(kind, meta | {"id": self._number}, body))

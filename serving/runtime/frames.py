@@ -1,0 +1,51 @@
+"""Messages between the front and its children: a small JSON document and a body. Children run the user's
+code, so the front reads nothing of theirs that could run code."""
+
+import json
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Any
+
+_HEAD = struct.Struct("<BxxxIQ")
+
+
+class Frame(IntEnum):
+    STATE = 1
+    """Child to front: `ready` with what it has to say, or `failed` with the reason."""
+    REQUEST = 2
+    CANCEL = 3
+    ANSWER = 4
+    """Whole, with its status and headers; ends the request."""
+    PIECE = 5
+    """Of a stream; the first one carries the headers."""
+    END = 6
+    """Of a stream, with a problem where it broke off."""
+    PROGRESS = 7
+
+
+def pack_frame(kind: Frame, meta: dict[str, Any], body: bytes = b"") -> bytes:
+    document = json.dumps(meta, separators=(",", ":")).encode()
+    return b"".join((_HEAD.pack(kind, len(document), len(body)), document, body))
+
+
+class FrameReader:
+    """Cuts a byte stream into frames."""
+
+    def __init__(self) -> None:
+        self._unread = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[tuple[Frame, dict[str, Any], bytes]]:
+        if self._unread:
+            self._unread += data
+            data = self._unread  # type: ignore[assignment]
+        at, size = 0, len(data)
+        while size - at >= _HEAD.size:
+            kind, meta_size, body_size = _HEAD.unpack_from(data, at)
+            middle = at + _HEAD.size + meta_size
+            end = middle + body_size
+            if size < end:
+                break
+            yield Frame(kind), json.loads(data[at + _HEAD.size : middle]), bytes(data[middle:end])
+            at = end
+        self._unread = bytearray(data[at:])

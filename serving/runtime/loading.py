@@ -1,0 +1,35 @@
+"""The user's file as a module."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+from serving.runtime.api import App, AppError, GpuModel
+
+
+def load_app(file: Path) -> tuple[App, dict[str, type[GpuModel]]]:
+    """The App of the file, and the models that it names at its top level. Raises AppError; what the file
+    itself raises goes through."""
+    if not file.is_file():
+        raise AppError(f"there is no file {file}")
+    name = file.stem if file.stem.isidentifier() and file.stem not in sys.modules else "slipway_app"
+    sys.path.insert(0, str(file.parent))
+    specification = importlib.util.spec_from_file_location(name, file)
+    if specification is None or specification.loader is None:
+        raise AppError(f"{file.name} is no Python file")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module  # before it runs: what it defines is pickled by this name
+    specification.loader.exec_module(module)
+    apps = {id(value): value for value in vars(module).values() if isinstance(value, App)}
+    if len(apps) != 1:
+        raise AppError(f"{file.name} must have one serve.App at its top level; it has {len(apps) or 'none'}")
+    models = {
+        value.__name__: value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, GpuModel)
+        and value is not GpuModel
+        # A base class of others is no model of its own.
+        and not any(value in other.__bases__ for other in vars(module).values() if isinstance(other, type))
+    }
+    return next(iter(apps.values())), models

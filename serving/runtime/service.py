@@ -1,0 +1,109 @@
+"""The engine `app`: a version whose files are a service of the team's own, with routes of its own."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from serving.app import health_document, identity_headers
+from serving.desk import Desk
+from serving.engines.base import EngineError
+from serving.faults import FaultInjection
+from serving.metrics import WorkerMetrics
+from serving.protocol import ABILITY
+from serving.runtime.api import Problem
+from serving.runtime.front import Front
+from serving.runtime.processes import Processes
+from serving.runtime.service_metrics import ServiceMetrics
+from serving.settings import Range, SettingsError, VersionFile, read_settings
+from serving.worker_command import WorkerCommand
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppSettings:
+    """`file`: of the version, with the `serve.App`. `processes`: CPU processes; 0: as many as the App says.
+    `arena_mb`: shared memory between a CPU process and a model's, each way; it takes only what is used."""
+
+    file: str = "app.py"
+    processes: Annotated[int, Range(0, 512)] = 0
+    arena_mb: Annotated[int, Range(0, 65_536)] = 64
+
+
+def read_app_settings(command: WorkerCommand, version_file: VersionFile) -> AppSettings:
+    """Raises SettingsError."""
+    given: Mapping[str, Any] = dict(version_file.engines.get("app", {})) | dict(command.settings)
+    settings = read_settings(AppSettings, given, where="settings of the app engine")
+    file = command.model_dir / settings.file
+    if not file.resolve().is_relative_to(command.model_dir.resolve()):
+        raise SettingsError(f"settings of the app engine: file {settings.file!r} lies outside of the version")
+    return settings
+
+
+class AppService:
+    """The processes of the service and the front before them, with the life of an engine."""
+
+    def __init__(self, command: WorkerCommand, settings: AppSettings) -> None:
+        self._command = command
+        self._processes = Processes(
+            command.model_dir / settings.file,
+            processes=settings.processes,
+            arena_bytes=settings.arena_mb << 20,
+        )
+        self._desk: Desk | None = None
+        self._front: Front | None = None
+
+    @property
+    def device(self) -> str:
+        return self._processes.device
+
+    @property
+    def abilities(self) -> tuple[str, ...]:
+        """Those that the app names."""
+        return tuple(self._processes.description.get("abilities", ()))
+
+    def application(self, desk: Desk, faults: FaultInjection) -> Front:
+        """The ASGI application."""
+        worker = WorkerMetrics(desk, self._command)
+        self._desk = desk
+        self._front = Front(
+            processes=self._processes,
+            desk=desk,
+            metrics=ServiceMetrics(worker, worker.registry),
+            faults=faults,
+            identity=lambda: identity_headers(self._command, desk),
+            health=lambda: health_document(self._command, desk) | {"processes": self._shown()},
+            expose=worker.expose,
+        )
+        return self._front
+
+    def _shown(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": child.order.name,
+                "pid": child.pid,
+                "state": "ready" if child.is_ready.is_set() else "starting",
+                "starts": child.starts,
+            }
+            for child in self._processes.all
+        ]
+
+    async def start(self) -> None:
+        """Returns when every process is ready and the warm-up requests are answered. Raises EngineError."""
+        assert self._front is not None and self._desk is not None  # noqa: S101, PT018 - `application` comes first
+        await self._processes.start()
+        if wrong := [one for one in self.abilities if not ABILITY.fullmatch(one)]:
+            raise EngineError(f"the ability {wrong[0]!r} must match {ABILITY.pattern}")
+        self._desk.resize(len(self._processes.cpu))
+        try:
+            await self._front.warm_up()
+        except (Problem, TimeoutError) as problem:
+            raise EngineError(str(problem) or "a warm-up request was not answered in time") from None
+        self._front.open()
+
+    async def died(self) -> str:
+        return await self._processes.died()
+
+    async def stop(self) -> None:
+        await self._processes.stop()

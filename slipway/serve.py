@@ -1,0 +1,39 @@
+"""A fast model service in ten lines: docs/SERVING.md. Needs no Django."""
+
+from serving.runtime.api import (
+    App,
+    AppError,
+    Cancelled,
+    Files,
+    GpuModel,
+    Indicator,
+    ModelHandle,
+    Problem,
+    Request,
+    Response,
+    batched,
+    deadline,
+    get,
+    in_process,
+)
+from serving.runtime.shapes import pad, padded_shape, shape
+
+__all__ = [
+    "App",
+    "AppError",
+    "Cancelled",
+    "Files",
+    "GpuModel",
+    "Indicator",
+    "ModelHandle",
+    "Problem",
+    "Request",
+    "Response",
+    "batched",
+    "deadline",
+    "get",
+    "in_process",
+    "pad",
+    "padded_shape",
+    "shape",
+]
