@@ -13,7 +13,7 @@ from clusters.states import WITHOUT_IMAGES, GpuState, Group, NodeState
 from common.sentences import clauses, joined
 from images import rules
 from images import selectors as catalogue
-from images.choosing import Choice, judge, open_questions
+from images.choosing import Choice, Judged, judge, open_questions
 from images.models import RuntimeImage
 from images.rules import Fact, Wish
 from models_registry.models import Version
@@ -30,14 +30,19 @@ class Picked:
     reason: str
 
 
-def pick_image(wanted: Deployment, *, named: RuntimeImage | None = None) -> Picked:
-    """The one that is named, else the best of those that the team may use.
+def pick_image(
+    wanted: Deployment, *, named: RuntimeImage | None = None, present: RuntimeImage | None = None
+) -> Picked:
+    """The one that is named, else the `present` one as long as it runs this, else the best of those that the
+    team may use.
 
     Raises NoImageFits, with why each does not; where workers need no image, that is told in the reason.
     """
     wish = wish_of(wanted)
     if named is not None:
         return _named(wanted, named, wish)
+    if present is not None and (kept := _kept(wanted, present, wish)):
+        return kept
     choice = catalogue.chosen(catalogue.usable_by(wanted.team), wish)
     names = {
         "cluster": wanted.cluster.name,
@@ -47,7 +52,11 @@ def pick_image(wanted: Deployment, *, named: RuntimeImage | None = None) -> Pick
     }
     if choice.best is not None:
         image = RuntimeImage.objects.get(pk=choice.best.image.key)
-        return _picked(wanted, image, f"{choice.best.image.name}: {choice.best.why}")
+        reasons = [f"{choice.best.image.name}: {choice.best.why}"]
+        if present is not None:
+            left = (one for one in choice.others if one.image.key == present.pk)
+            reasons += [f"{one.image.name}: {one.why}" for one in left]
+        return _picked(wanted, image, joined(reasons))
     if wanted.cluster.kind in WITHOUT_IMAGES:
         needless = _(
             "No image of the catalogue was picked on cluster %(cluster)s: workers are processes of its "
@@ -75,12 +84,13 @@ def foresee_image(
     device: str,
     resources: Mapping[str, Any],
     named: RuntimeImage | None = None,
+    present: RuntimeImage | None = None,
 ) -> Picked:
     """What a deployment like this would get at this moment. Raises NoImageFits."""
     wanted = Deployment(
         cluster=cluster, team=team, version=version, engine=engine, device=device, resources=dict(resources)
     )
-    return pick_image(wanted, named=named)
+    return pick_image(wanted, named=named, present=present)
 
 
 def wish_of(wanted: Deployment) -> Wish:
@@ -91,6 +101,7 @@ def wish_of(wanted: Deployment) -> Wish:
         gpus=() if wanted.device == "cpu" else gpus_of(wanted.cluster),
         gpus_per_worker=per_worker if isinstance(per_worker, int) else 1,
         model=catalogue.model_of(wanted.version),
+        cluster=wanted.cluster.name,
     )
 
 
@@ -110,8 +121,8 @@ def _named(wanted: Deployment, image: RuntimeImage, wish: Wish) -> Picked:
             % {"team": wanted.team.name, "image": image}
         )
     judged = judge(catalogue.facts_of(image), wish)
-    # Whoever names a deprecated one means it.
-    obstacles = [one.sentence for one in judged.refusals if one.fact != Fact.DEPRECATED]
+    # Whoever names one that is deprecated, or could not be pulled, means it.
+    obstacles = [one.sentence for one in judged.refusals if one.fact not in (Fact.DEPRECATED, Fact.PULL)]
     if obstacles:
         raise NoImageFits(
             _("Image %(image)s does not run %(version)s: it %(obstacles)s")
@@ -122,7 +133,23 @@ def _named(wanted: Deployment, image: RuntimeImage, wish: Wish) -> Picked:
     else:
         said = _("%(image)s was named.")
     named = said % {"image": image, "deprecated": deprecated}
-    return _picked(wanted, image, joined((named, open_questions(judged))))
+    return _picked(wanted, image, joined((named, failed_pulls(judged), open_questions(judged))))
+
+
+def _kept(wanted: Deployment, image: RuntimeImage, wish: Wish) -> Picked | None:
+    """The service's present image is changed by nobody but people: by a wish for another one, or by
+    deprecating it. None: it does not run this."""
+    judged = judge(catalogue.facts_of(image), wish)
+    if image.team_id not in (None, wanted.team_id) or any(one.fact != Fact.PULL for one in judged.refusals):
+        return None
+    kept = _("%(image)s is kept: it is the image of the present workers.") % {"image": image}
+    return _picked(wanted, image, joined((kept, failed_pulls(judged), open_questions(judged))))
+
+
+def failed_pulls(judged: Judged) -> str:
+    """One sentence; empty without any."""
+    failed = [one.sentence for one in judged.refusals if one.fact == Fact.PULL]
+    return _("But it %(failed)s") % {"failed": clauses(failed)} if failed else ""
 
 
 def _picked(wanted: Deployment, image: RuntimeImage, reason: str) -> Picked:

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from common.admin import ReadOnly
-from images.models import ImageTrial, RuntimeImage
+from images.models import ImagePullFailure, ImageTrial, RuntimeImage
 
 
 @admin.register(RuntimeImage)
@@ -17,3 +17,9 @@ class RuntimeImageAdmin(ReadOnly):
 class ImageTrialAdmin(ReadOnly):
     list_display = ("image", "gpu", "driver", "architecture", "outcome", "by", "at")
     list_filter = ("outcome",)
+
+
+@admin.register(ImagePullFailure)
+class ImagePullFailureAdmin(ReadOnly):
+    list_display = ("image", "cluster", "reason", "since", "at")
+    list_filter = ("cluster",)

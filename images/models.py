@@ -122,6 +122,36 @@ class RuntimeImage(Revised):
         raise Frozen(_("Images stay, since deployments name them. Deprecate it."))
 
 
+class ImagePullFailures(TeamOrShared["ImagePullFailure"]):
+    pass
+
+
+class ImagePullFailure(models.Model):
+    """A cluster could not pull an image: the catalogue does not choose it until a pull there succeeds."""
+
+    image = models.ForeignKey(RuntimeImage, on_delete=models.PROTECT, related_name="pull_failures")
+    cluster = models.CharField(max_length=63)
+    team = models.ForeignKey(
+        "accounts.Team", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    """The cluster's; None: shared by all."""
+    reason = models.TextField()
+    since = models.DateTimeField()
+    at = models.DateTimeField()
+    """When it was last seen to fail, within a minute."""
+
+    objects = ImagePullFailures.as_manager()
+
+    class Meta:
+        ordering: ClassVar = ["cluster"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["image", "cluster"], name="pull_failure_once_in_cluster")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.image.name} on {self.cluster}"
+
+
 class ImageTrial(models.Model):
     """Somebody ran an image on a GPU, and what came of it. Never changed; a later one counts instead."""
 

@@ -19,6 +19,7 @@ class Fact(StrEnum):
     ENGINE = "engine"
     ENGINE_VERSION = "engine_version"
     DEPRECATED = "deprecated"
+    PULL = "pull"
     GPU = "gpu"
     CODE = "code"
     DRIVER = "driver"
@@ -63,6 +64,17 @@ class Wish:
     """One of each kind on which a worker may land; empty: there is none; None: not known."""
     gpus_per_worker: int = 1
     model: Model = Model()
+    cluster: str = ""
+    """That is to pull it; empty: any."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullFailure:
+    """A cluster could not pull it, and has not since."""
+
+    cluster: str
+    reason: str
+    on: date
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +108,7 @@ class Image:
     deprecation: str = ""
     """Since when and by what it is replaced, in words; empty: it is current."""
     trials: tuple[Trial, ...] = ()
+    pull_failures: tuple[PullFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +161,11 @@ def refusals(image: Image, wish: Wish) -> list[Refusal]:
     found = [*_of_engine_version(image, wish), *_of_format(image, wish.model)]
     if image.deprecation:
         found.append(Refusal(Fact.DEPRECATED, image.deprecation))
+    found += [
+        Refusal(Fact.PULL, _failed_pull(one))
+        for one in image.pull_failures
+        if wish.cluster in ("", one.cluster)
+    ]
     if wish.gpus == () and not image.runs_on_cpu:
         found.append(Refusal(Fact.GPU, _("needs a GPU; there is none")))
     for gpu in wish.gpus or ():
@@ -164,6 +182,8 @@ def doubts(image: Image, wish: Wish) -> list[str]:
         found.append(_("its engine's version cannot be compared"))
     if wish.model.format and not image.formats:
         found.append(_("which formats it loads is not known"))
+    if wish.cluster:
+        found += [_failed_pull(one) for one in image.pull_failures if one.cluster != wish.cluster]
     for gpu in wish.gpus or ():
         found += _doubts_on(image, wish, gpu)
     return list(dict.fromkeys(found))
@@ -295,6 +315,14 @@ def _failed(trial: Trial) -> str:
         "day": day(trial.on),
     }
     return _("%(said)s: %(detail)s") % {"said": told, "detail": trial.words} if trial.words else told
+
+
+def _failed_pull(failure: PullFailure) -> str:
+    return _("could not be pulled by cluster %(cluster)s on %(day)s: %(reason)s") % {
+        "cluster": failure.cluster,
+        "day": day(failure.on),
+        "reason": failure.reason.rstrip("."),
+    }
 
 
 def _least_for(wish: Wish) -> str:

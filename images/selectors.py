@@ -10,15 +10,17 @@ from common.sentences import day
 from images import rules
 from images.choosing import Choice, choose
 from images.errors import UnknownImage
-from images.models import ImageTrial, RuntimeImage
-from images.rules import Trial, Wish
+from images.models import ImagePullFailure, ImageTrial, RuntimeImage
+from images.rules import PullFailure, Trial, Wish
 from images.states import Outcome
 from models_registry.models import Version
 
 
 def images(actor: Actor) -> QuerySet[RuntimeImage]:
-    """Those of the actor's teams and of the whole installation."""
-    return RuntimeImage.objects.for_actor(actor).select_related("team", "replaced_by")
+    """Images of the actor's teams and shared ones, with the failed pulls that the actor may see."""
+    failures = Prefetch("pull_failures", ImagePullFailure.objects.for_actor(actor))
+    found = RuntimeImage.objects.for_actor(actor).select_related("team", "replaced_by")
+    return found.prefetch_related(failures)
 
 
 def mentioning(found: QuerySet[RuntimeImage], q: str) -> QuerySet[RuntimeImage]:
@@ -37,11 +39,12 @@ def image_named(actor: Actor, name: str) -> RuntimeImage:
 
 def usable_by(team: Team) -> QuerySet[RuntimeImage]:
     """What releases of the team may use: its own and those of the installation."""
-    return RuntimeImage.objects.filter(Q(team=team) | Q(team=None)).select_related("replaced_by")
+    found = RuntimeImage.objects.filter(Q(team=team) | Q(team=None)).select_related("replaced_by")
+    return found.prefetch_related("pull_failures")
 
 
 def chosen(found: QuerySet[RuntimeImage], wish: Wish) -> Choice:
-    """The best of these images of the wished engine. Two queries."""
+    """The best of these images of the wished engine. Three queries."""
     rows = found.filter(engine=wish.engine).prefetch_related(
         Prefetch("trials", ImageTrial.objects.order_by("-at", "-pk"))
     )
@@ -64,6 +67,9 @@ def facts_of(row: RuntimeImage) -> rules.Image:
         trials=tuple(
             Trial(one.gpu, one.architecture, one.outcome == Outcome.WORKS, one.words, one.by, one.at.date())
             for one in row.trials.all()
+        ),
+        pull_failures=tuple(
+            PullFailure(one.cluster, one.reason, one.since.date()) for one in row.pull_failures.all()
         ),
     )
 

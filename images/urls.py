@@ -12,5 +12,10 @@ urlpatterns = [
     path("images/<str:name>/+settings/", views.image_settings, name="image-settings"),
     path("images/<str:name>/+deprecate/", views.deprecate, name="deprecate-image"),
     path("images/<str:name>/+reinstate/", views.reinstate, name="reinstate-image"),
+    path(
+        "images/<str:name>/+pull-failures/<str:cluster>/",
+        views.clear_pull_failure,
+        name="clear-pull-failure",
+    ),
     path("images/<str:name>/+trials/", views.note_trial, name="note-trial"),
 ]

@@ -14,7 +14,7 @@ from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
-from images import cuda, selectors, services
+from images import cuda, pulls, selectors, services
 from images.choosing import Choice
 from images.filters import ImageFilter
 from images.forms import DeprecationForm, FitForm, ImageChangeForm, NewImageForm, RefreshForm, TrialForm
@@ -162,6 +162,17 @@ def reinstate(request: HttpRequest, name: str) -> HttpResponse:
     image = _image(actor, name)
     services.reinstate_image(actor=actor, image=image, reason=reason_of(request))
     return done(request, _("Releases may pick %(image)s again.") % {"image": image}, to=_url_of(image))
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def clear_pull_failure(request: HttpRequest, name: str, cluster: str) -> HttpResponse:
+    actor = of_request(request)
+    image = _image(actor, name)
+    pulls.clear_pull_failure(actor=actor, image=image, cluster=cluster, reason=reason_of(request))
+    words = _("Releases on %(cluster)s may pick %(image)s again.") % {"cluster": cluster, "image": image}
+    return done(request, words, to=_url_of(image))
 
 
 @require_POST

@@ -1,5 +1,6 @@
 """The candidate's deployment, as the steps that bring it up ask for it."""
 
+from clusters import selectors as fleet
 from clusters.services import deployments
 from releases.models import Release
 from releases.reconcilers.base import ACTOR
@@ -25,6 +26,7 @@ def ensure_candidate(row: Release, *, replicas: int, prefetch_machines: int | No
         pod_patch=approved_patch(service),
         settings=service.settings,
         image=row.image or service.image,
+        present_image=fleet.image_of(row.stable_deployment),
         op_key=f"release:{row.pk}",
         actor=ACTOR,
     )

@@ -74,9 +74,13 @@ class NotYet(BackendError):
 class FilesOnTheWay(NotYet):
     """The version's files are still being brought to where its workers will run."""
 
-    def __init__(self, message: str, fetches: "tuple[FilesFetch, ...]" = ()) -> None:
+    def __init__(
+        self, message: str, fetches: "tuple[FilesFetch, ...]" = (), *, pull_failure: str = ""
+    ) -> None:
         super().__init__(message)
         self.fetches = fetches
+        self.pull_failure = pull_failure
+        """Why a machine cannot pull the image; empty: nothing says so."""
 
 
 class UnknownWorker(BackendError):
@@ -233,6 +237,8 @@ class ObservedWorker:
     """Why it is not ready, or how its last process ended, in words."""
     fetch: FilesFetch | None = None
     """Of the files that it waits for; None: it waits for none, or does not say."""
+    pull_failure: str = ""
+    """Why its image cannot be pulled; empty: nothing says so."""
 
 
 class GpuSharing(StrEnum):

@@ -14,6 +14,7 @@ from common.actor import Actor
 from common.live.touch import touch
 from common.reconcile import Operation, Outcome, Step, rest, wait
 from common.sentences import listed
+from images.pulls import forget_cluster
 
 LOOK_EVERY = timedelta(seconds=5)
 ACTOR = Actor.system("clusters")
@@ -34,6 +35,7 @@ class Removal(Step[Cluster]):
 
         def write() -> None:
             _forget_machines(row, now)
+            forget_cluster(row.name)
             audit.record(ACTOR, "cluster.removed", subject=row, team_id=row.team_id)
             events.publish(ClusterRemoved(row.pk))
             touch("fleet")

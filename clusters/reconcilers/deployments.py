@@ -47,6 +47,7 @@ from common.actor import Actor
 from common.characters import storable
 from common.live.touch import touch
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
+from images.pulls import note_pull_failure, note_pulls
 
 ACTOR = Actor.system("clusters")
 CHANGING = timedelta(seconds=0.5)
@@ -157,7 +158,9 @@ class Watch(DeploymentStep):
             # What has ended starts again by itself, but only `Apply` brings back files that it lacks.
             save["applied_generation"] = 0
         is_steady = is_fulfilled and found.state == DeploymentState.READY and not seen.logs
-        return wait(STEADY if is_steady else CHANGING, save=save, write=writing(row, noted, found, save))
+        return wait(
+            STEADY if is_steady else CHANGING, save=save, write=writing(row, seen, noted, found, save)
+        )
 
 
 class Apply(DeploymentStep):
@@ -208,7 +211,7 @@ class Apply(DeploymentStep):
         save = columns(row, seen, noted, found, now, coming=self._coming)
         if self._files_reason is not None:
             save["files_reason"] = self._files_reason
-        write = writing(row, noted, found, save)
+        write = writing(row, seen, noted, found, save, coming=self._coming)
         if self._refusal or self._unanswered or isinstance(self._coming, FilesOnTheWay):
             return wait(TROUBLED, save=save, write=write)
         if self._coming or not has_its_workers(row, seen):
@@ -248,11 +251,13 @@ class Remove(DeploymentStep):
         if seen.workers or self._unanswered:
             save = columns(row, seen, noted, still, now)
             return wait(
-                TROUBLED if self._unanswered else CHANGING, save=save, write=writing(row, noted, still, save)
+                TROUBLED if self._unanswered else CHANGING,
+                save=save,
+                write=writing(row, seen, noted, still, save),
             )
         gone = Verdict(DeploymentState.REMOVED, row.reason)
         save = columns(row, seen, noted, gone, now) | {"sealed_report_token": ""}
-        write = writing(row, noted, gone, save)
+        write = writing(row, seen, noted, gone, save)
 
         def end() -> None:
             write()
@@ -352,7 +357,15 @@ def columns(
     return save
 
 
-def writing(row: Deployment, noted: Noted, found: Verdict, save: Mapping[str, Any]) -> Callable[[], None]:
+def writing(
+    row: Deployment,
+    seen: ObservedDeployment,
+    noted: Noted,
+    found: Verdict,
+    save: Mapping[str, Any],
+    *,
+    coming: NotYet | None = None,
+) -> Callable[[], None]:
     """Write what has changed and tell whom it concerns; most looks find nothing."""
     is_move = found.state != row.state
     is_news = is_move or noted.is_news or save["reason"] != row.reason or save["fetches"] != row.fetches
@@ -364,6 +377,7 @@ def writing(row: Deployment, noted: Noted, found: Verdict, save: Mapping[str, An
             Worker.objects.bulk_update(noted.changed, [*COLUMNS])
         if noted.endpoints_changed:
             events.publish(WorkersChanged(row.pk))
+        note_image(row, seen, noted, coming, save["observed_at"])
         for worker in noted.alerted:
             if (begun := alert_named(worker.alert)) and begun.event:
                 events.publish(begun.event(worker.pk))
@@ -376,6 +390,22 @@ def writing(row: Deployment, noted: Noted, found: Verdict, save: Mapping[str, An
             touch("fleet")
 
     return write
+
+
+def note_image(
+    row: Deployment, seen: ObservedDeployment, noted: Noted, coming: NotYet | None, now: datetime
+) -> None:
+    """Tell the catalogue that the cluster cannot pull the image, or that workers start with it."""
+    if row.image is None:
+        return
+    failures = [one.pull_failure for one in seen.workers if one.pull_failure]
+    if isinstance(coming, FilesOnTheWay) and coming.pull_failure:
+        failures.append(coming.pull_failure)
+    cluster = row.cluster
+    if failures:
+        note_pull_failure(row.image, cluster=cluster.name, team=cluster.team, reason=failures[0], at=now)
+    elif noted.endpoints_changed and any(one.state == ObservedState.READY for one in seen.workers):
+        note_pulls([(row.image.digest, None)], cluster=cluster.name)
 
 
 _MOVES = {

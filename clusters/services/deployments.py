@@ -45,6 +45,7 @@ def ensure_deployment(
     pod_patch: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     image: RuntimeImage | None = None,
+    present_image: RuntimeImage | None = None,
     prefetch_machines: int | None = None,
 ) -> Deployment:
     """Create the deployment under its deterministic name; its workers follow.
@@ -56,7 +57,8 @@ def ensure_deployment(
 
     With no `replicas` and `prefetch_machines`, its files come to so many machines, 0: to all that could run
     it.
-    Its workers run `image`, or the one of the catalogue that fits best; the row keeps which and why.
+    Its workers run `image`, or `present_image` as long as it runs this, or the one of the catalogue that fits
+    best; the row keeps which and why.
     """
     require(actor, Right.FLEET_OPERATE, team)
     if cluster.team_id not in (None, team.pk):
@@ -92,7 +94,7 @@ def ensure_deployment(
             refuse_if_it_goes(cluster)
             check_code(version, at=now)
             check_signature(version)
-            picked = pick_image(wanted, named=image)
+            picked = pick_image(wanted, named=image, present=present_image)
             wanted.image, wanted.image_reference = picked.image, picked.reference
             wanted.image_reason = picked.reason
             existing = _create(wanted, actor=actor)

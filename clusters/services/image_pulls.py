@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from clusters.backends.pulls import ObservedPull
 from clusters.models import Cluster, ImagePull
+from images.pulls import note_pulls
 
 KEPT_FOR = timedelta(days=90)
 
@@ -29,6 +30,7 @@ def record_pulls(cluster: Cluster, pulls: Sequence[ObservedPull]) -> None:
         if "@sha256:" in one.reference and len(one.reference) <= MAX_LENGTH
     ]
     ImagePull.objects.bulk_create(rows, ignore_conflicts=True)
+    note_pulls([(one.digest, one.at) for one in rows], cluster=cluster.name)
     ImagePull.objects.filter(at__lt=timezone.now() - KEPT_FOR).delete()
 
 

@@ -32,9 +32,18 @@ IMAGE = {
     "deprecated_by": "",
     "deprecated_why": "",
     "replaced_by": None,
+    "pull_failures": [
+        {
+            "cluster": "west",
+            "reason": "Its image cannot be pulled: not found",
+            "since": "2026-11-20T09:00:00Z",
+            "at": "2026-11-20T09:04:00Z",
+        }
+    ],
     "created_at": "2026-11-20T08:00:00Z",
     "created_by": "olga",
 }
+CLEARED_PULL_FAILURE = {"cluster": "west", "reason": "The registry has it again."}
 IMAGE_DETAIL = IMAGE | {"trials": [TRIAL]}
 NEW_IMAGE = {
     key: IMAGE[key]

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from common.api.examples import example
 from common.audit import MAX_REASON
 from images.api import examples
-from images.models import ImageTrial, RuntimeImage
+from images.models import ImagePullFailure, ImageTrial, RuntimeImage
 from images.presets import PRESETS
 from images.references import MAX_REFERENCE
 from images.refreshing import RefreshOutcome
@@ -26,6 +26,12 @@ class MirrorsField(serializers.DictField):
     """Of the rows, repositories; shown, whole references."""
 
     child = serializers.CharField(max_length=MAX_REFERENCE + 80)
+
+
+class PullFailureSerializer(serializers.ModelSerializer[ImagePullFailure]):
+    class Meta:
+        model = ImagePullFailure
+        fields = ("cluster", "reason", "since", "at")
 
 
 @example(examples.IMAGE)
@@ -47,6 +53,11 @@ class ImageSerializer(serializers.ModelSerializer[RuntimeImage]):
     acceleration = serializers.ChoiceField(choices=Acceleration.choices, help_text=ACCELERATION)
     state = serializers.ChoiceField(choices=ImageState.choices)
     replaced_by = serializers.CharField(source="replaced_by.name", default=None, allow_null=True)
+    pull_failures = PullFailureSerializer(
+        many=True,
+        help_text="Clusters that could not pull it: releases there use it only if it is named, until a pull "
+        "succeeds or an operator clears it.",
+    )
 
     class Meta:
         model = RuntimeImage
@@ -71,6 +82,7 @@ class ImageSerializer(serializers.ModelSerializer[RuntimeImage]):
             "deprecated_by",
             "deprecated_why",
             "replaced_by",
+            "pull_failures",
             "created_at",
             "created_by",
         )
@@ -154,6 +166,12 @@ class DeprecationSerializer(serializers.Serializer[Any]):
 
 @example(examples.REINSTATEMENT)
 class ReinstatementSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=MAX_REASON)
+
+
+@example(examples.CLEARED_PULL_FAILURE)
+class ClearedPullFailureSerializer(serializers.Serializer[Any]):
+    cluster = serializers.CharField(max_length=63)
     reason = serializers.CharField(max_length=MAX_REASON)
 
 

@@ -11,7 +11,7 @@ from accounts import selectors as accounts
 from accounts.states import Right
 from common.api.views import Changed, Created, Listed, Read
 from common.errors import Invalid
-from images import selectors, services
+from images import pulls, selectors, services
 from images.api import serializers
 from images.errors import UnknownImage
 from images.filters import ImageFilter
@@ -46,6 +46,7 @@ class Images(Listed, Created, Read, Changed):
         "partial_update": serializers.ImageChangeSerializer,
         "deprecate": serializers.DeprecationSerializer,
         "reinstate": serializers.ReinstatementSerializer,
+        "clear_pull_failure": serializers.ClearedPullFailureSerializer,
         "trials": serializers.NewTrialSerializer,
         "refresh": serializers.RefreshSerializer,
     }
@@ -61,7 +62,8 @@ class Images(Listed, Created, Read, Changed):
     lookup_value_converter = "str"
     sort = ("name", "-created_at", "engine")
     needs: ClassVar = dict.fromkeys(
-        ("create", "partial_update", "deprecate", "reinstate", "trials", "refresh"), Right.FLEET_OPERATE
+        ("create", "partial_update", "deprecate", "reinstate", "clear_pull_failure", "trials", "refresh"),
+        Right.FLEET_OPERATE,
     )
 
     def visible(self, rows: QuerySet[RuntimeImage]) -> QuerySet[RuntimeImage]:
@@ -98,6 +100,13 @@ class Images(Listed, Created, Read, Changed):
         """Reinstate: releases may select it again."""
         image = services.reinstate_image(actor=self.actor, image=self.get_object(), **self.given())
         return self.answer(image)
+
+    @extend_schema(responses={200: serializers.ImageDetailSerializer})
+    @action(detail=True, methods=["post"], url_path="clear-pull-failure")
+    def clear_pull_failure(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Clear a failed pull: releases on that cluster may select it again."""
+        pulls.clear_pull_failure(actor=self.actor, image=self.get_object(), **self.given())
+        return self.answer(self.get_object())
 
     @extend_schema(responses={200: serializers.ImageDetailSerializer})
     @action(detail=True, methods=["post"])

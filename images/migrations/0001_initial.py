@@ -50,6 +50,22 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='ImagePullFailure',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('cluster', models.CharField(max_length=63)),
+                ('reason', models.TextField()),
+                ('since', models.DateTimeField()),
+                ('at', models.DateTimeField()),
+                ('image', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='pull_failures', to='images.runtimeimage')),
+                ('team', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='accounts.team')),
+            ],
+            options={
+                'ordering': ['cluster'],
+                'constraints': [models.UniqueConstraint(fields=('image', 'cluster'), name='pull_failure_once_in_cluster')],
+            },
+        ),
+        migrations.CreateModel(
             name='ImageTrial',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

@@ -254,6 +254,7 @@ class ServicePage:
                 device=service.device,
                 resources=service.resources,
                 named=named or service.image,
+                present=fleet.image_of(service.stable_deployment),
             )
         except NoImageFits as error:
             return ForeseenImage(str(error), is_lacking=True)

@@ -76,6 +76,19 @@ def reinstate(typer_context: typer.Context, name: str, reason: RequiredReason = 
     context.tell(image, f"{name} is {image['state']}.")
 
 
+def clear_pull_failure(
+    typer_context: typer.Context,
+    name: str,
+    cluster: Annotated[str, typer.Option("--cluster", help="The cluster that could not pull it.")],
+    reason: RequiredReason = "",
+) -> None:
+    """Clear a failed pull: releases on that cluster may select the image again."""
+    context = context_of(typer_context)
+    body = {"cluster": cluster, "reason": reason}
+    image = context.client.create(at("images", name, "clear-pull-failure"), body)
+    context.tell(image, f"Releases on {cluster} may select {name} again.")
+
+
 def trial(
     typer_context: typer.Context,
     name: str,

@@ -4,7 +4,16 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Columns, Context, context_of, flag, secret_of, size
-from slipway.cli.image_changes import ACCELERATIONS, Mirrors, deprecate, edit, mirrors_of, reinstate, trial
+from slipway.cli.image_changes import (
+    ACCELERATIONS,
+    Mirrors,
+    clear_pull_failure,
+    deprecate,
+    edit,
+    mirrors_of,
+    reinstate,
+    trial,
+)
 from slipway.cli.names import split_version
 from slipway.client import at
 from slipway.exits import CommandFailed, Exit
@@ -15,6 +24,7 @@ app = typer.Typer(
 app.command("edit")(edit)
 app.command("deprecate")(deprecate)
 app.command("reinstate")(reinstate)
+app.command("clear-pull-failure")(clear_pull_failure)
 app.command("trial")(trial)
 Engine = Annotated[str, typer.Option("--engine", help="Engine, such as vllm, transformers or triton.")]
 
@@ -27,8 +37,10 @@ COLUMNS: Columns = {
     "COMPUTE CAPABILITIES": lambda row: " ".join(row["code"]),
     "SIZE": lambda row: size(row["size_bytes"] or None),
     "STATE": "state",
+    "PULL FAILED ON": lambda row: ", ".join(one["cluster"] for one in row["pull_failures"]),
     "TEAM": lambda row: row["team"] or "all",
 }
+FAILURE_COLUMNS: Columns = {"PULL FAILED ON": "cluster", "SINCE": "since", "LAST": "at", "REASON": "reason"}
 TRIAL_COLUMNS: Columns = {
     "AT": "at",
     "GPU": "gpu",
@@ -76,6 +88,8 @@ def show(typer_context: typer.Context, name: str) -> None:
     context.details(_told(document))
     if document["mirrors"]:
         context.table(("REGION", "MIRROR"), document["mirrors"].items())
+    if document["pull_failures"]:
+        context.tabulate(document["pull_failures"], FAILURE_COLUMNS)
     if document["trials"]:
         context.tabulate(document["trials"], TRIAL_COLUMNS)
 

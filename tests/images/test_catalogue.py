@@ -141,7 +141,7 @@ def test_a_trial_that_failed_says_how_and_keeps_the_image_from_that_gpu(django_a
     assert selectors.chosen(RuntimeImage.objects.all(), wish).best is None
     services.note_trial(actor=SYSTEM, image=row, gpu="A100", outcome="works")
     usable = selectors.usable_by(team("speech"))
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         assert selectors.chosen(usable, wish).best is not None
 
 

@@ -34,7 +34,7 @@ def test_the_list_shows_images_and_narrows_as_one_types(browser, django_assert_n
     assert "<html" not in text_of(part)
     shared = browser.get("/images/?team=null", headers=PART | {"HX-Target": "listing"})
     assert "tgi-3" not in text_of(shared)
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(7):
         browser.get("/images/")
 
 

@@ -1,9 +1,10 @@
 """`slipway images`: the catalogue from a terminal or a pipeline."""
 
 import pytest
+from django.utils import timezone
 
 from accounts.states import Role
-from images.models import RuntimeImage
+from images.models import ImagePullFailure, RuntimeImage
 from images.states import Acceleration
 from slipway.cli.image_changes import ACCELERATIONS
 from tests.cast import person, team, token_of
@@ -118,6 +119,16 @@ def test_an_image_is_deprecated_for_another_and_reinstated(olga: Terminal) -> No
     assert olga("images", "reinstate", "vllm-9", "--reason", "Needed.").out == "vllm-9 is current.\n"
     again = olga("images", "reinstate", "vllm-9", "--reason", "Needed.")
     assert (again.status, "not deprecated" in again.err) == (1, True)
+
+
+def test_a_failed_pull_is_shown_and_cleared(olga: Terminal) -> None:
+    row, at = image("vllm-10", team("speech")), timezone.now()
+    ImagePullFailure.objects.create(image=row, cluster="west", reason="not found", since=at, at=at)
+    assert "west" in olga("images", "list").out
+    assert "not found" in olga("images", "show", "vllm-10").out
+    clear = ("images", "clear-pull-failure", "vllm-10", "--cluster", "west", "--reason", "Back.")
+    assert [olga(*clear).status, olga(*clear).status] == [0, 1]
+    assert not ImagePullFailure.objects.exists()
 
 
 def test_a_trial_is_noted_and_counts_in_what_fits(olga: Terminal) -> None:

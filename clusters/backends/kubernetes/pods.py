@@ -51,7 +51,17 @@ def worker_of(pod: Document) -> ObservedWorker:
         since=_since(metadata, status, container),
         restarts=container.get("restartCount", 0),
         reason=reason,
+        pull_failure=pull_failure_of(pod, CONTAINER),
     )
+
+
+def pull_failure_of(pod: Document, container: str) -> str:
+    """Why the image of this container cannot be pulled; empty: nothing says so."""
+    status = dict(_containers(pod.get("status") or {})).get(container, {})
+    waiting = (status.get("state") or {}).get("waiting") or {}
+    if waiting.get("reason") not in _PULLS:
+        return ""
+    return _why_no_image(status.get("image", ""), waiting.get("message", ""))
 
 
 def http_port(pod: Document) -> int:
@@ -152,7 +162,9 @@ def _how_it_ended(whose: str, ended: Document) -> str:
 
 
 def _why_no_image(image: str, message: str) -> str:
-    cause = _short(message.rpartition("desc = ")[2] or message)
+    cause = message.rpartition("desc = ")[2] or message
+    # Runtimes name the image up to three times before they come to the point.
+    cause = _short(cause.replace(f' "{image}"', "").replace(f"{image}: ", ""))
     sentence = f"Its image {image} cannot be pulled{f': {cause}' if cause else '.'}"
     if any(word in message.lower() for word in _NO_RIGHT):
         return f"{sentence.rstrip('.')}. Name a pull secret of its namespace that may read the registry."

@@ -25,7 +25,7 @@ from clusters.backends.kubernetes.groups import set_name
 from clusters.backends.kubernetes.image_loading import loading_of, needs_pull
 from clusters.backends.kubernetes.manifests import MANAGED_BY
 from clusters.backends.kubernetes.nodes import node_of
-from clusters.backends.kubernetes.pods import FILES_CONTAINER, why_not_done
+from clusters.backends.kubernetes.pods import FILES_CONTAINER, pull_failure_of, why_not_done
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.templates import toleration
 from clusters.backends.placement import TaintEffect, Toleration
@@ -110,7 +110,9 @@ class Prefetch:
             come = self._come(size, machine.name, pod, is_whole=ended == "Complete")
             fetches.append(replace(come, problem="" if ended == "Complete" else problem))
         if whole + len(faults) < len(machines):
-            raise FilesOnTheWay(_words(what, fetches), tuple(fetches))
+            failures = (pull_failure_of(pod, IMAGE_CONTAINER) for pod in pods.values())
+            pull_failure = next(filter(None, failures), "")
+            raise FilesOnTheWay(_words(what, fetches), tuple(fetches), pull_failure=pull_failure)
         if faults and not whole:
             more = f" and {len(faults) - MACHINES_NAMED} more" if len(faults) > MACHINES_NAMED else ""
             do = "do" if mount.is_per_machine else "does"
