@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Any
 
+from clusters.backends.base import ObservedWorker
+from clusters.backends.shared_workers import unpacked as unpacked_workers
 from clusters.backends.sightings import Sighting, sighting_of
 from clusters.backends.standing import ObservedPods
 from clusters.backends.standing import unpacked as unpacked_pod
@@ -25,7 +27,7 @@ FRESH_SECONDS = 75.0
 """A cluster in which nothing changes is heard about once a minute. What is older is nobody's word."""
 KEPT_SECONDS = 300
 TOGETHER = 500
-MACHINES, PODS, TOLD = "machines", "pods", "told"
+MACHINES, PODS, TOLD, WORKERS = "machines", "pods", "told", "workers"
 _SAY = """
 if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('set', KEYS[2], ARGV[2], 'EX', ARGV[3])
@@ -56,6 +58,12 @@ class SharedMachines:
 @dataclass(frozen=True, slots=True)
 class SharedTold:
     told: tuple[Told, ...]
+    heard_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SharedWorkers:
+    workers: tuple[ObservedWorker, ...]
     heard_at: datetime
 
 
@@ -122,6 +130,24 @@ def shared_pods(cluster: Cluster) -> ObservedPods | None:
     values, heard_at = found
     pods = tuple(unpacked_pod(uid.decode(), value) for uid, value in values.items())
     return ObservedPods(pods, seen_at=datetime.fromtimestamp(heard_at, UTC))
+
+
+def shared_workers(cluster: Cluster, deployment: str) -> SharedWorkers | None:
+    """All of the deployment. None: nobody hears of them, what was heard is too old, or there are none."""
+
+    def read(client: Any) -> tuple[bytes | None, float] | None:
+        about = _about(client, cluster, WORKERS)
+        if about is None:
+            return None
+        return client.hget(_run_key(cluster.pk, WORKERS, about["run"]), deployment), about["heard_at"]
+
+    try:
+        found = ask(read)
+    except NotShared:
+        return None
+    if found is None or found[0] is None:
+        return None
+    return SharedWorkers(unpacked_workers(found[0]), datetime.fromtimestamp(found[1], UTC))
 
 
 def _shared(cluster: Cluster, what: str) -> tuple[dict[bytes, bytes], float] | None:

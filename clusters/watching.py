@@ -18,7 +18,7 @@ from clusters.backends.configured import backend_of, keep_only
 from clusters.backends.extras import Watchable
 from clusters.models import Cluster, Deployment
 from clusters.services.image_pulls import record_pulls
-from clusters.shared_machines import MACHINES, PODS, TOLD, Publisher, claim_key
+from clusters.shared_machines import MACHINES, PODS, TOLD, WORKERS, Publisher, claim_key
 from clusters.states import ClusterKind
 from common import clock
 from common.live.redis import NotShared, ask
@@ -91,10 +91,17 @@ class ClusterWatcher:
             return
         stop = Event()
         pk = cluster.pk
-        wake_workers = Gathered(lambda names: _wake_deployments(pk, names))
-        publisher, pods, teller = (Publisher(cluster, self._owner, what) for what in (MACHINES, PODS, TOLD))
+        publisher, pods, teller, workers = (
+            Publisher(cluster, self._owner, what) for what in (MACHINES, PODS, TOLD, WORKERS)
+        )
+
+        def share_workers() -> None:
+            present, age = heard.workers()
+            if age is not None:
+                workers.share(present, heard_at=clock.seconds() - age)
 
         def share() -> None:
+            share_workers()
             age = heard.age_seconds
             if age is not None:
                 publisher.share(heard.machines(), heard_at=clock.seconds() - age)
@@ -109,7 +116,11 @@ class ClusterWatcher:
             share()
             _wake_cluster(pk)
 
-        tell_machines = Gathered(tell)
+        def tell_of_workers(names: frozenset[str]) -> None:
+            share_workers()
+            _wake_deployments(pk, names)
+
+        tell_machines, wake_workers = Gathered(tell), Gathered(tell_of_workers)
         heard = backend.watch(
             stop, deployment_changed=wake_workers.add, machines_changed=lambda: tell_machines.add("machines")
         )

@@ -82,6 +82,13 @@ class Informer(Generic[Kept]):
         """How long nothing was heard; None: never anything, so that nothing may be concluded."""
         return None if self._heard_at is None else self._clock() - self._heard_at
 
+    def confirm(self) -> None:
+        """The cluster has answered something else just now: whoever watches it without trouble, and hears
+        nothing, is up to date. A connection that died without a word deceives it until the watch's time is
+        over."""
+        if self._heard_at is not None and self._version and not self.problem:
+            self._heard_at = self._clock()
+
     def run(self, stop: Event) -> None:
         """Until `stop`, which ends a watch in progress only when that hears something or its time is over."""
         while not stop.is_set():

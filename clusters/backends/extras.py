@@ -39,6 +39,10 @@ class HeardMachines(Protocol):
         """All of the cluster that have not ended, by uid, as `standing.packed`; and how long nothing was
         heard of them, None: never anything, as where they may not be read."""
 
+    def workers(self) -> tuple[Mapping[str, bytes], float | None]:
+        """Those of deployments, by name, as `shared_workers.packed`: all that there are of each; and how long
+        nothing was heard of them, None: never anything."""
+
     def told(self) -> Mapping[str, bytes]:
         """What the cluster tells of machines and of our pods, by `told.about`, as `told.packed`."""
 

@@ -17,6 +17,9 @@ Entry = Mapping[str, Any]
 NOBODY: Mapping[str, str] = MappingProxyType({})
 MOST_KEPT = 1_000
 """Of pods that have left: a drain for days might see very many."""
+LOOK_EVERY = timedelta(seconds=1)
+BLOCKED_LOOK_AT_MOST = timedelta(seconds=15)
+"""Pods may leave by themselves meanwhile."""
 ACCEPTED_AGAIN_AFTER = timedelta(seconds=10)
 """A pod that was to leave and does not begin to is asked again."""
 
@@ -88,6 +91,16 @@ def entries_of(
         if uid not in there and one["fate"] in (*GOES, GONE)
     ]
     return [*found, *gone[-MOST_KEPT:]]
+
+
+def look_after(entries: Sequence[Entry], now: datetime, *, until: datetime) -> timedelta:
+    """How long a drain waits before its next look: where budgets hold back all that is left, until the first
+    is to be asked again, or its time is over."""
+    left = [one for one in entries if one["fate"] in GOES]
+    if not left or not all(one["blocked_by"] and one["ask_again_at"] for one in left):
+        return LOOK_EVERY
+    first = min(datetime.fromisoformat(one["ask_again_at"]) for one in left)
+    return max(min(first - now, until - now, BLOCKED_LOOK_AT_MOST), LOOK_EVERY)
 
 
 def _entry(

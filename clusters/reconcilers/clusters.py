@@ -23,11 +23,15 @@ from clusters.reconcilers.relay_tokens import RenewRelayToken, is_relay_token_du
 from clusters.report_tokens import has_relay
 from clusters.shared_machines import shared_machines
 from clusters.states import CheckResult
-from common import events
+from common import clock, events
 from common.live.touch import touch
 from common.reconcile import Operation, Outcome, Reconciler, Step, proceed, silent_hosts, wait
 
 LOOK_EVERY = timedelta(seconds=10)
+LOOK_WHEN_HEARD = timedelta(seconds=30)
+"""At a cluster that tells of changes, each of which is looked at at once."""
+HEARD_LATELY = timedelta(seconds=20)
+"""Whoever was heard so lately need not be asked whether it answers."""
 CHECK_EVERY = timedelta(minutes=15)
 RIGHTS_EVERY = timedelta(seconds=45)
 """So that a lost right is known within a minute."""
@@ -51,10 +55,12 @@ class Survey(Step[Cluster]):
     def observe(self, row: Cluster, operation: Operation) -> ObservedCluster:
         try:
             backend = self.backend_of(row)
+            heard = shared_machines(row)
+            if heard is not None and clock.now() - heard.heard_at < HEARD_LATELY:
+                return ObservedCluster("", heard.sightings, heard.heard_at)
             health = backend.health()
             problem = "" if health.ok else health.detail or "It takes no orders."
-            heard = shared_machines(row) if health.ok else None
-            if heard is not None:
+            if heard is not None and health.ok:
                 return ObservedCluster(problem, heard.sightings, heard.heard_at)
             return ObservedCluster.of(backend.nodes(), problem=problem)
         except BackendError as error:
@@ -69,7 +75,8 @@ class Survey(Step[Cluster]):
                 touch("fleet")
 
         save: dict[str, Any] = {"surveyed_at": now, "problem": seen.problem, **self._relay(row, now)}
-        return wait(LOOK_EVERY, save=save, write=write)
+        is_heard = seen.heard_at is not None and not (heard or row.relay_heard_at)
+        return wait(LOOK_WHEN_HEARD if is_heard else LOOK_EVERY, save=save, write=write)
 
     def _relay(self, row: Cluster, now: datetime) -> dict[str, Any]:
         """When its relay was heard, and since when it is silent. While nobody knows: as it was."""

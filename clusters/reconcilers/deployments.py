@@ -1,6 +1,6 @@
 """A deployment's workers are what was wished for, and its row says how they are."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,6 +24,7 @@ from clusters.backends.base import (
     StaleFence,
 )
 from clusters.backends.configured import backend_of
+from clusters.backends.extras import Watchable
 from clusters.deployment_specs import spec_of
 from clusters.draining.surges import NO_SURGE, SurgeNow, surge_of
 from clusters.events import (
@@ -40,6 +41,7 @@ from clusters.reconcilers.report_tokens import RenewReportToken, end_report_toke
 from clusters.report_tokens import has_relay, workers_report
 from clusters.scrape_targets import is_read
 from clusters.services.lost_rights import why_unanswered
+from clusters.shared_machines import SharedWorkers, shared_workers
 from clusters.states import GONE, MOVES, DeploymentState, NodeState
 from clusters.verdicts import Verdict, held_back, verdict
 from common import audit, events
@@ -68,6 +70,7 @@ class Tools:
     heartbeats: Callable[[list[str]], Mapping[str, LastHeartbeat] | None] = heartbeat_records.latest
     agents: Callable[[int], Mapping[int, AgentHeard] | None] = selectors.agents_of
     relay: Callable[[Cluster], AgentHeard | None] = selectors.relay_of
+    heard: Callable[[Cluster, str], SharedWorkers | None] = shared_workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class ObservedDeployment:
     nodes: Mapping[str, int]
     agents: Mapping[int, AgentHeard]
     surge: SurgeNow = NO_SURGE
+    heard_at: datetime | None = None
+    """When this was so, as the cluster told it by itself; None: it was asked just now."""
     problem: str = ""
     """Why nothing was seen; the other fields mean nothing then."""
 
@@ -91,7 +96,8 @@ class DeploymentStep(Step[Deployment]):
         known = list(Worker.objects.filter(deployment=row).order_by("name"))
         try:
             backend = self.tools.backend_of(row.cluster)
-            workers = backend.observe(row.name)
+            heard = self.heard(row, backend, known)
+            workers = heard.workers if heard else backend.observe(row.name)
         except (ClusterUnreachable, Misconfigured) as error:
             return ObservedDeployment(known, (), {}, None, {}, {}, problem=why_unanswered(row.cluster, error))
         rows = {worker.uid: worker for worker in known}
@@ -108,7 +114,14 @@ class DeploymentStep(Step[Deployment]):
             nodes=by_name,
             agents={**instead, **(self.tools.agents(row.cluster_id) or {})},
             surge=surge_of(row),
+            heard_at=heard.heard_at if heard else None,
         )
+
+    def heard(
+        self, row: Deployment, backend: ClusterBackend, known: Sequence[Worker]
+    ) -> SharedWorkers | None:
+        """What need not be asked. None: the cluster is to be asked."""
+        return None
 
     def _heartbeats(
         self, row: Deployment, workers: Iterable[ObservedWorker]
@@ -146,6 +159,22 @@ class Watch(DeploymentStep):
     be told again."""
 
     name = "watch"
+
+    def heard(
+        self, row: Deployment, backend: ClusterBackend, known: Sequence[Worker]
+    ) -> SharedWorkers | None:
+        """While its workers are heard to be as they were, and well, nobody asks. Versions that a release may
+        compare are looked at: its clock runs by that."""
+        if row.state != DeploymentState.READY or not isinstance(backend, Watchable):
+            return None
+        found = self.tools.heard(row.cluster, row.name)
+        if found is None or len(found.workers) != row.replicas:
+            return None
+        present = {(one.uid, one.state, one.restarts) for one in known}
+        if {(one.id, one.state, one.restarts) for one in found.workers} != present:
+            return None
+        others = selectors.deployments_of(row.service).exclude(pk=row.pk)
+        return None if others.exists() else found
 
     def settle(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Outcome:
         if seen.problem:
@@ -336,7 +365,8 @@ def columns(
 ) -> dict[str, Any]:
     """What the row is to say. `coming`: what the cluster waits for before it starts workers."""
     reason = " ".join(filter(None, (found.reason, seen.surge.words)))
-    save: dict[str, Any] = {"observed_at": now, "reason": reason}
+    observed_at = now if seen.heard_at is None else max(seen.heard_at, row.observed_at or seen.heard_at)
+    save: dict[str, Any] = {"observed_at": observed_at, "reason": reason}
     save["fetches"] = file_fetches.documents(
         [
             *(one.fetch for one in seen.workers if one.fetch),

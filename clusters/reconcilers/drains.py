@@ -22,7 +22,7 @@ from clusters.draining.checkpoints import (
     words_of,
 )
 from clusters.draining.pods import Fate, PlannedPod, plan, why_it_cannot_be
-from clusters.draining.progress import due, entries_of, still_there, why_it_ends
+from clusters.draining.progress import due, entries_of, look_after, still_there, why_it_ends
 from clusters.draining.surges import surges
 from clusters.events import (
     NodeCordoned,
@@ -261,7 +261,8 @@ class Evict(DrainStep):
             if is_news:
                 touch("fleet")
 
-        return wait(LOOK_EVERY, save={**save, "problem": problem}, write=write)
+        after = look_after(entries, now, until=row.asked_at + timedelta(seconds=row.wanted.within_seconds))
+        return wait(after, save={**save, "problem": problem}, write=write)
 
 
 class TakeBack(DrainStep):

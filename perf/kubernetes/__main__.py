@@ -3,13 +3,15 @@ import os
 import sys
 
 from perf import kubernetes
-from perf.kubernetes import heard, looks
+from perf.kubernetes import heard, looks, memory
 from perf.registry.table import database
 from perf.required import Row, at_most, report
 
 SMALLER = 10
 MOST_GROWTH = 1.5
 MOST_BYTES = 2_048
+MOST_WORKER_MEGABYTES = 394
+"""Half of what a worker took at 1,000 machines and 10,000 pods once."""
 MOST_SHARE = 0.1
 """Of a core."""
 LOOK_SECONDS = 10.0
@@ -22,16 +24,19 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--machines", type=int, default=5_000)
-    parser.add_argument("--alone", choices=("ours", "all"), help=argparse.SUPPRESS)
+    parser.add_argument("--alone", choices=("ours", "all", "worker"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.alone:
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.test")
+        if options.alone == "worker":
+            memory.alone(options.machines)
         heard.alone(options.machines, pods=options.alone)
         return 0
     many, few = options.machines, max(1, options.machines // SMALLER)
     rows = [*_heard_rows(many, few)]
     with database():
         small, large = looks.measured(few), looks.measured(many)
+        rows += _memory_rows(memory.measured(many))
     for name, words in (("page", "machines' page"), ("rest", "REST list of machines")):
         said = f"{large[name] * 1e3:,.0f} ms, {large[f'{name} queries']:.0f} queries"
         rows.append(
@@ -49,6 +54,15 @@ def main() -> int:
         ),
     ]
     return report(rows)
+
+
+def _memory_rows(worker: dict[str, float]) -> list[Row]:
+    works = ("checks", "first look", "pods")
+    return [
+        Row("memory of a worker that has loaded the code", f"{worker['loaded'] / 1e6:,.0f} MB"),
+        *(Row(f"  at its peak: {name}", f"{worker[name] / 1e6:,.0f} MB") for name in works),
+        at_most("  at rest after a cold start, MB", worker["rest"] / 1e6, MOST_WORKER_MEGABYTES),
+    ]
 
 
 def _no_more_queries(small: dict[str, float], large: dict[str, float], name: str) -> Row:

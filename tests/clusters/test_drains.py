@@ -125,6 +125,11 @@ def test_a_budget_holds_a_pod_back_until_it_allows(scene: Draining) -> None:
     assert (row.state, row.problem) == (DrainState.EVICTING, "The budget chat needs 2 and has 2")
     asked = len(scene.operations.evictions)
     assert 2 <= asked <= 8, "it backs off"
+    looks: list[str] = []
+    pods = scene.operations.pods
+    scene.operations.pods = lambda node: looks.append(node) or pods(node)
+    scene.pass_(60)
+    assert len(looks) <= 20, "its looks back off, too"
     scene.operations.budgets.clear()
     scene.pass_(70)
     assert scene.now(row).state == DrainState.DRAINED

@@ -43,6 +43,9 @@ class Telling:
     def machines(self) -> dict[str, bytes]:
         return dict(self.seen)
 
+    def workers(self) -> tuple[dict[str, bytes], float | None]:
+        return {}, None
+
     def told(self) -> dict[str, bytes]:
         return {}
 

@@ -35,13 +35,19 @@ from clusters.backends.kubernetes.manifests import DEPLOYMENT, objects_of
 from clusters.backends.kubernetes.namespace_owner import NamespaceOwner
 from clusters.backends.kubernetes.node_operations import KubernetesNodeOperations
 from clusters.backends.kubernetes.nodes import node_of
-from clusters.backends.kubernetes.pods import CONTAINER, FILES_CONTAINER, fetches_files, worker_of
+from clusters.backends.kubernetes.pods import (
+    CONTAINER,
+    FILES_CONTAINER,
+    fetches_files,
+    is_left_over,
+    worker_of,
+)
 from clusters.backends.kubernetes.relay import set_up_relay
 from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.store_token import hand_out
-from clusters.backends.kubernetes.watching import UNFINISHED, Machines, watch
+from clusters.backends.kubernetes.watching import NONE, UNFINISHED, Machines, watch
 from clusters.backends.standing import ObservedPods
 from clusters.states import CheckResult
 from kube import errors
@@ -176,7 +182,7 @@ class KubernetesCluster:
         left = FETCHES_READ
         workers = sorted(groups, key=lambda one: one.name)
         for pod in pods:
-            if _is_left_over(pod):
+            if is_left_over(pod):
                 continue
             worker = worker_of(pod)
             if left and fetches_files(pod):
@@ -224,11 +230,10 @@ class KubernetesCluster:
     def health(self) -> Health:
         try:
             with told():
-                version = self._client.version()
-                self._client.list(PODS, namespace=self._settings.namespace, fields="metadata.name=none")
+                self._client.list(PODS, namespace=self._settings.namespace, fields=NONE)
         except ClusterUnreachable as error:
             return Health(False, str(error))
-        return Health(True, f"Kubernetes {version} answers.")
+        return Health(True, "Kubernetes answers.")
 
     def own(self) -> tuple[Check, ...]:
         refusals = []
@@ -349,16 +354,6 @@ class KubernetesCluster:
 def _is_our_update(entry: Object) -> bool:
     ours = entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Update"
     return ours and not entry.get("subresource")
-
-
-def _is_left_over(pod: Object) -> bool:
-    """Of a worker that has another pod by now: evicted or preempted pods stay to be read."""
-    status = pod.get("status") or {}
-    return status.get("phase") == "Failed" and status.get("reason") in (
-        "Evicted",
-        "Preempting",
-        "NodeShutdown",
-    )
 
 
 def _check_pods_can_be_made(before: Object | None, deployment: Object) -> None:

@@ -206,10 +206,10 @@ def _namespace(client: Client, name: str) -> Check:
 
 
 def _gpus(client: Client) -> Check:
-    nodes = client.list(NODES).items
+    nodes = client.gather(NODES, keep=_gpus_of).items
     counts: Counter[str] = Counter()
-    for node in nodes:
-        counts.update({name: whole(count) for name, count in _capacity(node).items() if is_gpu(name)})
+    for gpus in nodes:
+        counts.update(gpus)
     found = [f"{count} {resource}" for resource, count in counts.items() if count]
     if not found:
         return Check(
@@ -220,8 +220,9 @@ def _gpus(client: Client) -> Check:
     return Check("GPUs", CheckResult.PASSED, f"{', '.join(found)} on {_machines(len(nodes))}.")
 
 
-def _capacity(node: Object) -> dict[str, Any]:
-    return (node.get("status") or {}).get("capacity") or {}
+def _gpus_of(node: Object) -> dict[str, int]:
+    capacity: dict[str, Any] = (node.get("status") or {}).get("capacity") or {}
+    return {name: whole(count) for name, count in capacity.items() if is_gpu(name)}
 
 
 def _gateway_classes(client: Client) -> Check:

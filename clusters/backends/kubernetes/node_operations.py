@@ -271,12 +271,18 @@ class KubernetesNodeOperations:
                 found = None
             if found is not None and found["metadata"]["uid"] == uid:
                 return found
-        nodes = self._client.list(NODES).items
-        self._names = {one["metadata"]["uid"]: one["metadata"]["name"] for one in nodes}
-        for one in nodes:
-            if one["metadata"]["uid"] == uid:
-                return one
+        # Whole machines, by the thousand, would not fit.
+        self._names = dict(self._client.gather(NODES, keep=_name_by_uid).items)
+        if uid in self._names:
+            with suppress(NotFound):
+                found = self._client.get(Ref(NODES, self._names[uid]))
+                if found["metadata"]["uid"] == uid:
+                    return found
         raise UnknownNode(f"The cluster has no machine of the uid {uid}.")
+
+
+def _name_by_uid(node: Object) -> tuple[str, str]:
+    return node["metadata"]["uid"], node["metadata"]["name"]
 
 
 def _with(node: Object, taint: Taint) -> list[Change]:

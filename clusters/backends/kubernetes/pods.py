@@ -81,6 +81,13 @@ def why_not_done(pod: Document) -> str:
     return _standing(pod["metadata"], status)[1]
 
 
+def is_left_over(pod: Document) -> bool:
+    """Whether its worker has another pod by now: evicted or preempted pods stay to be read."""
+    status = pod.get("status") or {}
+    left = ("Evicted", "Preempting", "NodeShutdown")
+    return status.get("phase") == "Failed" and status.get("reason") in left
+
+
 def fetches_files(pod: Document) -> bool:
     """Whether it has been placed, and its files are being brought to its machine just now."""
     statuses = dict(_containers(pod.get("status") or {}))

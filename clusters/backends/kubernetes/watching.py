@@ -1,27 +1,35 @@
 """What changes in a Kubernetes cluster is heard at once, instead of at the next look."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
+from typing import Any
 
 from clusters.backends.base import ObservedWorker
+from clusters.backends.kubernetes.groups import is_leader
 from clusters.backends.kubernetes.manifests import DEPLOYMENT
 from clusters.backends.kubernetes.nodes import node_of
-from clusters.backends.kubernetes.pods import worker_of
+from clusters.backends.kubernetes.pods import is_left_over, worker_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.told import told_of
 from clusters.backends.pulls import ObservedPull, pull_of
+from clusters.backends.shared_workers import packed as packed_workers
 from clusters.backends.sightings import packed
 from clusters.backends.standing import packed as packed_pod
 from clusters.backends.told import Told, about
 from clusters.backends.told import packed as packed_told
 from kube.base import Client, Object
+from kube.errors import KubeError
 from kube.informer import Informer
 from kube.resources import EVENTS, NODES, PODS
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+NONE = "metadata.name=none"
+"""Matches nothing: the answer says no more than that there is one."""
+CONFIRM_EVERY_SECONDS = 5.0
 PULLS_KEPT = 10_000
 Packed = bytes
 """A machine, as processes share it: thousands of them cost little memory."""
@@ -33,6 +41,9 @@ class Worker:
     uid: str
     """Of its pod: one made anew under the same name has another."""
     observed: ObservedWorker
+    leads: bool = False
+    """A group of pods, of which its own is but one."""
+    is_left_over: bool = False
 
 
 def watch(
@@ -50,6 +61,7 @@ def watch(
             events.left("Pod", before.observed.name, before.uid)
         elif after is not None and before is None:
             events.stands("Pod", after.observed.name, after.uid)
+        workers.changed(before, after)
         for one in {worker.deployment for worker in (before, after) if worker is not None}:
             deployment_changed(one)
 
@@ -57,11 +69,12 @@ def watch(
         client, NODES, keep=lambda node: packed(node_of(node)), changed=lambda *_: machines_changed()
     )
     events = Events()
-    informers: list[Informer[Worker] | Informer[Packed] | Informer[Told]] = [
+    ours = [
         Informer(client, PODS, keep=_worker, changed=worker_changed, namespace=namespace, labels=DEPLOYMENT)
         for namespace in settings.all_namespaces
     ]
-    informers.append(nodes)
+    workers = Workers(ours)
+    informers: list[Informer[Worker] | Informer[Packed] | Informer[Told]] = [*ours, nodes]
     # Those of machines lie in the namespace `default`: who may not read them there hears of pods alone.
     for namespace, kind in (("", "Node"), *((one, "Pod") for one in settings.all_namespaces)):
         informers.append(
@@ -80,18 +93,37 @@ def watch(
         Thread(target=one.run, args=(stop,), name=f"watching {number}", daemon=True)
         for number, one in enumerate(informers)
     ]
+    threads.append(Thread(target=lambda: confirm(client, settings, informers, stop), daemon=True))
     for thread in threads:
         thread.start()
-    return Machines(nodes, pods, events)
+    return Machines(nodes, pods, events, workers)
+
+
+def confirm(
+    client: Client, settings: KubernetesSettings, informers: Sequence[Informer[Any]], stop: Event
+) -> None:
+    """While nothing is heard, ask whether the cluster answers, until `stop`: one request for all that are
+    heard, instead of one of each who wants to know."""
+    while not stop.wait(CONFIRM_EVERY_SECONDS):
+        ages = [one.age_seconds for one in informers]
+        if all(age is not None and age < CONFIRM_EVERY_SECONDS for age in ages):
+            continue
+        with suppress(KubeError):
+            client.list(PODS, namespace=settings.namespace, fields=NONE)
+            for one in informers:
+                one.confirm()
 
 
 class Machines:
     """As `extras.HeardMachines`."""
 
-    def __init__(self, informer: Informer[Packed], pods: Informer[Packed], events: "Events") -> None:
+    def __init__(
+        self, informer: Informer[Packed], pods: Informer[Packed], events: "Events", workers: "Workers"
+    ) -> None:
         self._informer = informer
         self._pods = pods
         self._events = events
+        self._workers = workers
 
     def machines(self) -> Mapping[str, Packed]:
         return self._informer.snapshot()
@@ -103,11 +135,52 @@ class Machines:
     def pods(self) -> tuple[Mapping[str, Packed], float | None]:
         return self._pods.snapshot(), self._pods.age_seconds
 
+    def workers(self) -> tuple[Mapping[str, Packed], float | None]:
+        return self._workers.packed(), self._workers.age_seconds
+
     def told(self) -> Mapping[str, Packed]:
         return self._events.told()
 
     def pulls(self) -> list[ObservedPull]:
         return self._events.pulls()
+
+
+class Workers:
+    """Those of our deployments. The informers of their namespaces tell it of changes, each in its thread."""
+
+    def __init__(self, informers: Sequence[Informer[Worker]]) -> None:
+        self._informers = informers
+        self._lock = Lock()
+        self._present: dict[str, dict[str, Worker]] = {}
+        """By deployment, then by uid."""
+        self._packed: dict[str, Packed] = {}
+
+    @property
+    def age_seconds(self) -> float | None:
+        """How long nothing was heard in the namespace of which that is longest; None: in one, never."""
+        ages = [one.age_seconds for one in self._informers]
+        heard = [age for age in ages if age is not None]
+        return max(heard) if len(heard) == len(ages) else None
+
+    def changed(self, before: Worker | None, after: Worker | None) -> None:
+        with self._lock:
+            if before is not None:
+                self._present[before.deployment].pop(before.uid, None)
+            if after is not None:
+                self._present.setdefault(after.deployment, {})[after.uid] = after
+            for name in {one.deployment for one in (before, after) if one is not None}:
+                held = [one for one in self._present[name].values() if not one.is_left_over]
+                if held and not any(one.leads for one in held):
+                    self._packed[name] = packed_workers(one.observed for one in held)
+                else:
+                    self._packed.pop(name, None)
+                if not self._present[name]:
+                    del self._present[name]
+
+    def packed(self) -> Mapping[str, Packed]:
+        """By deployment; without those whose workers are groups of pods."""
+        with self._lock:
+            return dict(self._packed)
 
 
 class Events:
@@ -171,4 +244,5 @@ class Events:
 
 def _worker(pod: Object) -> Worker:
     metadata = pod["metadata"]
-    return Worker(metadata["labels"][DEPLOYMENT], metadata["uid"], worker_of(pod))
+    name = metadata["labels"][DEPLOYMENT]
+    return Worker(name, metadata["uid"], worker_of(pod), is_leader(pod), is_left_over(pod))

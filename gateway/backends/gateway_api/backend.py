@@ -31,6 +31,9 @@ ATTEMPTS = 5
 TAKEN_WITHIN_SECONDS = 6.0
 """A step of a release has 20 s in all, and asks again."""
 LOOK_EVERY_SECONDS = 0.1
+SAME_LOOK = timedelta(seconds=2)
+PARENT_KEPT = timedelta(minutes=1)
+"""For comparing a route with its wish: each look of the reconciler reads the Gateway anew afterwards."""
 TOMBSTONE_LASTS = timedelta(days=1)
 """Far longer than any lease of the reconcile kernel."""
 
@@ -54,11 +57,12 @@ class GatewayApi:
         self._taken_within_seconds = taken_within_seconds
         self._look_every_seconds = look_every_seconds
         self._clock = clock
+        self._last_parent: tuple[datetime, Parent] | None = None
 
     def set_route(self, spec: RouteSpec, *, fence: Fence) -> None:
         checks.check_spec(spec)
         with told(spec.name):
-            parent = parent_of(self._client, self._settings)
+            parent = self._parent()
             parent.refuse_lacking()
             asked = [{0: "", 100: "mirror"}.get(spec.mirror_percent, "mirror_percent")]
             asked += [spec.cohort.needs] if spec.cohort else []
@@ -142,7 +146,7 @@ class GatewayApi:
             record = documents.record_of(found, route) if found else None
             if found is None or record is None or record.spec is None:
                 return None
-            parent = parent_of(self._client, self._settings)
+            parent = self._parent(within=PARENT_KEPT)
             try:
                 wanted = self._with(found, record.spec, record.fence, parent)
             except InvalidRoute:
@@ -167,22 +171,22 @@ class GatewayApi:
 
     def cannot(self) -> Mapping[str, str]:
         with told():
-            parent = parent_of(self._client, self._settings)
+            parent = self._parent(within=SAME_LOOK)
         return cannot(parent.class_name, parent.features)
 
     def lacking(self) -> str:
         with told():
-            return parent_of(self._client, self._settings).lacking
+            return self._parent(within=SAME_LOOK).lacking
 
     def gateway_class(self) -> GatewayClass | None:
         with told():
-            parent = parent_of(self._client, self._settings)
+            parent = self._parent(within=SAME_LOOK)
         return GatewayClass(parent.class_name, parent.said)
 
     def health(self) -> Health:
         try:
             with told():
-                parent = parent_of(self._client, self._settings)
+                parent = self._parent()
         except GatewayError as error:
             return Health(False, str(error))
         if why := parent.lacking:
@@ -196,6 +200,13 @@ class GatewayApi:
             f"The Gateway {self._settings.gateway} is programmed.{notes}",
             address_of(parent.gateway, self._settings),
         )
+
+    def _parent(self, *, within: timedelta = timedelta(0)) -> Parent:
+        """The Gateway and what its class can, read now, or `within` that time."""
+        now = self._clock()
+        if self._last_parent is None or now - self._last_parent[0] >= within:
+            self._last_parent = now, parent_of(self._client, self._settings)
+        return self._last_parent[1]
 
     def _remove_pools(self, routes: Sequence[Object]) -> None:
         theirs = [self._read(service) for service, _ in self._settings.http_routes]
@@ -304,7 +315,7 @@ class GatewayApi:
             if said.what != "waiting" or monotonic() >= deadline:
                 return said
             sleep(self._look_every_seconds)
-            parent = parent_of(self._client, self._settings)
+            parent = self._parent()
 
     def _put_back(self, before: Document | None, refused: RouteSpec, fence: Fence, parent: Parent) -> None:
         """The gateway goes on with what it had; only the fence stays."""

@@ -111,8 +111,8 @@ def test_page_list_and_rest_show_a_failed_pull_and_who_operates_clears_it(scene:
         shown = viewer.get(path).content.decode()
         assert "west" in shown
         assert "east" not in shown
-    (document,) = [one for one in viewer.get("/api/v1/images/").json()["results"] if one["name"] == "worker-2"]
-    assert [one["cluster"] for one in document["pull_failures"]] == ["west"]
+    documents = {one["name"]: one for one in viewer.get("/api/v1/images/").json()["results"]}
+    assert [one["cluster"] for one in documents["worker-2"]["pull_failures"]] == ["west"]
     hidden.delete()
 
     def clear(client: Any) -> Any:
