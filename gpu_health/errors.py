@@ -95,3 +95,7 @@ class DrillEnded(Conflict):
 
 class NeedsSecondPerson(NotAllowed):
     """Whoever changed what takes an approval may not use that change alone."""
+
+
+class WaitsForSecondPerson(Conflict):
+    """The change is noted, and takes effect once somebody else asks for the same."""

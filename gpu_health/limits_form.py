@@ -190,8 +190,8 @@ class LimitsForm(forms.Form):
         label=gettext_lazy("Two people"),
         required=False,
         help_text=gettext_lazy(
-            "An action needs no approval any more once two people have unticked it, and whoever changed that "
-            "does not approve it."
+            "What lets healing do more (an approval less, the mode, a looser limit, a rule that acts) takes "
+            "effect once two people have asked for it; whoever changed an approval does not give it."
         ),
     )
     fault_wait_seconds = forms.CharField(

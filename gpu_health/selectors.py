@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 from django.utils.translation import gettext as _
 
 from accounts.states import Right
+from clusters.models import Gpu, Node
 from common.actor import Actor
 from gpu_health.errors import (
     CheckMissing,
@@ -17,7 +18,7 @@ from gpu_health.errors import (
     PoolMissing,
 )
 from gpu_health.healing.guards import GUARDS
-from gpu_health.models import Drill, Finding, GpuCheck, HealingPool, Incident
+from gpu_health.models import Drill, Finding, GpuCheck, GpuCount, HealingPool, Incident
 from gpu_health.rulebook import MEMORY as MEMORY
 from gpu_health.rulebook import RuleInForce as RuleInForce
 from gpu_health.rulebook import Trial as Trial
@@ -101,6 +102,12 @@ def incidents_by_guard() -> Mapping[str, int]:
 def pools() -> QuerySet[HealingPool]:
     """Those in which healing has done or refused something, with the slots taken."""
     return HealingPool.objects.annotate(taken=Count("slots"))
+
+
+def gpu_machines(rows: QuerySet[Node]) -> QuerySet[Node]:
+    """Those of the machines that have GPUs, or must have."""
+    counted = [one.node_id for one in GpuCount.objects.filter(node__in=rows) if one.expected]
+    return rows.filter(Q(pk__in=counted) | Exists(Gpu.objects.filter(node=OuterRef("pk"))))
 
 
 def checks(actor: Actor) -> QuerySet[GpuCheck]:

@@ -77,7 +77,7 @@ class HealingMode(TextChoices):
 class CheckLevel(IntegerChoices):
     """Of `python -m serving.checks gpu --level`."""
 
-    SHORT = 1, _("Short check (10 seconds)")
+    SHORT = 1, _("Short check (15 seconds)")
     MEDIUM = 2, _("Medium check (2 minutes)")
     LONG = 3, _("Long check (15 minutes)")
 

@@ -205,6 +205,8 @@ class FakeNodeOperations:
         """What was asked to leave, with its grace time."""
         self.checkpoints_asked: list[str] = []
         self.drains_at_once = True
+        self.has_operands_paused = False
+        """Those of the GPU operator, which hold its GPUs otherwise."""
         self.reboots = 0
         self.job_runner = FakeRunner()
         self._rebooted_by: set[str] = set()
@@ -291,6 +293,14 @@ class FakeNodeOperations:
     def jobs(self, node: str) -> JobRunner:
         self._known(node)
         return self.job_runner
+
+    def pause_operands(self, node: str, order: Order) -> None:
+        self._guard(node, order)
+        self.has_operands_paused = True
+
+    def resume_operands(self, node: str, order: Order) -> None:
+        self._guard(node, order)
+        self.has_operands_paused = False
 
     def reboot(self, node: str, order: Order) -> None:
         self._guard(node, order)

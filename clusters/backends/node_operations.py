@@ -116,5 +116,14 @@ class NodeOperations(Protocol):
     def jobs(self, node: str) -> JobRunner:
         """The jobs of this machine. To start one takes an order: `run_job`."""
 
+    def pause_operands(self, node: str, order: Order) -> None:
+        """What the GPU operator runs there and holds GPUs open (device plugin, DCGM, its exporter) leaves
+        within moments, and stays away until `resume_operands`. One that is off, or that somebody else has
+        paused, stays as it is; without the operator there is nothing to do.
+        """
+
+    def resume_operands(self, node: str, order: Order) -> None:
+        """What `pause_operands` has paused comes back, whoever had it paused; nothing paused is no error."""
+
     def reboot(self, node: str, order: Order) -> None:
         """Irreversible: begun at most once for an `op_key`. Another `boot_id` shows that it has happened."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from clusters.backends.node_operations import NotPossible, Order
 from gpu_health.actions.base import Command, JobAction, Target
+from gpu_health.actions.holders import started, stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,9 @@ class ResetBus(JobAction):
     def commands_for(self, target: Target) -> Sequence[Command]:
         device = f"/sys/bus/pci/devices/{target.incident.device}.0"
         return (
+            *stopped(target.incident.device),
             Command(("sh", "-c", f"echo bus > {device}/reset_method"), may_fail=True),
             Command(("sh", "-c", f"echo 1 > {device}/reset"), seconds=300),
+            *started(),
             Command(("nvidia-smi", "-L")),
         )

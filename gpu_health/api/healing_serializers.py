@@ -133,11 +133,12 @@ class GpuHealingSerializer(serializers.ModelSerializer[HealingPolicy]):
     limits = serializers.SerializerMethodField(help_text="All of them, defaults included.")
     two_people = serializers.BooleanField(
         source="needs_two_people",
-        help_text="A change of approved_actions, and the approval that it permits, are two people's.",
+        help_text="What lets healing do more takes effect once two people have asked for the same.",
     )
     waiting_changes = serializers.DictField(
         child=serializers.CharField(),
-        help_text="Actions that somebody asked to need no approval, and who did: a second person is missing.",
+        help_text="What somebody has asked for, by name (an action that shall need no approval, mode, "
+        "limits.slots_percent, rule NAME), and who did: a second person is missing.",
     )
 
     class Meta:

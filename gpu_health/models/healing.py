@@ -1,8 +1,9 @@
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
 
+from common import clock
 from common.revisions import Revised
 from gpu_health.healing.limits import Limits
 from gpu_health.models.incidents import Incident
@@ -72,6 +73,9 @@ class HealingPolicy(Revised):
     approval_changes = models.JSONField(default=dict, editable=False)
     """By action (or `two_people`): `{by, user, waits}`, who changed whether it takes an approval. `waits`: it
     takes one still, until somebody else asks for the same."""
+    held_changes = models.JSONField(default=dict, editable=False)
+    """`{by, user, to, until}` of what somebody has asked for and waits for a second person, by name: `mode`,
+    `limits.slots_percent`, `rule NAME`."""
     kill_switch_at = models.DateTimeField(null=True, editable=False)
     kill_switch_by = models.CharField(max_length=200, blank=True, editable=False)
     kill_switch_reason = models.TextField(blank=True, editable=False)
@@ -87,14 +91,25 @@ class HealingPolicy(Revised):
     def figures(self) -> Limits:
         """As they are in force."""
         limits = Limits.of(self.limits)
-        kept = [one for one in self.waiting_changes if one not in (TWO_PEOPLE, *limits.approved_actions)]
+        kept = [one for one in self.waiting_approvals if one not in (TWO_PEOPLE, *limits.approved_actions)]
         return replace(limits, approved_actions=(*limits.approved_actions, *kept)) if kept else limits
 
     @property
     def needs_two_people(self) -> bool:
-        return self.two_people or TWO_PEOPLE in self.waiting_changes
+        return self.two_people or TWO_PEOPLE in self.waiting_approvals
+
+    @property
+    def waiting_approvals(self) -> dict[str, str]:
+        """Actions that somebody asked to need no approval, and who did."""
+        return {name: change["by"] for name, change in self.approval_changes.items() if change["waits"]}
+
+    @property
+    def asked_changes(self) -> dict[str, dict[str, Any]]:
+        """Of `held_changes` those whose time is not up."""
+        now = clock.now().timestamp()
+        return {name: change for name, change in self.held_changes.items() if change["until"] > now}
 
     @property
     def waiting_changes(self) -> dict[str, str]:
         """What a second person has not asked for yet, and who did first."""
-        return {name: change["by"] for name, change in self.approval_changes.items() if change["waits"]}
+        return self.waiting_approvals | {name: change["by"] for name, change in self.asked_changes.items()}

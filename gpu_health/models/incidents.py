@@ -60,6 +60,8 @@ class Incident(Reconciled):
     """Cordon and taint were placed, or are about to be: the machine counts as out of service."""
     former_cordon = models.JSONField(null=True, editable=False)
     """`{by, reason}` of whoever had cordoned the machine before: it stays theirs."""
+    has_operands_paused = models.BooleanField(default=False, editable=False)
+    """Operands of the GPU operator were paused for its action, or are about to be: they are brought back."""
     check_failed = models.BooleanField(default=False, editable=False)
     evidence = models.JSONField(default=dict, editable=False)
     check_result = models.JSONField(null=True, editable=False)

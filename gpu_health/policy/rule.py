@@ -94,6 +94,11 @@ class Action(StrEnum):
         return self not in _HARMLESS
 
     @property
+    def needs_idle_driver(self) -> bool:
+        """Whether nothing may have the GPU open meanwhile, what watches over GPUs included."""
+        return self in (Action.RESET_GPU, Action.RESET_BUS, Action.RESTART_DRIVER)
+
+    @property
     def is_told_only(self) -> bool:
         """It is people who do something about it."""
         return self in (Action.IGNORE, Action.ALERT, Action.CONTACT_SUPPORT)

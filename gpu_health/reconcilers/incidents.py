@@ -21,7 +21,7 @@ from gpu_health.incident_facts import (
 from gpu_health.models import Incident
 from gpu_health.reconcilers.gates import Gated, Stopped, Waiting, Watch
 from gpu_health.reconcilers.quarantine import Drain, Quarantine, Return
-from gpu_health.reconcilers.repair import Act, Collect, Verify
+from gpu_health.reconcilers.repair import Act, Collect, ResumeOperands, Verify
 from gpu_health.reconcilers.seeing import BackendOf, IncidentStep
 from gpu_health.services.incidents import note
 from gpu_health.states import INCIDENT_MOVES, IncidentState
@@ -47,9 +47,13 @@ class IncidentReconciler(Reconciler[Incident]):
         return {"node": row.node.name}
 
     def next_step(self, row: Incident, now: datetime) -> Step[Incident] | None:
+        if row.has_operands_paused and row.state != IncidentState.ACTING:
+            return ResumeOperands(self.backend_of)
         if not row.is_open:
             return None
         refusal = stopping(row, policy())
+        if refusal is not None and row.has_operands_paused:
+            return ResumeOperands(self.backend_of)
         if refusal is not None:
             return Stopped(self.backend_of, refusal)
         stages: Mapping[str, Callable[[], IncidentStep]] = {

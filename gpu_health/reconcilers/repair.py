@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from clusters.backends.node_operations import NotPossible, SomebodyElses
+from clusters.states import NodeState
 from common.models import Intent
-from common.reconcile import Effect, Operation
+from common.reconcile import Effect, Operation, Outcome, wait
 from gpu_health.actions.base import Target
 from gpu_health.actions.table import kind_for
 from gpu_health.evidence_collection import COLLECT, known_evidence, told_by_job
@@ -16,9 +18,11 @@ from gpu_health.healing.facts import (
     Work,
 )
 from gpu_health.models import Incident
-from gpu_health.policy.rule import Verification
-from gpu_health.reconcilers.seeing import TAINT, IncidentStep, asking
+from gpu_health.policy.rule import Action, Verification
+from gpu_health.reconcilers.seeing import LOOK_EVERY, TAINT, IncidentStep, asking, plain_machine
 from gpu_health.reconcilers.settling import Sight
+from gpu_health.services.admission import note_paused_operands
+from gpu_health.states import IncidentState
 from gpu_health.verification import check_spec, demand_of, judged
 
 
@@ -76,6 +80,9 @@ class Act(IncidentStep):
         order = self.order(row, operation, "act")
         try:
             with asking(row):
+                if Action(row.action).needs_idle_driver and row.drill_id is None:
+                    note_paused_operands(row)
+                    target.operations.pause_operands(row.node.uid, order)
                 kind_for(row).begin(target, order)
         except NotPossible as error:
             self._impossible = str(error)
@@ -111,6 +118,50 @@ class Act(IncidentStep):
         """Why it was not begun, as an earlier worker has noted."""
         found = Intent.objects.filter(op_key=operation.op_key).values_list("result", flat=True).first() or {}
         return str(found.get("called_off") or found.get("impossible") or "")
+
+
+class ResumeOperands(IncidentStep):
+    """Brings back what was paused for an action, as soon as that is over, whatever became of it.
+
+    A step of its own that never ends the one under way: after it the incident stands where it stood.
+    """
+
+    name = "resume operands"
+    effect = Effect.ABSOLUTE
+    look_every = LOOK_EVERY
+    _is_done = False
+
+    def act(self, row: Incident, operation: Operation) -> None:
+        if row.node.state == NodeState.GONE or self._another_acts(row):
+            self._is_done = True
+            return
+        target = self.target(row)
+        with asking(row):
+            if target.seen is not None and not (
+                row.state == IncidentState.ACTING and self._acts(row, target)
+            ):
+                target.operations.resume_operands(row.node.uid, self.order(row, operation, "resume"))
+                self._is_done = True
+        self._is_done = self._is_done or target.seen is None
+
+    def observe(self, row: Incident, operation: Operation) -> Sight:
+        return Sight(plain_machine(row))
+
+    def settle(self, row: Incident, seen: Sight, now: datetime) -> Outcome:
+        if not self._is_done:
+            return wait(self.look_every)
+        return wait(timedelta(0), save={"has_operands_paused": False})
+
+    @staticmethod
+    def _another_acts(row: Incident) -> bool:
+        """Whether a later incident of the machine has them paused: they are its to bring back."""
+        others = Incident.objects.filter(node=row.node, state=IncidentState.ACTING, has_operands_paused=True)
+        return others.exclude(pk=row.pk).exists()
+
+    def _acts(self, row: Incident, target: Target) -> bool:
+        """Whether the action's job runs."""
+        op_key = f"{row._meta.label_lower}:{row.pk}:{row.turn}:{Act.name}:act"
+        return kind_for(row).look(target, op_key).progress is Progress.RUNNING
 
 
 def called_off(row: Incident, target: Target) -> str:

@@ -98,9 +98,8 @@ def outcome_of(row: Incident, decision: Decision, seen: Sight, now: datetime, ev
     def write() -> None:
         written(row, to, decision.words)
 
-    return move(
-        to, note=decision.words, save=save, write=write, after=None if to in ENDED_INCIDENTS else timedelta(0)
-    )
+    is_done = to in ENDED_INCIDENTS and not row.has_operands_paused
+    return move(to, note=decision.words, save=save, write=write, after=None if is_done else timedelta(0))
 
 
 def written(row: Incident, to: IncidentState, why: str) -> None:

@@ -60,6 +60,14 @@ def note_drain(incident: Incident, now: datetime) -> None:
     Incident.objects.filter(pk=incident.pk, fence=incident.fence).update(drained_at=now)
 
 
+def note_paused_operands(incident: Incident) -> None:
+    """Written before they are paused, so that they come back whoever dies meanwhile. Raises LeaseLost."""
+    held = Incident.objects.filter(pk=incident.pk, fence=incident.fence)
+    if not held.update(has_operands_paused=True):
+        raise LeaseLost
+    incident.has_operands_paused = True
+
+
 def _held(name: str) -> HealingPool:
     """The pool's row, locked until the end of the transaction: by the write, on every database."""
     if not HealingPool.objects.filter(name=name).update(serial=F("serial") + 1):

@@ -34,7 +34,7 @@ def approval_changes(held: HealingPolicy, given: Mapping[str, Any], actor: Actor
             del changes[name]
             if name == TWO_PEOPLE:
                 return {}
-    for name in now & wanted & set(held.waiting_changes):
+    for name in now & wanted & set(held.waiting_approvals):
         del changes[name]
     for name in wanted - now:
         changes[name] = {"by": actor.name, "user": actor.user_id, "waits": False}

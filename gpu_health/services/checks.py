@@ -12,6 +12,7 @@ from clusters.states import NodeState
 from common import audit, clock
 from common.actor import Actor
 from common.reconcile import kernel
+from gpu_health import selectors
 from gpu_health.errors import CheckEnded, CheckUnderWay, InvalidCheck
 from gpu_health.models import GpuCheck
 from gpu_health.states import CheckLevel, CheckState
@@ -35,6 +36,14 @@ def order_check(
         raise InvalidCheck(fields={"wait_minutes": [_("Give 0 to 10,080 minutes.")]})
     if node.state == NodeState.GONE:
         raise InvalidCheck(_("%(node)s is gone: its cluster no longer lists it.") % {"node": node.name})
+    if not selectors.gpu_machines(Node.objects.filter(pk=node.pk)).exists():
+        raise InvalidCheck(
+            _(
+                "%(node)s has no GPUs: there is nothing to check. If it must have some, say so on its page "
+                "or with slipway gpu count expect."
+            )
+            % {"node": node.name}
+        )
     now = clock.now()
     try:
         with transaction.atomic():

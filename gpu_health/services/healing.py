@@ -22,6 +22,7 @@ from gpu_health.models import HealingPolicy, HealingPool, Incident
 from gpu_health.services.approval_changes import approval_changes
 from gpu_health.services.draining import stop_all_drains
 from gpu_health.services.incidents import note
+from gpu_health.services.second_person import held_back
 from gpu_health.states import ENDED_INCIDENTS, HealingMode, IncidentState
 
 CHANGEABLE = ("mode", "dry_clusters", "windows", "drain", "limits", "two_people")
@@ -30,7 +31,7 @@ CHANGEABLE = ("mode", "dry_clusters", "windows", "drain", "limits", "two_people"
 def change_policy(
     *, actor: Actor, given: Mapping[str, Any], reason: str, expected: int | None = None
 ) -> HealingPolicy:
-    """What is not given stays. Where the policy asks for two people, an action needs no approval any more
+    """What is not given stays. Where the policy asks for two people, what lets healing do more takes effect
     once a second one has asked for the same. Raises NotAllowed, InvalidPolicy, Stale."""
     require_everywhere(actor, Right.FLEET_OPERATE)
     values = {name: given[name] for name in CHANGEABLE if name in given}
@@ -38,7 +39,8 @@ def change_policy(
     with transaction.atomic():
         row = stored_policy()
         changes = approval_changes(row, values, actor)
-        row.change(expected=expected or None, **values, approval_changes=changes)
+        columns = held_back(row, values, actor)
+        row.change(expected=expected or None, **columns, approval_changes=changes)
         audit.record(actor, "gpu_healing.change", subject=row, reason=reason, detail=dict(values))
         _wake_all()
     return row

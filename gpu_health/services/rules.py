@@ -14,9 +14,11 @@ from common.actor import Actor
 from common.errors import Stale
 from common.reconcile import kernel
 from gpu_health import selectors
-from gpu_health.errors import InvalidRule, RuleMissing
+from gpu_health.errors import InvalidRule, RuleMissing, WaitsForSecondPerson
 from gpu_health.models import JudgingAnew, RuleChange
-from gpu_health.policy.rule import Action, BadRule, Rule
+from gpu_health.policy.rule import Action, BadRule, Mode, Rule
+from gpu_health.services.healing import stored_policy
+from gpu_health.services.second_person import agreed
 
 PLAIN: Mapping[str, Any] = {
     "enabled": True,
@@ -73,6 +75,7 @@ def add_rule(*, actor: Actor, given: Mapping[str, Any], reason: str) -> RuleChan
     """Raises NotAllowed, InvalidRule, Stale."""
     require_everywhere(actor, Right.FLEET_OPERATE)
     row = new_rule(given, by=actor.name, reason=reason)
+    _ask_second_person(actor, f"rule {row.name}", row.own_rule(), None, given, reason)
     with transaction.atomic():
         try:
             with transaction.atomic():
@@ -104,7 +107,8 @@ def change_rule(
 ) -> RuleChange:
     """Raises NotAllowed, RuleMissing, InvalidRule, Stale."""
     require_everywhere(actor, Right.FLEET_OPERATE)
-    _rule, values = proposed_rule(name, given)
+    rule, values = proposed_rule(name, given)
+    _ask_second_person(actor, f"rule {name}", rule, selectors.rule_in_force(name).rule, values, reason)
     values |= {"changed_by": actor.name, "changed_at": timezone.now(), "reason": reason}
     with transaction.atomic():
         row = RuleChange.objects.filter(name=name).first()
@@ -131,6 +135,8 @@ def reset_rule(*, actor: Actor, name: str, reason: str, expected: int | None = N
     row = RuleChange.objects.filter(name=name).first()
     if row is None:
         raise RuleMissing(_("The rule %(name)s already matches its source.") % {"name": name})
+    present = selectors.rule_in_force(name)
+    _ask_second_person(actor, f"rule {name}", None, present.rule, {"reset": True}, reason)
     with transaction.atomic():
         rows = RuleChange.objects.filter(pk=row.pk)
         if expected is not None:
@@ -141,6 +147,38 @@ def reset_rule(*, actor: Actor, name: str, reason: str, expected: int | None = N
         deed = "gpu_rule.remove" if row.fault else "gpu_rule.reset"
         audit.record(actor, deed, subject=audited, reason=reason)
         judge_soon()
+
+
+def _ask_second_person(
+    actor: Actor, key: str, rule: Rule | None, before: Rule | None, wanted: Mapping[str, Any], reason: str
+) -> None:
+    """Unless one person is enough, or another has asked for the same. Raises WaitsForSecondPerson.
+
+    A rule that acts takes two, and so does one that stands before another which acts on the same fault.
+    """
+    was_acting = before is not None and acts_by_itself(before)
+    fault = rule.fault if rule is not None else before.fault if before is not None else ""
+    names = {one.name for one in (rule, before) if one is not None}
+    others = [one.rule for one in selectors.rules_in_force() if one.rule.fault == fault]
+    uncovers = not was_acting and any(acts_by_itself(one) for one in others if one.name not in names)
+    if not ((rule is not None and acts_by_itself(rule)) or uncovers):
+        return
+    with transaction.atomic():
+        policy = stored_policy()
+        now, changes = agreed(policy, {key: dict(wanted)}, actor)
+        policy.change(held_changes=changes)
+        if not now:
+            detail = {"rule": key.removeprefix("rule "), **wanted}
+            audit.record(actor, "gpu_rule.ask", subject=policy, reason=reason, detail=detail)
+    if not now:
+        raise WaitsForSecondPerson(
+            _("The change is noted. It takes effect when a second person makes the same one: after it "
+              "healing acts by itself on %(fault)s.") % {"fault": fault}
+        )  # fmt: skip
+
+
+def acts_by_itself(rule: Rule) -> bool:
+    return rule.enabled and rule.mode is Mode.ACT
 
 
 def judge_soon() -> None:

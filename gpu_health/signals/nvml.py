@@ -14,6 +14,8 @@ from gpu_health.signals.xid import RECOVERY_ACTION, RECOVERY_ACTIONS
 
 FIELD_RECOVERY_ACTION = 230
 FIELD_MARGIN_LIMIT = 194
+VALUES = dict(enumerate(("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")))
+"""Members of nvmlValue_t by nvmlValueType_t."""
 NOT_SUPPORTED = (1, 2, 3, 6, 13, 25)
 """Uninitialised fields, arguments, functions and symbols that an older driver or another GPU lacks."""
 GPU_IS_LOST, RESET_REQUIRED, LIBRARY_MISMATCH = 15, 16, 18
@@ -191,7 +193,8 @@ class NvmlReader:
         values = self._ask("nvmlDeviceGetFieldValues", handle, [number])
         if not values or int(values[0].nvmlReturn) != 0:
             return None
-        return float(values[0].value.uiVal)
+        member = VALUES.get(int(values[0].valueType))
+        return None if member is None else float(getattr(values[0].value, member))
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         """None: this GPU, driver or library cannot tell."""

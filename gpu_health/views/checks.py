@@ -52,6 +52,7 @@ class CheckForm(forms.Form):
 
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.fields["node"].error_messages["invalid_choice"] = _("Choose a machine with GPUs.")
         self.fields["node"].queryset = _machines(actor)  # type: ignore[attr-defined]
 
 
@@ -62,7 +63,8 @@ def check_list(request: HttpRequest) -> HttpResponse:
     listing = list_page(
         request, selectors.checks(actor), sorts=SORTS, default_sort="-ordered", filters=CheckFilter
     )
-    context = {"listing": listing, "may_order": may(actor, Right.FLEET_OPERATE)}
+    may_order = may(actor, Right.FLEET_OPERATE) and _machines(actor).exists()
+    context = {"listing": listing, "may_order": may_order}
     return page(request, "gpu_health/checks.html", context, parts=("listing",))
 
 
@@ -105,7 +107,8 @@ def order(request: HttpRequest) -> HttpResponse:
         else:
             return done(request, _("The check is ordered."), to=f"/gpu-health/checks/{check.pk}/")
     status = UNPROCESSABLE if form.is_bound and form.errors else 200
-    return page(request, "gpu_health/order_check.html", {"form": form}, status=status)
+    context = {"form": form, "has_machines": form.fields["node"].queryset.exists()}  # type: ignore[attr-defined]
+    return page(request, "gpu_health/order_check.html", context, status=status)
 
 
 @require_POST
@@ -126,4 +129,4 @@ def _machines(actor: Actor) -> Any:
     rows = Node.objects.for_actor(actor).exclude(state=NodeState.GONE).select_related("cluster")
     if not may_everywhere(actor, Right.FLEET_OPERATE):
         rows = rows.filter(cluster__team__in=teams_where(actor, Right.FLEET_OPERATE))
-    return rows.order_by("cluster__name", "name")
+    return selectors.gpu_machines(rows).order_by("cluster__name", "name")

@@ -19,6 +19,7 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import row_page
 from gpu_health import selectors
+from gpu_health.errors import WaitsForSecondPerson
 from gpu_health.forms import NewRuleForm, PresetForm, RuleForm
 from gpu_health.incident_facts import policy
 from gpu_health.policy.disagreements import comparisons
@@ -101,10 +102,13 @@ def rule_page(request: HttpRequest, name: str) -> HttpResponse:
             else:
                 change_rule(actor=actor, name=name, given=given, reason=reason)
                 return done(request, _saved(actor, fault=found.rule.fault), to=f"/gpu-health/rules/{name}/")
+        except WaitsForSecondPerson as noted:
+            return done(request, str(noted), to=f"/gpu-health/rules/{name}/")
         except SlipwayError as error:
             blame(form, error)
     context = {
         "found": found,
+        "asked": policy().asked_changes.get(f"rule {name}"),
         "title": fault_title(found.rule.fault),
         "document": _document(found),
         "form": form,
@@ -165,6 +169,8 @@ def new_rule(request: HttpRequest) -> HttpResponse:
             else:
                 row = add_rule(actor=actor, given=given, reason=reason)
                 return done(request, _("The rule is added."), to=f"/gpu-health/rules/{row.name}/")
+        except WaitsForSecondPerson as noted:
+            return done(request, str(noted), to="/gpu-health/rules/")
         except SlipwayError as error:
             blame(form, error)
     context = {

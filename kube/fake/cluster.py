@@ -7,6 +7,7 @@ from kube.fake.clock import START
 from kube.fake.controllers import (
     budgets,
     collecting,
+    daemon_sets,
     deployments,
     fluid,
     jobs,
@@ -95,6 +96,7 @@ class FakeCluster(FakeApiServer):
                     leader_worker_sets.step(hands)
                     fluid.step(hands)
                 stateful_sets.step(hands)
+                daemon_sets.step(hands)
                 self._jobs.step(hands)
                 self._nodes.step(hands, self.kubelets)
                 self._evictions.step(hands)

@@ -47,7 +47,7 @@ def command_line() -> argparse.ArgumentParser:
     what = parser.add_subparsers(required=True, metavar="WHAT")
     gpu = what.add_parser("gpu", help="the GPUs of this machine", allow_abbrev=False)
     gpu.add_argument("--level", type=int, choices=sorted(LEVELS), default=1,
-                     help="1: about 10 s, 2: 2 min, 3: 15 min; default: 1")  # fmt: skip
+                     help="1: about 15 s, 2: 2 min, 3: 15 min; default: 1")  # fmt: skip
     gpu.add_argument("--json", action="store_true", help="one line of JSON on standard output")
     gpu.add_argument("--gpu", action="append", default=[],
                      help="index, UUID or bus id; given again: another one; default: all")  # fmt: skip

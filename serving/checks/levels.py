@@ -27,4 +27,4 @@ LEVELS = {
     2: Level(2, matrix=30, memory=30, bandwidth=2, load=40, all_reduce=10, dcgm_level=2, dcgm_limit=600),
     3: Level(3, matrix=300, memory=240, bandwidth=5, load=270, all_reduce=60, dcgm_level=3, dcgm_limit=3_600),
 }
-"""About 10 seconds, 2 minutes, 15 minutes; what DCGM takes comes on top where it is installed."""
+"""About 15 seconds, 2 minutes, 15 minutes; what DCGM takes comes on top where it is installed."""

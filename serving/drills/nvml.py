@@ -18,6 +18,10 @@ SUCCESS, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, GPU_IS_LOST, RESET_REQUIRED
 RECOVERY_ACTION, MARGIN_LIMIT = 230, 194
 LINKS, WIDTH, GENERATION, MARGIN = 18, 16, 5, 40
 ENABLED, P0, UNCORRECTED = 1, 0, 1
+UNSIGNED, SIGNED = 1, 5
+"""Of nvmlValueType_t."""
+SLOWDOWN_MARGIN = -2
+"""Degrees, as an H100 says."""
 
 
 def played_module(play: Callable[[], Play | None]) -> Any:
@@ -149,10 +153,14 @@ def library(play: Callable[[], Play | None]) -> Any:
     @exported("nvmlDeviceGetFieldValues")
     def field_values(handle: Any, _count: Any, into: Any) -> int:
         def answer(now: Play, gpu: int) -> None:
-            known = {RECOVERY_ACTION: now.of(gpu, "recovery_action"), MARGIN_LIMIT: 0}
             for one in into._obj:
-                one.nvmlReturn = SUCCESS if one.fieldId in known else NOT_SUPPORTED
-                one.value.uiVal = known.get(one.fieldId, 0)
+                one.nvmlReturn = SUCCESS
+                if one.fieldId == RECOVERY_ACTION:
+                    one.valueType, one.value.uiVal = UNSIGNED, now.of(gpu, "recovery_action")
+                elif one.fieldId == MARGIN_LIMIT:
+                    one.valueType, one.value.siVal = SIGNED, SLOWDOWN_MARGIN
+                else:
+                    one.nvmlReturn = NOT_SUPPORTED
 
         return of_gpu(handle, answer)
 

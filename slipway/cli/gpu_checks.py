@@ -41,7 +41,7 @@ def run(
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of the machine.")],
     cluster: Cluster = "",
     level: Annotated[
-        int, typer.Option("--level", min=1, max=3, help="1: about 10 seconds, 2: 2 minutes, 3: 15 minutes.")
+        int, typer.Option("--level", min=1, max=3, help="1: about 15 seconds, 2: 2 minutes, 3: 15 minutes.")
     ] = 1,
     wait_minutes: Annotated[
         int, typer.Option("--idle-within", min=0, max=10_080, help="Minutes to wait for an idle machine.")

@@ -18,6 +18,7 @@ from clusters.backends.node_operations import NodeOperations, NotPossible, Order
 from clusters.backends.placement import Taint, TaintEffect
 from clusters.backends.standing import StandingPod
 from common.jobs.spec import JobSpec, JobState, owner_of
+from kube.resources import NODES, PODS
 from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, KubernetesRig, ready, wish
 from tests.patience import eventually
 
@@ -230,6 +231,54 @@ def test_a_job_runs_once_on_the_machine_and_a_late_order_starts_none(rig: Any) -
     jobs.remove(job.name)
     with pytest.raises(UnknownNode):
         operations.run_job("nobody", job, order())
+
+
+def operands_on(rig: KubernetesRig) -> set[str]:
+    rig.server.advance(40)
+    pods = rig.cluster.client.list(PODS, namespace="gpu-operator").items
+    return {pod["metadata"]["labels"]["app"] for pod in pods}
+
+
+def test_operands_of_the_gpu_operator_leave_while_they_are_paused_and_come_back() -> None:
+    rig = KubernetesRig()
+    rig.server.make("namespaces", {"metadata": {"name": "gpu-operator"}})
+    for name, value in (("device-plugin", "true"), ("dcgm", "true"), ("dcgm-exporter", "false")):
+        rig.label(f"nvidia.com/gpu.deploy.{name}", value)
+        labels = {"app": name}
+        template = {
+            "metadata": {"labels": labels},
+            "spec": {
+                "nodeSelector": {f"nvidia.com/gpu.deploy.{name}": "true"},
+                "containers": [{"name": "main", "image": "registry.example/operand:1"}],
+            },
+        }
+        rig.server.make(
+            "daemonsets.apps",
+            {
+                "metadata": {"name": name, "namespace": "gpu-operator"},
+                "spec": {"selector": {"matchLabels": labels}, "template": template},
+            },
+        )
+    rig.label("nvidia.com/gpu.deploy.mig-manager", "true")
+    assert operands_on(rig) == {"device-plugin", "dcgm"}
+    operations, machine = rig.cluster.node_operations, node_of(rig).uid
+
+    for _ in range(2):
+        operations.pause_operands(machine, order())
+    assert operands_on(rig) == set()
+    with pytest.raises(StaleFence):
+        operations.resume_operands(machine, order(turn=0))
+    for _ in range(2):
+        operations.resume_operands(machine, order())
+    assert operands_on(rig) == {"device-plugin", "dcgm"}
+    (node,) = rig.cluster.client.list(NODES).items
+    operated = {key: value for key, value in node["metadata"]["labels"].items() if "gpu.deploy" in key}
+    assert operated == {
+        "nvidia.com/gpu.deploy.device-plugin": "true",
+        "nvidia.com/gpu.deploy.dcgm": "true",
+        "nvidia.com/gpu.deploy.dcgm-exporter": "false",
+        "nvidia.com/gpu.deploy.mig-manager": "true",
+    }
 
 
 def test_a_machine_that_is_not_there_is_told(rig: Any) -> None:

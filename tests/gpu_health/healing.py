@@ -55,16 +55,21 @@ ACTS = {"mode": "act", "limits": LIMITS}
 class Programs:
     """What jobs on the machine find; each list is worked off, and its last word stays."""
 
-    def __init__(self) -> None:
+    def __init__(self, are_operands_paused: Callable[[], bool]) -> None:
         self.checks: list[dict[str, Any] | None] = [PASSED]
         self.repairs: list[dict[str, Any] | None] = [DONE]
         self.ran: list[str] = []
+        self.were_operands_paused: list[bool] = []
+        """At each repair."""
+        self._are_operands_paused = are_operands_paused
 
     def __call__(self, spec: JobSpec) -> dict[str, Any] | None:
         is_check = "serving.checks" in spec.argv
         self.ran.append("check" if is_check else "evidence" if "dmesg" in spec.argv[-1] else spec.argv[-1])
         if self.ran[-1] == "evidence":
             return DONE
+        if not is_check:
+            self.were_operands_paused.append(self._are_operands_paused())
         words = self.checks if is_check else self.repairs
         return words.pop(0) if len(words) > 1 else words[0]
 
@@ -79,7 +84,7 @@ class Ward:
     def __init__(self, *, team: Team | None = None, **policy: Any) -> None:
         self.clock = Clock(timezone.now())
         self.world = FakeCluster()
-        self.programs = Programs()
+        self.programs = Programs(lambda: self.operations.has_operands_paused)
         self.operations.job_runner.program = self.programs
         self.cluster = Cluster.objects.create(name="gpus", kind="embedded", team=team or cast.team("serving"))
         self.node = Node.objects.create(

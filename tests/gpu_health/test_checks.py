@@ -16,7 +16,7 @@ from common.jobs.spec import Ending
 from common.models import AuditRecord
 from common.reconcile import Kernel
 from gpu_health.errors import CheckUnderWay
-from gpu_health.models import CheckSchedule, Finding, GpuCheck
+from gpu_health.models import CheckSchedule, Finding, GpuCheck, GpuCount
 from gpu_health.reconcilers.check_schedule import CheckScheduleReconciler
 from gpu_health.reconcilers.checks import CheckReconciler
 from gpu_health.services.checks import cancel_check, order_check
@@ -154,6 +154,23 @@ def test_a_job_without_a_report_finds_out_nothing(bench: Bench, seen: dict[str, 
     assert check.state == "impossible"
     assert words in check.why
     assert not Finding.objects.exists()
+
+
+def test_a_machine_without_gpus_is_neither_offered_nor_checked(bench: Bench, olga: User) -> None:
+    bare = Node.objects.create(cluster=bench.node.cluster, uid="bare", name="bare", seen_at=timezone.now())
+    browser, api = cast.client_of(olga), cast.api(olga)
+    form = browser.get("/gpu-health/checks/+order/").content.decode()
+    assert f">{bench.node}<" in form
+    assert ">bare" not in form
+
+    refused = api.post("gpu-health/checks/", {"node": "bare"})
+    assert refused.status_code == 400
+    assert "bare has no GPUs" in refused.json()["detail"]
+    Gpu.objects.all().delete()
+    assert "+order/" not in browser.get("/gpu-health/checks/").content.decode()
+
+    GpuCount.objects.create(node=bare, fixed=8)
+    assert api.post("gpu-health/checks/", {"node": "bare"}).status_code == 201
 
 
 def test_a_job_that_is_gone_is_not_started_again(bench: Bench) -> None:

@@ -79,6 +79,9 @@ def given_up(ward: Ward) -> None:
 
 
 def common(ward: Ward) -> None:
+    assert not ward.operations.has_operands_paused
+    assert not ward.incident.has_operands_paused
+    assert ward.programs.were_operands_paused == [True] * len(ward.programs.repaired)
     assert not HealingSlot.objects.exists()
     acted = ward.incident.timeline.filter(state="acting").count()
     assert acted == ward.incident.acts

@@ -1,8 +1,11 @@
 """An incident climbs the ladder of its finding, and stops where it must."""
 
+from datetime import timedelta
+
 import pytest
 
-from tests.gpu_health.healing import FAILED, Ward
+from gpu_health.models import HealingPolicy, Incident
+from tests.gpu_health.healing import DONE, FAILED, Ward
 
 pytestmark = pytest.mark.django_db
 
@@ -50,3 +53,36 @@ def test_a_machine_that_fails_its_check_climbs_on_and_never_returns_by_itself() 
     assert ward.operations.cordoned
     assert ward.operations.taints
     assert "computes wrong values" in "".join(ward.incident.timeline.values_list("words", flat=True))
+
+
+def reset_that_runs(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of its job, which ends when it is told to."""
+    runner = ward.operations.job_runner
+    ward.programs.repairs = [None]
+    monkeypatch.setattr(runner, "die", lambda _name: None)
+    ward.finding()
+    ward.run(lambda: bool(ward.programs.repaired))
+    return next(name for name, job in runner.jobs.items() if job.is_live)
+
+
+@pytest.mark.parametrize("stop", [{"kill_switch_by": "olga"}, {}], ids=["kill switch", "cancelled"])
+def test_paused_operands_stay_away_while_the_gpu_is_reset_and_come_back_whatever_happens(
+    stop: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ward = Ward()
+    job = reset_that_runs(ward, monkeypatch)
+    if stop:
+        HealingPolicy.objects.update(kill_switch_at=ward.clock.at, **stop)
+    else:
+        Incident.objects.update(cancel="leave")
+    for _ in range(5):
+        ward.kernel.sweep()
+        ward.clock.pass_(timedelta(seconds=10))
+    assert ward.operations.has_operands_paused
+
+    ward.operations.job_runner.finish(job, DONE)
+    ward.run(lambda: not ward.incident.has_operands_paused)
+
+    assert not ward.operations.has_operands_paused
+    assert ward.incident.state == ("acting" if stop else "cancelled")
+    assert len(ward.programs.repaired) == 1

@@ -95,7 +95,7 @@ class Library:
         return self.links[link]
 
     def nvmlDeviceGetFieldValues(self, _: int, _fields: list[int]) -> list[Any]:
-        return [SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(uiVal=self.action))]
+        return [SimpleNamespace(nvmlReturn=0, valueType=1, value=SimpleNamespace(uiVal=self.action))]
 
 
 def test_nvml_tells_what_rose_what_began_and_what_is_over() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_health.actions.reset_gpu import UNHELD
+from gpu_health.actions.holders import UNHELD
 from gpu_health.actions.restart_services import NEEDS_NVSWITCH
 
 

@@ -104,6 +104,78 @@ def test_one_person_is_enough_where_the_policy_does_not_ask_for_two(people: tupl
     assert asks(people[0], **without_approvals())["limits"]["approved_actions"] == []
 
 
+@pytest.mark.parametrize(
+    ("before", "given", "name", "looser"),
+    [
+        ({"mode": "dry_run"}, {"mode": "act"}, "mode", "act"),
+        ({"dry_clusters": ["a", "b"]}, {"dry_clusters": ["a"]}, "dry_clusters", ["a"]),
+        ({"windows": [{"start": "22:00", "end": "05:00"}]}, {"windows": []}, "windows", []),
+        ({"limits": {}}, {"limits": {"slots_percent": 40}}, "limits.slots_percent", 40.0),
+        ({"limits": {}}, {"limits": {"cooldown_seconds": 1}}, "limits.cooldown_seconds", 1.0),
+    ],
+    ids=["mode", "cluster", "windows", "higher", "shorter"],
+)
+def test_what_lets_healing_do_more_takes_effect_when_a_second_person_asks_for_the_same(
+    people: tuple[User, User], before: dict[str, Any], given: dict[str, Any], name: str, looser: Any
+) -> None:
+    HealingPolicy.objects.update(**before)
+    ada, root = people
+
+    def in_force(answer: dict[str, Any]) -> Any:
+        place, _, limit = name.partition(".")
+        return answer[place][limit] if limit else answer[place]
+
+    for _ in range(2):
+        asked = asks(ada, **given)
+        assert in_force(asked) != looser
+        assert asked["waiting_changes"] == {name: "ada"}
+    agreed = asks(root, **given)
+
+    assert (in_force(agreed), agreed["waiting_changes"]) == (looser, {})
+
+
+def test_what_makes_healing_more_careful_takes_one_person_and_withdraws_what_was_asked(
+    people: tuple[User, User],
+) -> None:
+    HealingPolicy.objects.update(mode="dry_run")
+    asks(people[0], mode="act")
+    limits = {"slots_percent": 5, "cooldown_seconds": 900, "approved_actions": ["reset_gpu"]}
+
+    answer = asks(people[1], mode="dry_run", limits=limits)
+
+    assert answer["waiting_changes"] == {}
+    assert answer["limits"] == answer["limits"] | limits
+
+
+def test_a_rule_acts_by_itself_once_two_people_have_said_so(people: tuple[User, User]) -> None:
+    ada, root = people
+    change = {"mode": "act", "reason": "we trust it"}
+    path = "gpu-health/rules/default-xid.119/"
+    before = cast.api(ada).get(path).json()
+
+    for _ in range(2):
+        answer = cast.api(ada).put(path, change)
+        assert (answer.status_code, cast.api(ada).get(path).json()["mode"]) == (409, before["mode"])
+    assert cast.api(root).put(path, change).json()["mode"] == "act"
+    assert cast.api(ada).put(path, {"mode": "propose", "reason": "careful"}).json()["mode"] == "propose"
+
+
+def test_a_rule_that_stands_before_one_which_acts_is_not_taken_away_by_one_person(
+    people: tuple[User, User],
+) -> None:
+    ada, root = people
+    for person in people:
+        cast.api(person).put("gpu-health/rules/default-xid.119/", {"mode": "act", "reason": "we trust it"})
+    HealingPolicy.objects.update(two_people=False)
+    own = {"fault": "xid.119", "mode": "record", "ladder": ["alert"], "reason": "a bad driver"}
+    name = cast.api(ada).post("gpu-health/rules/", own).json()["name"]
+    HealingPolicy.objects.update(two_people=True)
+
+    path = f"gpu-health/rules/{name}/"
+    assert cast.api(ada).delete(path).status_code == 409
+    assert cast.api(root).delete(path).status_code == 204
+
+
 def test_the_page_shows_what_waits_for_a_second_person(ward: Ward, people: tuple[User, User]) -> None:
     asks(people[0], **without_approvals())
 

@@ -176,6 +176,12 @@ class EmbeddedNodeOperations:
         _known(node)
         return self._job_runner()
 
+    def pause_operands(self, node: str, order: Order) -> None:
+        self._change(node, order, lambda marks: marks)
+
+    def resume_operands(self, node: str, order: Order) -> None:
+        self._change(node, order, lambda marks: marks)
+
     def reboot(self, node: str, order: Order) -> None:
         _known(node)
         raise NotPossible(

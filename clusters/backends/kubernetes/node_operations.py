@@ -10,10 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from clusters.backends.base import ClusterUnreachable, Condition, ObservedNode, StaleFence, UnreadNode
+from clusters.backends.kubernetes import operands
 from clusters.backends.kubernetes.errors import granted, told
 from clusters.backends.kubernetes.jobs import KubernetesJobs
 from clusters.backends.kubernetes.manifests import FENCE, fence_of, fence_text
 from clusters.backends.kubernetes.nodes import CORDON, cordon_of, node_of
+from clusters.backends.kubernetes.operands import Labels
 from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import CHECKPOINT_ASKED, pod_of
@@ -224,6 +226,20 @@ class KubernetesNodeOperations:
             )
         container = Container(is_privileged=True)
         self.run_job(node, JobSpec(order.op_key, REBOOTS, REBOOT, container=container), order)
+
+    def pause_operands(self, node: str, order: Order) -> None:
+        """As NVIDIA's own MIG manager does before it resets GPUs: their DaemonSets select nodes by labels."""
+        self._relabel(node, order, operands.paused)
+
+    def resume_operands(self, node: str, order: Order) -> None:
+        self._relabel(node, order, operands.resumed)
+
+    def _relabel(self, node: str, order: Order, wanted: Callable[[Labels], Labels]) -> None:
+        self._change(
+            node,
+            order,
+            lambda found: {"metadata": {"labels": dict(wanted(found["metadata"].get("labels") or {}))}},
+        )
 
     def _runner(self, node: str) -> KubernetesJobs:
         with told():

@@ -56,7 +56,7 @@ def _replica_set(hands: Hands, one: Object) -> str:
         missing = one["spec"].get("replicas", 0) - len(active)
         for _ in range(missing):
             try:
-                active.append(hands.create("pods", _pod_of(one)))
+                active.append(hands.create("pods", pod_of(one)))
             except Refused as refused:
                 failure = refused.message
                 break
@@ -103,7 +103,8 @@ def _claimed(hands: Hands, one: Object, pods: list[Object]) -> list[Object]:
     return found
 
 
-def _pod_of(owner: Object) -> Object:
+def pod_of(owner: Object) -> Object:
+    """A pod of its template, without a name of its own yet."""
     template = json.loads(json.dumps(owner["spec"]["template"]))
     metadata = template.get("metadata") or {}
     return {

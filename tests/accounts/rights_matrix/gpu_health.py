@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from accounts.states import Right
 from clusters.models import NodeAgent
-from gpu_health.models import Finding, GpuCheck
+from gpu_health.models import Finding, GpuCheck, GpuCount
 from gpu_health.services.rules import change_rule
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.cast import SYSTEM
@@ -53,6 +53,7 @@ def _report(scene: Scene) -> Mapping[str, Any]:
 def _machine(scene: Scene) -> Mapping[str, Any]:
     GpuCheck.objects.all().delete()
     scene.cluster.nodes.update(name="matrix-machine")
+    GpuCount.objects.update_or_create(node=scene.cluster.nodes.get(), defaults={"fixed": 8})
     return {}
 
 
