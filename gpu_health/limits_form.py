@@ -62,25 +62,40 @@ class LengthField(forms.CharField):
 
 @dataclass(frozen=True, slots=True)
 class Section:
+    """Fields that are read and saved together. `key`: in addresses and forms."""
+
+    key: str
     title: Text
     words: Text
     names: Sequence[str]
 
 
+WINDOWS = Section(
+    "windows",
+    gettext_lazy("Maintenance windows"),
+    gettext_lazy("Drains and repairs happen within these times only; without any, at any time. A quarantine "
+                 "never waits for a window. A window that ends before it begins ends the next day."),
+    (),
+)  # fmt: skip
+
+
 SECTIONS = (
     Section(
+        "mode",
         gettext_lazy("Whether healing acts"),
         gettext_lazy("In a dry run incidents say what would be done, and nothing is. The mode of one rule is "
                      "changed on the page of the rule."),
         ("mode", "dry_clusters"),
     ),
     Section(
+        "budgets",
         gettext_lazy("Budgets"),
         gettext_lazy("How many machines of a pool are drained and repaired side by side. A machine is put "
                      "out of service at once while the pool has room; its repair waits for a slot."),
         ("slots_percent", "unhealthy_percent", "unhealthy_above"),
     ),
     Section(
+        "breaker",
         gettext_lazy("Breaker"),
         gettext_lazy(
             "Faults on many machines at once rarely come from the machines. The breaker stops healing in "
@@ -89,31 +104,37 @@ SECTIONS = (
         ("breaker_percent", "breaker_seconds", "domain_percent"),
     ),
     Section(
+        "rates",
         gettext_lazy("Rates"),
         gettext_lazy("How fast repairs follow each other in a pool."),
         ("repairs_per_hour", "repairs_percent", "seconds_between_drains"),
     ),
     Section(
+        "waits",
         gettext_lazy("Waits and cooldowns"),
         gettext_lazy("How long a fault is watched before the first action, and how long a machine that came "
                      "back is left alone."),
         (*(f"wait_{one}" for one in FindingSeverity.values), "fault_wait_seconds", "cooldown_seconds"),
     ),
     Section(
+        "lemons",
         gettext_lazy("Lemons"),
         gettext_lazy("A machine that is repaired again and again needs a person, not another repair."),
         ("lemon_remediations", "lemon_seconds"),
     ),
     Section(
+        "approvals",
         gettext_lazy("Approvals"),
         gettext_lazy("Actions that wait for a person, whatever the mode of their rule."),
         ("approved_actions", "approval_seconds", "two_people"),
     ),
     Section(
+        "times",
         gettext_lazy("Time limits"),
         gettext_lazy("How long each stage of an incident may take, or must last."),
         ("drain_seconds", "action_seconds", "check_seconds", "quiet_seconds", "watch_seconds"),
     ),
+    WINDOWS,
 )  # fmt: skip
 _PERCENT: Mapping[str, tuple[Text, Text]] = {
     "slots_percent": (
@@ -208,9 +229,14 @@ class LimitsForm(forms.Form):
         help_text=gettext_lazy("Recorded in the audit log; not needed for a review."),
     )
 
-    def __init__(self, data: QueryDict | None, *, policy: HealingPolicy, clusters: Iterable[str]) -> None:
+    def __init__(
+        self, data: QueryDict | None, *, policy: HealingPolicy, clusters: Iterable[str],
+        section: Section | None = None,
+    ) -> None:  # fmt: skip
+        """`section`: the one that is saved; None: all are shown."""
         super().__init__(data, initial=_initial(policy))
-        self._plain = Limits()
+        self._policy = policy
+        self.section = section
         # One that is gone, or that this reader may not see, stays as it is.
         names = sorted({*clusters, *policy.dry_clusters})
         self.fields["dry_clusters"].choices = [(one, one) for one in names]  # type: ignore[attr-defined]
@@ -231,6 +257,10 @@ class LimitsForm(forms.Form):
         for number in self._windows:
             window = policy.windows[number] if number < len(policy.windows) else {}
             self._add_window(number, window)
+        if section is not None:
+            kept = {"revision", "reason", *section.names}
+            kept |= {name for name in self.fields if "-" in name} if section is WINDOWS else set()
+            self.fields = {name: field for name, field in self.fields.items() if name in kept}
 
     def _add_window(self, number: int, window: Mapping[str, Any]) -> None:
         for name, label in (("start", _("Starts at")), ("end", _("Ends at"))):
@@ -256,9 +286,25 @@ class LimitsForm(forms.Form):
             widget=forms.TextInput(attrs=PLAIN),
         )
 
-    @property
-    def sections(self) -> list[tuple[Section, list[Any]]]:
-        return [(one, [self[name] for name in one.names]) for one in SECTIONS]
+    def shown(self, section: Section) -> list[tuple[Any, str]]:
+        """Fields of the section, each with its default where it differs from it, else blank."""
+        now, plain = _initial(self._policy), _initial(HealingPolicy(revision=0))
+        return [
+            (self[name], "" if now[name] == plain[name] else self._text(name, plain[name]))
+            for name in section.names
+        ]
+
+    def _text(self, name: str, value: Any) -> str:
+        field = self.fields[name]
+        if isinstance(field, LengthField):
+            return length_text(value)
+        if isinstance(value, bool):
+            return _("yes") if value else _("no")
+        if isinstance(value, list | tuple):
+            return ", ".join(map(str, value)) or _("none")
+        if isinstance(field, forms.ChoiceField):
+            return str(dict(HealingMode.choices)[value])
+        return f"{value:g}" if isinstance(value, int | float) else value or _("none")
 
     @property
     def windows(self) -> list[dict[str, Any]]:
@@ -284,24 +330,27 @@ class LimitsForm(forms.Form):
     def given(self) -> dict[str, Any]:
         """What `change_policy` takes: of the limits only what differs from the defaults."""
         chosen = self.cleaned_data
-        limits = {name: chosen[name] for name in (*_PERCENT, *_COUNTS, *_LENGTHS)}
-        limits["wait_seconds"] = {one: chosen[f"wait_{one}"] for one in FindingSeverity.values}
-        limits["fault_wait_seconds"] = chosen["fault_wait_seconds"]
-        order = [str(one) for one in Action]
-        limits["approved_actions"] = sorted(chosen["approved_actions"], key=order.index)
-        plain = self._plain.to_dict()
-        plain["approved_actions"] = sorted(plain["approved_actions"], key=order.index)
-        return {
-            "mode": chosen["mode"],
-            "two_people": chosen["two_people"],
-            "dry_clusters": chosen["dry_clusters"],
-            "windows": [self._window(number) for number in self._windows if chosen[f"start-{number}"]],
-            "limits": {name: value for name, value in limits.items() if value != plain[name]},
-        }
+        names = ("mode", "two_people", "dry_clusters")
+        found: dict[str, Any] = {name: chosen[name] for name in names if name in chosen}
+        if self.section is WINDOWS:
+            found["windows"] = [self._window(number) for number in self._windows if chosen[f"start-{number}"]]
+        limits = {name: chosen[name] for name in (*_PERCENT, *_COUNTS, *_LENGTHS) if name in chosen}
+        if "fault_wait_seconds" in chosen:
+            limits["wait_seconds"] = {one: chosen[f"wait_{one}"] for one in FindingSeverity.values}
+            limits["fault_wait_seconds"] = chosen["fault_wait_seconds"]
+        plain, order = Limits().to_dict(), [str(one) for one in Action]
+        if "approved_actions" in chosen:
+            limits["approved_actions"] = sorted(chosen["approved_actions"], key=order.index)
+            plain["approved_actions"] = sorted(plain["approved_actions"], key=order.index)
+        if limits:
+            others = {name: value for name, value in self._policy.limits.items() if name not in limits}
+            changed = {name: value for name, value in limits.items() if value != plain[name]}
+            found["limits"] = others | changed
+        return found
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        for number in self._windows:
+        for number in self._windows if self.section is WINDOWS else ():
             start, end = (cleaned.get(f"{name}-{number}", "") for name in ("start", "end"))
             if bool(start) != bool(end):
                 self.add_error(f"{'end' if start else 'start'}-{number}", _("Give both times, or none."))

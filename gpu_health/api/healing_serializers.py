@@ -138,7 +138,7 @@ class GpuHealingSerializer(serializers.ModelSerializer[HealingPolicy]):
     waiting_changes = serializers.DictField(
         child=serializers.CharField(),
         help_text="What somebody has asked for, by name (an action that shall need no approval, mode, "
-        "limits.slots_percent, rule NAME), and who did: a second person is missing.",
+        "limits.slots_percent, rule:NAME), and who did: a second person is missing.",
     )
 
     class Meta:

@@ -75,7 +75,7 @@ class HealingPolicy(Revised):
     takes one still, until somebody else asks for the same."""
     held_changes = models.JSONField(default=dict, editable=False)
     """`{by, user, to, until}` of what somebody has asked for and waits for a second person, by name: `mode`,
-    `limits.slots_percent`, `rule NAME`."""
+    `limits.slots_percent`, `rule:NAME`."""
     kill_switch_at = models.DateTimeField(null=True, editable=False)
     kill_switch_by = models.CharField(max_length=200, blank=True, editable=False)
     kill_switch_reason = models.TextField(blank=True, editable=False)

@@ -29,16 +29,21 @@ CHANGEABLE = ("mode", "dry_clusters", "windows", "drain", "limits", "two_people"
 
 
 def change_policy(
-    *, actor: Actor, given: Mapping[str, Any], reason: str, expected: int | None = None
-) -> HealingPolicy:
+    *, actor: Actor, given: Mapping[str, Any], reason: str, expected: int | None = None,
+    are_approvals_asked: bool = True,
+) -> HealingPolicy:  # fmt: skip
     """What is not given stays. Where the policy asks for two people, what lets healing do more takes effect
-    once a second one has asked for the same. Raises NotAllowed, InvalidPolicy, Stale."""
+    once a second one has asked for the same. `are_approvals_asked` False: the limits given are about other
+    things than approvals. Raises NotAllowed, InvalidPolicy, Stale."""
     require_everywhere(actor, Right.FLEET_OPERATE)
     values = {name: given[name] for name in CHANGEABLE if name in given}
     _check(values)
     with transaction.atomic():
         row = stored_policy()
-        changes = approval_changes(row, values, actor)
+        others = {} if are_approvals_asked else {"limits"}
+        changes = approval_changes(
+            row, {name: value for name, value in values.items() if name not in others}, actor
+        )
         columns = held_back(row, values, actor)
         row.change(expected=expected or None, **columns, approval_changes=changes)
         audit.record(actor, "gpu_healing.change", subject=row, reason=reason, detail=dict(values))

@@ -75,7 +75,7 @@ def add_rule(*, actor: Actor, given: Mapping[str, Any], reason: str) -> RuleChan
     """Raises NotAllowed, InvalidRule, Stale."""
     require_everywhere(actor, Right.FLEET_OPERATE)
     row = new_rule(given, by=actor.name, reason=reason)
-    _ask_second_person(actor, f"rule {row.name}", row.own_rule(), None, given, reason)
+    _ask_second_person(actor, f"rule:{row.name}", row.own_rule(), None, given, reason)
     with transaction.atomic():
         try:
             with transaction.atomic():
@@ -108,7 +108,7 @@ def change_rule(
     """Raises NotAllowed, RuleMissing, InvalidRule, Stale."""
     require_everywhere(actor, Right.FLEET_OPERATE)
     rule, values = proposed_rule(name, given)
-    _ask_second_person(actor, f"rule {name}", rule, selectors.rule_in_force(name).rule, values, reason)
+    _ask_second_person(actor, f"rule:{name}", rule, selectors.rule_in_force(name).rule, values, reason)
     values |= {"changed_by": actor.name, "changed_at": timezone.now(), "reason": reason}
     with transaction.atomic():
         row = RuleChange.objects.filter(name=name).first()
@@ -136,7 +136,7 @@ def reset_rule(*, actor: Actor, name: str, reason: str, expected: int | None = N
     if row is None:
         raise RuleMissing(_("The rule %(name)s already matches its source.") % {"name": name})
     present = selectors.rule_in_force(name)
-    _ask_second_person(actor, f"rule {name}", None, present.rule, {"reset": True}, reason)
+    _ask_second_person(actor, f"rule:{name}", None, present.rule, {"reset": True}, reason)
     with transaction.atomic():
         rows = RuleChange.objects.filter(pk=row.pk)
         if expected is not None:
@@ -168,7 +168,7 @@ def _ask_second_person(
         now, changes = agreed(policy, {key: dict(wanted)}, actor)
         policy.change(held_changes=changes)
         if not now:
-            detail = {"rule": key.removeprefix("rule "), **wanted}
+            detail = {"rule": key.removeprefix("rule:"), **wanted}
             audit.record(actor, "gpu_rule.ask", subject=policy, reason=reason, detail=detail)
     if not now:
         raise WaitsForSecondPerson(

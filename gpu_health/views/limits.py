@@ -14,15 +14,15 @@ from accounts.selectors import may_everywhere
 from accounts.states import Right
 from clusters.models import Cluster
 from common.actor import Actor
-from common.errors import Invalid, SlipwayError
+from common.errors import Invalid, Missing, SlipwayError
 from common.pages import formats
-from common.pages.access import signed_in
+from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page
 from common.pages.forms import blame
 from gpu_health import selectors
 from gpu_health.healing.limits import Limits
 from gpu_health.incident_facts import policy
-from gpu_health.limits_form import DAYS, LimitsForm, length_text
+from gpu_health.limits_form import DAYS, SECTIONS, LimitsForm, Section, length_text
 from gpu_health.models import HealingPolicy
 from gpu_health.pools import groups_of
 from gpu_health.services.healing import change_policy
@@ -50,17 +50,17 @@ def limits_page(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
     held = policy()
     clusters = list(Cluster.objects.for_actor(actor).order_by("name"))
-    form = LimitsForm(
-        request.POST if request.method == "POST" else None,
-        policy=held,
-        clusters=[one.name for one in clusters],
-    )
+    names = [one.name for one in clusters]
+    form = shown = LimitsForm(None, policy=held, clusters=names)
+    if request.method == "POST":
+        section = or_404(_section, request.POST.get("section", ""))
+        form = LimitsForm(request.POST, policy=held, clusters=names, section=section)
     changes: Sequence[tuple[str, str, str]] | None = None
     proposed = held.figures
     if form.is_bound and form.is_valid():
         given = form.given
         try:
-            proposed = Limits.of(given["limits"])
+            proposed = Limits.of(given.get("limits", held.limits))
             changes = differences(held, given)
             if "save" in request.POST:
                 if not form.cleaned_data["reason"]:
@@ -70,12 +70,17 @@ def limits_page(request: HttpRequest) -> HttpResponse:
                     given=given,
                     reason=form.cleaned_data["reason"],
                     expected=form.cleaned_data["revision"],
+                    are_approvals_asked="approved_actions" in form.fields,
                 )
                 return done(request, _("The limits are changed."), to=PAGE)
         except SlipwayError as error:
             blame(form, error)
     context = {
         "form": form,
+        "sections": [
+            (one, form if form.section is one else shown, (form if form.section is one else shown).shown(one))
+            for one in SECTIONS
+        ],
         "changes": changes,
         "pools": [one for cluster in clusters for one in pool_limits(cluster, proposed)],
         "refusals": refusals(actor),
@@ -84,6 +89,13 @@ def limits_page(request: HttpRequest) -> HttpResponse:
     }
     status = UNPROCESSABLE if form.is_bound and form.errors else 200
     return page(request, "gpu_health/limits.html", context, status=status)
+
+
+def _section(key: str) -> Section:
+    found = next((one for one in SECTIONS if one.key == key), None)
+    if found is None:
+        raise Missing(_("There are no such limits."))
+    return found
 
 
 def pool_limits(cluster: Cluster, limits: Limits) -> list[PoolLimits]:
@@ -126,11 +138,11 @@ def differences(held: HealingPolicy, given: Mapping[str, Any]) -> list[tuple[str
         **held.figures.to_dict(),
     }
     then: dict[str, Any] = {
-        "mode": given["mode"],
-        "two_people": given["two_people"],
-        "dry_clusters": sorted(given["dry_clusters"]),
-        "windows": _windows(given["windows"]),
-        **Limits.of(given["limits"]).to_dict(),
+        "mode": given.get("mode", held.mode),
+        "two_people": given.get("two_people", held.needs_two_people),
+        "dry_clusters": sorted(given.get("dry_clusters", held.dry_clusters)),
+        "windows": _windows(given.get("windows", held.windows)),
+        **(Limits.of(given["limits"]) if "limits" in given else held.figures).to_dict(),
     }
     for one in (now, then):
         one["approved_actions"] = sorted(one["approved_actions"])

@@ -108,7 +108,7 @@ def rule_page(request: HttpRequest, name: str) -> HttpResponse:
             blame(form, error)
     context = {
         "found": found,
-        "asked": policy().asked_changes.get(f"rule {name}"),
+        "asked": policy().asked_changes.get(f"rule:{name}"),
         "title": fault_title(found.rule.fault),
         "document": _document(found),
         "form": form,
