@@ -69,6 +69,13 @@ ENGINE_SETTINGS: Mapping[str, Sequence[EngineSetting]] = {
             1_000_000,
         ),
         EngineSetting(
+            "batching",
+            gettext_lazy("Batching"),
+            "choice",
+            gettext_lazy("Auto: continuous, if requests to the model can share steps."),
+            choices=("auto", "continuous", "static", "off"),
+        ),
+        EngineSetting(
             "threads",
             gettext_lazy("CPU threads"),
             "integer",

@@ -11,7 +11,9 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, GenerationConfig
 
+from serving.engines import slot_attention
 from serving.engines.base import EngineError, Piece
+from serving.engines.slot_attention import Segment, SlotCache
 from serving.openai import ChatPrompt, RequestFault, Sampling, TextPrompt, TextRequest
 from serving.text import PLAIN_CHAT_STOP, StopWindow, Unrolling, plain_chat
 
@@ -83,6 +85,56 @@ class CausalModel:
             torch.set_num_threads(threads)
         model = model.to(place).eval()
         return cls(model, tokenizer, model.generation_config, settings)
+
+    def share_steps(self, slots: int) -> str:
+        """Prepare forward steps that all `slots` share; return why this model cannot, or an empty text.
+
+        The same tokens go through the model's own attention first: if its logits differ, it is not batched.
+        """
+        ids = [[index * 7 % self.vocabulary for index in range(1, length)] for length in (9, 4)]
+        own = [self.forward(prompt, DynamicCache(config=self.model.config)) for prompt in ids]
+        former = self.model.config._attn_implementation
+        try:
+            self.model.set_attn_implementation(slot_attention.IMPLEMENTATION)
+            trial = self._slot_cache = SlotCache(slots=2, limit=self.context)
+            self.forward_together([Segment(slot, 0, prompt[:-1]) for slot, prompt in enumerate(ids)])
+            last = [Segment(slot, len(prompt) - 1, prompt[-1:]) for slot, prompt in enumerate(ids)]
+            shared = self.forward_together(last)
+            tolerance = 1e-3 if trial.keys[0].dtype == torch.float32 else 0.1
+            worst = max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(shared, own, strict=True))
+            reason = (
+                "" if worst <= tolerance else f"its logits differ by {worst:.1%} from those of a step alone"
+            )
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        if reason:
+            self.model.set_attn_implementation(former)
+        self._slot_cache = SlotCache(slots=slots, limit=self.context)
+        return reason
+
+    def forward_together(self, segments: Sequence[Segment]) -> list[torch.Tensor]:
+        """Append each segment to its slot in one step; return the logits after the last token of each.
+
+        A step that raises may be taken again: nothing is read that it may have written.
+        """
+        cache, device = self._slot_cache, self.model.device
+        ordered = cache.begin(segments, device)
+        ends = torch.tensor([len(segment.ids) for segment in ordered], device=device).cumsum(0) - 1
+        positions = [torch.arange(segment.start, segment.end) for segment in ordered]
+        ids = [token for segment in ordered for token in segment.ids]
+        keywords: dict[str, Any] = {"logits_to_keep": ends} if self._last_logits_only else {}
+        with torch.inference_mode():
+            output = self.model(
+                input_ids=torch.tensor([ids], device=device),
+                position_ids=torch.cat(positions)[None].to(device),
+                past_key_values=cache,
+                use_cache=True,
+                slot_cache=cache,
+                **keywords,
+            )
+            logits = (output.logits[0] if keywords else output.logits[0, ends]).float().cpu()
+        found = {segment.slot: row for segment, row in zip(ordered, logits, strict=True)}
+        return [found[segment.slot] for segment in segments]
 
     def begin(self, request: TextRequest, *, seed: int) -> "Continuation":
         """Reads the prompt. Raises RequestFault when it does not fit or cannot be read."""
@@ -178,16 +230,32 @@ class Continuation:
         self._prompt_tokens = len(ids)
         self._length = length
         self._made = 0
-        self._cache = DynamicCache(config=model.model.config)
+        self._cache: DynamicCache | None = None
+        self.position = 0
         self._pick = Pick.of(sampling, model.defaults, seed=seed)
         self._text = Unrolling(lambda some: model.tokenizer.decode(some, skip_special_tokens=True))
         self._window = StopWindow(stops)
 
-    def step(self) -> Piece | None:
-        """Reads a part of the prompt (None while there is more), or makes one token."""
-        part = self._model.settings.prefill_tokens
-        ids, self._pending = self._pending[:part], self._pending[part:]
-        logits = self._model.forward(ids, self._cache)
+    @property
+    def is_reading(self) -> bool:
+        """Whether tokens of the prompt are left to be read."""
+        return not self._made
+
+    def next_ids(self, limit: int) -> list[int]:
+        """Return the tokens that the next step reads, at most `limit`."""
+        return self._pending[:limit]
+
+    def step_alone(self) -> Piece | None:
+        """Take one step with a cache of its own: see `accept`."""
+        if self._cache is None:
+            self._cache = DynamicCache(config=self._model.model.config)
+        ids = self.next_ids(self._model.settings.prefill_tokens)
+        return self.accept(ids, self._model.forward(ids, self._cache))
+
+    def accept(self, ids: list[int], logits: torch.Tensor) -> Piece | None:
+        """Note that `ids` were read; return the next token's text, or None if more of the prompt is left."""
+        self.position += len(ids)
+        self._pending = self._pending[len(ids) :]
         if self._pending:
             return None
         token = self._pick.token(logits)

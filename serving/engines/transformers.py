@@ -1,9 +1,8 @@
 """The transformers engine: any causal language model that the installed transformers knows, on torch.
 
-One thread owns the model and takes turns: each request in a slot gets one step (a part of its prompt, or
-one token) before the next does. More threads would not make it faster: small models spend their time in
-Python, large ones already use every core or the whole GPU within one step. Every request has its own KV
-cache. There is no batching across requests; vLLM is the engine for that.
+One thread owns the model and takes steps with the requests in its slots (`serving.engines.stepping`). More
+threads would not make it faster: small models spend their time in Python, large ones already use every core
+or the whole GPU within one step.
 """
 
 import asyncio
@@ -11,14 +10,15 @@ import contextlib
 import gc
 import logging
 import queue
-import random
 import threading
 import warnings
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from serving.engines.base import EngineError, Piece
+from serving.engines.stepping import Batching, Steps
 from serving.openai import RequestFault, TextRequest
 from serving.settings import Range
 from serving.worker_command import WorkerCommand
@@ -36,7 +36,8 @@ class TransformersSettings:
     """`dtype`: auto (as stored; float32 on a CPU), float32, bfloat16 or float16. `threads`: of torch on a
     CPU; 0 takes one for a model below 100 million parameters and one per core above. `max_context`: tokens
     of prompt and answer together; 0 takes the model's own limit. `max_tokens`: of an answer whose request
-    does not say. `prefill_tokens`: of a prompt that are read in one turn.
+    does not say. `prefill_tokens`: of prompts that are read in one step. `batching`: see
+    `serving.engines.stepping`; auto is continuous for models that can share steps, and off for others.
     """
 
     dtype: str = "auto"
@@ -44,6 +45,7 @@ class TransformersSettings:
     max_context: Annotated[int, Range(0, 100_000_000)] = 0
     max_tokens: Annotated[int, Range(1, 1_000_000)] = 256
     prefill_tokens: Annotated[int, Range(1, 1_000_000)] = 512
+    batching: str = "auto"
 
 
 @dataclass(eq=False)
@@ -53,7 +55,6 @@ class _Job:
     request: TextRequest
     deliver: Callable[[Piece | Exception], None]
     cancelled: bool = False
-    continuation: "Continuation | None" = None
 
 
 class TransformersEngine:
@@ -66,7 +67,13 @@ class TransformersEngine:
         self._thread: threading.Thread | None = None
         self._death: asyncio.Future[str] | None = None
         self._stopping = False
+        self._steps: Steps | None = None
         self.device = ""
+
+    @property
+    def forward_steps(self) -> int:
+        """Forward steps of the model since its start."""
+        return self._steps.forward_steps if self._steps else 0
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -87,6 +94,9 @@ class TransformersEngine:
         def work() -> None:
             try:
                 model = self._load()
+                steps = self._steps = Steps(
+                    model, slots=self._command.slots, batching=self._batching_of(model)
+                )
             except Exception as error:
                 if not isinstance(error, EngineError):
                     log.error("the model could not be loaded", exc_info=error)
@@ -95,7 +105,7 @@ class TransformersEngine:
                 return
             report(loaded, model.device)
             try:
-                report(death, self._take_turns(model))
+                report(death, self._take_steps(model, steps))
             except BaseException as error:
                 report(death, f"the engine's thread ended: {type(error).__name__}: {error}")
                 raise
@@ -147,51 +157,74 @@ class TransformersEngine:
 
         return CausalModel.load(self._command.model_dir, device=self._command.device, settings=self._settings)
 
-    def _take_turns(self, model: "CausalModel") -> str:
-        """Steps every job in turn until told to stop; returns why it ended."""
-        jobs: list[_Job] = []
+    def _batching_of(self, model: "CausalModel") -> Batching:
+        """Raises EngineError when the model cannot do what the settings demand."""
+        wanted = self._settings.batching
+        if wanted not in ("auto", *get_args(Batching)):
+            raise EngineError(f"batching must be one of auto, {', '.join(get_args(Batching))}")
+        if wanted == "off":
+            return "off"
+        if not (reason := model.share_steps(self._command.slots)):
+            return "static" if wanted == "static" else "continuous"
+        if wanted != "auto":
+            raise EngineError(
+                f"batching is {wanted}, but requests to this model cannot share steps: {reason}"
+            )
+        log.warning("requests do not share steps with this model: %s", reason)
+        return "off"
+
+    def _take_steps(self, model: "CausalModel", steps: Steps) -> str:
+        """Step every request until told to stop; return why it ended."""
+        waiting: deque[_Job] = deque()
+        running: dict[Continuation, _Job] = {}
         death = "the engine was stopped"
         while not self._stopping:
-            self._admit(jobs)
-            for job in tuple(jobs):
-                if job.cancelled or not self._step(model, job):
-                    jobs.remove(job)
-                if model.broken:
-                    death, self._stopping = f"the device failed: {model.broken}", True
-        self._admit(jobs, wait=False)
-        for job in jobs:
+            self._receive(waiting, wait=not running)
+            for continuation in [one for one, job in running.items() if job.cancelled]:
+                steps.leave(continuation)
+                del running[continuation]
+            while waiting and steps.has_room:
+                self._enter(waiting.popleft(), model, steps, running)
+            for continuation, made in steps.step() if running else ():
+                job = running[continuation]
+                job.deliver(_for_client(made, model) if isinstance(made, Exception) else made)
+                if isinstance(made, Exception) or made.finish_reason is not None:
+                    steps.leave(continuation)
+                    del running[continuation]
+            if model.broken:
+                death, self._stopping = f"the device failed: {model.broken}", True
+        self._receive(waiting, wait=False)
+        for job in (*running.values(), *waiting):
             job.deliver(EngineError(death))
-        del model
+        del model, steps
+        self._steps = None
         gc.collect()
         return death
 
-    def _admit(self, jobs: list[_Job], *, wait: bool = True) -> None:
-        """Moves what is in the inbox to `jobs`; with none, waits for one."""
+    def _receive(self, waiting: deque[_Job], *, wait: bool) -> None:
+        """Move requests from the inbox to `waiting`; if it is empty and `wait`, until there is one."""
         with contextlib.suppress(queue.Empty):
             while True:
-                job = self._inbox.get(block=wait and not jobs)
+                job = self._inbox.get(block=wait and not waiting)
                 if job is None:
                     return
-                jobs.append(job)
+                waiting.append(job)
 
-    def _step(self, model: "CausalModel", job: _Job) -> bool:
-        """One turn of one job; whether it wants another."""
+    @staticmethod
+    def _enter(job: _Job, model: "CausalModel", steps: Steps, running: "dict[Continuation, _Job]") -> None:
+        if job.cancelled:
+            return
         try:
-            if job.continuation is None:
-                seed = job.request.sampling.seed
-                job.continuation = model.begin(
-                    job.request, seed=random.getrandbits(63) if seed is None else seed
-                )
-            piece = job.continuation.step()
+            running[steps.enter(job.request)] = job
         except Exception as error:
-            if not isinstance(error, RequestFault):
-                log.error("a request failed", exc_info=error)
-                error = model.judged(error)
-            job.deliver(error)
-            return False
-        if piece is not None:
-            job.deliver(piece)
-        return piece is None or piece.finish_reason is None
+            job.deliver(_for_client(error, model))
+
+
+def _for_client(error: Exception, model: "CausalModel") -> RequestFault:
+    if isinstance(error, RequestFault):
+        return error
+    log.error("a request failed", exc_info=error)
+    return model.judged(error)
 
 
 def _one_line(error: Exception) -> str:

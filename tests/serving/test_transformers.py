@@ -35,7 +35,9 @@ def request(prompt: Prompt = PROMPT, **sampling: Any) -> TextRequest:
 
 
 def engine_of(directory: Path, **settings: Any) -> TransformersEngine:
-    return TransformersEngine(command(model_dir=directory, device="cpu"), TransformersSettings(**settings))
+    return TransformersEngine(
+        command(model_dir=directory, device="cpu", slots=4), TransformersSettings(**settings)
+    )
 
 
 @pytest.fixture
@@ -83,6 +85,93 @@ async def test_answers_made_side_by_side_are_those_made_alone(engine: Transforme
     alone = [await text(engine, one) for one in asked]
     assert await asyncio.gather(*(text(engine, one) for one in asked)) == alone
     assert len(set(alone)) == 5
+
+
+@pytest.mark.parametrize("batching", ["continuous", "static", "off"])
+async def test_greedy_text_is_the_same_alone_and_beside_others(tiny_model: Path, batching: str) -> None:
+    """Prompts of many lengths, read in parts, in fewer slots than requests."""
+    engine = engine_of(tiny_model, batching=batching, prefill_tokens=7)
+    await engine.start()
+    asked = [request(TextPrompt("ab" * number), max_tokens=3 * number) for number in range(1, 14)]
+    alone = [await text(engine, one) for one in asked]
+    steps_alone = engine.forward_steps
+    assert await asyncio.gather(*(text(engine, one) for one in asked)) == alone
+    share = (engine.forward_steps - steps_alone) / steps_alone
+    assert {"continuous": 0.2 < share < 0.45, "static": share < 0.7, "off": share == 1}[batching]
+    await engine.stop()
+
+
+async def test_a_request_enters_a_running_batch_unless_batches_are_static(tiny_model: Path) -> None:
+    ends = {}
+    for batching in ("continuous", "static"):
+        engine = engine_of(tiny_model, batching=batching)
+        await engine.start()
+        long = engine.generate(request(max_tokens=200))
+        await anext(long)
+        await text(engine, request(TextPrompt("late"), max_tokens=3))
+        ends[batching] = engine.forward_steps
+        await engine.stop()
+    assert ends["continuous"] < 100 < 200 <= ends["static"]
+
+
+async def test_a_request_that_spoils_a_shared_step_fails_alone(engine: TransformersEngine) -> None:
+    alone = await text(engine, request())
+    good, bad = await asyncio.gather(
+        text(engine, request()),
+        pieces(engine, request(TokenPrompt((-1, -1)))),
+        return_exceptions=True,
+    )
+    assert good == alone
+    assert isinstance(bad, RequestFault)
+    assert bad.status == 500
+
+
+async def test_a_model_whose_attention_cannot_be_shared_takes_turns(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from transformers import FalconConfig, FalconForCausalLM
+
+    directory = write_tiny_model(tmp_path / "m")
+    (directory / "model.safetensors").unlink()
+    config = FalconConfig(
+        vocab_size=260, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, alibi=True
+    )
+    FalconForCausalLM(config).save_pretrained(directory)
+    with pytest.raises(EngineError, match="cannot share steps"):
+        await engine_of(directory, batching="continuous").start()
+    engine = engine_of(directory)
+    await engine.start()
+    assert "do not share steps" in caplog.text
+    assert await text(engine, request())
+    await engine.stop()
+
+
+async def test_windows_of_attention_hold_beside_others(tmp_path: Path) -> None:
+    from transformers import MistralConfig, MistralForCausalLM
+
+    directory = write_tiny_model(tmp_path / "m")
+    MistralForCausalLM(
+        MistralConfig(
+            vocab_size=260,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            sliding_window=5,
+            max_position_embeddings=256,
+            eos_token_id=2,
+        )
+    ).save_pretrained(directory)
+    shared, alone = engine_of(directory, batching="continuous"), engine_of(directory, batching="off")
+    await shared.start()
+    await alone.start()
+    asked = [request(TextPrompt("story" * number)) for number in range(1, 6)]
+    assert await asyncio.gather(*(text(shared, one) for one in asked)) == [
+        await text(alone, one) for one in asked
+    ]
+    await shared.stop()
+    await alone.stop()
 
 
 async def test_the_seed_decides_a_drawn_answer(engine: TransformersEngine) -> None:
@@ -248,6 +337,7 @@ async def test_missing_weights_are_not_made_up(tiny_model: Path, tmp_path: Path)
     ("settings", "message"),
     [
         ({"dtype": "int3"}, "dtype must be one of"),
+        ({"batching": "dynamic"}, "batching must be one of auto, continuous, static, off"),
         ({"max_context": 100_000}, "max_context is 100000, but this model's limit is 512"),
     ],
 )
