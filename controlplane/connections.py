@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from common.draining import draining
 from controlplane.env import env
 
 LEAST_BYTES_PER_SECOND = 500
@@ -86,6 +87,8 @@ class Bounded(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
         self._awaited = Awaited.BODY
+        if draining.is_set() and self.cycle is not None:
+            self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         super().on_message_complete()

@@ -19,6 +19,7 @@ from django.utils.decorators import sync_and_async_middleware
 
 from accounts.bearer import has_right
 from accounts.states import Right
+from common.draining import draining
 from common.health import PartHealth
 from common.middleware import Answer, GetResponse
 from controlplane.health import parts_health
@@ -55,6 +56,8 @@ def answer_to(request: HttpRequest) -> HttpResponse | None:
         report = readiness(parts_health(), with_details=details)
         if details:
             report["request"] = {"client": request.META["REMOTE_ADDR"], "is_secure": request.is_secure()}
+        if draining.is_set():
+            report |= {"ready": False, "draining": True}
         response = JsonResponse(report, status=200 if report["ready"] else 503)
     elif request.path_info == METRICS:
         return metrics(request)

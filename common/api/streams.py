@@ -18,6 +18,7 @@ from channels.db import database_sync_to_async
 from django.http import HttpRequest, StreamingHttpResponse
 
 from common.api.json import dumps
+from common.draining import refusing
 
 POLL_SECONDS = 0.5
 HEARTBEAT_SECONDS = 15.0
@@ -71,7 +72,7 @@ async def _stream(
 ) -> AsyncIterator[bytes]:
     sent_at = checked_at = time.monotonic()
     yield b"retry: 2000\n\n"
-    while True:
+    while not refusing.is_set():
         if time.monotonic() - checked_at >= recheck_s:
             if not await database_sync_to_async(may_go_on)():
                 yield b"event: forbidden\ndata: {}\n\n"

@@ -79,6 +79,8 @@ def _problem(report: Mapping[str, Any]) -> str:
         for name, part in report["parts"].items()
         if part["vital"] and not part["ok"]
     ]
+    if report.get("draining"):
+        faults.append("it is stopping, and finishes what it has")
     return "; ".join(faults)
 
 

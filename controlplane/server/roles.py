@@ -4,15 +4,13 @@ import logging
 import os
 import socket
 import sys
+from contextlib import suppress
 
 from common.logs.context import act_as
 from common.tracing import trace
 from controlplane.env import env, otlp_traces
 from controlplane.environment import VERSION
 from controlplane.garbage import set_up_django
-
-STOPS_WITHIN_SECONDS = 3
-"""So long a web process, asked to stop, lets requests finish."""
 
 
 def _begin(role: str) -> None:
@@ -33,6 +31,7 @@ def run_web() -> None:
     _begin("web")
     import uvicorn
 
+    from controlplane.server.drain import FINISHES_WITHIN_SECONDS, DrainingServer
     from controlplane.server.missing import (
         missing_migrations,
         missing_static_files,
@@ -44,19 +43,24 @@ def run_web() -> None:
     from common import clock
 
     clock.keep_measuring()
-    uvicorn.run(
+    config = uvicorn.Config(
         "controlplane.asgi:application",
         host=env.bind,
         port=env.port,
         http="controlplane.connections:Bounded",
         access_log=False,
-        timeout_graceful_shutdown=STOPS_WITHIN_SECONDS,
+        timeout_graceful_shutdown=FINISHES_WITHIN_SECONDS,
         proxy_headers=bool(env.trusted_proxies),
         forwarded_allow_ips=list(env.trusted_proxies),
         log_level=env.log_level.lower(),
         # Its lines go where ours go.
         log_config=None,
     )
+    server = DrainingServer(config, drain_seconds=env.drain_seconds)
+    with suppress(KeyboardInterrupt):
+        server.run()
+    if not server.started:
+        raise SystemExit(3)
 
 
 def run_worker(*, processes: int, health_port: int | None) -> None:

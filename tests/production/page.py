@@ -127,15 +127,20 @@ class Machine:
         told = (line.partition("=") for line in (self.app / ".env").read_text().splitlines())
         return {name: value for name, _, value in told}
 
-    def start(self, unit: str, role: str) -> None:
-        """As systemd would, from the unit of the page, which is for `web`."""
-        lines = dict(line.split("=", 1) for line in self.here(unit).splitlines() if "=" in line)
-        command = [*shlex.split(lines["ExecStart"].removesuffix(" web")), role]
+    def start(self, role: str) -> None:
+        """As systemd would, from the unit that is shipped."""
+        units = self.app / "deploy/host/systemd"
+        (unit,) = units.glob(f"slipway-{role}*.service")
+        text = (units / "slipway-.service.d/slipway.conf").read_text() + unit.read_text()
+        lines = [line.partition("=") for line in self.here(text.replace("%i", str(self.port))).splitlines()]
+        said = {name: value for name, _, value in lines}
+        command = re.sub(r"(--health-port) \d+", lambda found: f"{found[1]} {free_port()}", said["ExecStart"])
+        variables = dict(value.split("=", 1) for name, _, value in lines if name == "Environment")
         with (self.root / f"{role}.log").open("ab") as log:
             self.units[role] = subprocess.Popen(
-                command,
-                cwd=lines["WorkingDirectory"],
-                env=self.environment,
+                shlex.split(command),
+                cwd=said["WorkingDirectory"],
+                env=self.environment | variables,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

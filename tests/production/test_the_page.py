@@ -46,9 +46,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def start(machine: Machine) -> None:
     """Each role says by `slipway-server health` that it works."""
-    (unit,) = (block for block in blocks("The roles") if block.language == "ini")
     for role in roles():
-        machine.start(unit.text, role)
+        machine.start(role)
     for role in roles():
         eventually(lambda role=role: is_well(machine, role), seconds=PATIENCE_SECONDS)
 
