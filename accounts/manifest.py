@@ -12,6 +12,7 @@ from accounts.inbox import stuck_rows
 from accounts.models import WebhookEndpoint
 from accounts.pruning import RULES
 from accounts.reconcilers.audit_heads import AuditExportReconciler
+from accounts.reconcilers.audit_outputs import AuditOutputReconciler
 from accounts.reconcilers.webhooks import EndpointReconciler, EventReconciler
 from accounts.search import find_people
 from accounts.services import webhooks
@@ -141,6 +142,14 @@ WEBHOOK_EVENTS = (
 )
 ALERT_RULES = (
     AlertRule(
+        name="SlipwayAuditOutputFails",
+        expr='max(slipway_rows_failing{kind="accounts.auditoutput"}) > 0',
+        lasts="5m",
+        severity="warning",
+        summary="Outputs that take no entries of the audit record: {{ $value }}.",
+        note="Nothing is lost: what waits is sent when they take it again.",
+    ),
+    AlertRule(
         name="SlipwayWebhooksFailing",
         expr='max(slipway_webhook_endpoints{state="failing"}) > 0',
         lasts="15m",
@@ -162,7 +171,7 @@ MANIFEST = Manifest(
         SealedColumn(WebhookEndpoint, "sealed_secret", webhooks.PURPOSE),
         SealedColumn(WebhookEndpoint, "sealed_former_secret", webhooks.PURPOSE),
     ),
-    reconcilers=(AuditExportReconciler(), EventReconciler(), EndpointReconciler()),
+    reconcilers=(AuditExportReconciler(), AuditOutputReconciler(), EventReconciler(), EndpointReconciler()),
     subjects=SUBJECTS,
     badges=BADGES,
     inbox=(InboxSource(find=stuck_rows),),

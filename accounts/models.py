@@ -30,6 +30,7 @@ from accounts.states import (
     TokenState,
 )
 from common.characters import hidden
+from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled, Singleton
 from common.revisions import Revised
 from common.texts import hidden_fault
@@ -274,6 +275,25 @@ class AuditExport(Singleton):
     @classmethod
     def seed(cls, now: datetime) -> Mapping[str, Any]:
         return {"next_at": now + timedelta(seconds=settings.SLIPWAY_AUDIT_EXPORT_SECONDS)}
+
+
+class AuditOutput(Reconciled):
+    """A place that the audit record is written to beside the database, and how far it has come."""
+
+    place = models.CharField(max_length=500, editable=False)
+    host = models.CharField(max_length=MOST_CHARACTERS, blank=True, default="", editable=False)
+    """Whose file or socket it is; empty: one of the network, for all hosts."""
+    seq = models.PositiveBigIntegerField(default=0, editable=False)
+    """The last entry that was delivered."""
+    sent_at = models.DateTimeField(null=True, editable=False)
+
+    class Meta(Reconciled.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["place", "host"], name="accounts_audit_output_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.place} on {self.host}" if self.host else self.place
 
 
 class WebhookEvent(Reconciled):

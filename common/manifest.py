@@ -100,6 +100,14 @@ ALERT_RULES = (
         note="Start one there. If the machine is gone for good, give its cluster another host.",
     ),
     AlertRule(
+        name="SlipwayTakerHung",
+        expr="max by (role) (slipway_taker_silent_seconds) > 30",
+        lasts="1m",
+        severity="warning",
+        summary="A {{ $labels.role }} has hung for {{ $value | humanizeDuration }} and was not replaced.",
+        note="Others do its work. Its watchdog hangs as well.",
+    ),
+    AlertRule(
         name="SlipwayRowsOverdue",
         expr="max by (kind) (slipway_rows_overdue) > 0",
         lasts="2m",

@@ -12,6 +12,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import NoDecode
 
+from common.audit_places import checked
+from common.database.url import SCHEMES, settings_of
+from common.live.sentinel import SCHEME as SENTINEL
+from common.live.sentinel import Sentinels
 from common.webhooks.destination import Allowed
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
@@ -142,6 +146,17 @@ def _store(text: str) -> str:
     return f"s3://{found['bucket']}/{prefix}/" if prefix else f"s3://{found['bucket']}/"
 
 
+def _database(text: str) -> str:
+    if text.startswith("sqlite:") or urlsplit(text).scheme not in SCHEMES:
+        return url(text, *SCHEMES)
+    settings_of(text)
+    return text
+
+
+def _redis(text: str) -> str:
+    return text if Sentinels.of(text) else url(text, "redis", "rediss", "unix", SENTINEL)
+
+
 Commas = Annotated[tuple[str, ...], NoDecode, BeforeValidator(lambda value: _split(value, ","))]
 Directories = Annotated[
     tuple[Path, ...], NoDecode, BeforeValidator(lambda value: _split(value, ":")), AfterValidator(_absolutes)
@@ -149,6 +164,7 @@ Directories = Annotated[
 WebAddress = Annotated[str, AfterValidator(_web_address), Hides.PASSWORD]
 MetadataSource = Annotated[str, AfterValidator(_metadata_source), Hides.PASSWORD]
 WebAddresses = Annotated[Commas, AfterValidator(_web_addresses), Hides.PASSWORD]
+AuditOutputs = Annotated[Commas, AfterValidator(lambda places: tuple(checked(place) for place in places))]
 HostsOrNetworks = Annotated[Commas, AfterValidator(_hosts_or_networks)]
 Networks = Annotated[Commas, AfterValidator(_networks)]
 IpAddress = Annotated[str, AfterValidator(lambda address: str(ipaddress.ip_address(address)))]
@@ -161,7 +177,5 @@ Secrets = Annotated[Commas, Hides.ALL]
 ClientSecret = Annotated[str, Hides.ALL]
 StoreAddress = Annotated[str, AfterValidator(_store)]
 HostName = Annotated[str, AfterValidator(_host)]
-DatabaseUrl = Annotated[
-    str, AfterValidator(lambda text: url(text, "postgresql", "postgres", "sqlite")), Hides.PASSWORD
-]
-RedisUrl = Annotated[str, AfterValidator(lambda text: url(text, "redis", "rediss", "unix")), Hides.PASSWORD]
+DatabaseUrl = Annotated[str, AfterValidator(_database), Hides.PASSWORD]
+RedisUrl = Annotated[str, AfterValidator(_redis), Hides.PASSWORD]

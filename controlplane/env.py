@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from common.setting_types import Hides, url
 from common.tracing import ENDPOINTS
+from controlplane.authorities import trusting
 from controlplane.environment import ENV_FILE, Environment, variable
 
 
@@ -144,4 +145,17 @@ def otlp_traces() -> str:
     return address
 
 
+def _trust_own_authorities() -> None:
+    try:
+        os.environ.update(trusting(env.ca_file, env.home / "run"))
+    except (OSError, ValueError) as error:
+        raise refuse(f"{variable('ca_file')}: {error}. {_description('ca_file')}") from None
+
+
+def _description(field: str) -> str:
+    return Environment.model_fields[field].description or ""
+
+
 env = read()
+if env.ca_file:
+    _trust_own_authorities()

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from datetime import datetime, timedelta
 
-import redis
 from django.conf import settings
 from django.db import connection
 from django.utils.text import format_lazy
@@ -17,6 +16,7 @@ from common.declared import manifests
 from common.disk import DiskState
 from common.health import LIMIT_SECONDS, NotInUse, PartHealth, Probe, Unhealthy, Words
 from common.hosts import this_host
+from common.live.redis import client
 from common.pages import formats
 from common.reconcile import pulses, silent_hosts
 from common.reconcile.pulses import Takers, living_hosts, takers
@@ -35,8 +35,8 @@ def _database() -> str:
 
 def _redis() -> str:
     # Not through common.live: its doors stay shut for a while after a failure, and this asks about now.
-    with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=0.8, socket_connect_timeout=0.8) as client:
-        client.ping()
+    with client(settings.REDIS_URL, patience_seconds=0.8) as asked:
+        asked.ping()
     return "answers"
 
 
@@ -89,11 +89,12 @@ def _taking(found: Takers) -> Words:
         raise Unhealthy(
             format_lazy(
                 ngettext_lazy(
-                    "{number} process has not taken due work for {seconds} s",
-                    "{number} processes have not taken due work for {seconds} s",
+                    "{number} process has not taken due work for {seconds} s: {names}",
+                    "{number} processes have not taken due work for {seconds} s: {names}",
                     found.silent,
                 ),
                 number=found.silent,
+                names=", ".join(found.silent_names),
                 seconds=f"{_age(found.hung_since):.0f}",
             )
         )

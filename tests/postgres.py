@@ -42,7 +42,13 @@ class PostgresServer:
     PostgreSQL refuses root, so root runs it as `nobody`. `programs`: where another version is installed.
     """
 
-    def __init__(self, *, migrated: bool = False, programs: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        migrated: bool = False,
+        programs: Path | None = None,
+        copied: "PostgresServer | None" = None,
+    ) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="slipway-postgres-"))
         self._as_user: dict[str, Any] = {"cwd": self._home}
         if os.geteuid() == 0:
@@ -52,7 +58,9 @@ class PostgresServer:
         self._bin = programs or self._bundled()
         self._data = self._home / "data"
         self._password = secrets.token_urlsafe(24)
-        if migrated:
+        if copied:
+            self._copy(copied)
+        elif migrated:
             self._take(prepared.migrated(_make_migrated))
         else:
             self._initdb()
@@ -158,7 +166,7 @@ class PostgresServer:
                     host="127.0.0.1", port=port, user="slipway", password=self._password, dbname="postgres"
                 ) as connection:
                     connection.autocommit = True
-                    with suppress(psycopg.errors.DuplicateDatabase):
+                    with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.ReadOnlySqlTransaction):
                         connection.execute("CREATE DATABASE slipway")
                 return True
             except psycopg.OperationalError:
@@ -166,6 +174,32 @@ class PostgresServer:
         process.kill()
         process.wait()
         return False
+
+    @classmethod
+    def standby_of(cls, primary: "PostgresServer") -> "PostgresServer":
+        """A copy that follows the primary, whatever that has committed, until it is promoted."""
+        return cls(copied=primary)
+
+    def _copy(self, primary: "PostgresServer") -> None:
+        self._password = primary._password
+        name = f"{primary.url.removesuffix('slipway')}postgres?application_name=standby"
+        command = [
+            self._bin / "pg_basebackup",
+            "-D",
+            self._data,
+            "-d",
+            name,
+            "-R",
+            "-X",
+            "stream",
+            "-c",
+            "fast",
+        ]
+        subprocess.run(command, check=True, capture_output=True, timeout=120, **self._as_user)
+
+    def promote(self) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("SELECT pg_promote(wait => true)")
 
     def halt(self) -> None:
         """At once, as `pg_ctl stop -m immediate` does: connections break, the next start recovers."""

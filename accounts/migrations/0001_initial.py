@@ -94,6 +94,33 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='AuditOutput',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('next_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('lane', models.CharField(blank=True, default='', editable=False, max_length=300)),
+                ('lane_host', models.CharField(blank=True, default='', editable=False, max_length=63)),
+                ('lease_until', models.DateTimeField(default=datetime.datetime(1970, 1, 1, 0, 0, tzinfo=datetime.timezone.utc), editable=False)),
+                ('fence', models.PositiveBigIntegerField(default=0, editable=False)),
+                ('turn', models.PositiveBigIntegerField(default=0, editable=False)),
+                ('wakes', models.PositiveBigIntegerField(default=0, editable=False)),
+                ('attempts', models.PositiveIntegerField(default=0, editable=False)),
+                ('failed_since', models.DateTimeField(blank=True, db_index=True, editable=False, null=True)),
+                ('last_error', models.TextField(blank=True, editable=False)),
+                ('stuck_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('origin', models.CharField(blank=True, default=common.logs.context.origin_now, editable=False, max_length=300)),
+                ('seq', models.PositiveBigIntegerField(default=0, editable=False)),
+                ('sent_at', models.DateTimeField(editable=False, null=True)),
+                ('place', models.CharField(editable=False, max_length=500)),
+                ('host', models.CharField(blank=True, default='', editable=False, max_length=63)),
+            ],
+            options={
+                'abstract': False,
+                'indexes': [models.Index(condition=models.Q(('stuck_at', None)), fields=['next_at'], name='accounts.auditoutput')],
+                'constraints': [models.UniqueConstraint(fields=('place', 'host'), name='accounts_audit_output_once')],
+            },
+        ),
+        migrations.CreateModel(
             name='Membership',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

@@ -3,14 +3,17 @@
 import time
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import redis
 import redis.asyncio
+import redis.sentinel
 from django.conf import settings
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from common.live.sentinel import Sentinels
 
 Answer = TypeVar("Answer")
 
@@ -26,22 +29,29 @@ class NotShared(Exception):
 @lru_cache(maxsize=4)
 def _connection(url: str) -> "redis.Redis":
     """The process's pool for synchronous code. One retry, for connections that a restart has cut."""
-    return redis.Redis.from_url(
-        url,
-        socket_timeout=PATIENCE_SECONDS,
-        socket_connect_timeout=PATIENCE_SECONDS,
-        retry=Retry(NoBackoff(), 1),
-    )
+    return client(url, patience_seconds=PATIENCE_SECONDS, retry=Retry(NoBackoff(), 1))
+
+
+def client(url: str, *, patience_seconds: float, **options: Any) -> "redis.Redis":
+    """A client for synchronous code with connections of its own."""
+    options |= {"socket_timeout": patience_seconds, "socket_connect_timeout": patience_seconds}
+    if (found := Sentinels.of(url)) is None:
+        return redis.Redis.from_url(url, **options)
+    asked = redis.sentinel.Sentinel(found.addresses, socket_timeout=patience_seconds)  # type: ignore[no-untyped-call]
+    return asked.master_for(found.master, **found.connection, **options)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def async_connection(url: str) -> "redis.asyncio.Redis":
     """A client for one event loop. It never retries by itself: whoever uses it must notice a cut."""
-    return redis.asyncio.Redis.from_url(
-        url,
-        socket_timeout=PATIENCE_SECONDS * 5,
-        socket_connect_timeout=PATIENCE_SECONDS,
-        retry=AsyncRetry(NoBackoff(), 0),
-    )
+    options: dict[str, Any] = {
+        "socket_timeout": PATIENCE_SECONDS * 5,
+        "socket_connect_timeout": PATIENCE_SECONDS,
+        "retry": AsyncRetry(NoBackoff(), 0),
+    }
+    if (found := Sentinels.of(url)) is None:
+        return redis.asyncio.Redis.from_url(url, **options)
+    asked = redis.asyncio.Sentinel(found.addresses, socket_timeout=PATIENCE_SECONDS)  # type: ignore[no-untyped-call]
+    return asked.master_for(found.master, **found.connection, **options)  # type: ignore[no-any-return]
 
 
 class Breaker:

@@ -19,7 +19,7 @@ SILENT_AFTER = timedelta(seconds=6)
 MISSED = timedelta(seconds=3)
 """A sign of life is overdue."""
 GONE_AFTER = timedelta(minutes=1)
-"""So long a silent process of another machine is told of, and its host counts as living."""
+"""So long a host counts as living after its last sign, and a machine that is silent as a whole is told of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,8 @@ class Takers:
     """How many have taken what was due in the last seconds."""
     silent: int
     """How many have not, and have not said that they end."""
+    silent_names: Sequence[str]
+    """`role@machine:pid` of each."""
     last_at: datetime | None
     """When one of them was last proven to take what is due."""
     hung_since: datetime | None
@@ -106,9 +108,11 @@ def give(sign: Sign, *, at: datetime, work: Work) -> Share:
         Pulse.objects.create(name=sign.name, at=at, **whose, **done)
     alive: list[str] = []
     here: list[str] = []
-    for other in Pulse.objects.exclude(pid=0).order_by("name"):
+    others = list(Pulse.objects.exclude(pid=0).order_by("name"))
+    heard = {other.machine for other in others if clock.now() - other.at < SILENT_AFTER}
+    for other in others:
         age = clock.now() - other.at
-        if other.name != sign.name and _is_gone(other, age, machine=sign.machine):
+        if other.name != sign.name and _is_gone(other, age, machine=sign.machine, heard=heard):
             _take_leave(other, lost=1)
         elif other.name == sign.name or age < SILENT_AFTER:
             alive.append(other.name)
@@ -147,13 +151,14 @@ def takers(*, roles: Sequence[str] = ("sweeper", "worker"), machine: str = "") -
     for role in sorted({*roles, *(row.role for row in rows if row.role)}):
         of_role = [row for row in rows if row.role == role]
         living = [row for row in of_role if row.pid]
-        silent = [row.at for row in living if row.at <= since]
+        silent = [row for row in living if row.at <= since]
         found[role] = Takers(
             role=role,
             alive=len(living) - len(silent),
             silent=len(silent),
+            silent_names=[row.name for row in silent],
             last_at=max((row.at for row in living), default=None),
-            hung_since=min(silent, default=None),
+            hung_since=min((row.at for row in silent), default=None),
             taken=sum(row.taken for row in of_role),
             run_out=sum(row.run_out for row in of_role),
             lost=sum(row.lost for row in of_role),
@@ -168,10 +173,22 @@ def skews(found: Iterable[Takers]) -> dict[str, float]:
     return {host: skew for one in found for host, skew in one.skews.items()}
 
 
-def _is_gone(row: Pulse, age: timedelta, *, machine: str) -> bool:
-    # Machines may share a name, but then each of their processes has given a sign just now.
-    is_dead = age > MISSED and row.machine == machine and not psutil.pid_exists(row.pid)
-    return is_dead or age > GONE_AFTER
+def _is_gone(row: Pulse, age: timedelta, *, machine: str, heard: set[str]) -> bool:
+    """`heard`: machines of which some process is alive, which knows best whether another one hangs there."""
+    if age <= MISSED:
+        return False
+    if row.machine == machine:
+        return not _is_there(row)
+    return age > GONE_AFTER and row.machine not in heard
+
+
+def _is_there(row: Pulse) -> bool:
+    """Whether the process exists still, stopped or hung: one that was started later has only its number."""
+    try:
+        started = psutil.Process(row.pid).create_time() + clock.skew_seconds()
+    except psutil.NoSuchProcess:
+        return False
+    return started < row.at.timestamp() + MISSED.total_seconds()
 
 
 def _take_leave(row: Pulse, *, lost: int) -> None:

@@ -12,8 +12,10 @@ from pydantic import Field, ValidationInfo, create_model, field_validator, model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from common.setting_types import (
+    AuditOutputs,
     Commas,
     DatabaseUrl,
+    File,
     HostName,
     HostsOrNetworks,
     IpAddress,
@@ -67,6 +69,13 @@ class Environment(ModelFiles, SignOn, Kept, SampleCluster, _OfApps):
     port: int = Field(
         8000, ge=1, le=65535, description="Port of the console, the REST API and the websockets."
     )
+    drain_seconds: int = Field(
+        0,
+        ge=0,
+        le=600,
+        description="Seconds that a web which is asked to stop answers on while `/readyz` says 503, before "
+        "it refuses connections: longer than its proxy takes to notice, or to take back the other web.",
+    )
     gateway_port: int = Field(8080, ge=1, le=65535, description="Port of the gateway: model traffic.")
     gateway_admin_port: int = Field(
         8081, ge=1, le=65535, description="Port of Envoy's admin endpoint, on the loopback address only."
@@ -94,7 +103,8 @@ class Environment(ModelFiles, SignOn, Kept, SampleCluster, _OfApps):
     )
     database_url: DatabaseUrl = Field(
         "",
-        description="Database as a URL (`postgresql://user:password@host/name`). Required in production. "
+        description="Database as a URL (`postgresql://user:password@host/name`, with several hosts and "
+        "options as libpq has them). Required in production. "
         "Empty: SQLite in the home.",
     )
     database_connections: int = Field(
@@ -106,7 +116,8 @@ class Environment(ModelFiles, SignOn, Kept, SampleCluster, _OfApps):
     )
     redis_url: RedisUrl = Field(
         "",
-        description="Redis as a URL (`redis://...`, `unix:///path`). Required in production. "
+        description="Redis as a URL (`redis://...`, `unix:///path`, or of Sentinels "
+        "`sentinel://:password@one:26379,two:26379/0?master=NAME`). Required in production. "
         "Empty: the bundled Valkey in the home.",
     )
     secret_key: Secret = Field(
@@ -134,6 +145,12 @@ class Environment(ModelFiles, SignOn, Kept, SampleCluster, _OfApps):
         le=86_400,
         description="Seconds between two exports of the audit record's head: to `audit/heads.jsonl` in the "
         "home, the log and the webhook event `audit.head`.",
+    )
+    audit_outputs: AuditOutputs = Field(
+        (),
+        description="Comma-separated places that every entry of the audit record goes to, too: "
+        "`syslog+tls://host:6514`, `syslog+tcp://`, `syslog+udp://`, `syslog+unix:///dev/log`, "
+        "`unix:///socket`, `file:///path`. `slipway-server prepare` takes them over.",
     )
     allowed_hosts: Commas = Field(
         ("127.0.0.1", "localhost"), description="Comma-separated host names that the console answers to."
@@ -213,6 +230,11 @@ class Environment(ModelFiles, SignOn, Kept, SampleCluster, _OfApps):
         description="Comma-separated networks or addresses where API servers of clusters, and the Prometheus "
         "that counts their traffic, may be although only this machine reaches them: loopback, link-local and "
         "metadata addresses, which are refused otherwise. `bin/up` allows loopback addresses in any case.",
+    )
+    ca_file: File = Field(
+        "",
+        description="PEM file with certificate authorities that are trusted beside the system's: for the "
+        "identity provider, hubs, webhooks, the store's bucket, registries and clusters. Absolute path.",
     )
     webhook_allowed_hosts: HostsOrNetworks = Field(
         (),

@@ -22,6 +22,7 @@ from common import clock, disk
 from common.database.connections import server_connections
 from common.disk import DiskState
 from common.health import Unhealthy
+from common.live.redis import client
 from common.pages.formats import byte_size
 from common.resealing import dead_secrets
 from controlplane.backup.databases import database
@@ -101,11 +102,9 @@ def check_clock() -> str:
 
 
 def check_redis() -> str:
-    with redis.Redis.from_url(
-        settings.REDIS_URL, socket_timeout=WITHIN_SECONDS, socket_connect_timeout=WITHIN_SECONDS
-    ) as client:
+    with client(settings.REDIS_URL, patience_seconds=WITHIN_SECONDS) as asked:
         try:
-            server: Any = client.info("server")
+            server: Any = asked.info("server")
         except redis.RedisError as error:
             advice = "Look at SLIPWAY_REDIS_URL. Without it pages are not live and steps come later."
             raise Problem(str(error), advice, status=Status.WARN) from None
@@ -163,7 +162,7 @@ def check_tls() -> str:
         ):
             certificate = secured.getpeercert() or {}
     except ssl.SSLCertVerificationError as error:
-        advice = "Send the whole chain. For a private CA: set SSL_CERT_FILE in the environment of every unit."
+        advice = "Send the whole chain. For a private CA: set SLIPWAY_CA_FILE."
         raise Problem(f"{address.hostname}: {error.verify_message}", advice) from None
     ends = datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate["notAfter"])), UTC)
     said = f"{address.hostname}: valid until {ends:%Y-%m-%d}"

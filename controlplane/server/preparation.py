@@ -64,8 +64,11 @@ def prepare() -> None:
         # Those who would hear it are not up yet.
         logging.getLogger(bell).setLevel(logging.ERROR)
     compile_catalogues(Path(*settings.LOCALE_PATHS))
+    from accounts.services import audit_outputs
+
     with _alone():
         migrate()
+        audit_outputs.take_over(settings.SLIPWAY_AUDIT_OUTPUTS)
         call_command("bootstrap_admin")
         call_command("ensure_embedded_cluster")
     collect_static(Path(settings.STATIC_ROOT))

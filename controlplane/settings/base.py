@@ -1,9 +1,10 @@
 """Settings that every installation shares. No logic: what varies comes from `controlplane.env`."""
 
-import dj_database_url
 from csp.constants import NONCE, NONE, SELF
 
 from common.database.outage import Connection
+from common.database.url import settings_of
+from common.live.sentinel import broker_options, broker_url
 from controlplane.env import env, otlp_traces
 from controlplane.environment import PROJECT, VERSION
 from controlplane.installed import APPS
@@ -70,6 +71,7 @@ SECRET_KEY = env.secret_key
 SECRET_KEY_FALLBACKS = list(env.secret_key_fallbacks)
 SLIPWAY_AUDIT_KEY = env.audit_key
 SLIPWAY_AUDIT_KEY_FALLBACKS = env.audit_key_fallbacks
+SLIPWAY_AUDIT_OUTPUTS = env.audit_outputs
 SLIPWAY_AUDIT_EXPORT_SECONDS = env.audit_export_seconds
 DEBUG = False
 ALLOWED_HOSTS = list(env.allowed_hosts)
@@ -191,13 +193,12 @@ SQLITE = {
     "transaction_mode": "IMMEDIATE",
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
 }
-DATABASES = {"default": dj_database_url.parse(env.database_url or f"sqlite:///{env.home / 'db.sqlite3'}")}
+DATABASES = {"default": settings_of(env.database_url or f"sqlite:///{env.home / 'db.sqlite3'}")}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"] |= {"OPTIONS": SQLITE, "CONN_MAX_AGE": 60}
 else:
-    DATABASES["default"] |= {"ENGINE": "common.database", "CONN_HEALTH_CHECKS": True}
-    DATABASES["default"]["OPTIONS"] = {
-        **DATABASES["default"].get("OPTIONS", {}),
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+    DATABASES["default"]["OPTIONS"] |= {
         "pool": {
             "min_size": 0,
             "max_size": env.database_connections,
@@ -210,19 +211,17 @@ else:
     }
 
 REDIS_URL = env.redis_url or f"unix://{SLIPWAY_RUN_DIR / 'valkey.sock'}"
-CHANNEL_LAYERS = {
-    "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
-}
 
 # docs/ARCHITECTURE.md, "The kernel": time limit 20 s < lease 30 s < visibility timeout 120 s.
 # A ring at a dead broker fails at once: whoever rings is a request, and the sweeper finds the row.
 REDIS_BROKER_OPTIONS = {
+    **broker_options(REDIS_URL),
     "visibility_timeout": 120,
     "max_retries": 0,
     "socket_connect_timeout": 1,
     "socket_timeout": 5,
 }
-CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
+CELERY_BROKER_URL = broker_url(REDIS_URL)
 CELERY_BROKER_TRANSPORT_OPTIONS = REDIS_BROKER_OPTIONS
 CELERY_VISIBILITY_TIMEOUT = 120
 CELERY_RESULT_BACKEND_TRANSPORT_OPTIONS = REDIS_BROKER_OPTIONS

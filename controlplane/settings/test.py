@@ -13,7 +13,6 @@ SLIPWAY_AUDIT_KEY = "only-for-tests-too-" + "x" * 40
 SLIPWAY_AUDIT_EXPORT_SECONDS = 86_400
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {**STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}  # noqa: F405
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.toys"]  # noqa: F405
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":  # noqa: F405
     # A file, as in real life: in memory SQLite does not wait for a lock, so concurrent writers would fail.

@@ -183,15 +183,18 @@ def allowed_directory(source: str, *, roots: Sequence[Path], store: Path) -> All
     if not inside:
         named = ", ".join(str(root) for root in roots)
         raise SourceNotAllowed(
-            _("%(path)s is not inside an import root (%(variable)s: %(named)s).")
-            % {"path": printable(path), "variable": VARIABLE, "named": named}
+            _("%(path)s is not inside an import root of the host %(host)s (%(variable)s: %(named)s).")
+            % {"path": printable(path), "host": this_host(), "variable": VARIABLE, "named": named}
         )
     home = Path(os.path.realpath(store))
     if real.is_relative_to(home) or home.is_relative_to(real):
         raise SourceNotAllowed(_("%(path)s overlaps the model store itself.") % {"path": printable(path)})
     if not real.is_dir():
         what = _("is a file, not a directory") if real.exists() else _("is not there")
-        raise SourceNotAllowed(f"{printable(path)} {what}.")
+        raise SourceNotAllowed(
+            _("%(path)s %(what)s, on the host %(host)s.")
+            % {"path": printable(path), "what": what, "host": this_host()}
+        )
     root = max(inside, key=lambda root: len(root.parts))
     return AllowedDirectory(root, real.relative_to(root).as_posix())
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.utils import timezone
 
 from accounts.models import ApiToken, Membership, User
 from accounts.states import Right
@@ -61,6 +62,17 @@ def test_lost_files_are_not_made_anew_but_the_way_is_told(tmp_path):
     assert "bootstrap_admin --reset" in said
     assert not (tmp_path / "admin-token").exists()
     assert ApiToken.objects.count() == 1
+
+
+def test_a_second_host_is_told_which_one_has_the_token(tmp_path, settings):
+    settings.SLIPWAY_HOST = "first"
+    bootstrap(tmp_path / "first")
+    settings.SLIPWAY_HOST = "second"
+    said = bootstrap(tmp_path / "second")
+    assert "on the host first" in said
+    assert "--reset" not in said
+    ApiToken.objects.update(revoked_at=timezone.now())
+    assert "--reset" in bootstrap(tmp_path / "second")
 
 
 def test_a_token_that_works_no_more_is_noticed(tmp_path):

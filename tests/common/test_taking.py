@@ -1,19 +1,24 @@
 """Sweeper and Celery workers take due rows alike, and prove that they do."""
 
+import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from unittest.mock import ANY
+from unittest.mock import ANY, patch
 
+import psutil
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from common.health import Unhealthy
 from common.models import Pulse
 from common.reconcile import DueRow, Kernel, pulses, taking
 from common.reconcile.pulses import Share, Sign, Work, takers
 from common.reconcile.taking import Taker
+from controlplane import health
 from tests.crash.harness import Clock, worker
 from tests.patience import eventually
 from tests.toys.models import Parcel
@@ -141,6 +146,29 @@ def test_who_ended_without_a_word_is_counted_once_and_forgotten() -> None:
     found = takers()["sweeper"]
     assert (found.alive, found.silent, found.taken, found.run_out, found.lost) == (1, 0, 43, 2, 1)
     assert set(Pulse.objects.values_list("name", flat=True)) == {"sweeper", ours.name}
+
+
+def test_one_that_is_stopped_together_with_its_watchdog_is_told_of_until_it_ends() -> None:
+    ours, far = Sign("worker", "here", 1, "box"), Sign("worker", "there", 2, "tower")
+    process = subprocess.Popen(["sleep", "60"])
+    hung = Sign("sweeper", "here", process.pid, "box")
+    # By now it is long silent. (A process that began after its last sign would be another one.)
+    last = timezone.now() - timedelta(minutes=5)
+    try:
+        process.send_signal(signal.SIGSTOP)
+        pulses.give(hung, at=last, work=Work(1))
+        with patch.object(psutil.Process, "create_time", lambda _: last.timestamp() - 60):
+            for sign in (ours, far, ours):
+                pulses.give(sign, at=timezone.now(), work=Work(1))
+        assert takers()["sweeper"].silent == 1
+        with pytest.raises(Unhealthy) as told:
+            health._sweeper()
+        assert hung.name in str(told.value.words)
+    finally:
+        process.kill()
+        process.wait()
+    pulses.give(ours, at=timezone.now(), work=Work(1))
+    assert (takers()["sweeper"].silent, takers()["sweeper"].lost) == (0, 1)
 
 
 def test_a_silent_process_of_another_machine_is_told_of_for_a_minute() -> None:

@@ -162,7 +162,7 @@ def test_an_authority_that_is_not_known_is_named(monkeypatch, settings):
 
     monkeypatch.setattr(checks.socket, "create_connection", refuse)
     (found,) = examine([("certificate", checks.check_tls)])
-    assert (found.status, "self-signed" in found.detail, "SSL_CERT_FILE" in found.advice) == (
+    assert (found.status, "self-signed" in found.detail, "SLIPWAY_CA_FILE" in found.advice) == (
         Status.FAIL,
         True,
         True,

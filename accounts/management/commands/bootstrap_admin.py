@@ -14,10 +14,12 @@ from accounts.services import people, teams, tokens
 from accounts.states import Right, Role
 from common import files
 from common.actor import Actor
+from common.hosts import this_host
 
 USERNAME = "admin"
 TEAM = "default"
-TOKEN_NAME = "bootstrap"  # noqa: S105
+TOKEN_PREFIX = "bootstrap on "  # noqa: S105
+"""The host follows, whose home has it."""
 TOKEN_DAYS = 365
 
 
@@ -62,6 +64,10 @@ class Command(BaseCommand):
     def _check(self, admin: User, secret_files: tuple[Path, Path]) -> None:
         password_file, token_file = secret_files
         again = "To get a new password and token, run: manage.py bootstrap_admin --reset"
+        if not token_file.exists() and (elsewhere := self._hosts(admin) - {this_host()}):
+            told = f"the token is on the host {', '.join(sorted(elsewhere))}, in `admin-token` of its home."
+            self.stdout.write(f"The administrator `{admin}` exists; {told} Nothing is to be done here.")
+            return
         if not token_file.exists():
             self.stdout.write(f"The administrator `{admin}` exists, but {token_file} does not. {again}")
             return
@@ -75,6 +81,13 @@ class Command(BaseCommand):
         else:
             # Who has changed the password does well to delete the file.
             self.stdout.write(f"The administrator `{admin}` exists; the token in {token_file} works.")
+
+    def _hosts(self, admin: User) -> set[str]:
+        """Where tokens were written that still count."""
+        names = ApiToken.objects.filter(
+            owner=admin, name__startswith=TOKEN_PREFIX, revoked_at=None, expires_at__gt=timezone.now()
+        ).values_list("name", flat=True)
+        return {name.removeprefix(TOKEN_PREFIX) for name in names}
 
     def _create(self, actor: Actor, username: str, password: str) -> str:
         team = Team.objects.filter(name=TEAM).first()
@@ -93,7 +106,7 @@ class Command(BaseCommand):
     def _reset(self, actor: Actor, admin: User, password: str) -> str:
         people.change_user(actor=actor, user=admin, is_active=True, is_superuser=True)
         people.set_password(actor=actor, user=admin, password=password)
-        for token in ApiToken.objects.filter(owner=admin, name=TOKEN_NAME, revoked_at=None):
+        for token in ApiToken.objects.filter(owner=admin, name__startswith=TOKEN_PREFIX, revoked_at=None):
             tokens.revoke_token(actor=actor, token=token, reason="bootstrap_admin --reset")
         return self._token(actor, admin)
 
@@ -101,7 +114,7 @@ class Command(BaseCommand):
         return tokens.create_token(
             actor=actor,
             owner=admin,
-            name=TOKEN_NAME,
+            name=f"{TOKEN_PREFIX}{this_host()}",
             scopes=Right.values,
             expires_at=timezone.now() + timedelta(days=TOKEN_DAYS),
         ).text
