@@ -6,11 +6,11 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 
 from accounts.grants import ALL, Grants
 from accounts.models import ApiToken, User
 from accounts.states import MACHINE_RIGHTS, Right
+from common import clock
 from common.actor import Actor
 from common.prepared import prepared
 
@@ -83,7 +83,7 @@ def read_grants(actor: Actor) -> Grants:
 
 def _grants_of_token(token_id: int) -> Grants:
     rows = _rows_of_token(token_id)
-    if not rows or rows[0][6] <= timezone.now():
+    if not rows or rows[0][6] <= clock.now():
         return Grants()
     kind, superuser, _, _, scopes, only_team_id, _, services = rows[0]
     known = frozenset(Right(scope) for scope in scopes if scope in _RIGHTS)

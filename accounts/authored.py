@@ -1,5 +1,6 @@
 from django.db import models
-from django.utils import timezone
+
+from common import clock
 
 
 class Authored(models.Model):
@@ -9,7 +10,7 @@ class Authored(models.Model):
         "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
     author_name = models.CharField(max_length=200, blank=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
         abstract = True

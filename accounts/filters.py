@@ -3,14 +3,13 @@
 from typing import Any
 
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts.actors import of_request
 from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import AccountKind, DeliveryState, Right, TokenState
-from common import filters
+from common import clock, filters
 from common.filters import ListFilter
 
 
@@ -27,7 +26,7 @@ def team(says: str, by: filters.By, *, shared: Any = None) -> Any:
 def _token_state(state: str) -> Q:
     if state == TokenState.REVOKED:
         return ~Q(revoked_at=None)
-    lasts = Q(expires_at__gt=timezone.now())
+    lasts = Q(expires_at__gt=clock.now())
     return Q(revoked_at=None) & (lasts if state == TokenState.ACTIVE else ~lasts)
 
 

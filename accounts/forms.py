@@ -7,7 +7,6 @@ from zoneinfo import available_timezones
 
 from django import forms
 from django.conf import settings
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts import token_presets
@@ -15,6 +14,7 @@ from accounts.models import Team
 from accounts.selectors import may_everywhere, rights_held, teams_where
 from accounts.services.tokens import LONGEST, USUAL
 from accounts.states import Right, Role
+from common import clock
 from common.actor import Actor
 from common.webhooks import catalogue
 from common.webhooks.catalogue import WebhookEvent
@@ -169,7 +169,7 @@ class TokenForm(forms.Form):
         """Return the fields as `services.create_token` takes them."""
         given = dict(self.cleaned_data)
         # A minute less, so that the longest choice stays within the longest that is allowed.
-        expires_at = timezone.now() + timedelta(days=given.pop("days")) - timedelta(minutes=1)
+        expires_at = clock.now() + timedelta(days=given.pop("days")) - timedelta(minutes=1)
         services = [name.strip() for name in given.pop("services").split(",") if name.strip()]
         return given | {"expires_at": expires_at, "services": services}
 

@@ -13,13 +13,13 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts import actors, lockouts
 from accounts.models import User
 from accounts.selectors import is_break_glass
 from accounts.services.webhooks import announce
+from common import clock
 from common.actor import Actor
 from common.audit import record
 from common.sessions import SessionStore
@@ -73,14 +73,14 @@ def locked_out(request: HttpRequest, *__: Any) -> HttpResponse:
     name, address = lockout_name(request), getattr(request, "axes_ip_address", None)
     attempts = AccessAttempt.objects.filter(username=name, ip_address=address).order_by("-attempt_time")
     began, failures = attempts.values_list("attempt_time", "failures_since_start").first() or (
-        timezone.now(),
+        clock.now(),
         settings.AXES_FAILURE_LIMIT,
     )
     spray = lockouts.spray_of(request, name)
     until = spray.until if spray else began + get_cool_off(request)
     context = {"name": name, "until": until, "failures": failures, "spray": spray}
     response = render(request, "account/locked_out.html", context, status=429)
-    response["Retry-After"] = str(max(1, round((until - timezone.now()).total_seconds())))
+    response["Retry-After"] = str(max(1, round((until - clock.now()).total_seconds())))
     return response
 
 

@@ -12,7 +12,6 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Lower
-from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -29,6 +28,7 @@ from accounts.states import (
     RoleSource,
     TokenState,
 )
+from common import clock
 from common.characters import hidden
 from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled, Singleton
@@ -130,7 +130,7 @@ class Team(Revised):
 
     name = models.CharField(max_length=63, unique=True, validators=[team_name])
     description = models.TextField(blank=True, max_length=2000)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     def __str__(self) -> str:
         return self.name
@@ -146,7 +146,7 @@ class Membership(Revised):
         max_length=10, choices=RoleSource.choices, default=RoleSource.MANUAL, editable=False
     )
     """What a group rule gave, a group rule changes and takes away; what a person gave stays."""
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
         constraints: ClassVar = [
@@ -174,7 +174,7 @@ class ApiToken(models.Model):
     """Names of the services, sorted, that it changes and releases; empty: every one. It reads beside them."""
     is_exchanged = models.BooleanField(default=False, editable=False)
     """Given for a token of a CI system: it lives for minutes and is forgotten soon after."""
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
     expires_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -191,7 +191,7 @@ class ApiToken(models.Model):
     def state(self) -> TokenState:
         if self.revoked_at is not None:
             return TokenState.REVOKED
-        return TokenState.ACTIVE if self.expires_at > timezone.now() else TokenState.EXPIRED
+        return TokenState.ACTIVE if self.expires_at > clock.now() else TokenState.EXPIRED
 
 
 class WebhookEndpoint(Reconciled, Revised):
@@ -221,7 +221,7 @@ class WebhookEndpoint(Reconciled, Revised):
     """Nothing is sent before: it has just failed, or asked for patience."""
     delivered_at = models.DateTimeField(null=True, editable=False)
     """Last success."""
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
     created_by = models.CharField(max_length=200, editable=False)
 
     class Meta(Reconciled.Meta):
@@ -328,7 +328,7 @@ class WebhookDelivery(models.Model):
     """Since it was asked for."""
     history = models.JSONField(default=list, editable=False)
     """Every try, oldest first: at, status, milliseconds, answer (its first KiB), error."""
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
         constraints: ClassVar = [

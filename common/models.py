@@ -3,9 +3,9 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from django.db import models
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from common import clock
 from common.logs.context import PACKED_LENGTH
 
 
@@ -117,7 +117,7 @@ class Pulse(models.Model):
 class Restoration(models.Model):
     """The database came out of a backup."""
 
-    at = models.DateTimeField(default=timezone.now)
+    at = models.DateTimeField(default=clock.now)
     made_at = models.DateTimeField()
     """When the backup was made: of what came later nothing is known."""
     name = models.CharField(max_length=100)
@@ -143,7 +143,7 @@ class DiskCondition(models.Model):
     path = models.CharField(max_length=1000)
     """Of the home on it."""
     state = models.CharField(max_length=10)
-    since = models.DateTimeField(default=timezone.now)
+    since = models.DateTimeField(default=clock.now)
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["host", "path"], name="disk_condition_once")]

@@ -7,10 +7,10 @@ from uuid import uuid4
 
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 
 from accounts.authored import Authored
 from accounts.querysets import TeamOwned
+from common import clock
 from common.reconcile import Reconciled
 from common.revisions import Revised
 from hubs.states import (
@@ -49,7 +49,7 @@ class HubTransfer(Authored, Reconciled):
     """Why it is where it is, as a sentence."""
     commit = models.CharField(max_length=95, blank=True, editable=False)
     """Of the repository; of an export to another Slipway the version's name there."""
-    began_at = models.DateTimeField(default=timezone.now, editable=False)
+    began_at = models.DateTimeField(default=clock.now, editable=False)
     """When it was begun, or begun again."""
     ended_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -211,7 +211,7 @@ class HubSource(Revised, Reconciled):
         "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
     """Whoever asked for these releases: they are begun in that name, with what rights it has then."""
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
     created_by_name = models.CharField(max_length=200, blank=True)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import jwt
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
+from common import clock
 from identity import openid
 from identity.errors import BadAssertion
 from identity.models import UsedAssertion
@@ -103,7 +103,7 @@ def use_once(claims: Mapping[str, Any]) -> None:
     jti, issuer = str(claims.get("jti", ""))[:255], str(claims.get("iss", ""))[:500]
     if not jti:
         raise BadAssertion("It has no `jti`, by which a repetition would be noticed.")
-    UsedAssertion.objects.filter(expires_at__lt=timezone.now()).delete()
+    UsedAssertion.objects.filter(expires_at__lt=clock.now()).delete()
     expires_at = datetime.fromtimestamp(int(claims.get("exp") or claims["iat"] + 3_600) + 60, UTC)
     try:
         with transaction.atomic():

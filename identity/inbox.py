@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 from urllib.parse import urlencode
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts import selectors
 from accounts.login import BREAK_GLASS
 from accounts.states import Right
+from common import clock
 from common.actor import Actor
 from common.models import AuditRecord
 from common.pages.inbox import InboxEntry, InboxSource
@@ -21,7 +21,7 @@ def break_glass_uses(actor: Actor) -> Iterator[InboxEntry]:
     """The last of the past day."""
     if not selectors.may_everywhere(actor, Right.PEOPLE_ADMIN):
         return
-    since = timezone.now() - SHOWN_FOR
+    since = clock.now() - SHOWN_FOR
     last = AuditRecord.objects.filter(action=BREAK_GLASS, at__gte=since).order_by("-seq").first()
     if last is None:
         return

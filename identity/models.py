@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 
 from accounts.states import Role
+from common import clock
 from common.reconcile import Singleton
 from common.revisions import Revised
 from identity.patterns import MAX_PATTERN
@@ -23,7 +23,7 @@ class GroupRule(Revised):
     team = models.ForeignKey("accounts.Team", null=True, on_delete=models.CASCADE, related_name="+")
     role = models.CharField(max_length=20, blank=True, choices=Role.choices)
     """Without a team: empty, they are administrators of the installation."""
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
     created_by = models.CharField(max_length=200, editable=False)
 
     class Meta:
@@ -81,7 +81,7 @@ class ProviderSession(models.Model):
     """The provider's name for it; empty when it gives none."""
     name_id = models.CharField(max_length=MAX_NAME_ID, blank=True, db_index=True)
     """By which a SAML provider names the person when it ends the session."""
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     def __str__(self) -> str:
         return f"session of {self.identity}"
@@ -124,7 +124,7 @@ class RefusedExchange(models.Model):
     reason = models.CharField(max_length=500)
     account = models.CharField(max_length=150)
     count = models.PositiveIntegerField(default=0)
-    since = models.DateTimeField(default=timezone.now, db_index=True)
+    since = models.DateTimeField(default=clock.now, db_index=True)
 
     class Meta:
         constraints: ClassVar = [
@@ -141,7 +141,7 @@ class ProvisionedGroup(models.Model):
     name = models.CharField(max_length=255, unique=True)
     external_id = models.CharField(max_length=255, blank=True, db_index=True)
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, related_name="+")
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     def __str__(self) -> str:
         return self.name
@@ -165,7 +165,7 @@ class FederatedCredential(Revised):
     """That the token lives."""
     is_single_use = models.BooleanField(default=False)
     """A token of the CI system is taken once."""
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
     created_by = models.CharField(max_length=200, editable=False)
     last_used_at = models.DateTimeField(null=True, editable=False)
 

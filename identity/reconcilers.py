@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import F
-from django.utils import timezone
 
+from common import clock
 from common.reconcile import Operation, Outcome, Recurring, lane_at, wait
 from common.sealed import CannotUnseal, seal, unseal
 from identity import openid
@@ -38,12 +38,12 @@ class ProviderCheckReconciler(Recurring[ProviderCheck]):
         record_refusals()
         if not settings.SLIPWAY_OIDC_SERVER_URL:
             return False
-        began = timezone.now()
+        began = clock.now()
         due = began - timedelta(minutes=settings.SLIPWAY_OIDC_CHECK_MINUTES)
         found = Identity.objects.filter(checked_at__lte=due, user__suspended_at=None, user__is_active=True)
         found = found.exclude(sealed_refresh_token="").select_related("user").order_by("checked_at")
         for number, identity in enumerate(found[: AT_ONCE + 1]):
-            if number == AT_ONCE or timezone.now() - began > WITHIN:
+            if number == AT_ONCE or clock.now() - began > WITHIN:
                 return True
             check(identity)
         return False
@@ -70,7 +70,7 @@ def check(identity: Identity) -> None:
             },
         )
     except openid.Refused as error:
-        if rows.update(sealed_refresh_token="", checked_at=timezone.now()):
+        if rows.update(sealed_refresh_token="", checked_at=clock.now()):
             sign_on.drop(identity, reason=f"The identity provider refuses them: {error}")
         return
     except CannotUnseal:
@@ -79,7 +79,7 @@ def check(identity: Identity) -> None:
         return
     renewed = str(answer.get("refresh_token") or "")
     sealed = seal(renewed, purpose=sign_on.PURPOSE) if renewed else F("sealed_refresh_token")
-    if not rows.update(sealed_refresh_token=sealed, checked_at=timezone.now()):
+    if not rows.update(sealed_refresh_token=sealed, checked_at=clock.now()):
         return  # They have signed in meanwhile, which says more.
     claims = sign_on.claims_of_refreshed(identity, str(answer.get("id_token") or ""))
     claim = settings.SLIPWAY_GROUPS_CLAIM

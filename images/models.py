@@ -4,11 +4,11 @@ from typing import Any, ClassVar
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.querysets import TeamOrShared
+from common import clock
 from common.revisions import Revised
 from images.errors import Frozen
 from images.references import MAX_REFERENCE, Reference
@@ -76,7 +76,7 @@ class RuntimeImage(Revised):
     replaced_by = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="+", editable=False
     )
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
     created_by = models.CharField(max_length=200, editable=False)
 
     objects = RuntimeImages.as_manager()
@@ -162,7 +162,7 @@ class ImageTrial(models.Model):
     """Of the model; blank: any."""
     outcome = models.CharField(max_length=10, choices=Outcome.choices)
     words = models.TextField(blank=True)
-    at = models.DateTimeField(default=timezone.now)
+    at = models.DateTimeField(default=clock.now)
     by = models.CharField(max_length=200)
     user = models.ForeignKey(
         "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"

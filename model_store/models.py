@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self, TypeVar
 from django.conf import settings
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
-from django.utils import timezone
 
+from common import clock
 from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled, Singleton
 from common.revisions import Revised
@@ -23,7 +23,7 @@ class StorageQuota(Revised):
     limit_bytes = models.BigIntegerField(null=True)
     """None: as many as there is room for."""
     reason = models.TextField(blank=True, editable=False)
-    changed_at = models.DateTimeField(default=timezone.now, editable=False)
+    changed_at = models.DateTimeField(default=clock.now, editable=False)
     changed_by_name = models.CharField(max_length=200, blank=True, editable=False)
 
     class Meta:
@@ -40,9 +40,9 @@ class StorageQuota(Revised):
 class StoreSchedule(Singleton):
     """Begins what the store needs from time to time."""
 
-    collect_at = models.DateTimeField(default=timezone.now, editable=False)
+    collect_at = models.DateTimeField(default=clock.now, editable=False)
     """When the schedule begins the next collection."""
-    check_at = models.DateTimeField(default=timezone.now, editable=False)
+    check_at = models.DateTimeField(default=clock.now, editable=False)
     """When it begins the next check."""
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class StoreRun(Reconciled):
     )
     asked_by_name = models.CharField(max_length=200, editable=False)
     reason = models.TextField(blank=True, editable=False)
-    began_at = models.DateTimeField(default=timezone.now, editable=False)
+    began_at = models.DateTimeField(default=clock.now, editable=False)
     ended_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta(Reconciled.Meta):
@@ -173,7 +173,7 @@ class CorruptBlob(Launched, Reconciled):
     """Ids of the versions from whose sources it was not to be had."""
     is_held = models.BooleanField(default=False, editable=False)
     """The store may hold a staging area for it."""
-    found_at = models.DateTimeField(default=timezone.now, editable=False)
+    found_at = models.DateTimeField(default=clock.now, editable=False)
     ended_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     objects = CorruptBlobs.as_manager()

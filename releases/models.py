@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import F, Q
-from django.utils import timezone
 
 from accounts.querysets import TeamOwned
+from common import clock
 from common.reconcile import Reconciled
 from common.revisions import Revised
 from gateway.models import default_release_header
@@ -44,7 +44,7 @@ class Plan(Revised):
     """What `releases.plans.Plan` reads."""
     hash = models.CharField(max_length=64)
     changed_by = models.CharField(max_length=200)
-    changed_at = models.DateTimeField(default=timezone.now)
+    changed_at = models.DateTimeField(default=clock.now)
 
     objects = TeamOwned["Plan"].as_manager()
 
@@ -62,7 +62,7 @@ class TeamPolicy(Revised):
     body = models.JSONField()
     """What `releases.policy.Policy` reads."""
     changed_by = models.CharField(max_length=200)
-    changed_at = models.DateTimeField(default=timezone.now)
+    changed_at = models.DateTimeField(default=clock.now)
 
     objects = TeamOwned["TeamPolicy"].as_manager()
 
@@ -118,7 +118,7 @@ class Service(Revised):
     stable_deployment = models.CharField(max_length=100, blank=True)
     stable_since = models.DateTimeField(null=True, blank=True)
     created_by = models.CharField(max_length=200)
-    created_at = models.DateTimeField(default=timezone.now)
+    created_at = models.DateTimeField(default=clock.now)
 
     objects = TeamOwned["Service"].as_manager()
 
@@ -163,7 +163,7 @@ class Release(Reconciled):
     requested_by = models.ForeignKey("accounts.User", on_delete=models.SET_NULL, null=True, related_name="+")
     requester = models.CharField(max_length=200)
     reason = models.TextField(blank=True)
-    created_at = models.DateTimeField(default=timezone.now)
+    created_at = models.DateTimeField(default=clock.now)
     ended_at = models.DateTimeField(null=True)
     outcome = models.TextField(blank=True)
     """Why it ended, or is ending, as it does; in English, or a person's words."""
@@ -297,7 +297,7 @@ class Approval(models.Model):
     """Who asked for the release; copied, so that the database itself can keep the two apart."""
     separate_requester = models.BooleanField()
     reason = models.TextField()
-    at = models.DateTimeField(default=timezone.now)
+    at = models.DateTimeField(default=clock.now)
 
     class Meta:
         constraints: ClassVar = [
@@ -321,7 +321,7 @@ class ReleaseMove(models.Model):
     """The history of a release: one row per move of its state."""
 
     release = models.ForeignKey(Release, on_delete=models.CASCADE, related_name="moves")
-    at = models.DateTimeField(default=timezone.now)
+    at = models.DateTimeField(default=clock.now)
     before = models.CharField(max_length=20)
     after = models.CharField(max_length=20)
     actor = models.CharField(max_length=200)
@@ -368,7 +368,7 @@ class SlowThreshold(models.Model):
     """Healthy answers of stable that it was learnt from."""
     by = models.CharField(max_length=200)
     reason = models.TextField(blank=True)
-    at = models.DateTimeField(default=timezone.now)
+    at = models.DateTimeField(default=clock.now)
 
     class Meta:
         ordering: ClassVar = ["-pk"]

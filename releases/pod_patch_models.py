@@ -2,9 +2,9 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import F, Q
-from django.utils import timezone
 
 from accounts.querysets import TeamOwned
+from common import clock
 from releases.states import PatchState
 
 
@@ -25,7 +25,7 @@ class PodPatch(models.Model):
     reason = models.TextField()
     proposed_by = models.ForeignKey("accounts.User", on_delete=models.PROTECT, null=True, related_name="+")
     proposer = models.CharField(max_length=200)
-    proposed_at = models.DateTimeField(default=timezone.now)
+    proposed_at = models.DateTimeField(default=clock.now)
     decided_by = models.ForeignKey("accounts.User", on_delete=models.PROTECT, null=True, related_name="+")
     decider = models.CharField(max_length=200, blank=True)
     decided_at = models.DateTimeField(null=True)

@@ -2,9 +2,9 @@ from typing import ClassVar, Self
 
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 
 from accounts.querysets import TeamOwned
+from common import clock
 from common.revisions import Revised
 from trust.states import SignatureDemand
 
@@ -23,7 +23,7 @@ class TrustedKey(Revised):
     fingerprint = models.CharField(max_length=64)
     """See `signing.keys.PublicKey.fingerprint`."""
     reason = models.TextField()
-    added_at = models.DateTimeField(default=timezone.now, editable=False)
+    added_at = models.DateTimeField(default=clock.now, editable=False)
     added_by = models.CharField(max_length=200, editable=False)
     removed_at = models.DateTimeField(null=True, editable=False)
     removed_by = models.CharField(max_length=200, blank=True, editable=False)
@@ -60,7 +60,7 @@ class SignaturePolicy(Revised):
         max_length=10, choices=SignatureDemand.choices, default=SignatureDemand.OFF, editable=False
     )
     reason = models.TextField(blank=True)
-    changed_at = models.DateTimeField(default=timezone.now, editable=False)
+    changed_at = models.DateTimeField(default=clock.now, editable=False)
     changed_by = models.CharField(max_length=200, editable=False)
 
     objects = SignaturePolicies.as_manager()

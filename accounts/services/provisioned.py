@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts import selectors
@@ -13,6 +12,7 @@ from accounts.errors import LastAdmin
 from accounts.models import ApiToken, Membership, Team, User
 from accounts.services.rights import require_everywhere
 from accounts.states import Right, Role, RoleSource
+from common import clock
 from common.actor import Actor
 from common.audit import record
 from common.errors import Conflict
@@ -104,7 +104,7 @@ def suspend(*, actor: Actor, user: User, reason: str) -> bool:
             )
         found = User.objects.filter(pk=user.pk, suspended_at=None)
         if not found.update(
-            suspended_at=timezone.now(), session_epoch=F("session_epoch") + 1, revision=F("revision") + 1
+            suspended_at=clock.now(), session_epoch=F("session_epoch") + 1, revision=F("revision") + 1
         ):
             return False
         record(actor, "user.suspend", subject=user, reason=reason)
@@ -190,7 +190,7 @@ def retire(*, actor: Actor, user: User) -> None:
     _keep_an_administrator(user)
     with transaction.atomic():
         record(actor, "user.delete", subject=user)
-        ApiToken.objects.filter(owner=user, revoked_at=None).update(revoked_at=timezone.now())
+        ApiToken.objects.filter(owner=user, revoked_at=None).update(revoked_at=clock.now())
         Membership.objects.filter(user=user).delete()
         user.set_unusable_password()
         user.change(

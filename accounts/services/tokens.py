@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from django.db import DatabaseError, transaction
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts import keys
@@ -14,6 +13,7 @@ from accounts.errors import BadToken, OutOfScope
 from accounts.models import ApiToken, Team, User
 from accounts.services.rights import require_everywhere
 from accounts.states import MACHINE_RIGHTS, SERVICE_RIGHTS, Right, TokenState
+from common import clock
 from common.actor import Actor
 from common.audit import record
 from common.characters import hidden
@@ -52,7 +52,7 @@ def create_token(
     One that is made by means of a token can do no more than that one, nor longer. For others only an
     administrator makes tokens. Raises NotAllowed, OutOfScope, Invalid.
     """
-    now = timezone.now()
+    now = clock.now()
     parent = _means(actor)
     if expires_at is None:
         expires_at = min(now + USUAL, parent.expires_at) if parent else now + USUAL
@@ -89,7 +89,7 @@ def issue_for_part(
 ) -> IssuedToken:
     """A token for an account that is a part of the system, such as agents: whoever calls has checked that the
     actor may have one made. Raises Invalid."""
-    _validate(name=name, scopes=scopes, expires_at=expires_at, now=timezone.now())
+    _validate(name=name, scopes=scopes, expires_at=expires_at, now=clock.now())
     if owner.is_machine and (beyond := sorted(set(scopes) - MACHINE_RIGHTS[owner.kind])):
         raise Invalid(
             fields={
@@ -105,7 +105,7 @@ def issue_for_part(
         scopes=sorted({str(scope) for scope in scopes}),
         team=team,
         services=sorted(set(services)),
-        created_at=timezone.now(),
+        created_at=clock.now(),
         expires_at=expires_at,
     )
     token.clean_fields()
@@ -139,7 +139,7 @@ def revoke_token(*, actor: Actor, token: ApiToken, reason: str = "") -> None:
 def revoke_of_part(*, actor: Actor, token: ApiToken, reason: str = "") -> None:
     """Revoke a token of an account that is a part of the system: the caller has checked the right."""
     with transaction.atomic():
-        now = timezone.now()
+        now = clock.now()
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
             token.revoked_at = now
             record(
@@ -182,7 +182,7 @@ def _of_prefix(prefix: str) -> QuerySet[ApiToken]:
 
 
 def _mark_use(token: ApiToken) -> None:
-    now = timezone.now()
+    now = clock.now()
     if token.last_used_at is not None and token.last_used_at > now - MARK_USE_EVERY:
         return
     due = Q(last_used_at=None) | Q(last_used_at__lte=now - MARK_USE_EVERY)
@@ -268,7 +268,7 @@ def issue_exchanged(
     detail: Mapping[str, Any],
 ) -> IssuedToken:
     """A token for a service account that a CI system has proven to be: whoever calls has verified that."""
-    now = timezone.now()
+    now = clock.now()
     key = keys.new_key()
     token = ApiToken(
         owner=owner,

@@ -10,14 +10,13 @@ from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
-from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts import selectors
 from accounts.actors import of_request
 from accounts.filters import AuditFilter
 from accounts.states import Right
-from common import audit
+from common import audit, clock
 from common.models import AuditRecord
 from common.pages import subjects
 from common.pages.access import signed_in
@@ -68,7 +67,7 @@ def audit_page(request: HttpRequest) -> HttpResponse:
 def verify(request: HttpRequest) -> HttpResponse:
     if not selectors.may(of_request(request), Right.AUDIT_READ):
         return page(request, "accounts/audit_closed.html", status=403)
-    context = {"verdict": audit.verify(), "verified_at": timezone.now()}
+    context = {"verdict": audit.verify(), "verified_at": clock.now()}
     return page(request, "accounts/audit_verdict.html", context)
 
 
@@ -84,7 +83,7 @@ def export(request: HttpRequest, kind: str) -> HttpResponseBase:
     # Under ASGI an ordinary iterator would be read whole before its first byte goes out.
     is_async = isinstance(request, ASGIRequest)
     stream = _stream_later(rows, encode) if is_async else _stream(rows, encode)
-    name = f"slipway-audit-{timezone.now():%Y%m%d-%H%M%S}.{kind}"
+    name = f"slipway-audit-{clock.now():%Y%m%d-%H%M%S}.{kind}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
     return StreamingHttpResponse(stream, content_type=content_type, headers=headers)
 

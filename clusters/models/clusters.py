@@ -3,7 +3,6 @@ from typing import ClassVar, Self
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from accounts.querysets import TeamOrShared
@@ -13,6 +12,7 @@ from clusters.states import (
     ClusterKind,
     ClusterState,
 )
+from common import clock
 from common.actor import Actor
 from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled
@@ -78,7 +78,7 @@ class Cluster(Reconciled, Revised):
     removal_by = models.CharField(max_length=200, blank=True, editable=False)
     removed_at = models.DateTimeField(null=True, editable=False)
     """The row stays, without secrets: what once ran there names it."""
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     objects = ClusterRows.as_manager()
 

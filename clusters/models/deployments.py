@@ -2,7 +2,6 @@ from typing import ClassVar
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.utils import timezone
 
 from accounts.querysets import TeamOwned
 from clusters.models.clusters import Cluster, slug
@@ -12,6 +11,7 @@ from clusters.states import (
     DeploymentState,
     WorkerState,
 )
+from common import clock
 from common.reconcile import Reconciled
 
 MAX_REPLICAS = 256
@@ -62,7 +62,7 @@ class Deployment(Reconciled):
     state = models.CharField(
         max_length=20, choices=DeploymentState.choices, default=DeploymentState.STARTING, editable=False
     )
-    state_since = models.DateTimeField(default=timezone.now, editable=False)
+    state_since = models.DateTimeField(default=clock.now, editable=False)
     reason = models.TextField(blank=True, editable=False)
     """Why it is not ready, in words, with the log line that matters."""
     log_tail = models.TextField(blank=True, editable=False)
@@ -89,7 +89,7 @@ class Deployment(Reconciled):
     op_key = models.CharField(max_length=200, editable=False)
     """The operation that made it: the same one may make it again, no other may."""
     created_by = models.CharField(max_length=200, editable=False)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
     removal_asked_at = models.DateTimeField(null=True, editable=False)
 
     objects = DeploymentRows.as_manager()
@@ -114,7 +114,7 @@ class WorkerLogRequest(Reconciled):
     is_missing = models.BooleanField(default=False)
     """There is no log of such a worker."""
     answered_at = models.DateTimeField(null=True)
-    created_at = models.DateTimeField(default=timezone.now)
+    created_at = models.DateTimeField(default=clock.now)
 
     class Meta(Reconciled.Meta):
         ordering: ClassVar = ["pk"]

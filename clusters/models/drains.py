@@ -2,11 +2,11 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 
 from accounts.querysets import TeamOrShared
 from clusters.draining.options import DrainOptions
 from clusters.states import UNDER_WAY, DrainState
+from common import clock
 from common.reconcile import Reconciled
 
 
@@ -19,7 +19,7 @@ class Drain(Reconciled):
 
     node = models.ForeignKey("clusters.Node", on_delete=models.CASCADE, related_name="drains")
     state = models.CharField(max_length=20, choices=DrainState.choices, default=DrainState.CORDONING)
-    state_since = models.DateTimeField(default=timezone.now)
+    state_since = models.DateTimeField(default=clock.now)
     by = models.CharField(max_length=200)
     reason = models.TextField()
     options = models.JSONField(default=dict)
@@ -41,7 +41,7 @@ class Drain(Reconciled):
     """Why it failed, or what it waits for."""
     cancelled_by = models.CharField(max_length=200, blank=True)
     cancel_reason = models.TextField(blank=True)
-    asked_at = models.DateTimeField(default=timezone.now)
+    asked_at = models.DateTimeField(default=clock.now)
     ended_at = models.DateTimeField(null=True)
 
     objects = DrainRows.as_manager()

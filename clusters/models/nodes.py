@@ -1,7 +1,6 @@
 from typing import ClassVar
 
 from django.db import models
-from django.utils import timezone
 
 from accounts.querysets import TeamOrShared
 from clusters.models.clusters import Cluster
@@ -12,6 +11,7 @@ from clusters.states import (
     NodeOperation,
     NodeState,
 )
+from common import clock
 from common.reconcile import Reconciled
 
 
@@ -64,7 +64,7 @@ class Node(Reconciled):
     """GPUs, slices and shares that it has, healthy or not, by the same names."""
     group = models.CharField(max_length=10, choices=Group.choices, default=Group.ONLINE)
     state = models.CharField(max_length=20, choices=NodeState.choices, default=NodeState.READY)
-    state_since = models.DateTimeField(default=timezone.now)
+    state_since = models.DateTimeField(default=clock.now)
     problem = models.TextField(blank=True)
     """Why it, or a part of it, could not be read; empty when all was."""
     seen_at = models.DateTimeField()
@@ -73,7 +73,7 @@ class Node(Reconciled):
     """Of all that was read of it, a digest: while it is the same, nothing needs to be written."""
     agent_silent_since = models.DateTimeField(null=True, editable=False)
     """When its agent was last heard, or first missed; None: it is heard, or the machine has none."""
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     objects = NodeRows.as_manager()
 
@@ -127,7 +127,7 @@ class Gpu(models.Model):
     pci_bus_id = models.CharField(max_length=20, blank=True)
     sharing = models.CharField(max_length=20, choices=GpuSharing.choices, default=GpuSharing.NONE, blank=True)
     state = models.CharField(max_length=20, choices=GpuState.choices, default=GpuState.PRESENT)
-    state_since = models.DateTimeField(default=timezone.now)
+    state_since = models.DateTimeField(default=clock.now)
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["cluster", "uuid"], name="gpu_once")]

@@ -3,12 +3,13 @@
 from typing import ClassVar
 
 from django.db import models
-from django.utils import timezone
+
+from common import clock
 
 
 class BoundToken(models.Model):
     token = models.OneToOneField("accounts.ApiToken", on_delete=models.CASCADE, related_name="+")
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
         abstract = True

@@ -2,9 +2,9 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 
 from accounts.querysets import TeamOrShared
+from common import clock
 from common.reconcile import Reconciled, Singleton
 from gpu_health.states import ENDED_CHECKS, CheckLevel, CheckState
 
@@ -25,7 +25,7 @@ class GpuCheck(Reconciled):
     """Why it is where it is: who is on the machine, what failed."""
     ordered_by = models.CharField(max_length=200, editable=False)
     reason = models.TextField(blank=True, editable=False)
-    ordered_at = models.DateTimeField(default=timezone.now, editable=False)
+    ordered_at = models.DateTimeField(default=clock.now, editable=False)
     waits_until = models.DateTimeField(editable=False)
     """So long it waits for the machine to be idle."""
     is_started = models.BooleanField(default=False, editable=False)

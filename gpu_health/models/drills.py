@@ -2,9 +2,9 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 
 from accounts.querysets import TeamOrShared
+from common import clock
 from common.reconcile import Reconciled
 from gpu_health.drills.scenarios import Scenario, scenarios
 from gpu_health.states import ENDED_DRILLS, DrillState, DrillWay
@@ -15,7 +15,7 @@ class DrillCluster(models.Model):
 
     cluster = models.OneToOneField("clusters.Cluster", on_delete=models.CASCADE, related_name="+")
     marked_by = models.CharField(max_length=200)
-    marked_at = models.DateTimeField(default=timezone.now, editable=False)
+    marked_at = models.DateTimeField(default=clock.now, editable=False)
     reason = models.TextField(blank=True)
 
     class Meta:
@@ -44,7 +44,7 @@ class Drill(Reconciled):
     state = models.CharField(
         max_length=20, choices=DrillState.choices, default=DrillState.PREPARING, editable=False
     )
-    state_since = models.DateTimeField(default=timezone.now, editable=False)
+    state_since = models.DateTimeField(default=clock.now, editable=False)
     why = models.TextField(blank=True, editable=False)
     outcome = models.CharField(max_length=20, choices=DrillState.choices, blank=True, editable=False)
     """How it will have ended once the machine is as before."""
@@ -54,7 +54,7 @@ class Drill(Reconciled):
     """`{outcome, severity, ladder, drain, rule}`: what the rules in force said of the fault as it began."""
     ordered_by = models.CharField(max_length=200, editable=False)
     reason = models.TextField(blank=True, editable=False)
-    ordered_at = models.DateTimeField(default=timezone.now, editable=False)
+    ordered_at = models.DateTimeField(default=clock.now, editable=False)
     played_at = models.DateTimeField(null=True, editable=False)
     """When the fault was there to be seen."""
     ended_at = models.DateTimeField(null=True, editable=False)

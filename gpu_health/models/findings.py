@@ -2,9 +2,9 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 
 from accounts.querysets import TeamOrShared
+from common import clock
 from gpu_health.models.drills import Drill
 from gpu_health.policy.presets import fault_title
 from gpu_health.signals.reading import MAX_RAW, Clock, Kind, Reading, Source, details
@@ -35,7 +35,7 @@ class StoredReading(models.Model):
     """Its place within the source: what comes twice is one."""
     boot_id = models.CharField(max_length=100, blank=True)
     """The start of the machine in which it was seen; blank: its source does not say."""
-    received_at = models.DateTimeField(default=timezone.now, editable=False)
+    received_at = models.DateTimeField(default=clock.now, editable=False)
     drill = models.ForeignKey(Drill, on_delete=models.CASCADE, null=True, editable=False, related_name="+")
     """The one that played it; once that is over it counts no more."""
 
@@ -95,7 +95,7 @@ class Finding(models.Model):
     boot_id = models.CharField(max_length=100, blank=True)
     """The start of the machine in which it was seen last; blank: its source does not say."""
     state = models.CharField(max_length=10, choices=FindingState.choices, default=FindingState.OPEN)
-    opened_at = models.DateTimeField(default=timezone.now, editable=False)
+    opened_at = models.DateTimeField(default=clock.now, editable=False)
     ended_at = models.DateTimeField(null=True, editable=False)
     closed_by = models.CharField(max_length=200, blank=True, editable=False)
     close_reason = models.TextField(blank=True, editable=False)

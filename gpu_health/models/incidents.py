@@ -2,9 +2,9 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 
 from accounts.querysets import TeamOrShared
+from common import clock
 from common.reconcile import Reconciled
 from gpu_health.models.drills import Drill
 from gpu_health.models.findings import Finding
@@ -48,7 +48,7 @@ class Incident(Reconciled):
     state = models.CharField(
         max_length=20, choices=IncidentState.choices, default=IncidentState.PROPOSED, editable=False
     )
-    state_since = models.DateTimeField(default=timezone.now, editable=False)
+    state_since = models.DateTimeField(default=clock.now, editable=False)
     reason = models.TextField(blank=True, editable=False)
     """Why it is where it is."""
     hold = models.CharField(max_length=30, blank=True, editable=False)
@@ -82,7 +82,7 @@ class Incident(Reconciled):
 
     first_at = models.DateTimeField()
     """When the fault was first seen."""
-    opened_at = models.DateTimeField(default=timezone.now, editable=False)
+    opened_at = models.DateTimeField(default=clock.now, editable=False)
     quarantined_at = models.DateTimeField(null=True, editable=False)
     drained_at = models.DateTimeField(null=True, editable=False)
     """When the last drain began."""

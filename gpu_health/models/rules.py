@@ -1,8 +1,8 @@
 from typing import ClassVar
 
 from django.db import models
-from django.utils import timezone
 
+from common import clock
 from common.reconcile import Singleton
 from common.revisions import Revised
 from gpu_health.policy.presets import conditions_of
@@ -30,7 +30,7 @@ class RuleChange(Revised):
     drain = models.CharField(max_length=10, choices=DrainScope.choices)
     verification = models.CharField(max_length=30, choices=RuleVerification.choices)
     changed_by = models.CharField(max_length=200, editable=False)
-    changed_at = models.DateTimeField(default=timezone.now, editable=False)
+    changed_at = models.DateTimeField(default=clock.now, editable=False)
     reason = models.TextField(blank=True, editable=False)
 
     class Meta:

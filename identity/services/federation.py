@@ -6,13 +6,13 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.models import Membership, User
 from accounts.services.rights import require, require_everywhere
 from accounts.services.tokens import IssuedToken, issue_exchanged
 from accounts.states import AccountKind, Right
+from common import clock
 from common.actor import Actor
 from common.audit import record
 from common.characters import hidden
@@ -114,7 +114,7 @@ def exchange(assertion: str, *, account: str = "", address: str = "") -> IssuedT
     owner = credential.account
     actor = Actor(name=owner.username, user_id=owner.pk, address=address, via="api")
     with transaction.atomic():
-        FederatedCredential.objects.filter(pk=credential.pk).update(last_used_at=timezone.now())
+        FederatedCredential.objects.filter(pk=credential.pk).update(last_used_at=clock.now())
         return issue_exchanged(
             actor=actor,
             owner=owner,

@@ -7,7 +7,6 @@ from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.models import User
@@ -15,6 +14,7 @@ from accounts.selectors import is_break_glass
 from accounts.services import provisioned
 from accounts.services.rights import require_everywhere
 from accounts.states import AccountKind, Right
+from common import clock
 from common.actor import Actor
 from common.audit import record
 from common.errors import Conflict, Missing
@@ -89,7 +89,7 @@ def delete_person(*, actor: Actor, user: User) -> None:
     with transaction.atomic():
         provisioned.retire(actor=actor, user=user)
         SocialAccount.objects.filter(user=user).delete()
-        told = {"deleted_at": timezone.now(), "sealed_refresh_token": "", "subject": "", "groups": []}
+        told = {"deleted_at": clock.now(), "sealed_refresh_token": "", "subject": "", "groups": []}
         Identity.objects.update_or_create(
             user=user, defaults={**told, "external_id": ""}, create_defaults={**told, "provider": _provider()}
         )

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
+from common import clock
 from common.actor import Actor
 from common.audit import record
 from identity.models import RefusedExchange
@@ -39,7 +39,7 @@ def note_refusal(*, address: str, account: str, reason: str) -> None:
 
 def record_refusals(now: datetime | None = None) -> None:
     """Write what was counted over the past hour, and forget the addresses that have stopped."""
-    now = now or timezone.now()
+    now = now or clock.now()
     for row in RefusedExchange.objects.filter(since__lte=now - EVERY).order_by("pk")[:MAX_ROWS]:
         with transaction.atomic():
             rows = RefusedExchange.objects.filter(pk=row.pk, since=row.since)

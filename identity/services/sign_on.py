@@ -8,12 +8,12 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import transaction
-from django.utils import timezone
 
 from accounts.errors import LastAdmin
 from accounts.models import User
 from accounts.selectors import is_break_glass
 from accounts.services.provisioned import apply_given, end_sessions, resume, suspend
+from common import clock
 from common.actor import Actor
 from common.audit import record
 from common.sealed import seal
@@ -51,7 +51,7 @@ class SignOn(NamedTuple):
 def note_sign_on(*, user: User, sign_on: SignOn, address: str) -> Identity:
     """Keep what the provider said, give what the group rules give, and lift a suspension."""
     actor = Actor(name="single sign-on", address=address, via="web")
-    now = timezone.now()
+    now = clock.now()
     with transaction.atomic():
         told: dict[str, Any] = {
             "provider": sign_on.provider,
@@ -87,7 +87,7 @@ def groups_of(identity: Identity) -> Sequence[str]:
 def note_session(*, user: User, sign_on: SignOn, session_key: str) -> None:
     """Remember by which session of the provider this browser's began."""
     identity = Identity.objects.get(user=user)
-    living = Session.objects.filter(expire_date__gt=timezone.now()).values("session_key")
+    living = Session.objects.filter(expire_date__gt=clock.now()).values("session_key")
     identity.sessions.exclude(session_key__in=living).delete()
     ProviderSession.objects.update_or_create(
         session_key=stored_key(session_key),
@@ -137,7 +137,7 @@ def _judge_logout(claims: Mapping[str, Any]) -> None:
         raise BadAssertion("It is no logout token.")
     if not (claims.get("sub") or claims.get("sid")):
         raise BadAssertion("It names nobody.")
-    if timezone.now().timestamp() - float(claims["iat"]) > LONGEST_SINCE_LOGOUT_SECONDS:
+    if clock.now().timestamp() - float(claims["iat"]) > LONGEST_SINCE_LOGOUT_SECONDS:
         raise BadAssertion("It is too old.")
 
 

@@ -1,9 +1,9 @@
 from typing import ClassVar
 
 from django.db import models
-from django.utils import timezone
 
 from accounts.querysets import TeamOwned
+from common import clock
 from common.revisions import Revised
 
 
@@ -17,7 +17,7 @@ class Alias(Revised):
     model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
     name = models.CharField(max_length=63)
     version = models.ForeignKey("models_registry.Version", on_delete=models.PROTECT, related_name="+")
-    moved_at = models.DateTimeField(default=timezone.now)
+    moved_at = models.DateTimeField(default=clock.now)
     moved_by = models.CharField(max_length=200)
     reason = models.TextField(blank=True)
 
@@ -48,7 +48,7 @@ class AliasMove(models.Model):
     to_version = models.ForeignKey(
         "models_registry.Version", null=True, on_delete=models.PROTECT, related_name="+"
     )
-    at = models.DateTimeField(default=timezone.now)
+    at = models.DateTimeField(default=clock.now)
     by = models.CharField(max_length=200)
     user = models.ForeignKey("accounts.User", null=True, on_delete=models.SET_NULL, related_name="+")
     reason = models.TextField(blank=True)

@@ -3,9 +3,9 @@ from typing import ClassVar, Self
 from django.db import models
 from django.db.models import Q, Value
 from django.db.models.functions import Concat, Lower
-from django.utils import timezone
 
 from accounts.querysets import TeamOwned
+from common import clock
 from common.revisions import Revised
 
 SPACE = Value(" ")
@@ -64,7 +64,7 @@ class Model(Revised):
         db_persist=True,
     )
     """What a search for words looks at in the row, in lower case."""
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
     created_by = models.ForeignKey(
         "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )

@@ -1,9 +1,9 @@
 from typing import ClassVar
 
 from django.db import models
-from django.utils import timezone
 
 from accounts.querysets import TeamOwned
+from common import clock
 
 
 class Evaluations(TeamOwned["Evaluation"]):
@@ -24,7 +24,7 @@ class Evaluation(models.Model):
     is_higher_better = models.BooleanField(null=True)
     """None: nobody told."""
     link = models.CharField(max_length=1_000, blank=True)
-    recorded_at = models.DateTimeField(default=timezone.now)
+    recorded_at = models.DateTimeField(default=clock.now)
     recorded_by = models.CharField(max_length=200)
     user = models.ForeignKey("accounts.User", null=True, on_delete=models.SET_NULL, related_name="+")
 

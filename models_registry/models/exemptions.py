@@ -5,6 +5,7 @@ from django.db import models
 from django.utils import timezone
 
 from accounts.querysets import TeamOwned
+from common import clock
 from common.revisions import Revised
 
 
@@ -27,7 +28,7 @@ class CodeExemption(Revised):
     covers_runnable = models.BooleanField(default=False)
     """Formats that run code when they are loaded (`trust.formats.recognised`) too: they may even enter."""
     reason = models.TextField()
-    given_at = models.DateTimeField(default=timezone.now, editable=False)
+    given_at = models.DateTimeField(default=clock.now, editable=False)
     given_by = models.CharField(max_length=200, editable=False)
     user = models.ForeignKey("accounts.User", null=True, on_delete=models.SET_NULL, related_name="+")
     until = models.DateTimeField()

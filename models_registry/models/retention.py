@@ -2,9 +2,9 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 
 from accounts.querysets import TeamOwned
+from common import clock
 from common.reconcile import Reconciled
 from common.revisions import Revised
 
@@ -22,7 +22,7 @@ class RetentionRule(Revised, Reconciled):
     model = models.OneToOneField("models_registry.Model", on_delete=models.PROTECT, related_name="+")
     keep_last = models.PositiveIntegerField()
     keep_days = models.PositiveIntegerField(default=0)
-    changed_at = models.DateTimeField(default=timezone.now, editable=False)
+    changed_at = models.DateTimeField(default=clock.now, editable=False)
     changed_by_name = models.CharField(max_length=200, editable=False)
 
     is_daily = models.BooleanField(default=False, editable=False)

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from accounts.authored import Authored
 from accounts.querysets import TeamOwned
+from common import clock
 from common.reconcile import Reconciled
 from models_registry.states import LIVE_UPLOADS, UploadState
 
@@ -52,7 +53,7 @@ class Upload(Authored, Reconciled):
     """From which it was begun."""
     sent_from = models.CharField(max_length=300, blank=True, editable=False)
     """Machine and directory, in the client's words."""
-    touched_at = models.DateTimeField(default=timezone.now, editable=False)
+    touched_at = models.DateTimeField(default=clock.now, editable=False)
     """When somebody last sent something."""
     ended_at = models.DateTimeField(null=True, blank=True, editable=False)
     is_held = models.BooleanField(default=True, editable=False)

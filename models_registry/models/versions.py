@@ -3,11 +3,11 @@ from typing import Any, ClassVar, Self
 
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.authored import Authored
 from accounts.querysets import TeamOwned
+from common import clock
 from common.reconcile import Reconciled
 from models_registry.errors import Frozen
 from models_registry.models.transfers import Transfer
@@ -218,7 +218,7 @@ class VersionMove(models.Model):
     version = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="moves")
     from_state = models.CharField(max_length=10, choices=VersionState.choices, blank=True)
     to_state = models.CharField(max_length=10, choices=VersionState.choices)
-    at = models.DateTimeField(default=timezone.now)
+    at = models.DateTimeField(default=clock.now)
     by = models.CharField(max_length=200)
     reason = models.TextField(blank=True)
 

@@ -4,15 +4,20 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
+from django.apps import apps
 from django.db import connection
 from django.utils import timezone
 
+from accounts.errors import BadToken
+from accounts.models import ApiToken
+from accounts.services.tokens import use_token
 from common import clock
 from common.health import Unhealthy
 from common.models import Pulse
 from common.reconcile import Kernel, pulses, silent_hosts
 from common.reconcile.pulses import Sign, Work
 from controlplane import health
+from tests.cast import person, token_of
 from tests.toys.models import Parcel
 from tests.toys.parcels import ParcelReconciler, World
 
@@ -73,6 +78,30 @@ def test_an_answer_that_took_long_changes_nothing(on_a_host, monkeypatch):
     monkeypatch.setattr(timezone, "now", real_now)
     clock.measure()
     assert clock.skew_seconds() == known
+
+
+@pytest.mark.parametrize("minutes", MINUTES)
+def test_a_token_ends_by_the_databases_clock_and_says_when_it_was_made(on_a_host, minutes):
+    owner = person("ada")
+    ends = real_now() + timedelta(minutes=2)
+    text = token_of(owner, expires_at=ends)
+    on_a_host(minutes)
+    assert use_token(text).owner == owner
+    assert is_now(ApiToken(owner=owner).created_at)
+    ApiToken.objects.update(expires_at=real_now() - timedelta(minutes=2))
+    with pytest.raises(BadToken):
+        use_token(text)
+
+
+def test_no_column_of_ours_is_filled_by_the_clock_of_the_host():
+    filled = {
+        f"{model._meta.label}.{field.name}"
+        for model in apps.get_models()
+        for field in model._meta.fields
+        if field.default is real_now and not model.__module__.startswith(("django.", "allauth."))
+    }
+    # Django's own, which nothing is decided by.
+    assert filled == {"accounts.User.date_joined"}
 
 
 @pytest.mark.parametrize("minutes", MINUTES)

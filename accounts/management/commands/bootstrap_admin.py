@@ -6,13 +6,12 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
-from django.utils import timezone
 
 from accounts.errors import BadToken
 from accounts.models import ApiToken, Team, User
 from accounts.services import people, teams, tokens
 from accounts.states import Right, Role
-from common import files
+from common import clock, files
 from common.actor import Actor
 from common.hosts import this_host
 
@@ -85,7 +84,7 @@ class Command(BaseCommand):
     def _hosts(self, admin: User) -> set[str]:
         """Where tokens were written that still count."""
         names = ApiToken.objects.filter(
-            owner=admin, name__startswith=TOKEN_PREFIX, revoked_at=None, expires_at__gt=timezone.now()
+            owner=admin, name__startswith=TOKEN_PREFIX, revoked_at=None, expires_at__gt=clock.now()
         ).values_list("name", flat=True)
         return {name.removeprefix(TOKEN_PREFIX) for name in names}
 
@@ -116,7 +115,7 @@ class Command(BaseCommand):
             owner=admin,
             name=f"{TOKEN_PREFIX}{this_host()}",
             scopes=Right.values,
-            expires_at=timezone.now() + timedelta(days=TOKEN_DAYS),
+            expires_at=clock.now() + timedelta(days=TOKEN_DAYS),
         ).text
 
 

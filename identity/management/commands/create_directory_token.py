@@ -4,12 +4,12 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils import timezone
 
 from accounts.models import User
 from accounts.services.people import create_machine
 from accounts.services.tokens import create_token
 from accounts.states import AccountKind, Right
+from common import clock
 from common.actor import Actor
 
 
@@ -31,7 +31,7 @@ class Command(BaseCommand):
             actor=actor,
             name="SCIM",
             scopes=[Right.PEOPLE_PROVISION],
-            expires_at=timezone.now() + timedelta(days=days),
+            expires_at=clock.now() + timedelta(days=days),
             owner=account,
         )
         self.stdout.write(issued.text)
