@@ -16,7 +16,7 @@ from accounts.states import RIGHTS, Right, Role
 from common.actor import Actor
 from tests.cast import SYSTEM, person, team, token_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 def actor_of_token(text: str) -> Actor:

@@ -11,7 +11,7 @@ from common.errors import Invalid
 from tests.accounts.rights_matrix import ROUTES, Access, Scene
 from tests.cast import Api, api, client_of, person
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("import_root")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("import_root"), pytest.mark.any_database]
 
 
 def limited(scene: Scene, *services: str, scopes: object = None) -> Api:

@@ -12,7 +12,7 @@ from common import errors
 from common.api import problems
 from tests.cast import Api, api, person
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from models_registry.states import VersionState
 from tests.cast import SYSTEM, Api, person, team, token_of
 from tests.clusters.model_files import deployed, stored_version
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 WEIGHTS = bytes(range(256)) * 9_000
 FILES = {"config.json": b"{}", "model.safetensors": WEIGHTS, "empty.txt": b""}
 SHA256 = hashlib.sha256(WEIGHTS).hexdigest()

@@ -16,7 +16,7 @@ from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Clock, die, dies, 
 from tests.toys.errands import ErrandReconciler, again, call_off
 from tests.toys.models import Errand
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 ANSWER = {"answer": "flowers"}
 

@@ -30,6 +30,8 @@ from tests.toys.models import Beat, Parcel
 from tests.toys.parcels import ParcelReconciler
 from tests.toys.scene import Scene
 
+pytestmark = pytest.mark.any_database
+
 REQUEST = "from-the-client-1"
 
 

@@ -25,7 +25,7 @@ from tests.toys.models import Parcel
 from tests.toys.scene import Scene
 from tests.webhooks.receiver import receiving
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 PARENT = "00-" + "a1" * 16 + "-" + "b2" * 8 + "-01"
 

@@ -26,7 +26,7 @@ from serving.drills.machine import read_play
 from tests import cast
 from tests.gpu_health.drilling import SYSTEM, DrillWard
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 def actor_of(person: User) -> Actor:

@@ -19,7 +19,7 @@ from gpu_health.services.missing_gpus import NONE_SETTLES, SETTLES, report_missi
 from gpu_health.services.readings import accept_readings
 from tests import cast
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 SYSTEM = Actor.system("test")
 
 

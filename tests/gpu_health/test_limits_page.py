@@ -10,7 +10,7 @@ from gpu_health.models import HealingPolicy
 from tests import cast
 from tests.gpu_health.healing import Ward
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 PAGE = "/gpu-health/limits/"
 
 

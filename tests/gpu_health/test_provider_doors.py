@@ -20,6 +20,8 @@ from gpu_health.services import sns
 from tests import cast
 from tests.gpu_health.conftest import Machine
 
+pytestmark = pytest.mark.any_database
+
 TOPIC = "arn:aws:sns:eu-central-1:123456789012:health"
 HEALTH = {
     "source": "aws.health",

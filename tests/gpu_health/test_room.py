@@ -100,6 +100,7 @@ def sample(name: str, **labels: str) -> float:
     return next(one.value for one in found if one.name.endswith(name) and one.labels == labels)
 
 
+@pytest.mark.any_database
 def test_one_machine_every_20_seconds_stops_at_a_fifth_of_the_pool(operator: User) -> None:
     pool = Pool(40)
     for number in range(40):
@@ -131,6 +132,7 @@ def test_one_machine_every_20_seconds_stops_at_a_fifth_of_the_pool(operator: Use
     assert len(pool.held) == 30
 
 
+@pytest.mark.any_database
 def test_a_storm_still_opens_the_breaker() -> None:
     pool = Pool(40)
     for number in range(40):

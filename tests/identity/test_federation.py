@@ -16,6 +16,8 @@ from identity.services.federation import create_credential
 from tests.cast import SYSTEM, Api, api, person, team
 from tests.identity.identity_provider import IdentityProvider
 
+pytestmark = pytest.mark.any_database
+
 AUDIENCE = "https://slipway.example.org"
 SUBJECT = "repo:acme/api:ref:refs/heads/main"
 

@@ -18,6 +18,8 @@ from identity.services.rules import change_rule, create_rule, delete_rule
 from tests.cast import SYSTEM, Api, api, client_of, person, team
 from tests.identity.conftest import sign_in
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.mark.parametrize(
     ("pattern", "fits", "does_not"),

@@ -16,7 +16,7 @@ from accounts.models import User
 from identity import openid
 from tests.identity.conftest import START, sign_in
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 STRANGER = generate_private_key(SECP256R1())
 
 

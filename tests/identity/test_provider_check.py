@@ -19,7 +19,7 @@ from tests.identity.conftest import sign_in
 from tests.identity.test_group_rules import membership
 from tests.identity.test_sign_out import is_signed_in
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 def identity_of(username: str) -> Identity:

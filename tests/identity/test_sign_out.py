@@ -10,7 +10,7 @@ from accounts.models import User
 from tests.cast import PASSWORD, client_of, person
 from tests.identity.conftest import sign_in
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 LOGOUT = "/accounts/oidc/sso/backchannel-logout/"
 
 

@@ -33,6 +33,7 @@ from tests.slipway.conftest import Terminal
 from tests.slipway.conftest import terminal as terminal
 
 pytestmark = [
+    pytest.mark.any_database,
     pytest.mark.django_db,
     pytest.mark.skipif(not registries.is_here(), reason=registries.WHY_NOT),
 ]

@@ -19,6 +19,8 @@ from tests.crash.harness import Checkpoints, crashes, die, dies, run_until_rest,
 from tests.models_registry import builders as b
 from tests.patience import eventually
 
+pytestmark = pytest.mark.any_database
+
 
 def forget_facts(version: Version) -> None:
     """As a version is that was imported before facts were kept."""

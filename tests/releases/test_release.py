@@ -18,7 +18,7 @@ from releases.services.release import abort, pause, resume, rollback, start_rele
 from releases.states import IN_MOTION, ReleaseState
 from tests.releases.world import Scene
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 S = ReleaseState
 
@@ -31,6 +31,7 @@ def test_the_first_version_is_brought_up_by_a_release_of_its_own(scene: Scene) -
     assert scene.split() == {scene.service.stable_deployment: 500}
 
 
+@pytest.mark.every_database
 def test_a_good_version_waits_for_a_person_and_then_gets_all_traffic(scene: Scene) -> None:
     release = scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
@@ -85,6 +86,7 @@ def test_a_failing_smoke_test_ends_the_release_before_any_traffic(scene: Scene) 
     assert scene.running(scene.candidate) == 0
 
 
+@pytest.mark.every_database
 def test_a_candidate_that_answers_errors_is_rolled_back_by_the_judge(scene: Scene) -> None:
     scene.start()
     scene.misbehave(error_share=0.5)
@@ -221,6 +223,7 @@ def test_the_history_says_who_moved_the_release(scene: Scene) -> None:
     ]
 
 
+@pytest.mark.every_database
 def test_a_promoted_release_is_rolled_back_by_a_release_of_the_version_before(scene: Scene) -> None:
     promoted = scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)

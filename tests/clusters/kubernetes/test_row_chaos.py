@@ -18,7 +18,7 @@ from tests.clusters.kubernetes.test_chaos import SETTINGS, World, check, removed
 from tests.clusters.kubernetes.test_manifests import SPEC
 from tests.clusters.world import Scene
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 STEADY = 0.88
 """Of so many calls nothing comes in between."""
 

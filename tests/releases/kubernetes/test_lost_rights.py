@@ -16,7 +16,7 @@ from tests.cast import SYSTEM
 from tests.kube.accounts import grant, revoke
 from tests.releases.kubernetes.world import NAMESPACE, PLAN, KubernetesScene, a_scene
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600), pytest.mark.any_database]
 
 
 def take_away(scene: KubernetesScene) -> Callable[[], object]:

@@ -20,7 +20,7 @@ from tests.releases.kubernetes.strikes import EVERY, WRITES_FAIL, Strike
 from tests.releases.kubernetes.world import KubernetesScene, a_scene
 from tests.releases.world import undone
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(3000), pytest.mark.any_database]
 
 NOTHING: Mapping[int, Strike] = {}
 
