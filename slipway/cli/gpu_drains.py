@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import context_of
-from slipway.cli.drains import namespaces_given
+from slipway.cli.nouns.node import namespaces_given
 from slipway.cli.options import Reason
 from slipway.client import at
 

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
-from slipway.cli.tokens import COLUMNS
+from slipway.cli.nouns.token import COLUMNS
 
 ROW: dict[str, object] = {
     "id": 1234,

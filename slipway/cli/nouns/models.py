@@ -7,11 +7,11 @@ import typer
 from slipway.cli import retention
 from slipway.cli.context import Columns, Context, context_of, flag, size
 from slipway.cli.evaluations import compare, evaluate, metrics
-from slipway.cli.exports import export
 from slipway.cli.files import write_text
 from slipway.cli.importing import import_version
 from slipway.cli.model_changes import create, delete, edit
 from slipway.cli.names import split_version
+from slipway.cli.nouns.export import export
 from slipway.cli.options import Reason, VersionLabel
 from slipway.cli.pushing import push
 from slipway.cli.syncs import sync

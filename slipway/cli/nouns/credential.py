@@ -1,0 +1,5 @@
+"""`slipway credential`."""
+
+from slipway.cli.federation import credentials as app
+
+__all__ = ["app"]
