@@ -89,4 +89,54 @@ class HttpProber:
         return probe(words)
 
 
+class AppProber:
+    """Sends the examples of a service's OpenAPI document to the worker of the engine `app`, in turn."""
+
+    def ask(self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float) -> Probe:
+        """`prompt`: the number of the request. A service without examples is asked for its document."""
+        began = time.monotonic()
+        asked = "GET /openapi.json"
+
+        def probe(answer: str = "", fault: Message | None = None) -> Probe:
+            milliseconds = (time.monotonic() - began) * 1000
+            return Probe(worker, asked, milliseconds, storable(answer[:500]), fault or Message())
+
+        try:
+            with tracing.span("smoke test", "client", attributes={"slipway.worker": worker}):
+                response = httpx2.get(f"{base_url}/openapi.json", timeout=timeout_seconds)
+                examples = examples_of(response.json()) if response.status_code == 200 else []
+                if examples:
+                    method, path, body = examples[int(prompt) % len(examples)]
+                    asked = f"{method} {path}"
+                    began = time.monotonic()
+                    response = httpx2.request(
+                        method,
+                        f"{base_url}{path}",
+                        json=body,
+                        headers=tracing.headers(),
+                        timeout=timeout_seconds,
+                    )
+        except httpx2.TimeoutException:
+            return probe(fault=NO_ANSWER(seconds=timeout_seconds))
+        except (httpx2.HTTPError, ValueError) as error:
+            return probe(fault=Message(words=storable(f"{type(error).__name__}: {error}")))
+        if response.status_code >= 300:
+            said = storable(response.text[:200])
+            return probe(response.text, REFUSED(status=response.status_code, body=said))
+        return probe(response.text)
+
+
+def examples_of(document: Any) -> list[tuple[str, str, Any]]:
+    """Method, path and body of each request that an OpenAPI document gives an example of."""
+    found = []
+    paths = document.get("paths", {}) if isinstance(document, dict) else {}
+    for path, operations in paths.items():
+        for method, operation in operations.items():
+            content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+            if "example" in content and "{" not in path:
+                found.append((method.upper(), path, content["example"]))
+    return found
+
+
 prober: Prober = HttpProber()
+app_prober: Prober = AppProber()

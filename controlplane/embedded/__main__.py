@@ -12,7 +12,12 @@ def main() -> int:
         epilog="Settings: SLIPWAY_* variables or a .env file; docs/SETTINGS.md lists them.",
     )
     parser.add_argument(
-        "--sample", action="store_true", help="play the main job on a real small model, up to the approval"
+        "--sample",
+        nargs="?",
+        const="text",
+        choices=("text", "vision"),
+        help="play the main job on a real small model, up to the approval: a language model, or a vision "
+        "model with a service of its own code",
     )
     parser.add_argument(
         "--bad", action="store_true", help="with --sample: release a bad version, which the judge rolls back"
@@ -44,7 +49,9 @@ def main() -> int:
     for option in ("bad", "kubernetes"):
         if getattr(given, option) and not given.sample:
             parser.error(f"--{option} goes with --sample")
-    errand = ["sample"] if given.sample else []
+    if given.kubernetes and given.sample == "vision":
+        parser.error("--kubernetes goes with --sample text")
+    errand = ["sample", f"--of={given.sample}"] if given.sample else []
     errand += [f"--{option}" for option in ("bad", "kubernetes") if getattr(given, option)]
     for option in ("namespace", "image", "gateway", "store_url"):
         if value := getattr(given, option):

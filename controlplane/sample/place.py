@@ -56,8 +56,8 @@ class Wish:
     """Where pods reach Slipway; empty: nobody has said."""
 
 
-def on_this_machine(gateway_url: str) -> Place:
-    return Place(service="docs", gateway_url=gateway_url)
+def on_this_machine(gateway_url: str, *, service: str = "docs") -> Place:
+    return Place(service=service, gateway_url=gateway_url)
 
 
 def on_the_samples_cluster(

@@ -217,9 +217,9 @@ async def _every(seconds: float, report: Callable[[], None]) -> None:
         report()
 
 
-async def play(options: argparse.Namespace, tell: Tell) -> Tally:
+async def play(options: argparse.Namespace, tell: Tell, kind: type[Traffic] = Traffic) -> Tally:
     """The load that the command line asks for; ends early on SIGTERM or SIGINT."""
-    traffic = Traffic(options.url, rps=options.rps, seed=options.seed, max_tokens=options.max_tokens)
+    traffic = kind(options.url, rps=options.rps, seed=options.seed, max_tokens=options.max_tokens)
     began = told = time.monotonic()
 
     def say(tally: Tally, since: float, label: str) -> None:
@@ -259,7 +259,7 @@ async def _until_orphaned(end: Callable[[], object]) -> None:
     end()
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], kind: type[Traffic] = Traffic) -> int:
     parser = argparse.ArgumentParser(prog="python -m controlplane.sample.traffic", description=__doc__)
     parser.add_argument("--url", required=True, help="the service behind the gateway")
     parser.add_argument("--rps", type=_positive, default=8.0, help="mean requests a second (default: 8)")
@@ -276,7 +276,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if not options.url.startswith(("http://", "https://")):
         parser.error("--url must start with http:// or https://")
-    asyncio.run(play(options, _tell))
+    asyncio.run(play(options, _tell, kind))
     return 0
 
 

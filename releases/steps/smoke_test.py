@@ -144,10 +144,11 @@ class SmokeTestExecutor(Executor[SmokeTest]):
         number = len(probes)
         left_seconds = self.spec.timeout_seconds - sum(probe["milliseconds"] for probe in probes) / 1000
         address, port = endpoints[number % len(endpoints)]
-        probe = smoke.prober.ask(
+        is_app = row.service.engine == "app"
+        probe = (smoke.app_prober if is_app else smoke.prober).ask(
             worker=f"{address}:{port}",
             base_url=f"http://{address}:{port}",
-            prompt=smoke.PROMPTS[number % len(smoke.PROMPTS)],
+            prompt=str(number) if is_app else smoke.PROMPTS[number % len(smoke.PROMPTS)],
             model=_named(row),
             timeout_seconds=max(min(left_seconds, LONGEST_ANSWER_SECONDS), 0.1),
         )

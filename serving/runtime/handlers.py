@@ -125,6 +125,11 @@ class Handler:
         text = value if isinstance(value, str) else to_json(value, fallback=_plain).decode()
         return b"".join(b"data: " + line.encode() + b"\n" for line in text.split("\n")) + b"\n"
 
+    def _example(self) -> dict[str, Any]:
+        """What it is warmed up with is an example of a good request; smoke tests send it, too."""
+        value = self.route.warm_up() if callable(self.route.warm_up) else self.route.warm_up
+        return {} if value is None or isinstance(value, bytes) else {"example": value}
+
     def operation(self, schemas: dict[str, Any]) -> dict[str, Any]:
         """Its part of the OpenAPI document; named schemas are added to `schemas`."""
         words = inspect.getdoc(self.function) or ""
@@ -142,11 +147,13 @@ class Handler:
             for name, (adapter, place, parameter) in self.inputs.items()
         ]
         if self.body is not None and self.route.method != "GET":
-            content = {JSON: {"schema": _schema(self.body, schemas, "validation")}}
+            content = {JSON: {"schema": _schema(self.body, schemas, "validation")} | self._example()}
             operation["requestBody"] = {"required": True, "content": content}
         elif self.body_name and self.route.method != "GET":
             types = self.request_type.content_types if self.request_type else ()
             operation["requestBody"] = {"content": {one: {} for one in types or ("*/*",)}}
+        if not self.body and (example := self._example()):
+            operation["requestBody"] = {"content": {JSON: example}}
         if self.route.kind == "stream":
             answer: dict[str, Any] = {self.route.media_type or "text/event-stream": {}}
         else:

@@ -17,9 +17,11 @@ from controlplane.sample.place import (
     on_this_machine,
     on_your_cluster,
 )
-from controlplane.sample.play import Sample, play
+from controlplane.sample.play import TEXT, VISION, Sample, play
 from slipway.client import Client
 from slipway.exits import CommandFailed
+
+STORIES = {"text": TEXT, "vision": VISION}
 
 
 class Command(BaseCommand):
@@ -27,6 +29,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--of", choices=STORIES, default="text", help="which model it is about")
         parser.add_argument(
             "--bad", action="store_true", help="release a bad version, which the judge rolls back"
         )
@@ -51,9 +54,10 @@ class Command(BaseCommand):
         sample = Sample(
             client=client,
             place=partial(self._place, client, home, console, options),
-            directory=home / "imports" / "sample",
+            directory=home / "imports" / ("sample" if options["of"] == "text" else f"sample-{options['of']}"),
             log=home / "logs" / "sample.log",
             say=self._say,
+            story=STORIES[options["of"]],
         )
         try:
             play(sample, bad=bad)
@@ -61,6 +65,8 @@ class Command(BaseCommand):
             raise CommandError(str(failure)) from None
 
     def _place(self, client: Client, home: Path, console: str, options: dict[str, Any]) -> Place:
+        if options["of"] == "vision":
+            return on_this_machine(settings.SLIPWAY_GATEWAY_URL, service="shapes")
         if not options["kubernetes"]:
             return on_this_machine(settings.SLIPWAY_GATEWAY_URL)
         if (file := kubeconfig()) is None:
