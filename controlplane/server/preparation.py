@@ -7,7 +7,7 @@ import hashlib
 import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, OperationalError, connection
 from psycopg.errors import LockNotAvailable
 
+from common.audit_places import is_local
 from common.errors import Unavailable
 from common.languages import compile_catalogues
 from controlplane.garbage import set_up_django
@@ -46,6 +47,8 @@ def prepare_database() -> None:
     set_up_django()
     with _alone():
         migrate()
+        # Files and sockets are those of a host, which this process may not outlive.
+        _take_over([place for place in settings.SLIPWAY_AUDIT_OUTPUTS if not is_local(place)])
 
 
 def prepare_files() -> None:
@@ -64,14 +67,18 @@ def prepare() -> None:
         # Those who would hear it are not up yet.
         logging.getLogger(bell).setLevel(logging.ERROR)
     compile_catalogues(Path(*settings.LOCALE_PATHS))
-    from accounts.services import audit_outputs
-
     with _alone():
         migrate()
-        audit_outputs.take_over(settings.SLIPWAY_AUDIT_OUTPUTS)
+        _take_over(settings.SLIPWAY_AUDIT_OUTPUTS)
         call_command("bootstrap_admin")
         call_command("ensure_embedded_cluster")
     collect_static(Path(settings.STATIC_ROOT))
+
+
+def _take_over(places: Sequence[str]) -> None:
+    from accounts.services import audit_outputs
+
+    audit_outputs.take_over(places)
 
 
 LOCK_PATIENCE = "3s"

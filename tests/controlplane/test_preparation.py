@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from django.db import connection
 
+from accounts.models import AuditOutput
 from common.errors import Unavailable
 from controlplane.environment import PROJECT
 from controlplane.server import preparation
@@ -54,3 +56,13 @@ def test_the_files_of_a_home_are_prepared_without_a_database(tmp_path: Path) -> 
     subprocess.run(command, cwd=PROJECT, env=environ, check=True, timeout=120)
     assert (tmp_path / "home" / "static" / preparation.COLLECTED).exists()
     assert list((tmp_path / "home" / "locale").glob("*/LC_MESSAGES/django.mo"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_prepares_the_database_for_others_names_no_output_of_a_host_that_goes(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparation, "migrate", lambda: None)
+    settings.SLIPWAY_AUDIT_OUTPUTS = ["syslog+tcp://log.example", "file:///var/log/audit.jsonl"]
+    preparation.prepare_database()
+    assert list(AuditOutput.objects.values_list("place", "host")) == [("syslog+tcp://log.example", "")]

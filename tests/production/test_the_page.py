@@ -84,7 +84,7 @@ def test_the_page_leads_from_an_empty_machine_to_a_model_that_answers_and_back_f
         assert answer.status_code == 202, answer.text
     eventually(lambda: machine.served_by() == "parrot:v1", seconds=PATIENCE_SECONDS)
 
-    (backup,) = (block for block in blocks("Backup") if block.language == "sh")
+    backup, *_ = (block for block in blocks("Backup") if block.language == "sh")
     machine.sh(backup.text)
     machine.sh("slipway-server bundle /elsewhere/bundle.tar.gz")
     kept = dict(machine.settings())
