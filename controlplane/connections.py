@@ -33,7 +33,7 @@ REQUEST_TIMEOUT = (
 
 
 class Awaited(Enum):
-    """What the client has yet to do."""
+    """Part of a request that the client has yet to send."""
 
     HEADER = "header"
     BODY = "body"

@@ -93,7 +93,7 @@ def _passwords_in(url: str) -> set[str]:
 
 
 def misspelt_settings() -> list[str]:
-    """One line per variable that is no setting but nearly one. (Tests and the client have other ones.)"""
+    """Name variables that are no setting but nearly one, a line each. (Tests and the client have others.)"""
     names = {variable(field) for field in Environment.model_fields}
     strangers = [name for name in sorted(os.environ) if name.startswith("SLIPWAY_") and name not in names]
     return [

@@ -218,7 +218,7 @@ TAKERS_PROBES = (
 
 
 def parts_health(probes: tuple[Probe, ...] | None = None) -> dict[str, PartHealth]:
-    """What every part says, side by side, in at most LIMIT_SECONDS; by default all that there are."""
+    """Ask every part, side by side, in at most LIMIT_SECONDS; by default all that there are."""
     if probes is None:
         probes = (*PROBES, *(probe for manifest in manifests() for probe in manifest.probes))
     deadline = time.monotonic() + LIMIT_SECONDS

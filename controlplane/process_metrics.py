@@ -21,7 +21,7 @@ from controlplane.celery import app
 
 
 def process() -> Iterator[Metric]:
-    """Of the process that answers, which `role` names; Prometheus adds its address."""
+    """Measure the process that answers, which `role` names; Prometheus adds its address."""
     role = context.role()
     pool = pool_figures()
     yield from _pools(("role",), {(role,): asdict(pool)} if pool else {})

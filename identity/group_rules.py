@@ -38,7 +38,7 @@ def given_by(rules: Iterable[Rule], groups: Collection[str]) -> Given:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a person has now."""
+    """Memberships that a person has now."""
 
     by_rule: Mapping[int, Role]
     by_hand: Mapping[int, Role]

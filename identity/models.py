@@ -88,7 +88,7 @@ class ProviderSession(models.Model):
 
 
 class ProviderCheck(Singleton):
-    """By which Slipway asks the provider whether it still accepts the people who have signed in."""
+    """Row by which Slipway asks the provider whether it still accepts the people who have signed in."""
 
     class Meta(Singleton.Meta):
         pass

@@ -36,7 +36,7 @@ _documents, _keys = Remembered(), Remembered()
 
 
 def forget() -> None:
-    """What this process remembers of issuers."""
+    """Memory of this process for what issuers publish."""
     _documents.clear()
     _keys.clear()
 

@@ -77,7 +77,7 @@ class Provider(provider.OpenIDConnectProvider):  # type: ignore[misc]
     oauth2_adapter_class = OpenIDConnectAdapter
 
     def get_redirect_from_request_kwargs(self, request: HttpRequest) -> dict[str, Any]:
-        """With a nonce, which the id_token must repeat. Nothing of it is taken from the address."""
+        """Add a nonce, which the id_token must repeat. Nothing of it is taken from the address."""
         kwargs = cast("dict[str, Any]", super().get_redirect_from_request_kwargs(request))
         nonce = secrets.token_urlsafe(24)
         given = {"process": "login", "scope": self.get_scope(), "nonce": nonce}

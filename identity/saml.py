@@ -130,7 +130,7 @@ def own_metadata() -> bytes:
 
 
 def request_to_sign_in() -> tuple[str, str]:
-    """Where to send the browser, and the id of the request. Raises ProviderUnavailable."""
+    """Return where to send the browser, and the id of the request. Raises ProviderUnavailable."""
     from onelogin.saml2.auth import OneLogin_Saml2_Auth
 
     auth = OneLogin_Saml2_Auth(at(reverse("saml-login")), configured(provider()))
@@ -198,7 +198,7 @@ def groups_left_out(attributes: Mapping[str, Any]) -> bool:
 
 
 def provider() -> Mapping[str, Any]:
-    """Of its metadata: entityId, singleSignOnService, certificates. Raises ProviderUnavailable."""
+    """Read its metadata: entityId, singleSignOnService, certificates. Raises ProviderUnavailable."""
     source = settings.SLIPWAY_SAML_METADATA
     known: Mapping[str, Any] = _published.get(source, lambda: _read(source), seconds=REMEMBERED_SECONDS)
     return known

@@ -25,7 +25,7 @@ def private_keys() -> Sequence[str]:
 
 
 def certificate_texts() -> Sequence[str]:
-    """As PEM, of `private_keys`. Raises ProviderUnavailable."""
+    """Return the certificates of `private_keys` as PEM. Raises ProviderUnavailable."""
     return [_read(getattr(settings, certificate)) for _, certificate in _pairs()]
 
 

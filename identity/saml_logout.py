@@ -66,7 +66,7 @@ def request_to_sign_out(session: Mapping[str, Any]) -> str:
 
 
 def asked_to_sign_out(parameters: Mapping[str, str], query: str) -> SignOut:
-    """What the provider's signed request in an address says. Raises BadAssertion, ProviderUnavailable."""
+    """Read the provider's signed request in an address. Raises BadAssertion, ProviderUnavailable."""
     from onelogin.saml2.logout_request import OneLogin_Saml2_Logout_Request
     from onelogin.saml2.utils import OneLogin_Saml2_Utils
 

@@ -76,7 +76,7 @@ def _provisioned() -> Mapping[int, Sequence[str]]:
 
 
 def tried(rules: Iterable[Rule], groups: Sequence[str]) -> Sequence[ShownChange]:
-    """What somebody in these groups who has nothing yet would be given."""
+    """Work out what somebody in these groups who has nothing yet would be given."""
     teams = dict(Team.objects.values_list("pk", "name"))
     return _shown(changes(Held({}, {}), given_by(rules, groups)), teams)
 

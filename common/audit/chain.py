@@ -75,7 +75,7 @@ def record(
 
 
 def length() -> int:
-    """How many rows the record has, as its head says; one query."""
+    """Count the rows of the record, as its head says; one query."""
     return AuditHead.objects.filter(pk=1).values_list("seq", flat=True).first() or 0
 
 

@@ -81,7 +81,7 @@ def append(head: Head) -> None:
 
 
 def read(path: Path) -> list[Head]:
-    """Those of the file, oldest first; lines that are no head, such as one cut off, are left out.
+    """Read the heads of a file, oldest first; lines that are no head, such as one cut off, are left out.
 
     None when there is no file. Raises OSError.
     """

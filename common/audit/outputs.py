@@ -39,7 +39,7 @@ def deliver(place: str, records: Sequence[AuditRecord]) -> None:
 
 
 def entry_of(record: AuditRecord) -> Mapping[str, Any]:
-    """What the hash is of, with the hash, its predecessor's and the signature."""
+    """Return all that the hash is of, with the hash, its predecessor's and the signature."""
     return {
         "seq": record.seq,
         "at": record.at.isoformat(timespec="microseconds"),

@@ -30,7 +30,7 @@ class Seen:
     looks: int
 
     def without_values(self) -> "Seen":
-        """It gets them anew; whether it must look again is another matter."""
+        """Return it without values, so that they come anew; whether it must look again is another matter."""
         return replace(self, seq=NOTHING)
 
 

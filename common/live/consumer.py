@@ -88,7 +88,7 @@ class LiveConsumer:
 
     @classmethod
     def as_asgi(cls, *, topic: str = "") -> Any:
-        """For a route (Django's types know views only): a consumer of its own for every socket."""
+        """Make a route's application (Django's types know views only), with a consumer for every socket."""
 
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
             await cls(topic=topic)(scope, receive, send)

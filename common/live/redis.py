@@ -76,7 +76,7 @@ breaker = Breaker()
 
 
 def ask(question: "Callable[[redis.Redis], Answer]") -> Answer:
-    """What `question` gets from Redis, for synchronous code in any process.
+    """Return what `question` gets from Redis, for synchronous code in any process.
 
     Raises NotShared when Redis does not answer; at once, without asking, if it did not a moment ago.
     """

@@ -28,7 +28,7 @@ def touch(kind: str, key: object = "") -> None:
 
 
 class _Unheard:
-    """What this process could not say. A page that missed it would show the past until the next change."""
+    """Changes that this process could not tell. A page that missed one would show the past until the next."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()

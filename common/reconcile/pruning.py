@@ -28,7 +28,7 @@ BETWEEN_BATCHES = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One kind of row that is deleted some days after it has ended."""
+    """Rule for a kind of row that is deleted some days after it has ended."""
 
     model: type[Model]
     noun: str | Promise
@@ -158,7 +158,7 @@ def finished_intents(before: datetime) -> QuerySet[Intent]:
 
 
 class Prune(Recurring[Pruning]):
-    """One batch of one rule at every look; each rule once an hour until it has nothing left to delete."""
+    """Delete a batch of one rule at every look; each rule once an hour until nothing is left to delete."""
 
     model = Pruning
     name = "prune"

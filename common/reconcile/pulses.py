@@ -24,7 +24,7 @@ GONE_AFTER = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Whose it is."""
+    """Process that gives a sign of life."""
 
     role: str
     host: str
@@ -40,7 +40,7 @@ class Sign:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Which rows one of several processes takes first."""
+    """Rows that one of several processes takes first."""
 
     index: int
     of: int
@@ -55,7 +55,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a process has done since it started."""
+    """Work that a process has done since it started."""
 
     taken: int = 0
     """Steps."""
@@ -144,7 +144,7 @@ def pools(role: str, machine: str) -> dict[int, Mapping[str, int]]:
 
 
 def takers(*, roles: Sequence[str] = ("sweeper", "worker"), machine: str = "") -> dict[str, Takers]:
-    """By role, of all machines or of one. One query."""
+    """Summarize the takers by role, of all machines or of one. One query."""
     since = clock.now() - SILENT_AFTER
     rows = list(Pulse.objects.filter(machine=machine) if machine else Pulse.objects.all())
     found = {}

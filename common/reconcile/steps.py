@@ -44,7 +44,7 @@ class NotKnownHere(SlipwayError):
 
 
 class Effect(Enum):
-    """What repeating a step's act does to the world, and so what the kernel may do after a crash."""
+    """Effect of repeating a step's act, and so what the kernel may do after a crash."""
 
     NONE = "none"
     """The step only looks."""
@@ -157,7 +157,7 @@ class Step(ABC, Generic[Row]):
         return None
 
     def observe(self, row: Row, operation: Operation) -> Any:
-        """What the world looks like now; read-only."""
+        """Look at the world as it is now; read-only."""
         return None
 
     @abstractmethod
@@ -233,7 +233,7 @@ class Reconciler(ABC, Generic[Row]):
         return {}
 
     def on_revive(self, row: Row, by: str, reason: str) -> Mapping[str, Any]:
-        """What takes `on_stuck` back when a stuck row is tried again; in the same transaction, too."""
+        """Take `on_stuck` back when a stuck row is tried again; in the same transaction, too."""
         return {}
 
 

@@ -21,7 +21,7 @@ _PART = ".part-"
 def copy_out(
     staging: Staging, blobs: Mapping[str, int], root: Path, *, copied: Callable[[int], None]
 ) -> list[str]:
-    """Those that `root` lacks, out of a staging area that holds them all. `copied` gets bytes of each.
+    """Copy those that `root` lacks out of a staging area that holds them all. `copied` gets bytes of each.
 
     Returns the sha256s of those whose content is another by now. Raises BackupError, OSError.
     """

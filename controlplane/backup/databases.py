@@ -67,7 +67,7 @@ class Database(ABC):
 
     @abstractmethod
     def load(self, path: Path, *, tool_version: int) -> None:
-        """In place of what it holds, all but the record of its migrations. Raises BackupError."""
+        """Replace what it holds, all but the record of its migrations. Raises BackupError."""
 
     @abstractmethod
     def leap(self, table: str, column: str) -> None:

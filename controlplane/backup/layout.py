@@ -44,7 +44,7 @@ class StoreCopy(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What a backup says of itself, signed with the key of the audit record."""
+    """Description of a backup, signed with the key of the audit record."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -172,7 +172,7 @@ class Backup:
         return self.place / "heads.jsonl"
 
     def blobs(self) -> dict[str, Path]:
-        """By sha256, where it lies below the directory of backups."""
+        """Say by sha256 where each file lies below the directory of backups."""
         return dict(read_blobs(self.place / "blobs.sha256"))
 
     def verify(self) -> None:
@@ -188,7 +188,7 @@ class Backup:
 
 
 def write_blobs(path: Path, blobs: dict[str, int]) -> None:
-    """As `sha256sum -c` reads it in the directory of backups."""
+    """Write it as `sha256sum -c` reads it in the directory of backups."""
     lines = (f"{sha256}  {blob_place(sha256).as_posix()}\n" for sha256 in sorted(blobs))
     path.write_text("".join(lines))
 

@@ -144,7 +144,7 @@ def _look_for(blobs: dict[str, Path]) -> None:
 
 
 def _replace_heads(backup: Backup) -> None:
-    """Those of the lost time would condemn the record: they are kept aside."""
+    """Keep the heads of the lost time aside: they would condemn the record."""
     file = heads.file()
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -169,7 +169,7 @@ def row_counts() -> dict[str, int]:
 def _copy(
     staging: Staging, blobs: Mapping[str, int], missing: list[str], directory: BackupDirectory
 ) -> list[str]:
-    """Which of them are damaged in the store."""
+    """Find those that are damaged in the store."""
     wanted = {sha256: size for sha256, size in blobs.items() if sha256 not in missing}
     fresh: list[int] = []
     try:

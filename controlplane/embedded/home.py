@@ -21,7 +21,7 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Refusal(Exception):
-    """One line: what is wrong, and what to do."""
+    """Reason why the home cannot be used: a line that says what is wrong, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Home:
             )
 
     def _private(self) -> Iterator[Path]:
-        """What lies in the home, without the files of models, which are many: their directory is closed."""
+        """List what lies in the home, without files of models, which are many: their directory is closed."""
         yield from self.path.iterdir()
         for place in (self.run, self.logs, self.valkey_data):
             for directory, names, files in os.walk(place):

@@ -46,7 +46,7 @@ class Spawner:
 
 
 class Supervisord:
-    """That of one plane. Its processes survive it or not, as the plane wants (supervisord.py)."""
+    """Supervisor of one plane. Its processes survive it or not, as the plane wants (supervisord.py)."""
 
     def __init__(self, plane: Plane, *, family: Family, spawner: Spawner, title: str, **options: Any) -> None:
         """`title`: what the person at the terminal calls its processes. `options`: for each start of it."""

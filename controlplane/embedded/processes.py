@@ -93,6 +93,6 @@ class Signals:
 
 
 def say(text: str) -> None:
-    """One line for the person at the terminal, who may have closed it."""
+    """Write a line for the person at the terminal, who may have closed it."""
     with suppress(OSError):
         os.write(1, text.encode() + b"\n")

@@ -31,7 +31,7 @@ def programs(socket: Path) -> dict[str, psutil.Process]:
 
 
 def descendants(socket: Path, name: str = "") -> list[psutil.Process]:
-    """Those processes and all that they started, of one program or (default) of all."""
+    """Find those processes and all that they started, of one program or (default) of all."""
     return [process for process, _, program in _marked(socket) if not name or program == name]
 
 

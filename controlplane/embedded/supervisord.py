@@ -30,7 +30,7 @@ NAMESPACE_FACTORY = "controlplane.embedded.supervisord:make_namespace"
 
 
 class Log(loggers.RotatingFileHandler):  # type: ignore[misc]  # the package has no types
-    """One that a full disk does not stop: stock supervisord ends when its log cannot be written."""
+    """Log that a full disk does not stop: stock supervisord ends when its log cannot be written."""
 
     def emit(self, record: Any) -> None:
         try:

@@ -83,7 +83,7 @@ _status: Background[PartsReport] = Background("home-parts", parts_status)
 
 
 def parts_now(*, patience_seconds: float = PATIENCE_SECONDS) -> Parts:
-    """What is known of the parts. Never waits longer than twice that, never raises."""
+    """Return what is known of the parts. Never waits longer than twice that, never raises."""
     health = _health.latest(patience_seconds=patience_seconds)
     status = _status.latest(patience_seconds=patience_seconds)
     if health is None:

@@ -73,7 +73,7 @@ def _node() -> str:
 
 
 def _problem(report: Mapping[str, Any]) -> str:
-    """What keeps the role from its work; empty when nothing does."""
+    """Say why the role cannot do its work; empty when it can."""
     faults = [
         f"{name}: {part['detail']}"
         for name, part in report["parts"].items()

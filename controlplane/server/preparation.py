@@ -43,7 +43,7 @@ def prepare_or_exit(only: str | None = None) -> None:
 
 
 def prepare_database() -> None:
-    """Before the processes of a release start, wherever they run. Of who is there it makes nobody."""
+    """Prepare the database before the processes of a release start, wherever they run. Makes no people."""
     set_up_django()
     with _alone():
         migrate()
@@ -52,7 +52,7 @@ def prepare_database() -> None:
 
 
 def prepare_files() -> None:
-    """Of this home, which may be as new as the pod that it is in. Asks no database."""
+    """Prepare this home, which may be as new as the pod that it is in. Asks no database."""
     set_up_django()
     compile_catalogues(Path(*settings.LOCALE_PATHS))
     collect_static(Path(settings.STATIC_ROOT))
@@ -164,7 +164,7 @@ def collect_static(root: Path) -> None:
 
 
 def _fingerprint(files: Iterable[tuple[str, str]]) -> str:
-    """Of (name, path): changes when a file comes, goes, or has another size or time."""
+    """Digest (name, path): changes when a file comes, goes, or has another size or time."""
     digest = hashlib.sha256()
     for name, path in sorted(files):
         status = Path(path).stat()

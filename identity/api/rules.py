@@ -90,7 +90,7 @@ class DryRunSerializer(serializers.Serializer[Any]):
 
 
 class GroupRules(Listed, Created, Read, Changed, Deleted):
-    """Which groups of the identity provider give which roles; for administrators of the installation."""
+    """Rules by which groups of the identity provider give roles; for administrators of the installation."""
 
     queryset = GroupRule.objects.all()
     serializer_class = GroupRuleSerializer

@@ -43,7 +43,7 @@ _STATUS: tuple[tuple[type[SlipwayError], int, str], ...] = (
 def provisioned(
     view: Callable[Concatenate[HttpRequest, Actor, P], HttpResponse],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
-    """For whoever has the token; what goes wrong in SCIM's words."""
+    """Endpoint for whoever has the token; says what goes wrong in SCIM's words."""
 
     @csrf_exempt
     @wraps(view)

@@ -24,7 +24,7 @@ from identity.services.sign_on import apply_rules, provider_id
 
 
 def people() -> QuerySet[User]:
-    """Those whom the provider may see and change: people it has not deleted, without the break-glass
+    """Find those whom the provider may see and change: people it has not deleted, without the break-glass
     account."""
     gone = Identity.objects.exclude(deleted_at=None).values("user")
     found = User.objects.filter(kind=AccountKind.PERSON).exclude(pk__in=gone)

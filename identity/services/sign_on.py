@@ -79,7 +79,7 @@ def apply_rules(identity: Identity, *, actor: Actor, reason: str) -> None:
 
 
 def groups_of(identity: Identity) -> Sequence[str]:
-    """By the last sign-in or check, and those that the provider keeps here by SCIM."""
+    """Groups of a person by the last sign-in or check, and those that the provider keeps here by SCIM."""
     kept = ProvisionedGroup.objects.filter(members=identity.user_id).values_list("name", flat=True)
     return [*identity.groups, *kept]
 
