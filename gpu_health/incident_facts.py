@@ -112,7 +112,8 @@ def lead_columns(lead: FindingFacts, gpu_uuid: str, rule: str) -> dict[str, Any]
 
 
 def gpu_columns(node: Node) -> dict[str, Any]:
-    """Of an incident of the machine: what it loses while it is out of service."""
+    """Model and number of the GPUs that the machine loses while it is out of service, as columns of an
+    incident."""
     present = Gpu.objects.filter(node=node).exclude(state=GpuState.GONE)
     names = Counter(present.values_list("name", flat=True))
     return {"gpu_model": names.most_common(1)[0][0] if names else "", "gpu_count": names.total()}

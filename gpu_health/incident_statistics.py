@@ -66,7 +66,7 @@ def prices() -> GpuPrices:
 
 
 def statistics(actor: Actor | None, question: Question) -> Answer:
-    """Of the machines that the actor may see; None: of all."""
+    """Statistics of the machines that the actor may see; None: of all."""
     stored = prices()
     cases = _cases(actor, question)
     return Answer(

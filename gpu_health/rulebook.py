@@ -85,7 +85,7 @@ def rule_in_force(name: str) -> RuleInForce:
 
 
 def rules(cluster: Cluster | None = None) -> tuple[Rule, ...]:
-    """As machines of the cluster are judged; without one, as the installation says."""
+    """Rules by which machines of the cluster are judged; without one, those of the installation."""
     return rule_book(cluster).rules
 
 
@@ -98,7 +98,7 @@ class RuleBook:
 
 
 def rule_book(cluster: Cluster | None = None) -> RuleBook:
-    """As machines of the cluster are judged; without one, as the installation says."""
+    """Rules by which machines of the cluster are judged; without one, those of the installation."""
     name = preset_of(cluster)
     changes = tuple(RuleChange.objects.order_by("name").values_list("name", "revision", "changed_at"))
     if (known := _books.get((name, changes))) is not None:

@@ -93,7 +93,7 @@ def incidents_by_state() -> Mapping[str, int]:
 
 
 def incidents_by_guard() -> Mapping[str, int]:
-    """By the name of the guard; 0: it holds none."""
+    """Number of incidents that each guard holds, by its name."""
     rows = Incident.objects.filter(drill=None).exclude(Q(state__in=ENDED_INCIDENTS) | Q(hold=""))
     counts = Counter(rows.values_list("hold", flat=True))
     return {guard.name: counts[guard.name] for guard in GUARDS}

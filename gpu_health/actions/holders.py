@@ -25,11 +25,11 @@ MONITORS = ("nvidia-dcgm", "dcgm-exporter", "nvidia-persistenced")
 
 
 def stopped(gpu: str = "", services: Sequence[str] = MONITORS) -> tuple[Command, ...]:
-    """Nobody holds the GPU, or none of the machine, after these."""
+    """Commands after which nobody holds the GPU, or any of the machine."""
     stops = (Command(("systemctl", "stop", one), may_fail=True) for one in services)
     return (*stops, Command(("sh", "-c", UNHELD, gpu), seconds=WITHIN_SECONDS))
 
 
 def started(services: Sequence[str] = MONITORS) -> tuple[Command, ...]:
-    """They run again, also after what came between has failed."""
+    """Commands that start the services again, also after what came between has failed."""
     return tuple(Command(("systemctl", "start", one), may_fail=True, always=True) for one in services)

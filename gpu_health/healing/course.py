@@ -286,8 +286,8 @@ def _acting(case: Case) -> Decision:
 
 
 def _escalated(incident: IncidentFacts, why: str) -> Decision:
-    """To the next rung. A machine that is in service goes through the gate again, at the end of the ladder,
-    too: it is not left there with its fault."""
+    """Go to the next rung. A machine that is in service goes through the gate again, at the end of the
+    ladder, too: it is not left there with its fault."""
     rung = incident.rung + 1
     if rung >= len(incident.ladder):
         to = Stage.NEEDS_PERSON if incident.is_quarantined else Stage.PROPOSED

@@ -48,7 +48,8 @@ class Demand:
 
     @property
     def checks(self) -> list[str]:
-        """Of a GPU: those of the verification, and the one that found the fault."""
+        """Names of the checks that must pass on the GPU: of the verification, and the one that found the
+        fault."""
         found_by = {name for name, fault in FAULTS.items() if fault == self.fault} - FOUND_ONLY
         return sorted(CHECKS[self.verification] | found_by)
 

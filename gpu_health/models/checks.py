@@ -55,7 +55,7 @@ class GpuCheck(Reconciled):
 
 
 class CheckSchedule(Singleton):
-    """By which idle machines are checked when it is their turn."""
+    """The row whose steps order checks of idle machines in turn."""
 
     class Meta(Singleton.Meta):
         pass

@@ -133,7 +133,7 @@ class Incident(Reconciled):
 
     @property
     def hold_badge(self) -> str:
-        """Of the badges `gpu_hold`; empty: nothing holds it."""
+        """Name among the badges `gpu_hold`; empty: nothing holds it."""
         if not self.hold:
             return ""
         if self.hold in ("kill_switch", "person"):

@@ -13,7 +13,7 @@ UNUSED = "Unused"
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a preset says about a fault, its rules in the order in which they ask for more."""
+    """A preset's rules about a fault, in the order in which they ask for more."""
 
     rules: Sequence[Rule]
 

@@ -105,7 +105,7 @@ class Action(StrEnum):
 
     @property
     def least_drain(self) -> Drain:
-        """Whose pods this action would end: they are drained first, whatever a rule says."""
+        """Pods that this action would end: they are drained first, whatever a rule says."""
         return _LEAST_DRAIN.get(self, Drain.NONE)
 
 

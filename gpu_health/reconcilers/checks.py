@@ -74,7 +74,7 @@ class WaitForIdle(CheckStep):
 
 
 class RunCheck(CheckStep):
-    """One Job under one name for ever: whoever looks next finds it."""
+    """Runs the check as a Job of one name for ever: whoever looks next finds it."""
 
     name = "run check"
     effect = Effect.ABSOLUTE

@@ -127,7 +127,7 @@ def decided(row: Incident, seen: Sight, now: datetime) -> Decision:
 
 
 class asking:
-    """What the machine's cluster refuses or does not answer, in the kernel's words."""
+    """Translates refusals of the machine's cluster, and its silence, into errors that the kernel knows."""
 
     def __init__(self, row: Incident | GpuCheck | Drill) -> None:
         self._row = row

@@ -76,7 +76,8 @@ def drains_under_way() -> QuerySet[Drain]:
 
 
 def stop_all_drains(why: str) -> int:
-    """How many were under way and stop. Their incidents need a person once healing goes on."""
+    """Stop the drains that are under way; returns how many. Their incidents need a person once healing goes
+    on."""
     stopped = 0
     for row in drains_under_way().select_related("node__cluster__team").order_by("pk"):
         with suppress(DrainEnded):

@@ -32,9 +32,9 @@ def change_policy(
     *, actor: Actor, given: Mapping[str, Any], reason: str, expected: int | None = None,
     are_approvals_asked: bool = True,
 ) -> HealingPolicy:  # fmt: skip
-    """What is not given stays. Where the policy asks for two people, what lets healing do more takes effect
-    once a second one has asked for the same. `are_approvals_asked` False: the limits given are about other
-    things than approvals. Raises NotAllowed, InvalidPolicy, Stale."""
+    """Change the policy; columns that are not given stay. Where it asks for two people, what lets healing do
+    more takes effect once a second one has asked for the same. `are_approvals_asked` False: the limits given
+    are about other things than approvals. Raises NotAllowed, InvalidPolicy, Stale."""
     require_everywhere(actor, Right.FLEET_OPERATE)
     values = {name: given[name] for name in CHANGEABLE if name in given}
     _check(values)

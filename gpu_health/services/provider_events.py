@@ -61,7 +61,7 @@ def accept_events(*, actor: Actor, document: object, machine: str = "", cluster:
 
 
 def _machines(actor: Actor, machine: str, cluster: str) -> list[Node]:
-    """Whose provider, cluster or people call it so."""
+    """Machines that their provider, their cluster or people call so."""
     if not machine:
         return []
     rows = Node.objects.exclude(state=NodeState.GONE).select_related("cluster")

@@ -62,7 +62,7 @@ NEEDLES = tuple({form.needle: None for form in _FORMS})
 
 
 def read(message: bytes) -> HostFault | None:
-    """Of a kernel's line without its time; None: it tells of no fault."""
+    """The fault that a kernel's line (without its time) tells of; None: it tells of none."""
     for form in _FORMS:
         if form.needle in message and (found := form.message.match(message)):
             told = {

@@ -31,7 +31,7 @@ MACHINE = Device()
 
 @dataclass
 class Levels:
-    """What is so at the moment, and the last value of every counter. `session` makes origins unique."""
+    """Faults that are present, and the last value of every counter. `session` makes origins unique."""
 
     source: Source
     session: str

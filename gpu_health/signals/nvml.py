@@ -197,7 +197,7 @@ class NvmlReader:
         return None if member is None else float(getattr(values[0].value, member))
 
     def _ask(self, name: str, *arguments: Any) -> Any:
-        """None: this GPU, driver or library cannot tell."""
+        """Ask the library; None: this GPU, driver or library cannot tell."""
         function: Callable[..., Any] | None = getattr(self._nvml, name, None)
         if function is None:
             return None

@@ -20,7 +20,7 @@ class Span:
     """None: it lasts."""
 
     def within(self, since: datetime, until: datetime) -> timedelta:
-        """How much of it lies in that stretch."""
+        """The part of it that lies in that stretch."""
         end = until if self.end is None else min(self.end, until)
         return max(timedelta(0), end - max(self.begin, since))
 

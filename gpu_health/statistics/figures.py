@@ -93,7 +93,7 @@ class Availability:
 
     @property
     def share(self) -> float | None:
-        """None: there were no such GPUs."""
+        """Share of the time in service; None: there were no such GPUs."""
         return max(0.0, min(1.0, 1 - self.lost / self.total)) if self.total else None
 
 

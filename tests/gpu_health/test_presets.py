@@ -14,11 +14,16 @@ from gpu_health.policy.presets import (
     preset,
     sources,
 )
-from gpu_health.policy.rule import BadRule, Rule
+from gpu_health.policy.rule import BadRule, Mode, Rule
 from gpu_health.signals.reading import Reading, Source, details
 from gpu_health.signals.xid import read
 
 NAMES = [one.name for one in PRESETS]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_rule_of_a_preset_acts_by_itself(name: str) -> None:
+    assert all(rule.mode is not Mode.ACT for rule in preset(name))
 
 
 def acts(name: str, fault: str) -> bool:
