@@ -24,6 +24,11 @@ class KnownActor(Actor):
     def grants(self) -> Grants:
         return read_grants(self)
 
+    def holds(self, right: str, *, everywhere: bool = False) -> bool:
+        if everywhere:
+            return Right(right) in self.grants.everywhere
+        return self.grants.may(Right(right))
+
 
 def of_user(user: User | AnonymousUser | None, *, address: str = "") -> KnownActor:
     if not isinstance(user, User):

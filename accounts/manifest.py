@@ -60,17 +60,25 @@ BADGES: Mapping[str, Badges] = {
     },
 }
 NAV = (
-    NavItem(name=_("Audit"), path="/audit/", icon="history", rank=70, key="a", follows_changes=True),
+    NavItem(
+        name=_("Audit"),
+        path="/audit/",
+        icon="history",
+        rank=70,
+        key="a",
+        follows_changes=True,
+        right=Right.AUDIT_READ,
+    ),
     NavItem(name=_("Settings"), path="/settings/", icon="settings", rank=80, follows_changes=True),
 )
 TABS = tuple(
-    Tab(under="/settings/", name=name, path=f"/settings/{page}/", icon=icon, rank=rank)
-    for rank, name, page, icon in (
-        (10, _("Account"), "account", "user"),
-        (20, _("API tokens"), "tokens", "key"),
-        (30, _("People"), "people", "users"),
-        (40, _("Teams"), "teams", "users-group"),
-        (50, _("Webhooks"), "webhooks", "webhook"),
+    Tab(under="/settings/", name=name, path=f"/settings/{page}/", icon=icon, rank=rank, right=right)
+    for rank, name, page, icon, right in (
+        (10, _("Account"), "account", "user", ""),
+        (20, _("API tokens"), "tokens", "key", ""),
+        (30, _("People"), "people", "users", ""),
+        (40, _("Teams"), "teams", "users-group", ""),
+        (50, _("Webhooks"), "webhooks", "webhook", Right.WEBHOOKS_WRITE),
     )
 )
 DESTINATIONS = (
@@ -94,14 +102,15 @@ DESTINATIONS = (
         url="/settings/people/+new/",
         icon="user-plus",
         words="create add user",
+        right=Right.PEOPLE_ADMIN,
         is_command=True,
-        is_for_admins=True,
     ),
     Destination(
         title=_("New team"),
         url="/settings/teams/+new/",
         icon="users",
         words="create add",
+        right=Right.PEOPLE_ADMIN,
         is_command=True,
         is_for_admins=True,
     ),

@@ -23,3 +23,10 @@ class Actor:
     @property
     def is_system(self) -> bool:
         return self.via == "system" and self.user_id is None
+
+    def holds(self, right: str, *, everywhere: bool = False) -> bool:
+        """Whether it has the right in some team, or in the whole installation."""
+        return self.is_system
+
+
+NOBODY = Actor(name="anonymous", via="web")

@@ -6,8 +6,6 @@ from django.utils.translation import gettext as _
 
 from accounts.actors import of_user
 from accounts.models import User
-from accounts.selectors import may, may_everywhere
-from accounts.states import Right
 from common.pages.search import Destination, Hit, Person, destinations
 
 
@@ -16,7 +14,8 @@ def find_destinations(person: Person, text: str, limit: int) -> Iterator[Hit]:
     if not isinstance(person, User):
         return
     wanted = text.casefold().split()
-    found = [one for one in destinations() if _is_meant(one, wanted) and _may_open(person, one)]
+    actor = of_user(person)
+    found = [one for one in destinations() if _is_meant(one, wanted) and one.is_open_to(actor)]
     found.sort(
         key=lambda one: (not str(one.title).casefold().startswith(text.casefold()), not one.is_command)
     )
@@ -27,10 +26,3 @@ def find_destinations(person: Person, text: str, limit: int) -> Iterator[Hit]:
 def _is_meant(destination: Destination, wanted: list[str]) -> bool:
     words = f"{destination.title} {destination.words}".casefold().split()
     return all(any(word.startswith(part) for word in words) for part in wanted)
-
-
-def _may_open(person: User, destination: Destination) -> bool:
-    actor = of_user(person)
-    if destination.is_for_admins:
-        return may_everywhere(actor, Right(destination.right or Right.PEOPLE_ADMIN))
-    return not destination.right or may(actor, Right(destination.right))

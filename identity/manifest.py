@@ -46,7 +46,15 @@ MANIFEST = Manifest(
     badges=BADGES,
     inbox=(BREAK_GLASS_USES,),
     tabs=(
-        Tab(under="/settings/", name=_("Single sign-on"), path=PAGE, icon="login", rank=45),
+        Tab(
+            under="/settings/",
+            name=_("Single sign-on"),
+            path=PAGE,
+            icon="login",
+            rank=45,
+            right=Right.PEOPLE_ADMIN,
+            is_for_admins=True,
+        ),
         Tab(
             under="/settings/",
             name=_("Service accounts"),

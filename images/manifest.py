@@ -38,7 +38,7 @@ DESTINATIONS = (
         url="/images/+new/",
         icon="container",
         words="create add runtime",
-        right=Right.SERVICES_WRITE,
+        right=Right.FLEET_OPERATE,
         is_command=True,
     ),
     Destination(
@@ -53,7 +53,7 @@ DESTINATIONS = (
         url="/images/+refresh/",
         icon="refresh",
         words="presets vllm sglang triton tag digest",
-        right=Right.SERVICES_WRITE,
+        right=Right.FLEET_OPERATE,
         is_command=True,
     ),
     Destination(title=_("Images"), url="/images/", icon="container", words="runtime"),

@@ -3,6 +3,7 @@
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from accounts.states import Right
 from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
 from common.declared import Manifest
@@ -71,6 +72,7 @@ DESTINATIONS = (
         url="/models/+store/",
         icon="database",
         words="disk garbage collection integrity",
+        right=Right.FLEET_OPERATE,
         is_for_admins=True,
     ),
 )

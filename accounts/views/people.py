@@ -98,6 +98,7 @@ def person(request: HttpRequest, username: str) -> HttpResponse:
         "shown": shown,
         "form": form,
         "may_change": may_change,
+        "may_audit": selectors.may(actor, Right.AUDIT_READ),
         "password_form": PasswordForm(auto_id="new_%s"),
     }
     status = UNPROCESSABLE if form.is_bound else 200

@@ -1,6 +1,7 @@
 """Signed-in people only, who are sent back to where they were; and what they may know of."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlsplit
@@ -10,10 +11,24 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import resolve_url
 
+from common.actor import Actor
 from common.errors import Missing
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """A link that is shown to people who may follow it."""
+
+    right: str = ""
+    """Needed in some team; empty: everybody's."""
+    is_for_admins: bool = False
+    """Needs the right in the whole installation."""
+
+    def is_open_to(self, actor: Actor) -> bool:
+        return not self.right or actor.holds(self.right, everywhere=self.is_for_admins)
 
 
 def address_of(request: HttpRequest) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from common.languages import Text
+from common.pages.access import Guarded
 
 logger = logging.getLogger(__name__)
 Person = AbstractBaseUser | AnonymousUser
@@ -31,7 +32,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
+class Destination(Guarded):
     """A page of the console that the search box finds, or something that can be begun from anywhere."""
 
     title: Text
@@ -39,11 +40,7 @@ class Destination:
     icon: str
     words: str = ""
     """By what else it is looked for, in lower case."""
-    right: str = ""
-    """Needed in some team; empty: everybody's."""
     is_command: bool = False
-    is_for_admins: bool = False
-    """Needs the right in the whole installation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,16 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
 
+from common.actor import NOBODY
 from common.languages import Text
+from common.pages.access import Guarded
 from common.pages.disk_notice import notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NavItem:
+class NavItem(Guarded):
     """One entry of the navigation."""
 
     name: Text
@@ -36,7 +39,7 @@ class NavItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tab:
+class Tab(Guarded):
     """One of the tabs over the pages of a nav item, where several apps have pages."""
 
     under: str
@@ -69,8 +72,8 @@ def nav_items() -> tuple[NavItem, ...]:
     return tuple(_nav)
 
 
-def tabs_under(path: str) -> list[Tab]:
-    return [tab for tab in _tabs if tab.under == path]
+def tabs() -> tuple[Tab, ...]:
+    return tuple(_tabs)
 
 
 def current_item(path: str) -> NavItem | None:
@@ -89,10 +92,15 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
     name = str(user) if user is not None and user.is_authenticated else ""
     here = current_item(request.path)
+    actor = getattr(request, "actor", NOBODY)
+    under = here.path if here else None
     return {
-        "nav": nav_items(),
+        # Lazy: pages without a frame, such as that of a fault, ask for no rights.
+        "nav": SimpleLazyObject(lambda: [item for item in _nav if item.is_open_to(actor)]),
         "here": here,
-        "tabs": tabs_under(here.path) if here else [],
+        "tabs": SimpleLazyObject(
+            lambda: [tab for tab in _tabs if tab.under == under and tab.is_open_to(actor)]
+        ),
         "live_topic": f"changes:{here.area}" if here and here.follows_changes and name else "",
         "disk": notice() if name else None,
         "notices": _notices if name else [],

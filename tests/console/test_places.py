@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 from django.db.models import TextChoices
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import Resolver404, resolve
 
+from accounts.actors import of_user
+from accounts.states import Role
 from common.choices import all_choices
 from common.pages.badges import badges_named
-from common.pages.shell import nav_items
+from common.pages.search import Destination, destinations
+from common.pages.shell import nav_items, tabs
 from controlplane.installed import offered
 from tests import cast
 
@@ -45,14 +49,36 @@ def test_every_state_has_a_word_a_colour_and_an_icon(shown):
     assert {value for value in shown.of.values if value} <= set(badges_named(shown.badges))
 
 
+FORM = re.compile(r'<form[^>]*method="post"')
+WHO = {
+    **{role.value: {"vision": role.value} for role in Role},
+    "of no team": {},
+    "administrator": {"superuser": True},
+}
+
+
+def main_of(answer: HttpResponse) -> str:
+    return answer.content.decode().partition("<main")[2].partition("</main>")[0]
+
+
 @pytest.mark.any_database
 @pytest.mark.django_db
-@pytest.mark.parametrize("place", nav_items(), ids=lambda place: place.path)
-def test_every_place_opens_for_a_viewer_and_for_an_administrator(place):
-    for user in (cast.person("vic", vision="viewer"), cast.person("root", superuser=True)):
-        client = Client()
-        client.force_login(user)
-        answer = client.get(place.path, follow=True)
-        is_closed = place.name == "Audit" and not user.is_superuser
-        assert answer.status_code == (403 if is_closed else 200)
-        assert 'aria-current="page"' in answer.content.decode()
+@pytest.mark.parametrize("who", WHO)
+def test_whoever_is_offered_a_page_may_open_it_and_whoever_may_not_is_offered_none(who: str) -> None:
+    client = Client()
+    cast.team("vision")
+    user = cast.person("vic", **WHO[who])
+    client.force_login(user)
+    actor = of_user(user)
+    for one in (*nav_items(), *tabs(), *destinations()):
+        url = one.url if isinstance(one, Destination) else one.path
+        answer = client.get(url, follow=True)
+        if one.is_open_to(actor):
+            assert answer.status_code == 200, url
+        elif isinstance(one, Destination) and one.is_command:
+            assert answer.status_code in (403, 404) or not FORM.search(main_of(answer)), url
+        else:
+            assert answer.status_code == 403, url
+    shown = client.get("/settings/", follow=True).content.decode()
+    for link in (*nav_items(), *tabs()):
+        assert (f'href="{link.path}"' in shown) == link.is_open_to(actor), link.path

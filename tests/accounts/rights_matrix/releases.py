@@ -109,6 +109,7 @@ ROUTES = [
     Route("POST", f"{PATCHES}{{patch}}/withdraw/", Right.SERVICES_WRITE, fill=_patch, body=_because),
     Route("GET", "services/{service}/live/", Right.READ, fill=_service),
     Route("GET", "services/{service}/traffic/", Right.READ, fill=_service),
+    Route("GET", "services/{service}/live/", Right.READ, fill=_service),
     Route("GET", "services/{service}/slow-thresholds/", Right.READ, fill=_service),
     Route(
         "POST",
