@@ -10,8 +10,12 @@ from django.utils.translation import gettext as _
 from common.pages import formats
 from common.pages.badges import Tone
 
-Paint = Tone | Literal["stable", "candidate", "ink"]
-"""`stable` and `candidate` are the two sides of a release on every screen; `ink` is the text's own colour."""
+Paint = Tone | Literal["stable", "candidate", "earlier-1", "earlier-2", "ink"]
+"""`stable` and `candidate` are the two sides of a release on every screen, `earlier-…` the versions before;
+`ink` is the text's own colour."""
+
+Dash = Literal["solid", "dashed", "dotted", "dash-dot"]
+"""Tells lines apart without their colours."""
 
 Unit = Literal["count", "percent", "way", "bytes", "memory", "byte_rate", "rate", "seconds", "plain"]
 
@@ -34,6 +38,7 @@ class Series:
     values: Sequence[float | None]
     """One per moment of the chart; None where nothing was measured: the line breaks, it does not fall."""
     paint: Paint = "ink"
+    dash: Dash = "solid"
     fill: bool = False
     stepped: bool = False
     """Holds its value until the next one, as a weight does."""
@@ -82,10 +87,8 @@ class Chart:
     """How much of the past a live chart keeps; 0: all of it."""
     step_seconds: int = 0
     """Live values closer together than this replace the last one, so that old and new are equally fine."""
-    gap_seconds: float = 0.0
-    """Live values further apart than this are no neighbours: the line breaks. 0: it never does."""
     join_seconds: float = 0.0
-    """The same for the first live value after those that the page came with."""
+    """Live values further apart than this are no neighbours: the line breaks. 0: it never does."""
 
     def __post_init__(self) -> None:
         for series in self.series:
@@ -111,6 +114,7 @@ class Chart:
                 {
                     "name": series.name,
                     "paint": series.paint,
+                    "dash": series.dash,
                     "last": self.say(known[-1] if known else None),
                     "lowest": self.say(min(known, default=None)),
                     "highest": self.say(max(known, default=None)),
@@ -150,7 +154,6 @@ class Chart:
             "until": self.until and self.until.timestamp(),
             "window": self.window_seconds,
             "step": self.step_seconds,
-            "gap": self.gap_seconds,
             "join": self.join_seconds,
         }
 

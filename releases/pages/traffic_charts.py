@@ -1,25 +1,28 @@
 """Rate, latency and errors of each version: the hours before the page opened, joined to the live values."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from common.pages.charts import Chart, Paint, Series, Unit
+from common.pages.charts import Chart, Dash, Paint, Series, Unit
 from gateway.history import Stretch
 from releases.sampling import Look
 from releases.traffic import NOTHING, SideTraffic, side_of
 
-GAP_SECONDS = 5.0
-"""Between two looks of a page that is open; more than that, and nobody looked."""
 JOIN_SECONDS = 95.0
-"""The first live value follows the last kept reading, which is up to a minute old and may have been late."""
+"""Counts are kept each minute, and may be late: what lies further apart than this, nobody counted between."""
 ERRORS_TOP = 0.01
 """The picture of the errors ends at 1 % at the least."""
 
-PAINTS: Mapping[str, Paint] = {"stable": "stable", "candidate": "candidate"}
+PAINTS: Mapping[str, tuple[Paint, Dash]] = {
+    "stable": ("stable", "solid"),
+    "candidate": ("candidate", "dashed"),
+}
+EARLIER: Sequence[tuple[Paint, Dash]] = (("earlier-1", "dotted"), ("earlier-2", "dash-dot"))
+"""Of versions that served before."""
 NAMES = {"stable": gettext_noop("stable"), "candidate": gettext_noop("candidate")}
 
 
@@ -69,25 +72,20 @@ class Moment:
 
 def moments_of(history: Sequence[Stretch], looks: Sequence[Look]) -> list[Moment]:
     """Both in order; where a page looked, its finer values stand instead of the kept ones. Gaps stay gaps."""
-    found = [Moment(look.at, GAP_SECONDS, look.sides) for look in looks]
+    found = [Moment(look.at, JOIN_SECONDS, look.sides) for look in looks]
     looked = [look.at for look in looks]
     for stretch in history:
         ends = stretch.at.timestamp()
         begins = ends - stretch.seconds
+        if any(begins < at <= ends for at in looked):
+            continue
         if stretch.targets is None:
             found.append(Moment(ends, 0.0, {}))
-        elif not any(begins < at <= ends for at in looked):
+        else:
             sides = {name: side_of(figures) for name, figures in stretch.targets.items()}
-            found.append(Moment(ends, 1.5 * stretch.seconds, sides))
+            found.append(Moment(ends, max(JOIN_SECONDS, 1.5 * stretch.seconds), sides))
     found.sort(key=lambda moment: moment.at)
-    # The first look after a kept reading tells the time since then: its figures are those of a whole minute.
-    joined = [
-        replace(moment, reaches_back=JOIN_SECONDS)
-        if moment.reaches_back == GAP_SECONDS and index and found[index - 1].reaches_back > GAP_SECONDS
-        else moment
-        for index, moment in enumerate(found)
-    ]
-    return _broken(joined)
+    return _broken(found)
 
 
 def _broken(moments: Sequence[Moment]) -> list[Moment]:
@@ -115,6 +113,9 @@ def traffic_charts(
     while they grow; None: all of it.
     """
 
+    others = [line for line in deployments if line not in PAINTS]
+    looks_of = {**PAINTS, **{line: EARLIER[at % len(EARLIER)] for at, line in enumerate(others)}}
+
     def chart(
         title: str, name: str, unit: Unit, figure: Callable[[SideTraffic], float | None]
     ) -> tuple[str, Chart]:
@@ -125,7 +126,7 @@ def traffic_charts(
                 Series(
                     _(NAMES[line]) if line in NAMES else line,
                     [figure(moment.sides.get(deployment, NOTHING)) for moment in moments],
-                    PAINTS.get(line, "ink"),
+                    *looks_of[line],
                     fill=line == "stable",
                     live=f"{line}.{name}" if line in PAINTS else "",
                 )
@@ -138,8 +139,7 @@ def traffic_charts(
             until=until,
             window_seconds=int(keeps.total_seconds()) if keeps else 0,
             step_seconds=0 if span.is_fine else span.step_seconds,
-            join_seconds=JOIN_SECONDS,
-            gap_seconds=GAP_SECONDS,
+            join_seconds=JOIN_SECONDS if span.is_fine else 2 * span.step_seconds,
         )
 
     return [

@@ -22,6 +22,9 @@ function colour(figure, name) {
   return resolved;
 }
 
+// In pixels; as the legend's swatches (components.css).
+const DASHES = { dashed: [7, 4], dotted: [2, 3], "dash-dot": [8, 3, 2, 3] };
+
 const faded = (paint, share) => `color-mix(in oklab, ${paint} ${share}%, transparent)`;
 
 // An axis states its unit but not three digits: `60 ms`, `0.5 s`, `20`.
@@ -171,6 +174,7 @@ function options(figure, data, plotBox) {
         stroke: paints[series.paint],
         fill: series.fill ? faded(paints[series.paint], 12) : undefined,
         width: 1.5,
+        dash: DASHES[series.dash],
         paths: series.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
         // A line needs two: a value between gaps is a dot.
         points: { show: true, size: 4, fill: paints[series.paint], filter: (plot, position) => lone(plot.data[position]) },
@@ -219,8 +223,7 @@ class Drawing {
     if (now <= this.data.x.at(-1)) return;
     const last = this.data.x.at(-1);
     // While nobody counted, nothing is known: the line breaks, as the server's does (releases.pages.traffic_charts).
-    const reach = this.live ? this.data.gap && Math.max(this.data.gap, this.data.step) : this.data.join;
-    if (reach && now - last > reach) this.push(last + 1, () => null);
+    if (this.data.join && now - last > this.data.join) this.push(last + 1, () => null);
     // Coarse charts stay so: a new value takes the place of the last one until that one has lasted a step.
     if (this.live && this.data.step && this.kept !== undefined && now - this.kept < this.data.step) this.pop();
     else this.kept = now;

@@ -84,6 +84,21 @@ function signingOut() {
   });
 }
 
+// What an answer will replace is marked until the answer is there: what it says is of an earlier question.
+function awaitedResults() {
+  const results = (asker) => {
+    const id = asker?.getAttribute("hx-target") ?? "";
+    return id.startsWith("#") ? document.querySelector(id) : null;
+  };
+  document.addEventListener("input", ({ target }) =>
+    results(target.closest('[hx-trigger^="input delay"]'))?.classList.add("is-awaited"),
+  );
+  document.body.addEventListener("htmx:beforeRequest", ({ detail }) => {
+    if (detail.elt.matches('[hx-trigger^="input"]')) results(detail.elt)?.classList.add("is-awaited");
+  });
+  document.body.addEventListener("htmx:afterSwap", ({ detail }) => detail.target.classList.remove("is-awaited"));
+}
+
 // A form that came back: to the first field that is wrong, wherever on the page it is.
 function firstFault() {
   const fault = document.querySelector("main form[method=post] .field-error");
@@ -186,6 +201,7 @@ tickingButtons();
 themeChoice();
 menus();
 answers();
+awaitedResults();
 signingOut();
 comingBack();
 openTab();

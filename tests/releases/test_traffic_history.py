@@ -53,10 +53,23 @@ def test_a_minute_that_a_page_looked_at_is_shown_as_finely_as_it_was_seen() -> N
     assert line([stretch(0, 60), stretch(1, 120), stretch(2, 180)], looks[1:]) == [1] + 29 * [9] + [3]
 
 
+def test_a_page_that_looked_seldom_or_was_closed_for_a_while_draws_a_line_and_no_dots() -> None:
+    looks = [look(at) for at in (62, 69, 77, 110, 118)]
+    assert None not in line([stretch(0, 60), stretch(1, 120), stretch(2, 180)], looks)
+    restarted = [stretch(0, 60), stretch(1, None), stretch(2, 60)]
+    assert line(restarted, [look(60 + second) for second in range(2, 60, 2)]).count(None) == 0
+
+
+def test_each_version_has_a_colour_and_a_dash_of_its_own() -> None:
+    sides = {"candidate": "b", "stable": "a", "v1 (#1)": "c", "v0 (#0)": "d"}
+    _, chart = traffic_charts(moments_of([], [look(0)]), sides, span=SPANS[0])[0]
+    assert len({one.paint for one in chart.series}) == len({one.dash for one in chart.series}) == 4
+
+
 def test_the_line_breaks_where_nobody_counted() -> None:
     assert line([stretch(0, 60), stretch(1, None, minutes=4), stretch(5, 60)], []) == [1, None, None, 1]
     assert line([stretch(0, 60), stretch(4, 60)], []) == [1, None, 1]
-    assert line([], [look(0), look(1), look(20)]) == [9, 9, None, 9]
+    assert line([], [look(0), look(1), look(200)]) == [9, 9, None, 9]
     assert line([stretch(0, 60)], [look(300)]) == [1, None, 9]
 
 
