@@ -165,7 +165,7 @@ class Releases(Listed, Created, Read):
 
 
 def _may_read(actor: Actor, pk: int) -> bool:
-    """With rights read anew: a stream must not outlive them."""
+    """Read the rights anew: a stream must not outlive them."""
     return bool(Release.objects.for_actor(again(actor)).filter(pk=pk).exists())
 
 

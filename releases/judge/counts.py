@@ -38,7 +38,7 @@ def increments_between(
     seconds: float,
     slow_threshold_ms: float | None,
 ) -> Increment:
-    """What the targets named `candidate` and `stable` answered between two readings `seconds` apart.
+    """Return what the targets named `candidate` and `stable` answered between two readings `seconds` apart.
 
     Never negative. When a counter started again on either side, or a side is missing from a reading, the
     stretch is lost for both: counted from zero, one side would answer for a shorter and perhaps harder time
@@ -77,7 +77,7 @@ def slow_threshold_ms(latency_ms: Histogram, *, min_requests: int = 100) -> floa
 def _tallies(
     before: CountsLike, after: CountsLike, slow_threshold_ms: float | None
 ) -> dict[IndicatorName, Tally] | None:
-    """None when the counters started again in between."""
+    """Count between the readings; None when the counters started again in between."""
     requests = after.requests - before.requests
     errors = after.errors - before.errors
     timed = _answers(after.latency_ms) - _answers(before.latency_ms)
@@ -102,7 +102,7 @@ def _answers(histogram: Histogram) -> int:
 
 
 def _answers_above(histogram: Histogram, threshold: float) -> int | None:
-    """None when the histogram has no such bound."""
+    """Return the requests above the bound; None when the histogram has no such bound."""
     for bound, below in histogram:
         if bound == threshold:
             return _answers(histogram) - below

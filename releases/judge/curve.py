@@ -14,7 +14,7 @@ LOWEST = -6.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """log10 of the e-values that decide; `accept` is None for an indicator that certifies nothing."""
+    """Limits, log10 of the e-values; `accept` is None for an indicator that certifies nothing."""
 
     reject: float
     accept: float | None
@@ -22,7 +22,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """log10 of each indicator's e-values at one look."""
+    """A point of the curve: log10 of each indicator's e-values at one look."""
 
     at: float
     """Seconds since the epoch."""
@@ -39,7 +39,7 @@ class CurvePoint:
 
 
 def limits(rules: JudgeRules) -> dict[IndicatorName, Limits]:
-    """Where each indicator's curve ends."""
+    """Return the limits at which each indicator's curve ends."""
     return {
         name: Limits(
             reject=rules.log_reject_limit / math.log(10),

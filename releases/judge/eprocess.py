@@ -53,7 +53,7 @@ RATE_FACTORS = (0.05, 0.25)
 
 
 def log_sum_exp(logs: Sequence[float]) -> float:
-    """log(sum(exp(x))) without overflow; -inf for no values."""
+    """Return log(sum(exp(x))) without overflow; -inf for no values."""
     top = max(logs, default=-math.inf)
     if top == -math.inf:
         return top

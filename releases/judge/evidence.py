@@ -60,7 +60,7 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Increment:
-    """What both sides answered in the same stretch of time, at one weight.
+    """Answers of both sides in the same stretch of time, at one weight.
 
     An indicator that could not be counted is left out.
     """
@@ -77,7 +77,7 @@ class Increment:
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """One stretch of the latest requests."""
+    """A stretch of the latest requests."""
 
     seconds: float
     sides: Sides

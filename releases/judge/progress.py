@@ -12,7 +12,7 @@ from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
 
 @dataclass(frozen=True, slots=True)
 class IndicatorProgress:
-    """How far one indicator is towards each of its limits."""
+    """Progress of one indicator towards each of its limits."""
 
     name: IndicatorName
     candidate: Tally
@@ -68,7 +68,7 @@ def requests_to_certify(
 
 
 def seconds_for(evidence: Evidence, requests: int | None) -> float | None:
-    """How long `requests` take at the candidate's latest rate; None when it has had none."""
+    """Return how long `requests` take at the candidate's latest rate; None when it has had none."""
     lately = evidence.indicators["errors"].lately
     if requests is None or not lately.seconds or not lately.sides.candidate.requests:
         return None

@@ -77,7 +77,7 @@ class IndicatorRules(BaseModel):
 
 
 class JudgeRules(BaseModel):
-    """How sure the judge must be, and of what."""
+    """Settings of the judge: how sure it must be, and of what."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

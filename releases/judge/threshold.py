@@ -33,7 +33,7 @@ Source = Literal["plan", "learnt", "person"]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What stable answered in some minutes."""
+    """Answers of stable in some minutes."""
 
     requests: int
     errors: int
@@ -83,7 +83,7 @@ class Threshold:
 
     @property
     def is_news(self) -> bool:
-        """It was learnt just now, and is to be kept."""
+        """Whether it was learnt just now, and is to be kept."""
         return self.source == "learnt" and self.milliseconds != self.previous_ms
 
     def to_dict(self) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """In the language of the moment: one verdict may be told to several readers."""
+        """Say it in the language of the moment: one verdict may be told to several readers."""
         return str(self.message)
 
     def to_dict(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Verdict:
 
 
 def verdict(evidence: Evidence, rules: JudgeRules) -> Verdict:
-    """What the evidence allows. Rolling back outranks promoting; no data is never a failure.
+    """Return what the evidence allows. Rolling back outranks promoting; no data is never a failure.
 
     Raises ValueError when the evidence was gathered under rules that bet otherwise.
     """

@@ -42,7 +42,7 @@ class EndBake(Step[Release]):
 
 
 def end_workers(row: Release) -> None:
-    """Of the version that the release replaced."""
+    """End the workers of the version that the release replaced."""
     deployments.remove_deployment(
         actor=ACTOR,
         name=row.stable_deployment,

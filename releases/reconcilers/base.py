@@ -131,7 +131,7 @@ def began_at(release: Release) -> datetime | None:
 
 
 def held_for(release: Release) -> timedelta:
-    """What the present step has waited for machines that left service."""
+    """Return how long the present step has waited for machines that left service."""
     held = release.baseline.get("held", {})
     return timedelta(seconds=held["seconds"] if held.get("step") == release.step_index else 0)
 

@@ -48,7 +48,7 @@ STALLED = Kind(
 
 @dataclass(frozen=True, slots=True)
 class StepClock:
-    """Of one step; kept in the release's `baseline`."""
+    """Clock of one step, kept in the release's `baseline`."""
 
     step: int
     seconds: float = 0.0
@@ -79,7 +79,9 @@ class StepClock:
         return asdict(self)
 
     def after(self, increment: Increment | None, *, stall: Message, at: datetime) -> Self:
-        """With one more look. `increment`: what both sides answered since the last reading; None: no reading.
+        """Return the clock after one more look.
+
+        `increment`: what both sides answered since the last reading; None: no reading.
         `stall`: why the clock stands."""
         if stall:
             since = self.stalled_since or at.isoformat()
@@ -105,7 +107,7 @@ class StepClock:
         )
 
     def stalled_for(self, now: datetime) -> timedelta:
-        """How long it has stood in one piece."""
+        """Return how long it has stood in one piece."""
         if not self.stalled_since:
             return timedelta(0)
         return now - datetime.fromisoformat(self.stalled_since)
@@ -116,7 +118,7 @@ class StepClock:
 
 
 def clock_of(release: Release) -> StepClock | None:
-    """That of the step at hand; None where nothing is timed, or nothing was seen of it yet."""
+    """Return the clock of the step at hand; None where nothing is timed, or nothing was seen of it yet."""
     clock = release.baseline.get("clock")
     is_present = clock is not None and clock["step"] == release.step_index
     return StepClock.of(release) if release.in_motion and not release.halt and is_present else None

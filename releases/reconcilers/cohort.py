@@ -29,7 +29,7 @@ TOO_MANY = Kind(
 
 
 def cohort_of(release: Release) -> CohortTerms | None:
-    """What the plan has named by the step at which the release is."""
+    """Return the cohort that the plan has named by the step at which the release is."""
     steps = plan_of(release).steps[: release.step_index + 1]
     return next((terms for step in reversed(steps) if (terms := step.cohort_terms) is not None), None)
 
@@ -37,7 +37,7 @@ def cohort_of(release: Release) -> CohortTerms | None:
 def seen_of_cohort(
     release: Release, counts: Mapping[str, TargetCounts], before: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the cohort has asked since its first look, which is `before`; a reset begins anew."""
+    """Return what the cohort has asked since its first look, which is `before`; a reset begins anew."""
     candidate, stable = (
         counts.get(name) for name in (release.candidate_deployment, release.stable_deployment)
     )

@@ -11,7 +11,7 @@ from gateway.traffic import TargetCounts
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One target at the last look; `releases.judge.CountsLike`."""
+    """Counts of one target at the last look; `releases.judge.CountsLike`."""
 
     epoch: str
     requests: int
@@ -21,7 +21,7 @@ class Counted:
 
 
 def packed(counts: Mapping[str, TargetCounts], *, slow_threshold_ms: float | None) -> dict[str, Any]:
-    """As JSON, which knows no infinity: the last bound of a histogram becomes null."""
+    """Return it as JSON, which knows no infinity: the last bound of a histogram becomes null."""
     return {
         name: {
             "epoch": one.epoch,

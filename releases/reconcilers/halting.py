@@ -23,7 +23,7 @@ def next_step_back(release: Release) -> Step[Release]:
 
 
 class ReturnTraffic(Step[Release]):
-    """One absolute set, before anything else is written: what people wait for when they click."""
+    """Return all traffic to stable by one absolute set, before anything else is written."""
 
     name = "return traffic"
     effect = Effect.ABSOLUTE

@@ -39,7 +39,7 @@ class ReleaseReconciler(Reconciler[Release]):
     moves = MOVES
 
     def rows(self) -> QuerySet[Release]:
-        """With its service, the moment since when it is at its step, and the host of its gateway."""
+        """Read releases with their service, the start of their step, and the host of their gateway."""
         began = ReleaseStep.objects.filter(release=OuterRef("pk"), index=OuterRef("step_index"))
         splits = Gateway.objects.filter(cluster=OuterRef("service__cluster"))
         rows = Release.objects.select_related("service").order_by()
@@ -55,7 +55,7 @@ class ReleaseReconciler(Reconciler[Release]):
         return step.lane(row) if isinstance(step, Executor) else ""
 
     def host_of(self, row: Release) -> str:
-        """That of the gateway, and of the workers that are asked past it."""
+        """Return the host of the gateway, and of the workers that are asked past it."""
         return getattr(row, "host", None) or ""
 
     def next_step(self, row: Release, now: datetime) -> Step[Release] | None:

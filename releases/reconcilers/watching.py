@@ -48,7 +48,7 @@ FAILED = Kind("candidate.failed", _("The candidate's workers failed: %(fault)s."
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a look at a release that has traffic finds."""
+    """Observation of a release that has traffic."""
 
     at: datetime
     counts: Mapping[str, TargetCounts] | None
@@ -235,7 +235,7 @@ class WatchedExecutor(Executor[Spec]):
         return True
 
     def on_stall(self) -> tuple[timedelta, str]:
-        """How long its clock may stand in one piece, and what follows: `pause` or `roll_back`."""
+        """Return how long its clock may stand in one piece, and what follows: `pause` or `roll_back`."""
         return LONGEST_STALL, "pause"
 
     def settle(self, row: Release, seen: Sight, now: datetime) -> Outcome:
@@ -273,7 +273,7 @@ class WatchedExecutor(Executor[Spec]):
 
     @abstractmethod
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
-        """What follows, given that nothing speaks against the candidate."""
+        """Decide what follows, given that nothing speaks against the candidate."""
 
 
 def _with(view: Judged, outcome: Outcome) -> Outcome:

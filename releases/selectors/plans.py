@@ -49,13 +49,13 @@ def policy_of_team(team: Team | int) -> Policy:
 
 
 def teams_with_services(actor: Actor) -> QuerySet[Team]:
-    """Those that the actor may see and that release something."""
+    """Return plans that the actor may see and that release something."""
     owners = Service.objects.for_actor(actor).values("team")
     return Team.objects.filter(pk__in=owners).order_by("name")
 
 
 def policy_of(service: Service) -> Policy:
-    """What a release of the service must go through: what its team, itself and its plan demand."""
+    """Return the policy of a release of the service: what its team, itself and its plan demand."""
     own = Policy.model_validate(service.policy) if service.policy else NOTHING
     named = own if service.policy_replaces_team else stricter(policy_of_team(service.team_id), own)
     try:
@@ -65,12 +65,12 @@ def policy_of(service: Service) -> Policy:
 
 
 def policy_at_start(release: Release) -> Policy:
-    """What was demanded of the release, whatever is demanded since."""
+    """Return the policy that was demanded of the release, whatever is demanded since."""
     return Policy.model_validate(release.policy) if release.policy else NOTHING
 
 
 def shortfalls_of(release: Release) -> list[Term]:
-    """What its plan lacked of what was demanded, and was let pass."""
+    """Return the terms that its plan lacked, and that were let pass."""
     return [Term.from_dict(one) for one in release.shortfalls]
 
 
@@ -116,7 +116,7 @@ def summary(plan: Plan) -> list[str]:
 
 
 def uses_of_plans(actor: Actor) -> dict[tuple[int | None, str], int]:
-    """How many services name a plan, by team id and name; under None those of all teams."""
+    """Count the services that name a plan, by team id and name; under None those of all teams."""
     found: dict[tuple[int | None, str], int] = defaultdict(int)
     rows = Service.objects.for_actor(actor).values_list("team_id", "plan_name").annotate(number=Count("pk"))
     for team_id, name, number in rows.order_by():

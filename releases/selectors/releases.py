@@ -47,7 +47,7 @@ THRESHOLDS_COMPARED = 5
 
 @dataclass(frozen=True, slots=True)
 class WaitingFor:
-    """What a person must do before the release goes on."""
+    """A person's action for which a release waits."""
 
     kind: str
     right: Right
@@ -69,13 +69,13 @@ def in_motion(actor: Actor) -> QuerySet[Release]:
 
 
 def count_by_state() -> dict[str, int]:
-    """Of all teams; every state is named."""
+    """Count releases of all teams by state; every state is named."""
     counted = Release.objects.order_by().values_list("state").annotate(number=Count("pk"))
     return dict.fromkeys(ReleaseState.values, 0) | dict(counted)
 
 
 def longest_approval_wait() -> timedelta | None:
-    """How long the release of all teams that has waited longest for its approval has; None: none waits."""
+    """Return the longest wait for an approval, over all teams; None: none waits."""
     waiting = Release.objects.filter(state=ReleaseState.WAITING_APPROVAL, halt="")
     since = waiting.filter(steps__index=F("step_index")).aggregate(first=Min("steps__started_at"))["first"]
     return max(timedelta(0), clock.now() - since) if since else None
@@ -84,7 +84,7 @@ def longest_approval_wait() -> timedelta | None:
 def durations_by_outcome(
     bounds_seconds: Sequence[float],
 ) -> list[tuple[str, list[tuple[float, int]], float]]:
-    """Of every final state: how many releases took at most so long, the last bound infinite, and the sum of
+    """Count by final state: how many releases took at most so long, the last bound infinite, and the sum of
     seconds. One query."""
     counts: dict[str, Any] = {
         f"at_most_{number}": Count("pk", filter=Q(ended_at__lte=F("created_at") + timedelta(seconds=bound)))
@@ -113,7 +113,7 @@ def waiting_for(actor: Actor) -> QuerySet[Release]:
 
 
 def waiting_for_what(release: Release) -> WaitingFor | None:
-    """What a person must do; None when the release goes on by itself, or has ended."""
+    """Return what a person must do; None when the release goes on by itself, or has ended."""
     if release.state == ReleaseState.STUCK:
         return WaitingFor(
             kind="person",
@@ -153,7 +153,7 @@ def verdict_of(release: Release) -> Verdict | None:
 
 
 def evidence_of(release: Release) -> Evidence | None:
-    """None before the first look, and for what an older judge has written."""
+    """Return the verdict; None before the first look, and for what an older judge has written."""
     try:
         return Evidence.from_dict(release.evidence) if release.evidence else None
     except ValueError:
@@ -165,7 +165,7 @@ DECISIONS = ("never", "none", "insufficient", "promote", "roll_back")
 
 
 def decision_of(release: Release, verdict: Verdict | None) -> str:
-    """One of DECISIONS; `verdict` as `verdict_of` gives it."""
+    """Return one of DECISIONS; `verdict` as `verdict_of` gives it."""
     if verdict is not None:
         return str(verdict.decision)
     has_canary = any(step.candidate_percent is not None for step in plan_of(release).steps)
@@ -173,7 +173,7 @@ def decision_of(release: Release, verdict: Verdict | None) -> str:
 
 
 def slow_threshold(release: Release, *, at: datetime, counts: TargetCounts) -> Threshold | None:
-    """From when on an answer is slow in this release, as known at this look; `counts` are stable's now."""
+    """Return from when on an answer is slow, as known at this look; `counts` are stable's now."""
     objective = plan_of(release).judge.slow_above_ms
     if objective is not None:
         return threshold(objective, None, ())

@@ -30,7 +30,7 @@ def slow_thresholds(service: Service) -> QuerySet[SlowThreshold]:
 def traffic_of(
     service: Service, *, since: datetime, until: datetime, step: timedelta
 ) -> list[dict[str, Any]]:
-    """What each version of the service answered, a point per stretch of about `step`, oldest first."""
+    """Return what each version of the service answered, a point per stretch of about `step`, oldest first."""
     stretches = gateway.traffic_history(service.name, since=since, until=until, step=step)
     named = {name for stretch in stretches for name in stretch.targets or {}}
     rows = Release.objects.filter(service=service, candidate_deployment__in=named)
@@ -75,7 +75,7 @@ def release_of(service: Service) -> Release | None:
 
 
 def releases_in_motion(services: Iterable[Service]) -> dict[int, Release]:
-    """By service id."""
+    """Return the releases in motion by service id."""
     rows = Release.objects.filter(service__in=list(services), state__in=IN_MOTION)
     return {release.service_id: release for release in rows.select_related("version__model")}
 
@@ -99,7 +99,7 @@ def services_in_trouble(actor: Actor) -> list[Service]:
 
 
 def conditions_now() -> dict[str, Condition]:
-    """Of every service of all teams, by name."""
+    """Return the conditions of all services of all teams, by name."""
     services = list(Service.objects.order_by("name"))
     found = conditions(services, releases_in_motion(services)) if services else {}
     return {one.name: found[one.pk] for one in services}

@@ -29,7 +29,7 @@ GAVE_UP_WAITING = Kind(
 
 
 def hold_releases(trouble: Trouble) -> None:
-    """Those in motion whose workers stand on the machine. Inside the transaction in which it leaves."""
+    """Hold active releases with workers on the machine. Inside the transaction in which it leaves."""
     names = leaving.deployments_on(trouble.node.pk)
     rows = Release.objects.filter(state__in=IN_MOTION, halt="").filter(
         Q(candidate_deployment__in=names) | Q(stable_deployment__in=names)

@@ -67,7 +67,7 @@ def save_plan(
 
 
 def _easier(team: Team, name: str, after: plans.Plan) -> tuple[Term, ...]:
-    """What releases would no longer have to go through if the plan of that name became `after`."""
+    """Return what releases would no longer have to go through if the plan of that name became `after`."""
     before = Plan.objects.filter(team=team, name=name).first()
     if before is not None and parse_plan(before.body) == after:
         return ()

@@ -54,8 +54,10 @@ def propose_patch(service: Service, *, actor: Actor, patch: Mapping[str, Any], r
 
 
 def approve_patch(row: PodPatch, *, actor: Actor, reason: str) -> PodPatch:
-    """From the next release on. Raises NotAllowed, SeparationOfDuties, NotPossibleNow, InvalidPatch when the
-    cluster does not let it by now."""
+    """Have the patch take effect from the next release on.
+
+    Raises NotAllowed, SeparationOfDuties, NotPossibleNow, InvalidPatch when the cluster refuses it by now.
+    """
     require(actor, Right.RELEASES_APPROVE, row.service.team, service=row.service.name)
     if actor.user_id is None:
         raise NotPossibleNow(_("Only a person can decide."))
@@ -94,7 +96,7 @@ def patch_of(service: Service, pk: int) -> PodPatch:
 
 
 def approved_patch(service: Service) -> dict[str, Any]:
-    """What the next release changes of its pods; empty: nothing."""
+    """Return what the next release changes of its pods; empty: nothing."""
     found = PodPatch.objects.filter(service=service, state=PatchState.APPROVED).first()
     return dict(found.patch) if found else {}
 

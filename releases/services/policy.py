@@ -33,7 +33,7 @@ def set_team_policy(
     reason: str = "",
     expected_revision: int | None = None,
 ) -> TeamPolicy:
-    """What every release of the team's services must go through at least.
+    """Set what every release of the team's services must go through at least.
 
     Raises NotAllowed, Invalid, BypassReasonMissing when it demands less than before, common.revisions.Stale.
     """
@@ -70,7 +70,7 @@ def parse_policy(document: Mapping[str, Any]) -> Policy:
 
 
 def let_pass(plan: Plan, policy: Policy, *, actor: Actor, service: Service, bypass: str) -> tuple[Term, ...]:
-    """What the plan lacks, if the actor may let that pass and says why.
+    """Return what the plan lacks, if the actor may let that pass and says why.
 
     Raises BelowPolicy, BypassReasonMissing.
     """
@@ -133,7 +133,7 @@ def record_lowering(easier: Sequence[Term], *, actor: Actor, subject: Model, tea
 
 
 def in_english(terms: Sequence[Term]) -> list[str]:
-    """For the record, which has one language."""
+    """Write it for the record, which has one language."""
     with translation.override("en"):
         return [str(term) for term in terms]
 

@@ -379,6 +379,6 @@ def image_fault(image: RuntimeImage, *, engine: str, team: Team) -> str:
 
 
 def _image_before(release: Release, service: Service) -> RuntimeImage | None:
-    """What served before it, rather than what would be picked today; None if it cannot be named any more."""
+    """Return the image that served before it; None if it cannot be named any more."""
     image = fleet.image_of(release.stable_deployment)
     return image if image and not image_fault(image, engine=service.engine, team=service.team) else None

@@ -68,7 +68,7 @@ def set_release_header(service: Service, *, actor: Actor, header: str, reason: s
 
 
 def _easier(service: Service) -> tuple[Term, ...]:
-    """What is no longer demanded, of the next release or of the active one, once every client may choose."""
+    """Return what is no longer demanded of the next or the active release once every client may choose."""
     policy = policy_of(service)
     if (release := release_of(service)) is not None:
         policy = stricter(policy, policy_at_start(release))

@@ -15,7 +15,7 @@ LONGEST_MS = 320_000
 
 
 def keep_threshold(release: Release, learnt: Threshold) -> None:
-    """What a release has learnt of its service; call it inside the transaction of the look that learnt it."""
+    """Keep what a release has learnt of its service. Inside the transaction of the look that learnt it."""
     # Kept in a row, so it stays English.
     was = "" if learnt.previous_ms is None else f" instead of {learnt.previous_ms:g} ms"  # untranslated
     reason = f"Learnt from {learnt.requests:,} healthy answers of stable{was}."  # untranslated
@@ -57,7 +57,7 @@ def set_slow_threshold(service: Service, *, actor: Actor, milliseconds: float, r
 
 
 def accept_threshold(release: Release, *, actor: Actor, reason: str) -> SlowThreshold:
-    """What this release has measured of stable is the service's usual speed, from its next release on.
+    """Take what this release has measured of stable for the service's usual speed, from its next release on.
 
     Raises NotAllowed, NotPossibleNow when it has measured nothing else than what is kept.
     """
