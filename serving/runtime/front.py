@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_HEADERS = ("x-slipway-timeout-ms", "x-envoy-expected-rq-timeout-ms")
 PRIORITY_HEADER = "x-slipway-priority"
+PROXY_HEADERS = ("x-envoy-attempt-count", "x-request-id", "x-forwarded-proto")
+"""Of a gateway, which must be told when the work begins (`serving.begun`)."""
 GRACE_SECONDS = 2.0
 """How long a handler may go on after its deadline before its process is ended."""
 PAUSE_FROM_BYTES = 2**20
@@ -353,7 +355,8 @@ class _Answer:
             priority = OFFLINE if headers.get(PRIORITY_HEADER) == "offline" else ONLINE
             async with front._desk.slot(is_retried=is_retried(self._scope)):
                 self._progress.seated()
-                begin_of(self._scope)()
+                if any(name in headers for name in PROXY_HEADERS):
+                    begin_of(self._scope)()
                 await front._faults.strike()
                 async with front._child(exchange, front._processes.take) as child:
                     front._ask(

@@ -12,6 +12,7 @@ from serving.runtime.arena import ArenaUnavailable
 from serving.runtime.board import Board, Phase
 from serving.runtime.links import NO_DEADLINE, Kind, Link, LinkClosed, Message, connect, ids
 
+GREETING_LOOK_MS = 50
 LATE_SECONDS = 0.25
 """How long after the deadline the model's process may still say so itself."""
 
@@ -138,7 +139,7 @@ class Handle:
             try:
                 process.link = connect(process.address, self._models.arena_bytes)
                 process.link.greet()
-                process.link.be_greeted()
+                self._await_greeting(process, process.link)
             except (LinkClosed, ArenaUnavailable) as error:
                 process.close()
                 raise self._gone(str(error)) from None
@@ -147,6 +148,21 @@ class Handle:
             if self._models.front >= 0:
                 process.poll.register(self._models.front, select.POLLIN)
         return process.link
+
+    def _await_greeting(self, process: _Process, link: Link) -> None:
+        """A model's process accepts connections between batches; one that was started anew, when it has
+        loaded. Its listener outlives it, so the board is asked whether it is still there. Raises
+        LinkClosed."""
+        cell = self._models.board.cells[process.cell]
+        waiting = select.poll()
+        waiting.register(link.descriptor, select.POLLIN)
+        while not waiting.poll(GREETING_LOOK_MS):
+            if cell.phase != Phase.READY or cell.owner != process.owner:
+                raise LinkClosed("before it answered")
+            if context.get().deadline + LATE_SECONDS <= time.monotonic():
+                process.close()
+                raise self._late()
+        link.be_greeted()
 
     def _gone(self, reason: str) -> Problem:
         return Problem(

@@ -122,14 +122,18 @@ def test_a_killed_process_loses_its_own_requests_and_comes_back(
 def test_while_a_model_loads_again_its_calls_are_refused_and_others_answered(worker: RunningWorker) -> None:
     os.kill(pids(worker)["Adder#0"], signal.SIGKILL)
     seen: Counter[int] = Counter()
+    took: list[float] = []
     wait_until(lambda: "Adder#0" not in pids(worker), seconds=30)
     while "Adder#0" not in pids(worker):
+        began = time.monotonic()
         answer = worker.post("/add")
+        took.append(time.monotonic() - began)
         seen[answer.status_code] += 1
         assert answer.status_code in (200, 503)
         assert answer.status_code == 200 or answer.headers["retry-after"] == "1"
         assert worker.post("/think", seconds=0).status_code == 200
     assert seen[503], "its load takes 0.2 s"
+    assert max(took) < 1.0, "a call waited for the load"
     wait_until(lambda: worker.post("/add").status_code == 200, seconds=30)
 
 
