@@ -28,6 +28,7 @@ from serving.runtime.service_metrics import ServiceMetrics
 log = logging.getLogger(__name__)
 
 TIMEOUT_HEADERS = ("x-slipway-timeout-ms", "x-envoy-expected-rq-timeout-ms")
+API_PREFIX = "/v1"
 PRIORITY_HEADER = "x-slipway-priority"
 PROXY_HEADERS = ("x-envoy-attempt-count", "x-request-id", "x-forwarded-proto")
 """Of a gateway, which must be told when the work begins (`serving.begun`)."""
@@ -181,6 +182,7 @@ class Front:
         try:
             if self._routes is None or self._desk.state is WorkerState.FAILED:
                 raise Problem(503, "Not ready", f"This service is not ready: {self._desk.reason}.")
+            path = self._without_prefix(method, path)
             if (job := self.jobs.find(path)) is not None:
                 label = job.path
                 below = path[len(job.address) + 1 :]
@@ -213,6 +215,16 @@ class Front:
             return
         await _Answer(self, scope, send, progress, route).run(receive, headers, body, params)
 
+    def _without_prefix(self, method: str, path: str) -> str:
+        """Gateways pass on what stands below /v1, so every route is found there, too."""
+        if self._routes is None or not path.startswith(f"{API_PREFIX}/"):
+            return path
+        try:
+            self._routes.find(method, path)
+        except Problem:
+            return path[len(API_PREFIX) :]
+        return path
+
     def _own(self, method: str, path: str) -> tuple[int, str, bytes] | None:
         """The runtime's own pages."""
         if method not in ("GET", "HEAD"):
@@ -222,7 +234,7 @@ class Front:
             return status, "application/json", json.dumps(self._health()).encode()
         if path == "/metrics":
             return 200, "text/plain; version=0.0.4; charset=utf-8", self._expose()
-        if path == "/openapi.json" and self._processes.description:
+        if path in ("/openapi.json", f"{API_PREFIX}/openapi.json") and self._processes.description:
             return 200, "application/json", json.dumps(self._processes.description["openapi"]).encode()
         if path == "/" and self._routes is not None and ("GET", "/") not in self._routes._exact:
             from serving.runtime.try_page import PAGE

@@ -155,6 +155,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWorker]:
         yield worker
 
 
+def test_every_route_answers_below_v1_for_gateways(served: RunningWorker) -> None:
+    assert served.post("/v1/detect", values=[1]).json() == {"total": 2.0}
+    assert problem(served.post("/v1/metrics")) == (404, "Not found")
+
+
 def problem(answer: httpx2.Response) -> tuple[int, str]:
     assert answer.headers["content-type"] == "application/problem+json", answer.text
     document = answer.json()
