@@ -264,6 +264,7 @@ class GpuProcess:
             self._run(function, batch[:middle], is_batched=True, queue=None)
             self._run(function, batch[middle:], is_batched=True, queue=None)
             return
+        self._cell.since_ns = 0
         seconds = time.monotonic() - began
         if queue is not None:
             queue.observe(len(batch), seconds)

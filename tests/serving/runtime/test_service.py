@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from slipway import serve
 
 class Detector(serve.GpuModel):
-    timeout_seconds = 2.0
+    timeout_seconds = 6.0
 
     def load(self, files):
         self.weight = float(files["detector"].read_text())
@@ -261,7 +261,7 @@ def test_a_lone_call_does_not_wait_for_a_batch(served: RunningWorker) -> None:
     assert time.monotonic() - began < 0.8, "five waits of 200 ms"
 
 
-@pytest.mark.parametrize("count", [10, 150_000, 30_000_000])
+@pytest.mark.parametrize("count", [10, 150_000, 20_000_000])
 def test_arrays_of_any_size_come_and_go(served: RunningWorker, count: int) -> None:
     """The last one finds no room in an arena and travels inside the message."""
     assert served.post(f"/grow/{count}?factor=2").json() == 3.0 * count
@@ -325,7 +325,7 @@ def test_a_method_that_never_returns_is_found_and_its_process_replaced(served: R
     assert (status, title) == (503, "Model process ended")
     wait_until(lambda: pids(served).get("Detector#0", before) != before, seconds=60)
     assert served.post("/detect", values=[1]).json() == {"total": 2.0}
-    assert "did not end its work within 2 s" in served.log
+    assert "did not end its work within 6 s" in served.log
 
 
 def until_ended(worker: RunningWorker, address: str) -> dict[str, Any]:
