@@ -18,7 +18,7 @@ from clusters.backends.base import ClusterUnreachable
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.supervisor_rpc import Supervisor, SupervisorUnreachable
 from common.disk import DiskReserve, DiskState
-from controlplane.embedded import running, sample_cluster
+from controlplane.embedded import preloaded, running, sample_cluster
 from controlplane.embedded.home import PORTS_OF, Home, Refusal, check_ports, secret_of
 from controlplane.embedded.lock import HomeLock
 from controlplane.embedded.planes import Spawner, Supervisord, tail
@@ -86,6 +86,7 @@ class Launcher:
         environ = os.environ | {
             "DJANGO_SETTINGS_MODULE": "controlplane.settings.embedded",
             "PYTHONDONTWRITEBYTECODE": "",  # kept byte code is what makes the second start quick
+            running.MARK: preloaded.ROOM_FOR_MARK,
             "SLIPWAY_LOG_FORMAT": env.log_format,  # model workers and agent read no `.env`
         }
         self._spawner = Spawner(environ)

@@ -38,9 +38,9 @@ def programs(env: Environment, home: Home) -> Programs:
 
     part = partial(_part, home)
 
-    def control(role: str, **options: Any) -> Program:
+    def control(role: str, *arguments: str, **options: Any) -> Program:
         """A role of `slipway-server`. It imports for seconds: ending before five, it has failed to start."""
-        command = (sys.executable, "-m", "controlplane.server", role)
+        command = (sys.executable, "-m", "controlplane.server", role, *arguments)
         return part(role, *command, priority=PART, healthy_after_seconds=5, **options)
 
     valkey = part("valkey", _valkey(), *_valkey_options(home), priority=BROKER, stop_within_seconds=5)
@@ -49,7 +49,8 @@ def programs(env: Environment, home: Home) -> Programs:
     parts = [
         *([] if env.redis_url else [valkey]),
         control("web", stop_within_seconds=6),
-        control("worker", stop_within_seconds=14),
+        # One process beside the sweeper: a machine of its own has few rows due at a time.
+        control("worker", "--processes", "1", stop_within_seconds=14),
         control("sweeper", stop_within_seconds=14),
     ]
     data = [gateway, agent_program(env, home)]

@@ -1,8 +1,9 @@
 """supervisord as the embedded stack needs it: `python -m controlplane.embedded.supervisord -c FILE`.
 
 What it adds to the package `supervisor`:
-- The children of the one that is named `control` die with it (prctl(2), PR_SET_PDEATHSIG). Those of the one
-  named `data` outlive it, and the next one takes them over (detached.py).
+- The children of the one that is named `control` die with it (prctl(2), PR_SET_PDEATHSIG); its roles are
+  forks of it, since all of them load the same (preloaded.py). Those of the one named `data` outlive it, and
+  the next one takes them over (detached.py).
 - With each child ends whatever is left of its process group; when supervisord ends, every descendant.
 - Groups of equal priority stop together instead of one after the other.
 - It remembers how often a program was started and how its last process ended, over XML-RPC (`slipway.*`).
@@ -22,7 +23,7 @@ from supervisor.rpcinterface import SupervisorNamespaceRPCInterface
 from supervisor.states import ProcessStates, getProcessStateDescription
 from supervisor.supervisord import Supervisor
 
-from controlplane.embedded import running
+from controlplane.embedded import preloaded, running
 from controlplane.embedded.detached import Adopted, DetachedConfig, trim_logs
 from controlplane.embedded.processes import Family, die_with
 
@@ -72,6 +73,8 @@ class Options(ServerOptions):  # type: ignore[misc]
     def execve(self, filename: str, argv: list[str], env: dict[str, str]) -> None:
         name = env["SUPERVISOR_PROCESS_NAME"]
         env[running.MARK] = running.mark(os.getpid(), name, self.socket)
+        if preloaded.is_preloaded(argv):
+            preloaded.become(argv, env)
         super().execve(filename, argv, env)
 
     @property
@@ -179,6 +182,12 @@ def main() -> None:
         wanted = {group.name for group in options.process_group_configs}
         strangers = options.adopted.find(options.socket, wanted)
         running.kill(strangers)
+    elif any(
+        preloaded.SERVER in one.command
+        for group in options.process_group_configs
+        for one in group.process_configs
+    ):
+        preloaded.preload()
     with suppress(ExitNow):
         OrderedSupervisor(options).main()
     family.kill()
