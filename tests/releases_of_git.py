@@ -35,4 +35,5 @@ def code_of_release(into: Path) -> str:
         )
         with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
             archive.extractall(into, filter="data")
+        (into / "node_modules").symlink_to(PROJECT / "node_modules")
     return release
