@@ -125,7 +125,7 @@ ENGINE_SETTINGS: Mapping[str, Sequence[EngineSetting]] = {
             gettext_lazy("App file"),
             "text",
             gettext_lazy("Python file of the version with the serve.App; app.py by default."),
-            placeholder="app.py",
+            placeholder="app.py",  # untranslated: a file name
         ),
         EngineSetting(
             "processes",

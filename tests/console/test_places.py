@@ -34,7 +34,7 @@ def test_every_link_of_the_frame_leads_somewhere():
             pytest.fail(f"The frame leads to {path}, which nobody serves.")
 
 
-@pytest.mark.parametrize("module", offered("states"))
+@pytest.mark.parametrize("module", list(offered("states")))
 def test_the_manifest_of_an_app_names_all_of_its_choices(module):
     declared = {value for value in vars(import_module(module)).values() if is_choices(value, module)}
     assert declared <= {one.of for one in all_choices() if isinstance(one.of, type)}

@@ -1,0 +1,228 @@
+"""Pages of a plain kind of row of a team, said once: list, one of them, the form of a new one, its verbs.
+
+What needs a page of its own (a release, a service) writes its own views and templates.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django_filters import FilterSet
+
+from accounts.actors import of_request, of_user
+from accounts.models import Team, User
+from accounts.querysets import TeamOwned
+from accounts.selectors import may, teams_where
+from accounts.states import Right
+from accounts.team_rows import TeamRow
+from common.actor import Actor
+from common.errors import SlipwayError
+from common.languages import Text
+from common.pages.access import signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.formats import NO_VALUE
+from common.pages.forms import blame, reason_of
+from common.pages.inbox import InboxEntry
+from common.pages.listing import list_page
+from common.pages.search import Destination, Hit, Person, Search
+from common.pages.shell import NavItem
+from common.templatetags.slipway import ago, state
+from common.words import mentioning
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the list, and a fact of the page."""
+
+    title: Text
+    value: str
+    """Path from the row: `team.name`."""
+    badges: str = ""
+    """Badges that show it, where it is a state."""
+
+    @property
+    def key(self) -> str:
+        """By which the list is sorted in the address."""
+        return self.value.partition(".")[0]
+
+    def shown(self, row: Model) -> Any:
+        value = attrgetter(self.value)(row)
+        if isinstance(value, datetime):
+            return ago(value)
+        return state(self.badges, value) if self.badges else value or NO_VALUE
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What may be done to a row; a dialog asks why, and the audit record keeps it."""
+
+    name: str
+    label: Text
+    icon: str
+    do: Callable[..., Any]
+    """A service: `do(row, actor=actor, reason=reason)`."""
+    states: Sequence[str]
+    """Those of a row that offers it."""
+    tone: str = "good"
+
+
+def columns(badges: str) -> tuple[Column, ...]:
+    """What every `TeamRow` with a state shows."""
+    return (
+        Column(gettext_lazy("Name"), "name"),
+        Column(gettext_lazy("State"), "state", badges=badges),
+        Column(gettext_lazy("Team"), "team.name"),
+        Column(gettext_lazy("Description"), "description"),
+        Column(gettext_lazy("Created"), "created_at"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamResource:
+    """The pages of one kind of row, which has a `state`."""
+
+    model: type[TeamRow]
+    noun: str
+    """As the manifest's `nouns` have it, and as its addresses are named."""
+    title: Text
+    new: Text
+    path: str
+    icon: str
+    rank: int
+    """Place in the navigation."""
+    right: Right
+    """To make and to change one."""
+    filters: type[FilterSet]
+    form: type[forms.Form]
+    """Its field `team`, if any, offers the teams in which the person has the right."""
+    create: Callable[..., Model]
+    """A service, which gets the fields of the form and the `actor`."""
+    columns: Sequence[Column]
+    """The first leads to the row's page."""
+    verbs: Sequence[Verb] = ()
+
+    @property
+    def urlpatterns(self) -> list[URLPattern]:
+        under = self.path.lstrip("/")
+        return [
+            path(under, require_safe(signed_in(self._list)), name=self.noun),
+            path(
+                f"{under}+new/",
+                require_http_methods(["GET", "HEAD", "POST"])(signed_in(self._new)),
+                name=f"new-{self.noun}",
+            ),
+            path(f"{under}<int:pk>/", require_safe(signed_in(self._row)), name=f"one-{self.noun}"),
+            path(
+                f"{under}<int:pk>/+<str:wish>/",
+                require_POST(signed_in(refusals_at_the_form(self._act))),
+                name=f"{self.noun}-act",
+            ),
+        ]
+
+    @property
+    def nav(self) -> NavItem:
+        """Its pages look again when something was done to its rows."""
+        return NavItem(name=self.title, path=self.path, icon=self.icon, rank=self.rank, follows_changes=True)
+
+    @property
+    def search(self) -> Search:
+        return Search(self.title, self.find)
+
+    @property
+    def destinations(self) -> tuple[Destination, ...]:
+        new = f"{self.path}+new/"
+        return (
+            Destination(title=self.title, url=self.path, icon=self.icon),
+            Destination(title=self.new, url=new, icon=self.icon, right=self.right, is_command=True),
+        )
+
+    def rows(self, actor: Actor, right: Right = Right.READ) -> QuerySet[Any]:
+        """Those of the teams in which the actor has the right."""
+        found: TeamOwned[Any] = self.model._default_manager.all()  # type: ignore[assignment]
+        return found.for_actor(actor, right).select_related("team")
+
+    def find(self, person: Person, text: str, limit: int) -> Iterator[Hit]:
+        if isinstance(person, User):
+            for row in mentioning(self.rows(of_user(person)), text, ("name", "description"))[:limit]:
+                yield Hit(str(row), self.address(row), self.icon, row.team.name)
+
+    def waiting(self, actor: Actor, in_state: str, *, at_most: int = 20) -> Iterator[InboxEntry]:
+        """Rows in this state, for those who may do something about them."""
+        badges = next(column.badges for column in self.columns if column.value == "state")
+        for row in self.rows(actor, self.right).filter(state=in_state)[:at_most]:
+            yield InboxEntry(
+                badge=(badges, in_state),
+                title=str(row),
+                url=self.address(row),
+                since=row.created_at,
+                why=row.team.name,
+            )
+
+    def address(self, row: Model) -> str:
+        return f"{self.path}{row.pk}/"
+
+    def _list(self, request: HttpRequest) -> HttpResponse:
+        actor = of_request(request)
+        sorts = {column.key: column.value.replace(".", "__") for column in self.columns}
+        listing = list_page(
+            request, self.rows(actor), sorts=sorts, default_sort=self.columns[0].key, filters=self.filters
+        )
+        lines = [(self.address(row), [column.shown(row) for column in self.columns]) for row in listing.rows]
+        context = {"listing": listing, "lines": lines, "may_add": may(actor, self.right)}
+        return page(request, "resource/list.html", {"resource": self, **context}, parts=("listing",))
+
+    def _row(self, request: HttpRequest, pk: int) -> HttpResponse:
+        actor = of_request(request)
+        row = get_object_or_404(self.rows(actor), pk=pk)
+        offered = [verb for verb in self.verbs if row.state in verb.states]
+        context = {
+            "row": row,
+            "address": self.address(row),
+            "facts": [(column.title, column.shown(row)) for column in self.columns[1:]],
+            "verbs": offered if may(actor, self.right, row.team) else (),
+        }
+        return page(request, "resource/row.html", {"resource": self, **context}, parts=("facts",))
+
+    def _new(self, request: HttpRequest) -> HttpResponse:
+        actor = of_request(request)
+        form = self.form(request.POST if request.method == "POST" else None)
+        if isinstance(team := form.fields.get("team"), forms.ModelChoiceField):
+            team.queryset = teams_where(actor, self.right)
+        if form.is_bound and form.is_valid():
+            try:
+                row = self.create(actor=actor, **form.cleaned_data)
+            except (SlipwayError, ValidationError) as error:
+                blame(form, error)
+            else:
+                return done(request, _("%(row)s was created.") % {"row": row}, to=self.address(row))
+        context = {"resource": self, "form": form, "may_add": may(actor, self.right)}
+        status = UNPROCESSABLE if form.is_bound else 200
+        return page(request, "resource/new.html", context, status=status)
+
+    def _act(self, request: HttpRequest, pk: int, wish: str) -> HttpResponse:
+        actor = of_request(request)
+        row = get_object_or_404(self.rows(actor), pk=pk)
+        verb = next((verb for verb in self.verbs if verb.name == wish), None)
+        if verb is None:
+            raise Http404
+        verb.do(row, actor=actor, reason=reason_of(request, is_demanded=False))
+        return done(request, f"{row}: {verb.label}", to=self.address(row))
+
+
+class NewTeamRow(forms.Form):
+    """What every new row of a team is given."""
+
+    name = forms.CharField(max_length=63, label=gettext_lazy("Name"))
+    team = forms.ModelChoiceField(Team.objects.none(), label=gettext_lazy("Team"))
+    description = forms.CharField(max_length=500, required=False, label=gettext_lazy("Description"))
