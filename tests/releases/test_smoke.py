@@ -4,10 +4,12 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
-from releases.smoke import HttpProber
+from releases.smoke import AppProber, HttpProber
+from tests.serving.runtime.rig import service
 
 
 class Babbler(BaseHTTPRequestHandler):
@@ -40,3 +42,34 @@ def test_an_answer_with_characters_that_no_database_keeps_is_a_good_one(url: str
         worker="chat-r1-0", base_url=url, prompt="Hello", model="chat:v1", timeout_seconds=10
     )
     assert (seen.answer, seen.fault.text) == ("a\ufffdb?c", "")
+
+
+APP = """
+from slipway import serve
+
+app = serve.App(processes=1)
+
+@app.post("/good", warm_up={"number": 1})
+def good(request):
+    return request.number
+
+@app.post("/grows-bad", warm_up={"number": 2})
+def bad(request):
+    app.asked = getattr(app, "asked", 0) + 1
+    if app.asked > 1:
+        raise serve.Problem(500, "Out of order")
+"""
+
+
+@pytest.mark.process
+def test_a_service_of_its_own_code_is_asked_for_its_examples_in_turn(tmp_path: Path) -> None:
+    with service(tmp_path / "app", APP) as running:
+        asked = [
+            AppProber().ask(
+                worker="w", base_url=running.url, prompt=str(turn), model="m:v1", timeout_seconds=30
+            )
+            for turn in (0, 1)
+        ]
+    assert (asked[0].prompt, asked[0].answer, asked[0].fault.text) == ("POST /good", "1", "")
+    assert asked[1].prompt == "POST /grows-bad"
+    assert "500" in asked[1].fault.text
