@@ -1,15 +1,19 @@
-"""The REST API as a Python object: what the command line and pipelines written in Python use."""
+"""The REST API as a Python object: what the command line and pipelines written in Python use.
+
+The HTTP client is imported with the first request: `--help` starts without it.
+"""
 
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, quote, urlsplit
 
-import httpx2
-
 from slipway.exits import CommandFailed, Exit
+
+if TYPE_CHECKING:
+    import httpx2
 
 Document = dict[str, Any]
 
@@ -74,12 +78,14 @@ class Client:
         token: str,
         *,
         timeout: float = 30.0,
-        transport: httpx2.BaseTransport | None = None,
+        transport: "httpx2.BaseTransport | None" = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Raises CommandFailed for an address or a token that cannot be one."""
         self.url = _checked_address(url)
         _check_token(token)
+        import httpx2
+
         self._sleep = sleep
         self._http = httpx2.Client(
             base_url=f"{self.url}/api/v1/",
@@ -179,7 +185,9 @@ class Client:
     def _send(self, method: str, address: Address, **how: Any) -> Document:
         return self._decoded(self._answer(method, address, **how))
 
-    def _answer(self, method: str, address: Address, **how: Any) -> httpx2.Response:
+    def _answer(self, method: str, address: Address, **how: Any) -> "httpx2.Response":
+        import httpx2
+
         try:
             response = self._http.request(method, address.path, **how)
         except UnicodeEncodeError:
@@ -193,7 +201,7 @@ class Client:
             raise Refused(response.status_code, _problem(response), retry_after_s=_retry_after(response))
         return response
 
-    def _decoded(self, response: httpx2.Response) -> Document:
+    def _decoded(self, response: "httpx2.Response") -> Document:
         if response.status_code == 204 or not response.content:
             return {}
         try:
@@ -224,13 +232,15 @@ def _escaped(segment: str) -> str:
     return quote(segment, safe="")
 
 
-def _retry_after(response: httpx2.Response) -> float | None:
+def _retry_after(response: "httpx2.Response") -> float | None:
     """Seconds that the server asks for; dates are not read, a pause of our own does."""
     told = response.headers.get("Retry-After", "")
     return min(float(told), LONGEST_RETRY_SECONDS) if told.isdecimal() else None
 
 
 def _checked_address(url: str) -> str:
+    import httpx2
+
     try:
         parts = httpx2.URL(url)
         fits = parts.scheme in ("http", "https") and bool(parts.host) and not {*"?#"} & {*url}
@@ -249,7 +259,7 @@ def _check_token(token: str) -> None:
         )
 
 
-def _problem(response: httpx2.Response) -> Mapping[str, Any]:
+def _problem(response: "httpx2.Response") -> Mapping[str, Any]:
     """What the answer holds, with the request id that stands above it."""
     problem: dict[str, Any] = {"title": response.reason_phrase}
     if "X-Request-ID" in response.headers:

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import httpx2
 import orjson
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from slipway.cli.files import text_of
 from slipway.client import Address, Client, Document
 from slipway.exits import CommandFailed, Exit
+
+if TYPE_CHECKING:
+    import httpx2
+    from rich.console import Console
 
 Columns = Mapping[str, str | Callable[[Document], Any]]
 """Of a table, by their headings: the key of a row, or what is made of the row."""
@@ -43,7 +43,7 @@ WIDE_COLUMNS = 1000
 class Outside:
     """What a command reaches beyond its streams; tests bring their own."""
 
-    transport: httpx2.BaseTransport | None = None
+    transport: "httpx2.BaseTransport | None" = None
     sleep: Callable[[float], None] = time.sleep
 
 
@@ -62,16 +62,20 @@ class Context:
         )
 
     @cached_property
-    def words(self) -> Console:
+    def words(self) -> "Console":
         """Where people's words go: stderr when a program reads stdout."""
+        from rich.console import Console
+
         console = Console(stderr=self.output is OutputFormat.JSON, highlight=False, soft_wrap=True)
         if not console.is_terminal:
             console.width = WIDE_COLUMNS
         return console
 
     @cached_property
-    def progress(self) -> Console:
+    def progress(self) -> "Console":
         """Where progress goes: stderr, always."""
+        from rich.console import Console
+
         return Console(stderr=True, highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
@@ -90,6 +94,9 @@ class Context:
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         if self.output is OutputFormat.JSON:
             return
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in columns:
             table.add_column(column)

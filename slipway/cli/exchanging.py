@@ -4,7 +4,6 @@ import os
 from dataclasses import replace
 from typing import Annotated, Any
 
-import httpx2
 import typer
 
 from slipway.cli.context import Context, context_of
@@ -50,6 +49,8 @@ def _job_token(context: Context, audience: str, variable: str) -> str:
             f"`id_tokens: {variable}: aud: ...`. See docs/SIGN_IN.md.",
             Exit.USAGE,
         )
+    import httpx2  # other commands are spared it
+
     params = {"audience": audience or context.client.url}
     try:
         answer = httpx2.get(

@@ -2,21 +2,15 @@
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from typing import TYPE_CHECKING, TypeVar
 
 from slipway.cli.context import Context
 from slipway.client import Address, Document, Unreachable
 from slipway.exits import CommandFailed, Exit
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 Answer = TypeVar("Answer")
 
@@ -68,8 +62,17 @@ def until_over(
     return document
 
 
-def transfer_bar(console: Console) -> Progress:
+def transfer_bar(console: "Console") -> "Progress":
     """Bytes, speed and time left, where a person looks on."""
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
