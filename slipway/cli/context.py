@@ -13,6 +13,7 @@ import orjson
 import typer
 
 from slipway.cli.files import text_of
+from slipway.cli.tables import fitted
 from slipway.client import Address, Client, Document
 from slipway.exits import CommandFailed, Exit
 
@@ -97,13 +98,24 @@ class Context:
         from rich.table import Table
         from rich.text import Text
 
+        texts = [["" if cell is None else str(cell).translate(_CONTROLS) for cell in row] for row in rows]
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in columns:
-            table.add_column(column)
-        for row in rows:
-            # As a text of its own: rich would take `[words]` of a plain one for its markup.
-            table.add_row(*(Text("" if cell is None else str(cell).translate(_CONTROLS)) for cell in row))
+        if not (self.words.is_terminal and texts):
+            for heading in columns:
+                table.add_column(heading)
+            for row in texts:
+                # As a text of its own: rich would take `[words]` of a plain one for its markup.
+                table.add_row(*map(Text, row))
+            self.words.print(table)
+            return
+        shown, left_out = fitted(columns, texts, self.words.width)
+        for one in shown:
+            table.add_column(one.heading, width=one.width, no_wrap=not one.is_prose, overflow="ellipsis")
+        for cells in zip(*(one.cells for one in shown), strict=True):
+            table.add_row(*map(Text, cells))
         self.words.print(table)
+        if left_out:
+            self.say(f"Too wide for this terminal: {', '.join(left_out)}. --output json has all.")
 
     def tabulate(self, rows: Iterable[Document], columns: Columns) -> None:
         """A table for people; nothing for programs."""
@@ -173,6 +185,11 @@ def secret_of(path: Path | None, *, option: str) -> str:
 def flag(wanted: bool | None) -> str:
     """A yes or no as filters of the API take it; empty: either."""
     return "" if wanted is None else str(wanted).lower()
+
+
+def first_of(names: Sequence[str]) -> str:
+    """`models.write +2`: the first name and how many more; `--output json` has all."""
+    return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else "".join(names)
 
 
 def counted(number: int, noun: str) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, context_of
+from slipway.cli.context import Columns, context_of, first_of
 from slipway.cli.options import Number, Reason
 from slipway.client import at
 from slipway.exits import CommandFailed, Exit
@@ -28,7 +28,7 @@ COLUMNS: Columns = {
     "ISSUER": "issuer",
     "SUBJECT": "subject",
     "CLAIMS": lambda row: ", ".join(f"{name}={value}" for name, value in row["claims"].items()),
-    "SCOPES": lambda row: ", ".join(row["scopes"]),
+    "SCOPES": lambda row: first_of(row["scopes"]),
     "LAST USED": "last_used_at",
 }
 

@@ -25,7 +25,7 @@ HISTORY_COLUMNS: Columns = {
     "ALIAS": "alias",
     "FROM": "from_version",
     "TO": lambda row: row["to_version"] or "deleted",
-    "DIGEST": lambda row: (row["to_digest"] or "")[:12],
+    "DIGEST": lambda row: (row["to_digest"] or "")[:8],
     "BY": "by",
     "RELEASE": "release_id",
     "REASON": "reason",

@@ -35,11 +35,11 @@ COLUMNS: Columns = {
     "ID": "id",
     "VERSION": lambda row: f"{row['model']}:{row['version']}",
     "DESTINATION": lambda row: _place(row),
-    "ENDPOINT": "endpoint",
     "STATE": lambda row: "stuck" if row["stuck"] else row["state"],
-    "COMMIT": lambda row: row["commit"][:12],
+    "COMMIT": lambda row: row["commit"][:8],
     "BY": "author_name",
     "STARTED": "began_at",
+    "ENDPOINT": "endpoint",
 }
 
 

@@ -26,11 +26,11 @@ COLUMNS: Columns = {
     "ID": "id",
     "MODEL": "model",
     "REPOSITORY": lambda row: f"{row['repo_id']}@{row['revision']}",
-    "HUB": "endpoint",
     "CHECKED": lambda row: _often(row),
     "RELEASES TO": lambda row: f"{row['release_to']} {row['release_plan']}".strip(),
     "LAST SYNC": lambda row: "stuck" if row["stuck"] else (row["last_sync"] or {}).get("state", "never"),
     "VERSION": lambda row: (row["last_sync"] or {}).get("version"),
+    "HUB": "endpoint",
 }
 
 

@@ -23,7 +23,7 @@ COLUMNS: Columns = {
         "stuck" if row["stuck"] else row["state"] + (f": {row['cause']}" if row["cause"] else "")
     ),
     "VERSION": "version",
-    "COMMIT": lambda row: row["commit"][:12],
+    "COMMIT": lambda row: row["commit"][:8],
     "BY": "author_name",
     "STARTED": "began_at",
 }

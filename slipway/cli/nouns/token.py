@@ -1,11 +1,10 @@
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, context_of
+from slipway.cli.context import Columns, context_of, first_of
 from slipway.cli.exchanging import exchange
 from slipway.cli.options import Reason
 from slipway.client import at
@@ -18,16 +17,11 @@ COLUMNS: Columns = {
     "ID": "id",
     "NAME": "name",
     "STATE": "state",
-    "LIMITED TO": lambda row: _cut([*filter(None, [row.get("team")]), *row.get("services", ())]),
-    "SCOPES": lambda row: _cut(row.get("scopes", ())),
-    "EXPIRES": lambda row: (row.get("expires_at") or "")[:10],
-    "LAST USED": lambda row: (row.get("last_used_at") or "")[:10],
+    "LIMITED TO": lambda row: first_of([*filter(None, [row.get("team")]), *row.get("services", ())]),
+    "SCOPES": lambda row: first_of(row.get("scopes", ())),
+    "EXPIRES": "expires_at",
+    "LAST USED": "last_used_at",
 }
-
-
-def _cut(names: Sequence[str]) -> str:
-    """The first one and how many more: a terminal has 80 columns, `--output json` has all."""
-    return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else "".join(names)
 
 
 @app.command("create")

@@ -23,8 +23,8 @@ COLUMNS: Columns = {
     "UPLOADED": lambda row: _sent(row),
     "VERSION": "version",
     "BY": "author",
-    "FROM": "origin",
     "EXPIRES": "expires_at",
+    "FROM": "origin",
 }
 MISSING_COLUMNS: Columns = {
     "MISSING": lambda row: row["sha256"][:12],

@@ -6,7 +6,7 @@ import orjson
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of, flag
+from slipway.cli.context import Columns, Context, context_of, first_of, flag
 from slipway.cli.options import Limit, Number, Reason, Timeout, Wait
 from slipway.cli.waiting import until_over
 from slipway.client import Address, Document, at
@@ -27,7 +27,7 @@ COLUMNS: Columns = {
     "ID": "id",
     "TEAM": lambda row: row["team"] or "all",
     "URL": "url",
-    "EVENTS": lambda row: " ".join(row["events"]) or "all",
+    "EVENTS": lambda row: first_of(row["events"]) or "all",
     "STATE": lambda row: _state(row),
     "LAST SUCCESS": "delivered_at",
 }

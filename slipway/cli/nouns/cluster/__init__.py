@@ -31,15 +31,15 @@ COLUMNS: Columns = {
 CAPACITY_COLUMNS: Columns = {
     "GPU": "gpu_type",
     "SHARING": "sharing",
-    "MACHINES": "machines",
+    "NODES": "machines",
     "TOTAL": "total",
     "OURS": "ours",
     "OTHERS": "others",
     "FREE": "free",
     "FRAGMENTED": "fragmented",
-    "UNAVAILABLE": "unavailable",
-    "USUAL POD": "usual",
-    "LARGEST POD": "largest",
+    "DOWN": "unavailable",
+    "USUAL": "usual",
+    "LARGEST": "largest",
 }
 PENDING_COLUMNS: Columns = {
     "POD": lambda row: f"{row['namespace']}/{row['name']}",

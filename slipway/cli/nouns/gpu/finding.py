@@ -17,10 +17,10 @@ COLUMNS: Columns = {
     "GPU": lambda row: row["device"] or "whole machine",
     "FAULT": "title",
     "SEVERITY": "severity",
-    "WOULD": "outcome",
-    "SEEN": "count",
     "STATE": "state",
     "LAST": "last_at",
+    "WOULD": "outcome",
+    "SEEN": "count",
 }
 
 
