@@ -55,7 +55,7 @@ class Unreachable(CommandFailed):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a request goes, below `/api/v1/`; made by `at`, so that no name in it leads elsewhere."""
+    """A path below `/api/v1/`; made by `at`, so that no name in it leads elsewhere."""
 
     path: str
 
@@ -70,7 +70,7 @@ def at(*segments: str | int) -> Address:
 
 
 class Client:
-    """One server, one token. Every method returns the decoded JSON; raises Refused or Unreachable."""
+    """A connection to one server by one token. Methods return decoded JSON; raise Refused, Unreachable."""
 
     def __init__(
         self,
@@ -104,12 +104,12 @@ class Client:
         return self._send("GET", address, params={k: v for k, v in params.items() if v not in (None, "")})
 
     def text(self, address: Address, **params: Any) -> str:
-        """What is no JSON: a document for another program."""
+        """Return a text that is no JSON, such as a manifest."""
         told = {key: value for key, value in params.items() if value not in (None, "")}
         return self._answer("GET", address, params=told, headers={"Accept": "*/*"}).text
 
     def content(self, address: Address) -> bytes:
-        """What is no text: a file."""
+        """Return the bytes of a file."""
         return self._answer("GET", address, headers={"Accept": "*/*"}).content
 
     def create(self, address: Address, body: Mapping[str, Any]) -> Document:
@@ -222,7 +222,7 @@ def _until_nobody_was_first(once: Callable[[], Document]) -> Document:
 
 
 def _escaped(segment: str) -> str:
-    """One segment of a path, which stays one for every proxy and server on its way. Raises CommandFailed."""
+    """Escape one segment of a path, which stays one for every proxy and server. Raises CommandFailed."""
     # An escaped slash is one again before routes are matched, and dots are resolved escaped or not.
     if segment in ("", ".", "..") or not segment.isprintable() or {*"/\\"} & {*segment}:
         raise CommandFailed(
@@ -260,7 +260,7 @@ def _check_token(token: str) -> None:
 
 
 def _problem(response: "httpx2.Response") -> Mapping[str, Any]:
-    """What the answer holds, with the request id that stands above it."""
+    """Return the problem document of a response, with the request id of its headers."""
     problem: dict[str, Any] = {"title": response.reason_phrase}
     if "X-Request-ID" in response.headers:
         problem["request_id"] = response.headers["X-Request-ID"]

@@ -118,7 +118,7 @@ def _sha256(file: LocalFile, counted: Callable[[int], None]) -> str:
 
 
 class HashMemory:
-    """sha256s of files that did not change since, in a database in the user's cache directory.
+    """A database of SHA-256s of unchanged files, in the user's cache directory.
 
     Where there is none to write to, nothing is remembered.
     """

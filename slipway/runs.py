@@ -40,7 +40,7 @@ class Part:
 
 
 class Runs:
-    """What is missing, handed out in runs of parts that follow one another; safe from several threads.
+    """Missing bytes, handed out in runs of consecutive parts; safe from several threads.
 
     `upload` is the server's document; a request holds at most `limit` bytes, and at least a part.
     """

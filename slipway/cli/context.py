@@ -1,4 +1,4 @@
-"""What every command shares: the server, the token, and how to speak."""
+"""The context that every command shares: server, token and output."""
 
 import sys
 import time
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Columns = Mapping[str, str | Callable[[Document], Any]]
-"""Of a table, by their headings: the key of a row, or what is made of the row."""
+"""Headings of a table, each with the key of a row or a function of it."""
 
 
 class OutputFormat(StrEnum):
@@ -31,18 +31,18 @@ class OutputFormat(StrEnum):
 
 
 _CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
-"""What other people wrote must not steer the terminal of whoever reads it."""
+"""Control characters in texts of other people, which must not steer the reader's terminal."""
 _HIDDEN = [0x61C, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
 _TAGS = range(0xE0000, 0xE0080)
 _CONTROLS |= {code: f"[U+{code:04X}]" for code in (*_HIDDEN, *_TAGS)}
-"""Nor show another text than the one that is there, by what is invisible or turns the order round."""
+"""Invisible characters and those that reverse the order of a text are shown by their codes."""
 WIDE_COLUMNS = 1000
-"""What no row reaches: a pipe has no edge at which to break a line."""
+"""More than any row needs: a pipe has no edge at which to break a line."""
 
 
 @dataclass(frozen=True)
 class Outside:
-    """What a command reaches beyond its streams; tests bring their own."""
+    """The transport and clock of a command; tests bring their own."""
 
     transport: "httpx2.BaseTransport | None" = None
     sleep: Callable[[float], None] = time.sleep
@@ -64,7 +64,7 @@ class Context:
 
     @cached_property
     def words(self) -> "Console":
-        """Where people's words go: stderr when a program reads stdout."""
+        """Console for people: stderr when a program reads stdout."""
         from rich.console import Console
 
         console = Console(stderr=self.output is OutputFormat.JSON, highlight=False, soft_wrap=True)
@@ -74,7 +74,7 @@ class Context:
 
     @cached_property
     def progress(self) -> "Console":
-        """Where progress goes: stderr, always."""
+        """Console for progress: stderr, always."""
         from rich.console import Console
 
         return Console(stderr=True, highlight=False, soft_wrap=True)
@@ -141,7 +141,7 @@ class Context:
         self.say(said)
 
     def details(self, told: Mapping[str, Any]) -> None:
-        """What is known of one thing, a line each; what is empty is left out."""
+        """Print the fields of one object, a line each; empty ones are left out."""
         self.table(("", ""), ((key, value) for key, value in told.items() if value))
 
     def asked_for(self, reason: str) -> str:
@@ -178,7 +178,7 @@ def context_of(typer_context: typer.Context) -> Context:
 
 
 def secret_of(path: Path | None, *, option: str) -> str:
-    """What the file that the option named holds; empty: none was named. Raises CommandFailed."""
+    """Return the content of the file that the option names; empty without one. Raises CommandFailed."""
     return "" if path is None else text_of(path, named=option)
 
 

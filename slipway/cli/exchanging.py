@@ -38,7 +38,7 @@ def exchange(
 
 
 def _job_token(context: Context, audience: str, variable: str) -> str:
-    """What GitHub gives on request, or GitLab has put into a variable. Raises CommandFailed."""
+    """Return the token that GitHub gives or GitLab put into a variable. Raises CommandFailed."""
     if told := os.environ.get(variable, ""):
         return told.strip()
     url = os.environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", "")

@@ -197,7 +197,7 @@ def kill_switch(
 @confirmed("Close the breaker of {pool} and {backlog} its backlog?")
 def close_breaker(
     typer_context: typer.Context,
-    pool: Annotated[str, typer.Argument(metavar="POOL", help="Its name, as `show` tells it.")],
+    pool: Annotated[str, typer.Argument(metavar="POOL", help="Name from `show`.")],
     backlog: Annotated[str, typer.Option("--backlog", help="replay or discard.")],
     reason: RequiredReason = "",
 ) -> None:

@@ -81,13 +81,13 @@ def events(
     pod: Annotated[str, typer.Option("--pod", help="Only about this pod.")] = "",
     words: Annotated[str, typer.Option("--search", help="Words that reason or message must have.")] = "",
 ) -> None:
-    """List what the cluster tells of a machine and of Slipway's pods on it, the latest first."""
+    """List events of a machine and of Slipway's pods on it, the latest first."""
     context = context_of(typer_context)
     node = node_named(context, name, cluster)
     wanted = {"type": "Warning" if warnings else None, "name": pod or None, "q": words or None}
     path = at("clusters", node["cluster"], "nodes", node["id"], "events")
     if context.client.get(path, limit=1)["heard_at"] is None:
-        context.say(f"Nobody hears {node['cluster']} at the moment: what it tells is not known.")
+        context.say(f"No watcher of {node['cluster']} is running: its events are not known.")
     context.each(path, EVENTS, **wanted)
 
 
@@ -157,7 +157,7 @@ def _nodes(context: Context, cluster: str, **wanted: Any) -> list[Document]:
 
 
 def node_named(context: Context, name: str, cluster: str) -> Document:
-    """The machine of that name; of several, the one that is not gone."""
+    """Return the machine of that name; of several, the one that is not gone."""
     found = _nodes(context, cluster, name=name)
     living = [node for node in found if node["state"] != "gone"] or found
     if not living:

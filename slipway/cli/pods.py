@@ -1,4 +1,4 @@
-"""What options of commands say of workers' resources and pods, as REST takes it."""
+"""Options for the resources and pods of workers, and the documents that REST takes."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -140,7 +140,7 @@ def _spread(text: str) -> dict[str, Any]:
 
 
 def _toleration(text: str) -> dict[str, str]:
-    """As `kubectl taint` writes taints."""
+    """Read a toleration written as `kubectl taint` writes taints."""
     taint, _, effect = text.partition(":")
     key, is_pair, value = taint.partition("=")
     found = {"key": key} if key else {}

@@ -93,14 +93,14 @@ def push(
 
 
 def outcome_of(version: Document) -> str:
-    """What became of an import, in a line."""
+    """Say in a line how an import ended."""
     told = f"{version['model']}:{version['name']} {version['state']}, {size(version.get('size_bytes'))}"
     same = version.get("same_content_as")
     return f"{told}, same content as {same}" if same else told
 
 
 def lineage_of(**told: Any) -> dict[str, Any]:
-    """What is said of where a version comes from."""
+    """Return the lineage fields that were given."""
     return {key: value for key, value in told.items() if value}
 
 

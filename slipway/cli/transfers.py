@@ -1,4 +1,4 @@
-"""What commands share that follow what the server brings in or sends away."""
+"""Follow syncs and exports, and the verbs of both."""
 
 from collections.abc import Callable, Mapping
 

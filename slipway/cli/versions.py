@@ -83,7 +83,7 @@ def versions(
 
 
 def show_version(context: Context, label: str) -> None:
-    """One version: where it comes from, what it is, its files, and what became of it."""
+    """Show one version: its source, facts, files and history."""
     model, name = split_version(label)
     version = context.client.get(at("models", model, "versions", name))
     context.show(version)
@@ -95,7 +95,7 @@ def show_version(context: Context, label: str) -> None:
 
 
 def _found(scan: Document) -> Iterator[tuple[str, str, str]]:
-    """What a person has to know of the files: what was refused, what runs, what looks odd."""
+    """Yield what the scan found: refused files, executable code, warnings."""
     for one in scan.get("refusals", ()):
         yield "refused", one["path"], one["reason"]
     for one in scan.get("code", ()):
@@ -191,7 +191,7 @@ def _told(version: Document) -> dict[str, str]:
 
 
 def _network(version: Document) -> dict[str, str]:
-    """What its config and the headers of its weights tell; empty where they do not."""
+    """Return the facts of its config and weights; empty where they say nothing."""
     facts = version["facts"] or {}
     memory = facts.get("memory") or {}
     cache = memory.get("kv_cache_bytes_per_1k_tokens")

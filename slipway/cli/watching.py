@@ -105,7 +105,7 @@ class _display:
 
 
 def news(release: Document) -> list[str]:
-    """What there is to say of a release, a line each; a line that was said before need not be said again."""
+    """Return the news of a release, a line each; lines that were printed before need not be printed again."""
     lines = [
         f"step {step['index'] + 1}/{len(release['steps'])} {step['title']}: {step['state']}"
         + (f" ({note})" if (note := _note(step)) and step["state"] != "running" else "")

@@ -1,4 +1,4 @@
-"""`slipway node drain`: what it would do, how far it is, and its end."""
+"""`slipway node drain`: preview, progress and end of a drain."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any

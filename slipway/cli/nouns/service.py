@@ -250,7 +250,7 @@ def live(
 
 
 def _take_header(context: Context, name: str, header: ReleaseHeader, reason: str) -> Document:
-    """Of a service that was just created. Raises CommandFailed."""
+    """Set the release header of a service that was just created. Raises CommandFailed."""
     body = {"release_header": header.value, "reason": reason}
     try:
         return context.client.post(at("services", name, "release-header"), body)

@@ -1,4 +1,4 @@
-"""`slipway stuck`: what waits for a person, or has failed for minutes, of every kind."""
+"""`slipway stuck`: rows of every kind that wait for a person or have failed for minutes."""
 
 from typing import Annotated
 
@@ -29,7 +29,7 @@ COLUMNS: Columns = {
 
 @app.command("list")
 def list_stuck(typer_context: typer.Context) -> None:
-    """Those that you may see, the longest first, with what is in doubt about them."""
+    """List stuck rows that you may see, the longest first, with the effects in doubt."""
     context = context_of(typer_context)
     rows = context.client.get(at("stuck"))["results"]
     context.rows(rows, COLUMNS)
@@ -54,7 +54,7 @@ def answer(
     typer_context: typer.Context,
     kind: Kind,
     number: Id,
-    op_key: Annotated[str, typer.Argument(metavar="OP_KEY", help="Of the effect, as `list` tells it.")],
+    op_key: Annotated[str, typer.Argument(metavar="OP_KEY", help="Key of the effect from `list`.")],
     happened: Annotated[
         bool | None, typer.Option("--happened/--did-not-happen", help="What you have seen.")
     ] = None,

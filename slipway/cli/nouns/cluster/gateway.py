@@ -15,10 +15,10 @@ from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="A cluster's gateway: what splits its traffic.", no_args_is_help=True)
 
-Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="As `slipway cluster list` tells it.")]
+Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="Name from `slipway cluster list`.")]
 
 
-class Kind(StrEnum):
+class GatewayChoice(StrEnum):
     ENVOY = "envoy"
     GATEWAY_API = "gateway_api"
 
@@ -57,7 +57,8 @@ def set_gateway(
     typer_context: typer.Context,
     cluster: Cluster,
     kind: Annotated[
-        Kind | None, typer.Option("--kind", help="Required for the first; another one drops all settings.")
+        GatewayChoice | None,
+        typer.Option("--kind", help="Required for the first; another one drops all settings."),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -100,7 +101,7 @@ def set_gateway(
         return _body(keeps, kind=kind, told=told, secrets=read, metrics=metrics, public_url=public_url)
 
     row = context.client.replace(at("clusters", cluster, "gateway"), changed)
-    context.tell(row, f"The gateway of {cluster} is set; `slipway cluster gateway show` tells its health.")
+    context.tell(row, f"The gateway of {cluster} is set; `slipway cluster gateway show` shows its health.")
 
 
 @app.command("clear")
@@ -115,7 +116,7 @@ def clear(typer_context: typer.Context, cluster: Cluster, reason: RequiredReason
 def _body(
     keeps: Document | None,
     *,
-    kind: Kind | None,
+    kind: GatewayChoice | None,
     told: list[tuple[str, str]],
     secrets: dict[str, str],
     metrics: Metrics | None,
@@ -133,7 +134,7 @@ def _body(
         body["secrets"] = secrets
     if metrics or keeps:
         body["metrics"] = str(metrics or (keeps or {})["metrics"])
-    elif kind is Kind.GATEWAY_API:
+    elif kind is GatewayChoice.GATEWAY_API:
         # It counts nothing itself.
         body["metrics"] = str(Metrics.WORKERS)
     body["public_url"] = public_url if public_url is not None else (keeps or {}).get("named_url", "")

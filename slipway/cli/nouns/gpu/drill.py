@@ -47,7 +47,7 @@ Cluster = Annotated[
 @confirmed(lambda _, given: f"Quarantine and drain {given['node']}?" if given["acts"] else "")
 def run(
     typer_context: typer.Context,
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="As `scenarios` tells it.")],
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="Name from `scenarios`.")],
     node: Annotated[str, typer.Option("--node", help="Name of the machine.")],
     cluster: Cluster = "",
     acts: Annotated[
@@ -113,7 +113,7 @@ def cancel(typer_context: typer.Context, number: Number, reason: Reason = "") ->
 @app.command("mark")
 def mark(
     typer_context: typer.Context,
-    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="As `cluster list` tells it.")],
+    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Name from `cluster list`.")],
     is_test: Annotated[bool, typer.Option("--test/--no-test", help="Faults may be played there.")] = True,
     reason: Reason = "",
 ) -> None:
