@@ -64,7 +64,7 @@ WORDS = {
     "gpu incident rma": "1 --to {file}",
 }
 """Arguments of those that need others than `1` for each."""
-APART = {"models push", "token exchange", "gpu replay", "gpu rules", "gpu disagreements"}
+APART = {"serve", "models push", "token exchange", "gpu replay", "gpu rules", "gpu disagreements"}
 """They upload, ask a CI system, or nobody."""
 ONLY_LOOKS = {"preview", "drain-preview", "dry-run", "try"}
 SAID = "because of the walk"

@@ -8,7 +8,12 @@ from slipway.cli.tables import fitted
 from tests.slipway.described_api import DescribedApi, commands
 
 TABLES = {"list", "history", "drains", "collections", "checks", "findings", "deliveries", "keys", "events"}
-LEFT_OUT = {"source list": ["HUB"], "upload list": ["FROM"], "gpu finding list": ["WOULD", "SEEN"]}
+LEFT_OUT = {
+    "images list": ["TEAM"],
+    "source list": ["HUB"],
+    "upload list": ["FROM"],
+    "gpu finding list": ["WOULD", "SEEN"],
+}
 """What the examples of the API leave no place for; the last columns are the least."""
 
 

@@ -34,10 +34,10 @@ COLUMNS: Columns = {
     "ENGINE": "engine",
     "VERSION": "engine_version",
     "CUDA": "cuda_version",
-    "COMPUTE CAPABILITIES": lambda row: " ".join(row["code"]),
+    "COMPUTE": lambda row: " ".join(row["code"]),
     "SIZE": lambda row: size(row["size_bytes"] or None),
     "STATE": "state",
-    "PULL FAILED ON": lambda row: ", ".join(one["cluster"] for one in row["pull_failures"]),
+    "PULL FAILED": lambda row: ", ".join(one["cluster"] for one in row["pull_failures"]),
     "TEAM": lambda row: row["team"] or "all",
 }
 FAILURE_COLUMNS: Columns = {"PULL FAILED ON": "cluster", "SINCE": "since", "LAST": "at", "REASON": "reason"}
