@@ -74,7 +74,7 @@ def add(
         list[str] | None, typer.Option("--claim", help="NAME=PATTERN of a further claim; repeatable.")
     ] = None,
     audience: Annotated[str, typer.Option("--audience", help="Default: the console's address.")] = "",
-    minutes: Annotated[int, typer.Option("--minutes", min=1, help="That the token lives.")] = 30,
+    minutes: Annotated[int, typer.Option("--minutes", min=1, help="Lifetime of the token in minutes.")] = 30,
     single_use: Annotated[bool, typer.Option("--single-use", help="Take each job's token once.")] = False,
     reason: Reason = "",
 ) -> None:

@@ -11,7 +11,7 @@ from slipway.cli.options import RequiredReason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
-prices = typer.Typer(help="What an hour of a GPU costs.", no_args_is_help=True)
+prices = typer.Typer(help="Prices of GPU hours.", no_args_is_help=True)
 STATISTICS = at("gpu-health", "statistics")
 PRICES = at("gpu-health", "prices")
 
@@ -57,8 +57,8 @@ GROUPS: dict[Grouping, tuple[str, Columns]] = {
 def show_statistics(
     typer_context: typer.Context,
     length: Annotated[str, typer.Option("--span", help="How far back: 1d, 7d, 30d, 90d or 365d.")] = "30d",
-    since: Annotated[str, typer.Option("--since", help="From this moment on: 2026-11-20T08:30:00Z.")] = "",
-    until: Annotated[str, typer.Option("--until", help="Before this moment.")] = "",
+    since: Annotated[str, typer.Option("--since", help="Start, such as 2026-11-20T08:30:00Z.")] = "",
+    until: Annotated[str, typer.Option("--until", help="End.")] = "",
     cluster: Annotated[str, typer.Option("--cluster", help="Only of this cluster.")] = "",
     gpu_model: Annotated[str, typer.Option("--gpu-model", help="Only of GPUs whose name holds this.")] = "",
     fault: Annotated[str, typer.Option("--fault", help="Only of this fault, such as xid.79.")] = "",
@@ -104,7 +104,7 @@ def show_statistics(
 
 @prices.command("show")
 def show_prices(typer_context: typer.Context) -> None:
-    """Show what an hour of a GPU costs, by model and cluster."""
+    """Show prices of GPU hours by model and cluster."""
     context = context_of(typer_context)
     found = context.client.get(PRICES)
     context.show(found)
@@ -121,7 +121,7 @@ def show_prices(typer_context: typer.Context) -> None:
 @prices.command("set")
 def set_price(
     typer_context: typer.Context,
-    per_hour: Annotated[str, typer.Argument(metavar="PRICE", help="Of a GPU hour, 2.49; or none.")],
+    per_hour: Annotated[str, typer.Argument(metavar="PRICE", help="Per GPU hour, such as 2.49; or none.")],
     gpu_model: Annotated[str, typer.Option("--gpu-model", help="Part of its name; else every model.")] = "",
     cluster: Annotated[str, typer.Option("--cluster", help="Name of the cluster; else every cluster.")] = "",
     currency: Annotated[str, typer.Option("--currency", help="Three letters; of all prices.")] = "",

@@ -15,7 +15,7 @@ from slipway.exits import CommandFailed, Exit
 incident = typer.Typer(help="Machines that are healed: look, approve, hold, cancel.", no_args_is_help=True)
 healing = typer.Typer(help="Whether healing acts; its kill switch and breakers.", no_args_is_help=True)
 
-Number = Annotated[int, typer.Argument(metavar="INCIDENT", help="Its number.", min=1)]
+Number = Annotated[int, typer.Argument(metavar="INCIDENT", help="ID from `list`.", min=1)]
 COLUMNS: Columns = {
     "INCIDENT": "id",
     "NODE": "node",

@@ -25,7 +25,6 @@ OF_HELM = {
     "helm.sh/chart",
 }
 SMALL = {
-    "image": {"tag": "0.1.0"},
     "settings": {
         "SLIPWAY_ALLOWED_HOSTS": "localhost,slipway-web,slipway-web.slipway-system.svc",
     },

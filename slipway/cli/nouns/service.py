@@ -201,7 +201,10 @@ def set_release_header(
     typer_context: typer.Context,
     name: str,
     release_header: Annotated[
-        ReleaseHeader, typer.Argument(metavar="off|secret|open", help="Who may use it.")
+        ReleaseHeader,
+        typer.Argument(
+            metavar="off|secret|open", help="Clients that may use it: none, those with the key, all."
+        ),
     ],
     reason: Reason = "",
 ) -> None:

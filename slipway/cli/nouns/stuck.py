@@ -56,7 +56,7 @@ def answer(
     number: Id,
     op_key: Annotated[str, typer.Argument(metavar="OP_KEY", help="Key of the effect from `list`.")],
     happened: Annotated[
-        bool | None, typer.Option("--happened/--did-not-happen", help="What you have seen.")
+        bool | None, typer.Option("--happened/--did-not-happen", help="Whether the effect took place.")
     ] = None,
     reason: RequiredReason = "",
 ) -> None:

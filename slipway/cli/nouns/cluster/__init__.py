@@ -54,12 +54,12 @@ Kubeconfig = Annotated[
     typer.Option("--kubeconfig", metavar="FILE", help="Kubeconfig file; stored encrypted, never shown."),
 ]
 ContextName = Annotated[
-    str | None, typer.Option("--context", help="Of the kubeconfig; default: its current one.")
+    str | None, typer.Option("--context", help="Context of the kubeconfig; default: its current one.")
 ]
-Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Of the workers.")]
+Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace of the workers.")]
 Region = Annotated[str | None, typer.Option("--region", help="Region, as in the mirrors of images.")]
 Provider = Annotated[
-    str | None, typer.Option("--provider", help="Whose machines they are: aws, on-premises.")
+    str | None, typer.Option("--provider", help="Provider of the machines, such as aws or on-premises.")
 ]
 Labels = Annotated[list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="Label; repeatable.")]
 Settings = Annotated[
@@ -200,7 +200,9 @@ def remove(typer_context: typer.Context, name: Name, reason: RequiredReason = ""
 @app.command("manifest")
 def manifest(
     typer_context: typer.Context,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Of the workers.")] = "slipway",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of the workers.")
+    ] = "slipway",
     features: Annotated[
         list[str] | None,
         typer.Option(
@@ -267,7 +269,7 @@ def _tell(context: Context, row: Document) -> None:
 def move(
     typer_context: typer.Context,
     name: Name,
-    to: Annotated[str, typer.Option("--to", metavar="HOST", help="One whose worker or sweeper lives.")],
+    to: Annotated[str, typer.Option("--to", metavar="HOST", help="Host with a running worker or sweeper.")],
     reason: RequiredReason = "",
 ) -> None:
     """Give a cluster to another host: its workers and its gateway start there."""

@@ -78,7 +78,7 @@ def set_gateway(
         ),
     ] = None,
     metrics: Annotated[
-        Metrics | None, typer.Option("--metrics", help="Who counts what each version answers.")
+        Metrics | None, typer.Option("--metrics", help="Source of the counts of requests per version.")
     ] = None,
     public_url: Annotated[
         str | None,

@@ -142,7 +142,7 @@ def list_rules(
 @app.command("disagreements")
 def disagreements(
     typer_context: typer.Context,
-    everything: Annotated[bool, typer.Option("--all", help="Where they agree, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also faults on which they agree.")] = False,
 ) -> None:
     """Show what each source says about a fault, where some would touch the machine and others would not."""
     rows = [

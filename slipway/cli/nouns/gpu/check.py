@@ -30,9 +30,7 @@ FOUND: Columns = {
     "OUTCOME": "outcome",
     "DETAILS": "words",
 }
-Cluster = Annotated[
-    str, typer.Option("--cluster", help="Needed if several clusters have a machine of this name.")
-]
+Cluster = Annotated[str, typer.Option("--cluster", help="Cluster of the machine, if ambiguous.")]
 
 
 @app.command("run")

@@ -35,9 +35,7 @@ def expect(
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of the machine.")],
     count: Annotated[int | None, typer.Argument(metavar="[COUNT]", min=0, help="GPUs it must have.")] = None,
     learned: Annotated[bool, typer.Option("--learned", help="Take labels and counts again.")] = False,
-    cluster: Annotated[
-        str, typer.Option("--cluster", help="Where several clusters have a machine of the name.")
-    ] = "",
+    cluster: Annotated[str, typer.Option("--cluster", help="Cluster of the machine, if ambiguous.")] = "",
     reason: RequiredReason = "",
 ) -> None:
     """Say how many GPUs a machine must have: one was taken out, or added, on purpose."""

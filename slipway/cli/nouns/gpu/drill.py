@@ -38,9 +38,7 @@ STEP_COLUMNS: Columns = {
     "WHAT": "words",
 }
 VERDICT_COLUMNS: Columns = {"": "what", "RULES SAY": "expected", "FOUND": "found"}
-Cluster = Annotated[
-    str, typer.Option("--cluster", help="Needed if several clusters have a machine of this name.")
-]
+Cluster = Annotated[str, typer.Option("--cluster", help="Cluster of the machine, if ambiguous.")]
 
 
 @app.command("run")
