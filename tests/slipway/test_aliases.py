@@ -103,7 +103,7 @@ def test_the_history_names_the_release_that_moved_an_alias(typing: Terminal) -> 
         reason="promoted",
         release_id=4711,
     )
-    digest = (move.to_version.digest or "")[:12]
+    digest = (move.to_version.digest or "")[:8]
     head, promoted, by_hand = typing("alias", "history", *OF).out.splitlines()
     assert "RELEASE" in head
     assert "4711" in promoted

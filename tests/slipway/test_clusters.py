@@ -51,7 +51,7 @@ def test_the_agent_of_a_machine_gets_a_token_and_loses_it(root: Terminal, local:
     assert made.status == 0, made.err
     token = use_token(made.out.strip().splitlines()[-1])
     assert NodeAgent.objects.get().token == token
-    assert "Nobody hears" in root("node", "events", "box-1").out
+    assert "No watcher of local" in root("node", "events", "box-1").out
     gone = root("node", "remove-agent", "--yes", "box-1", "--reason", "Its workers report by themselves.")
     assert gone.status == 0, gone.err
     assert not NodeAgent.objects.exists()
