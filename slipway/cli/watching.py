@@ -1,17 +1,15 @@
 """Following a release: a live picture on a terminal, plain lines in a pipe, an exit status for both."""
 
 from collections.abc import Callable
-from typing import Any
-
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from slipway.cli.context import Context
 from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently
 from slipway.client import Document, at
 from slipway.exits import Exit
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
 
 ENDS = {
     "promoted": Exit.DONE,
@@ -82,7 +80,9 @@ def _way_out(release: Document) -> str:
 class _display:
     """Shows each reading in the way that the console can."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: "Console") -> None:
+        from rich.live import Live
+
         self._console = console
         self._live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
         self._said: set[str] = set()
@@ -115,7 +115,11 @@ def news(release: Document) -> list[str]:
     return [*lines, *fetch_lines(release, rough=True), f"state {release['state']}"]
 
 
-def picture(release: Document) -> Group:
+def picture(release: Document) -> "Group":
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
     title = Text.assemble(
         (f"{release['version']}", "bold"), f" on {release['service']}  ", (release["state"], "bold")
     )
