@@ -38,6 +38,7 @@ def spec_of(row: Deployment) -> DeploymentSpec:
         server=pod.server_of(row.engine),
         pod_patch=row.pod_patch,
         nodes=pod.nodes_per_replica,
+        scale_turn=row.generation if pod.replicas == "external" else None,
         report_token=report_token_of(row),
         leaving=surge.leaving,
     )

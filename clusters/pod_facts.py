@@ -28,6 +28,8 @@ def _facts(engine: str, resources: Mapping[str, Any], pod: Mapping[str, Any]) ->
     if (nodes := pod.get("nodes_per_replica", 1)) > 1:
         words = ngettext("%(nodes)s machine", "%(nodes)s machines", nodes) % {"nodes": nodes}
         yield PodFact(_("Machines per replica"), (words,))
+    if pod.get("replicas") == "external":
+        yield PodFact(_("Replicas"), (_("decided by others: an autoscaler, or kubectl"),))
     yield PodFact(_("Namespace"), _one(pod.get("namespace")))
     yield PodFact(_("Node selector"), _pairs(pod.get("node_selector")))
     yield PodFact(_("Tolerations"), tuple(_toleration(one) for one in pod.get("tolerations", ())))

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -141,7 +142,7 @@ def deployment_status(name: str) -> DeploymentStatus:
         name=row.name,
         state=row.state,
         reason=row.reason if row.stuck_at is None else row.last_error,
-        wanted=row.replicas,
+        wanted=row.wanted_replicas,
         ready=sum(worker.state == WorkerState.READY for worker in workers),
         workers=[
             WorkerStatus(
@@ -284,8 +285,8 @@ _NODE_COLUMNS = (
     "cordoned_by", "cordon_reason", "cordoned_at", "agent_silent_since",
 )  # fmt: skip
 _DEPLOYMENT_COLUMNS = (
-    "pk", "name", "cluster_id", "team_id", "service", "version_label", "replicas", "slots", "state", "reason",
-    "observed_at",
+    "pk", "name", "cluster_id", "team_id", "service", "version_label",
+    Coalesce("observed_replicas", "replicas"), "slots", "state", "reason", "observed_at",
 )  # fmt: skip
 _WORKER_COLUMNS = (
     "pk", "uid", "name", "deployment_id", "node_id", "pid", "state", "state_since", "restarts", "reason",

@@ -121,10 +121,16 @@ class Client(Protocol):
         """Raises AlreadyExists: under a name that is ours, look whether it is what we wanted."""
 
     def apply(
-        self, item: Object, *, force: bool = False, dry_run: bool = False, subresource: str = ""
+        self,
+        item: Object,
+        *,
+        force: bool = False,
+        dry_run: bool = False,
+        subresource: str = "",
+        manager: str = "",
     ) -> Object:
-        """Server-side apply under our field manager: the object has these fields, and what we no longer
-        name goes.
+        """Server-side apply under our field manager, or `manager`: the object has these fields, and what that
+        manager no longer names goes.
 
         A missing object is made, whatever `metadata.resourceVersion` says; `metadata.uid` guards against that
         (Changed, or Invalid). Raises OwnedByOthers unless `force`.

@@ -129,10 +129,16 @@ class KubeClient:
         return self._json("POST", _collection(resource, namespace), query, item)
 
     def apply(
-        self, item: Object, *, force: bool = False, dry_run: bool = False, subresource: str = ""
+        self,
+        item: Object,
+        *,
+        force: bool = False,
+        dry_run: bool = False,
+        subresource: str = "",
+        manager: str = "",
     ) -> Object:
         resource, name, namespace = _placed(item)
-        query = {"fieldManager": self.field_manager} | _dry(dry_run)
+        query = {"fieldManager": manager or self.field_manager} | _dry(dry_run)
         if force:
             query["force"] = "true"
         path = _path(Ref(resource, name, namespace), subresource)

@@ -119,6 +119,8 @@ DEPLOYMENT = {
     "version": "story:v2",
     "engine": "transformers",
     "replicas": 1,
+    "observed_replicas": None,
+    "replicas_by": "",
     "slots": 4,
     "device": "auto",
     "image": "torch-2.9",

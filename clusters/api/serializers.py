@@ -331,6 +331,8 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
             "version",
             "engine",
             "replicas",
+            "observed_replicas",
+            "replicas_by",
             "slots",
             "device",
             "image",

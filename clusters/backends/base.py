@@ -186,6 +186,9 @@ class DeploymentSpec:
     """What a person changed of the template of its pods, and another approved."""
     nodes: int = 1
     """Machines that one worker spans."""
+    scale_turn: int | None = None
+    """Others decide how many workers there are, as a HorizontalPodAutoscaler: `replicas` is what they begin
+    with at this turn, a higher one for each wish of ours. None: there are always `replicas`."""
     leaving: tuple[str, ...] | None = None
     """Names of workers whose machine leaves service, and that others stand in for by now: of surplus workers
     they are the first to end. None: no machine under it was ever drained. Of no meaning where there is but
@@ -239,6 +242,17 @@ class ObservedWorker:
     """Of the files that it waits for; None: it waits for none, or does not say."""
     pull_failure: str = ""
     """Why its image cannot be pulled; empty: nothing says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedScale:
+    """How many workers a deployment is to have, where others decide that."""
+
+    replicas: int
+    by: str
+    """Who said so last, as the cluster names them; empty: not known."""
+    turn: int
+    """As `DeploymentSpec.scale_turn`: of the last wish of ours that was carried out; 0: none was."""
 
 
 class GpuSharing(StrEnum):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from threading import Event
 from typing import Protocol, runtime_checkable
 
-from clusters.backends.base import Condition
+from clusters.backends.base import Condition, ObservedScale
 from clusters.backends.checks import Check
 from clusters.backends.node_operations import Order
 from clusters.backends.pulls import ObservedPull
@@ -48,6 +48,14 @@ class HeardMachines(Protocol):
 
     def pulls(self) -> list[ObservedPull]:
         """Pulls of images that it told of since the last call."""
+
+
+@runtime_checkable
+class LeavesScale(Protocol):
+    """A backend that can leave it to others how many workers a deployment has."""
+
+    def scale_of(self, deployment: str) -> ObservedScale | None:
+        """None: it has none of that name. Raises ClusterUnreachable."""
 
 
 @runtime_checkable

@@ -16,6 +16,7 @@ from clusters.backends.base import (
     Misconfigured,
     ObservedGpu,
     ObservedNode,
+    ObservedScale,
     ObservedState,
     ObservedWorker,
     StaleFence,
@@ -70,12 +71,39 @@ class FakeCluster:
         """New workers come to the first machine that is not cordoned."""
         self._deployments: dict[str, _Deployment] = {}
         self._workers: dict[str, ObservedWorker] = {}
+        self._scaled_by: dict[str, str] = {}
         self._logs: dict[str, list[str]] = {}
         self.node_operations = FakeNodeOperations(self)
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         self._answer()
         before = self._guard(spec.name, fence)
+        if (
+            before is not None
+            and spec.scale_turn is not None
+            and spec.scale_turn <= (before.spec.scale_turn or 0)
+        ):
+            spec = replace(spec, replicas=before.spec.replicas)
+        else:
+            self._scaled_by.pop(spec.name, None)
+        self._make(spec, before, fence)
+
+    def autoscale(self, deployment: str, replicas: int) -> None:
+        """As somebody else would, whose decision is followed where it is left to others."""
+        held = self._deployments[deployment]
+        self._scaled_by[deployment] = "autoscaler"
+        self._make(replace(held.spec, replicas=replicas), held, held.fence)
+
+    def scale_of(self, deployment: str) -> ObservedScale | None:
+        self._answer()
+        held = self._deployments.get(deployment)
+        if held is None or held.removed:
+            return None
+        return ObservedScale(
+            held.spec.replicas, self._scaled_by.get(deployment, ""), held.spec.scale_turn or 0
+        )
+
+    def _make(self, spec: DeploymentSpec, before: "_Deployment | None", fence: Fence) -> None:
         self._deployments[spec.name] = _Deployment(spec, fence)
         outdated = before is not None and _lasting(before.spec) != _lasting(spec)
         there = self._of(spec.name)
@@ -324,7 +352,7 @@ class FakeNodeOperations:
 
 def _lasting(spec: DeploymentSpec) -> DeploymentSpec:
     """Without what may change while its workers run on."""
-    return replace(spec, replicas=0, leaving=None)
+    return replace(spec, replicas=0, scale_turn=None, leaving=None)
 
 
 _worlds: dict[str, FakeCluster] = {}

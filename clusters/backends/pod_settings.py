@@ -289,6 +289,7 @@ class PodSettings(_Settings):
     load_within_seconds: Annotated[int, Field(strict=True, ge=60, le=86_400)] = 3_600
     grace_seconds: Annotated[int, Field(strict=True, ge=1, le=7_200)] = 30
     nodes_per_replica: Annotated[int, Field(strict=True, ge=1, le=MOST_NODES)] = 1
+    replicas: Literal["external"] | None = None
     server: ServerSetting | None = None
 
     @model_validator(mode="after")
@@ -365,6 +366,8 @@ def engine_faults(
         found["server"] = [f"The engine {engine} runs in our worker alone. Choose one of {known}."]
     if pod.server is not None and pod.server.metrics is not None and engine != "openai":
         found["server.metrics"] = [f"The metrics of {engine} are known: names are for the engine openai."]
+    if pod.nodes_per_replica > 1 and pod.replicas is not None:
+        found["replicas"] = ["The number of workers that span machines is Slipway's: leave it out."]
     if pod.nodes_per_replica > 1 and (engine != "vllm" or pod.server is not None):
         found["nodes_per_replica"] = ["Only our worker with the engine vllm can span machines."]
     elif pod.nodes_per_replica > 1 and (said := _sizes_fault(pod.nodes_per_replica, gpus, settings)):

@@ -66,6 +66,9 @@ def replacements(node: Node, planned: Iterable[PlannedPod], options: DrainOption
     fits = [next(with_gpus) if one.pod.gpus else True for _row, one in asked]
     found = []
     for row, pods in by_deployment.items():
+        if row.leaves_scale:
+            found.append(_none(row, pods, "Others decide how many workers it has: none is started."))
+            continue
         if PodSettings.read(row.pod).nodes_per_replica > 1:
             found.append(_none(row, pods, "Its workers span machines: none is started beside them."))
             continue

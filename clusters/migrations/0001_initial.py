@@ -85,6 +85,8 @@ class Migration(migrations.Migration):
                 ('version_label', models.CharField(max_length=200)),
                 ('engine', models.CharField(max_length=30)),
                 ('replicas', models.PositiveSmallIntegerField(validators=[django.core.validators.MaxValueValidator(256)])),
+                ('observed_replicas', models.PositiveSmallIntegerField(editable=False, null=True)),
+                ('replicas_by', models.CharField(blank=True, editable=False, max_length=128)),
                 ('prefetch_machines', models.PositiveSmallIntegerField(editable=False, null=True)),
                 ('slots', models.PositiveSmallIntegerField(validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(4096)])),
                 ('device', models.CharField(default='auto', max_length=20)),

@@ -37,6 +37,10 @@ class Deployment(Reconciled):
     """`model:version`, as answers carry it."""
     engine = models.CharField(max_length=30)
     replicas = models.PositiveSmallIntegerField(validators=[MaxValueValidator(MAX_REPLICAS)])
+    observed_replicas = models.PositiveSmallIntegerField(null=True, editable=False)
+    """What others made of `replicas`, where they decide (`pod` says `replicas: external`); null: it holds."""
+    replicas_by = models.CharField(max_length=128, blank=True, editable=False)
+    """Who they are, as the cluster names them."""
     prefetch_machines = models.PositiveSmallIntegerField(null=True, editable=False)
     """Before it wants workers, its files come to so many machines, 0: to all; null: with the workers."""
     slots = models.PositiveSmallIntegerField(validators=[MinValueValidator(1), MaxValueValidator(MAX_SLOTS)])
@@ -99,6 +103,15 @@ class Deployment(Reconciled):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def leaves_scale(self) -> bool:
+        """Whether others decide how many workers it has."""
+        return bool(self.pod.get("replicas") == "external")
+
+    @property
+    def wanted_replicas(self) -> int:
+        return self.replicas if self.observed_replicas is None else self.observed_replicas
 
 
 class WorkerLogRequest(Reconciled):

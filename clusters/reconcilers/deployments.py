@@ -19,12 +19,13 @@ from clusters.backends.base import (
     FilesOnTheWay,
     Misconfigured,
     NotYet,
+    ObservedScale,
     ObservedState,
     ObservedWorker,
     StaleFence,
 )
 from clusters.backends.configured import backend_of
-from clusters.backends.extras import Watchable
+from clusters.backends.extras import LeavesScale, Watchable
 from clusters.deployment_specs import spec_of
 from clusters.draining.surges import NO_SURGE, SurgeNow, surge_of
 from clusters.events import (
@@ -82,6 +83,8 @@ class ObservedDeployment:
     nodes: Mapping[str, int]
     agents: Mapping[int, AgentHeard]
     surge: SurgeNow = NO_SURGE
+    scale: ObservedScale | None = None
+    """Where others decide how many workers there are."""
     heard_at: datetime | None = None
     """When this was so, as the cluster told it by itself; None: it was asked just now."""
     problem: str = ""
@@ -98,6 +101,8 @@ class DeploymentStep(Step[Deployment]):
             backend = self.tools.backend_of(row.cluster)
             heard = self.heard(row, backend, known)
             workers = heard.workers if heard else backend.observe(row.name)
+            asks = heard is None and row.leaves_scale and isinstance(backend, LeavesScale)
+            scale = backend.scale_of(row.name) if asks and isinstance(backend, LeavesScale) else None
         except (ClusterUnreachable, Misconfigured) as error:
             return ObservedDeployment(known, (), {}, None, {}, {}, problem=why_unanswered(row.cluster, error))
         rows = {worker.uid: worker for worker in known}
@@ -114,6 +119,7 @@ class DeploymentStep(Step[Deployment]):
             nodes=by_name,
             agents={**instead, **(self.tools.agents(row.cluster_id) or {})},
             surge=surge_of(row),
+            scale=scale,
             heard_at=heard.heard_at if heard else None,
         )
 
@@ -168,7 +174,7 @@ class Watch(DeploymentStep):
         if row.state != DeploymentState.READY or not isinstance(backend, Watchable):
             return None
         found = self.tools.heard(row.cluster, row.name)
-        if found is None or len(found.workers) != row.replicas:
+        if found is None or len(found.workers) != row.wanted_replicas:
             return None
         present = {(one.uid, one.state, one.restarts) for one in known}
         if {(one.id, one.state, one.restarts) for one in found.workers} != present:
@@ -180,7 +186,7 @@ class Watch(DeploymentStep):
         if seen.problem:
             return self._unseen(row, seen)
         noted = self.noted(row, seen, now)
-        found = judged(row, noted, now)
+        found = judged(row, seen, noted, now)
         save = columns(row, seen, noted, found, now)
         is_fulfilled = has_its_workers(row, seen)
         if not is_fulfilled or seen.logs:
@@ -225,7 +231,7 @@ class Apply(DeploymentStep):
         if seen.problem:
             return self._unseen(row, seen)
         noted = self.noted(row, seen, now)
-        found = judged(row, noted, now)
+        found = judged(row, seen, noted, now)
         if (
             (self._refusal or self._coming or self._unanswered)
             and not row.replicas
@@ -332,10 +338,17 @@ def removal_due(row: Deployment) -> datetime:
     return row.removal_asked_at + GATEWAY_LETS_GO
 
 
+def wanted_of(row: Deployment, seen: ObservedDeployment) -> int:
+    """How many workers it is to have: what others say, once our own last wish was carried out."""
+    if seen.scale is not None and seen.scale.turn >= row.generation:
+        return seen.scale.replicas
+    return row.wanted_replicas
+
+
 def has_its_workers(row: Deployment, seen: ObservedDeployment) -> bool:
     """Whether as many workers as are wanted are there to stay."""
     is_leaving = any(one.state == ObservedState.DRAINING for one in seen.workers)
-    return len(seen.workers) == row.replicas + seen.surge.extra and not is_leaving
+    return len(seen.workers) == wanted_of(row, seen) + seen.surge.extra and not is_leaving
 
 
 def log_of(backend: ClusterBackend, worker: str) -> str:
@@ -345,9 +358,9 @@ def log_of(backend: ClusterBackend, worker: str) -> str:
         return ""  # An end without its last words is still an end.
 
 
-def judged(row: Deployment, noted: Noted, now: datetime) -> Verdict:
+def judged(row: Deployment, seen: ObservedDeployment, noted: Noted, now: datetime) -> Verdict:
     return verdict(
-        wanted=row.replicas,
+        wanted=wanted_of(row, seen),
         workers=[facts_of(worker) for worker in noted.workers],
         was_ready=row.ready_generation == row.generation,
         now=now,
@@ -367,6 +380,8 @@ def columns(
     reason = " ".join(filter(None, (found.reason, seen.surge.words)))
     observed_at = now if seen.heard_at is None else max(seen.heard_at, row.observed_at or seen.heard_at)
     save: dict[str, Any] = {"observed_at": observed_at, "reason": reason}
+    if seen.scale is not None and seen.scale.turn >= row.generation:
+        save |= {"observed_replicas": seen.scale.replicas, "replicas_by": seen.scale.by[:128]}
     save["fetches"] = file_fetches.documents(
         [
             *(one.fetch for one in seen.workers if one.fetch),

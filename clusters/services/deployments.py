@@ -160,7 +160,8 @@ def scale_deployment(
         if row.state not in GONE and before == replicas:
             return row
         where = {"replicas": before, "removal_asked_at__isnull": True}
-        if not kernel.wake(row, where=where, replicas=replicas, generation=F("generation") + 1):
+        wish = {"replicas": replicas, "observed_replicas": None, "generation": F("generation") + 1}
+        if not kernel.wake(row, where=where, **wish):
             row.refresh_from_db()
             if row.state in GONE:
                 raise DeploymentGone(_("The deployment %(name)s has been removed.") % {"name": name})

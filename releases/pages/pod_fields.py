@@ -160,6 +160,12 @@ FIELDS = (
     ),
     PodField(
         POD,
+        "replicas",
+        gettext_lazy("Replicas decided by"),
+        gettext_lazy("external: an autoscaler of yours (HPA, KEDA), which begins with the service's number."),
+    ),
+    PodField(
+        POD,
         "load_within_seconds",
         gettext_lazy("Loads within (s)"),
         gettext_lazy("Then a worker that is not ready is started anew."),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -10,7 +11,7 @@ from django.utils.translation import gettext_lazy, gettext_noop, ngettext, ngett
 from pydantic import Field, model_validator
 
 from clusters import selectors as fleet
-from clusters.errors import ClusterGoes, NoImageFits
+from clusters.errors import ClusterGoes, DeploymentMissing, NoImageFits
 from clusters.selectors import DeploymentStatus
 from clusters.services import deployments
 from clusters.states import DeploymentState
@@ -185,7 +186,15 @@ class DeployExecutor(Executor[Deploy]):
     def _replicas(self, row: Release) -> int:
         if self.spec.replicas is not None:
             return self.spec.replicas
-        return math.ceil(row.service.replicas * (self.spec.share_percent or 100) / 100)
+        return math.ceil(stable_replicas(row) * (self.spec.share_percent or 100) / 100)
+
+
+def stable_replicas(row: Release) -> int:
+    """Workers that the service has: as others decided for the stable version, where that is left to them."""
+    if row.service.pod.get("replicas") == "external" and row.stable_deployment:
+        with suppress(DeploymentMissing):
+            return max(1, fleet.deployment(row.stable_deployment).wanted_replicas)
+    return row.service.replicas
 
 
 def no_candidate(place: Place) -> Iterator[Fault]:

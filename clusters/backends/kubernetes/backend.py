@@ -1,6 +1,6 @@
 """A ClusterBackend whose workers are Pods. What is wanted, and by whom, lies in the cluster alone."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -15,6 +15,7 @@ from clusters.backends.base import (
     FilesFetch,
     Health,
     ObservedNode,
+    ObservedScale,
     ObservedWorker,
     UnknownWorker,
     UnreadNode,
@@ -44,6 +45,7 @@ from clusters.backends.kubernetes.pods import (
 )
 from clusters.backends.kubernetes.relay import set_up_relay
 from clusters.backends.kubernetes.rights import Feature
+from clusters.backends.kubernetes.scaling import begin_with, scale_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.store_token import hand_out
@@ -124,8 +126,14 @@ class KubernetesCluster:
             if spec.leaving is not None and spec.nodes == 1:
                 mark_leaving(self._client, spec.name, namespace, spec.leaving)
             documents = objects_of(spec, fence=fence, settings=self._settings, files=files, owner=owner)
+            if spec.scale_turn is not None:
+                begin_with(self._client, spec, namespace)
             for document in documents:
-                before, found = self._put(document, fence)
+                # Until it is handed over below: without it an API server would begin with one.
+                begins = {"replicas": spec.replicas} if document["kind"] == "Deployment" else {}
+                before, found = self._put(document, fence, begins)
+            if spec.scale_turn is not None and before is None:
+                begin_with(self._client, spec, namespace)
             _check_pods_can_be_made(before, found)
             has_pods = spec.nodes == 1 or not spec.replicas or (found.get("status") or {}).get("replicas")
             if not has_pods and (why := why_no_group(self._client, spec.name, namespace)):
@@ -190,6 +198,11 @@ class KubernetesCluster:
                 worker = replace(worker, fetch=self._fetch_of(pod))
             workers.append(worker)
         return tuple(workers)
+
+    def scale_of(self, deployment: str) -> ObservedScale | None:
+        with told():
+            found = (scale_of(self._client, deployment, one) for one in self._settings.all_namespaces)
+            return next((one for one in found if one is not None), None)
 
     def logs(self, worker: str, *, lines: int) -> str:
         with told():
@@ -310,9 +323,9 @@ class KubernetesCluster:
         except errors.Invalid:
             return ""  # the container has not begun, or its last log is gone
 
-    def _put(self, document: Object, fence: Fence) -> tuple[Object | None, Object]:
+    def _put(self, document: Object, fence: Fence, begins: Mapping[str, int]) -> tuple[Object | None, Object]:
         """Make the object be so: as it was, and as it is. A writer who was overtaken finds another version,
-        looks and stops."""
+        looks and stops. `begins`: of its spec, when it is made."""
         metadata = document["metadata"]
         ref = Ref(BY_KIND[document["apiVersion"], document["kind"]], metadata["name"], metadata["namespace"])
         for _ in range(ATTEMPTS):
@@ -322,7 +335,8 @@ class KubernetesCluster:
                 found = None
             try:
                 if found is None:
-                    return None, self._client.create(document)
+                    made = {"spec": document["spec"] | begins} if begins else {}
+                    return None, self._client.create(document | made)
                 check_ours(found)
                 check_fence(found, fence)
                 found = self._taken_over(ref, found)

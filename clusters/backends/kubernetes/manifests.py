@@ -115,7 +115,7 @@ def _deployment(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount
         "kind": "Deployment",
         "metadata": {},
         "spec": {
-            "replicas": spec.replicas,
+            **({"replicas": spec.replicas} if spec.scale_turn is None else {}),
             "revisionHistoryLimit": 2,
             # A model takes long to load; what fails is told by its pods, not by this clock.
             "progressDeadlineSeconds": spec.load_within_seconds + 600,

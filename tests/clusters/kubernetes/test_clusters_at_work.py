@@ -17,7 +17,7 @@ from kube.client import KubeClient
 from kube.fake.cluster import FakeCluster, node
 from kube.fake.controllers.machines import BEHAVIOUR, SILENT
 from kube.fake.transport import FakeTransport
-from kube.resources import NODES, Ref
+from kube.resources import DEPLOYMENTS, NODES, Ref
 from tests.cast import SYSTEM
 from tests.clusters.world import Scene
 from tests.images.builders import reference
@@ -48,6 +48,12 @@ class Kubernetes:
             and "deletionTimestamp" not in pod["metadata"]
         }
 
+    def autoscale(self, deployment: str, replicas: int) -> None:
+        """As a HorizontalPodAutoscaler of somebody else."""
+        client = KubeClient(FakeTransport(self.server), field_manager="kube-controller-manager")
+        ref = Ref(DEPLOYMENTS, deployment, "slipway")
+        client.patch(ref, {"spec": {"replicas": replicas}}, subresource="scale")
+
     def fall_silent(self, machine: str, *, is_silent: bool = True) -> None:
         annotations = {BEHAVIOUR: SILENT if is_silent else None}
         client = KubeClient(FakeTransport(self.server))
@@ -69,9 +75,9 @@ class Clusters(Scene):
         tools = Tools(backend_of=backend_of, heartbeats=lambda _: None, agents=lambda _: None)
         return [DeploymentReconciler(tools), ClusterReconciler(backend_of, lambda _: {}, lambda _: None)]
 
-    def serve(self, name: str, cluster: str) -> Deployment:
+    def serve(self, name: str, cluster: str, **fields: Any) -> Deployment:
         on = Cluster.objects.get(name=cluster)
-        return self.deployment(name, cluster=on, service=name, image_reference=reference("worker"))
+        return self.deployment(name, cluster=on, service=name, image_reference=reference("worker"), **fields)
 
     def pass_(self, seconds: float, *, by: float = 1.0) -> None:
         self._hear()
@@ -137,3 +143,24 @@ def test_workers_of_a_silent_machine_come_back_elsewhere_and_are_never_too_many(
     scene.pass_(40)
     assert (state(row), len(scene.west.workers("chat"))) == (DeploymentState.READY, 2)
     assert Worker.objects.filter(deployment=row).count() == 2
+
+
+def test_replicas_that_are_left_to_others_are_followed_and_only_a_new_wish_sets_them(scene: Clusters) -> None:
+    row = scene.serve("chat", "west", pod={"replicas": "external"})
+    scene.pass_(40)
+    assert (state(row), row.wanted_replicas, len(scene.west.workers("chat"))) == (DeploymentState.READY, 2, 2)
+
+    scene.west.autoscale("chat", 4)
+    scene.pass_(40)
+    assert (state(row), row.wanted_replicas, len(scene.west.workers("chat"))) == (DeploymentState.READY, 4, 4)
+    assert row.replicas_by == "kube-controller-manager"
+    Deployment.objects.filter(pk=row.pk).update(applied_generation=0)
+    scene.pass_(10)
+    assert len(scene.west.workers("chat")) == 4, "told its wish again, it takes nothing back"
+
+    scale_deployment(actor=SYSTEM, name="chat", replicas=3)
+    scene.pass_(40)
+    assert (state(row), row.wanted_replicas, len(scene.west.workers("chat"))) == (DeploymentState.READY, 3, 3)
+    scene.west.autoscale("chat", 1)
+    scene.pass_(40)
+    assert (state(row), row.wanted_replicas, len(scene.west.workers("chat"))) == (DeploymentState.READY, 1, 1)

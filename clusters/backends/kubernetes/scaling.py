@@ -1,0 +1,57 @@
+"""Replicas of a Deployment that others decide: a HorizontalPodAutoscaler, KEDA, or people.
+
+Our own apply does not name `spec.replicas`. What a release wishes to begin with is applied once, by a field
+manager of its own, which others overrule afterwards; an annotation says for which wish that was.
+"""
+
+from typing import Any
+
+from clusters.backends.base import DeploymentSpec, ObservedScale
+from kube.base import Client, Object
+from kube.client import FIELD_MANAGER
+from kube.errors import NotFound
+from kube.resources import DEPLOYMENTS, Ref
+
+MANAGER = "slipway-replicas"
+TURN = "slipway.dev/scaled-at"
+
+
+def begin_with(client: Client, spec: DeploymentSpec, namespace: str) -> None:
+    """Carry out a wish for a number of workers that was not carried out yet. Raises errors of `kube`."""
+    found = _read(client, spec.name, namespace)
+    if found is None or spec.scale_turn is None or _turn_of(found) >= spec.scale_turn:
+        return
+    guard = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+    metadata = {"name": spec.name, "namespace": namespace, **guard}
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata | {"annotations": {TURN: str(spec.scale_turn)}},
+        "spec": {"replicas": spec.replicas},
+    }
+    client.apply(document, force=True, manager=MANAGER)
+
+
+def scale_of(client: Client, deployment: str, namespace: str) -> ObservedScale | None:
+    found = _read(client, deployment, namespace)
+    if found is None:
+        return None
+    owners = [one for one in found["metadata"].get("managedFields") or () if _owns_replicas(one)]
+    others = [str(one["manager"]) for one in owners if one.get("manager") not in (MANAGER, FIELD_MANAGER)]
+    return ObservedScale(int(found["spec"].get("replicas", 1)), others[0] if others else "", _turn_of(found))
+
+
+def _read(client: Client, deployment: str, namespace: str) -> Object | None:
+    try:
+        return client.get(Ref(DEPLOYMENTS, deployment, namespace))
+    except NotFound:
+        return None
+
+
+def _turn_of(found: Object) -> int:
+    told = (found["metadata"].get("annotations") or {}).get(TURN, "")
+    return int(told) if told.isdecimal() else 0
+
+
+def _owns_replicas(entry: dict[str, Any]) -> bool:
+    return "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
