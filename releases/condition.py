@@ -30,7 +30,7 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is known of a service at one moment."""
+    """Facts about a service at one moment."""
 
     has_stable: bool
     is_releasing: bool

@@ -17,7 +17,7 @@ ASKED_SERVICES = 25
 
 
 def conditions(services: Sequence[Service], moving: Mapping[int, Release]) -> dict[int, Condition]:
-    """By service id. `moving`: the releases in motion, by service id. Four queries, and one of Redis."""
+    """Return conditions by service id: four queries, one of Redis. `moving`: releases by service id."""
     deployments = fleet.deployments_now(_stable_of(one, moving.get(one.pk)) for one in services)
     names = [one.name for one in services]
     answered = gateway.errors_lately(

@@ -256,7 +256,7 @@ class Release(Reconciled):
 
 
 class ReleaseStep(models.Model):
-    """One step of a release's plan, as it went."""
+    """A step of a release's plan, as it went."""
 
     release = models.ForeignKey(Release, on_delete=models.CASCADE, related_name="steps")
     index = models.PositiveSmallIntegerField()
@@ -342,7 +342,7 @@ class ReleaseMove(models.Model):
 
 
 class EvidencePoint(models.Model):
-    """One point of the judge's curve: what was known at a moment, kept for the page and for the record."""
+    """A point of the judge's curve: what was known at a moment, kept for the page and for the record."""
 
     release = models.ForeignKey(Release, on_delete=models.CASCADE, related_name="points")
     at = models.DateTimeField()

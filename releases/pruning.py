@@ -14,7 +14,7 @@ from releases.states import IN_MOTION
 
 
 def _points(before: datetime) -> QuerySet[EvidencePoint]:
-    """Of releases that are over."""
+    """Points of the evidence of releases that are over."""
     rows = EvidencePoint.objects.filter(at__lt=before, release__ended_at__lt=before)
     return rows.exclude(release__state__in=IN_MOTION).order_by("pk")
 

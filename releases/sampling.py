@@ -37,7 +37,7 @@ def _kept(service: str) -> tuple[float, Reading] | None:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen at one moment."""
+    """Traffic as seen at one moment."""
 
     at: float
     """Seconds since 1970."""
@@ -60,7 +60,9 @@ class _Watched:
 
 
 class Sampler:
-    """One per process. `read` tells a service's counts, or raises GatewayError; clocks are in seconds.
+    """Sampler of the services that a process watches.
+
+    `read` tells a service's counts, or raises GatewayError; clocks are in seconds.
 
     `kept` gives a reading of before anybody watched, and its age: so the first look tells figures already.
     """

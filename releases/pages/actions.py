@@ -28,7 +28,7 @@ KEYS = {"approve": "a", "reject": "r", "pause": "p", "resume": "p", "abort": "x"
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One button with its question; the fields are those of the `confirm` component."""
+    """A button with its question; the fields are those of the `confirm` component."""
 
     release_id: int
     name: str

@@ -33,7 +33,7 @@ NOUNS: Mapping[IndicatorName, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Indicator:
-    """One kind of bad answer as the page shows it."""
+    """A kind of bad answer as the page shows it."""
 
     name: IndicatorName
     title: str
@@ -91,14 +91,14 @@ FORECASTS = ("none", "requests", "seconds")
 
 
 def forecast_of(verdict: Verdict | None) -> str:
-    """What is known of how long it takes: nothing, so many requests, or even when; one of FORECASTS."""
+    """Return what is known of how long it takes, one of FORECASTS: nothing, so many requests, or when."""
     if verdict is None or not verdict.requests_to_certify:
         return "none"
     return "requests" if verdict.seconds_to_certify is None else "seconds"
 
 
 def conclusions(release: Release, plan: Plan, verdict: Verdict | None) -> dict[str, str]:
-    """What follows, by decision (`selectors.DECISIONS`): all, as the verdict may change while one reads."""
+    """Return what follows each decision (`selectors.DECISIONS`): the verdict may change while one reads."""
     rules = plan.judge
     sure = {"percent": f"{100 - rules.false_promote_percent:g}"}
     claims = listed(
@@ -161,7 +161,7 @@ def _why_worse(verdict: Verdict | None, rules: JudgeRules) -> str:
 
 
 def threshold_words(threshold: Threshold | None, *, is_always_saturated: bool = False) -> str:
-    """Where the slow threshold is from."""
+    """Say where the slow threshold is from."""
     if threshold is None and is_always_saturated:
         return str(NO_USABLE_THRESHOLD)
     if threshold is None:

@@ -83,12 +83,12 @@ def _chart(
 
 
 def _way(evidence: float | None, limit: float) -> float:
-    """How far the evidence (log10) is towards its limit, 0..1: evidence to the contrary is none."""
+    """Return how far the evidence (log10) is towards its limit, 0..1: evidence to the contrary is none."""
     return 0.0 if evidence is None else round(min(max(evidence / limit, 0.0), 1.0), 4)
 
 
 def _for_good(values: Sequence[float]) -> list[float]:
-    """What has passed once has passed, as the judge counts it: the line stays at its limit."""
+    """Keep the line at its limit: what has passed once has passed, as the judge counts it."""
     has_passed = False
     found = []
     for value in values:

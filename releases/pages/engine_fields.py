@@ -44,7 +44,7 @@ class JsonObject(forms.JSONField):
 
 
 def add_engine_fields(form: forms.Form, engine: str) -> None:
-    """One field for each setting that the engine is known to have.
+    """Add a field for each setting that the engine is known to have.
 
     The settings in the form's initial values go to their fields; what was typed already stays as it is.
     """

@@ -84,7 +84,7 @@ def told_by(look: Look) -> str:
 
 
 def traffic_values(look: Look, deployments: Mapping[str, str]) -> dict[str, Any]:
-    """What the live topics show of the traffic. `deployments`: which one stands on which side."""
+    """Return what the live topics show of the traffic. `deployments`: which one stands on which side."""
     values: dict[str, Any] = {
         "traffic": "problem" if look.problem else "told" if look.told_by else "live",
         "traffic.problem": look.problem,

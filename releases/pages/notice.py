@@ -86,7 +86,7 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
 
 
 def _pause_reason(release: Release) -> str:
-    """Of the latest pause."""
+    """Return the reason of the latest pause."""
     move = release.moves.filter(after=ReleaseState.PAUSED).order_by("-pk").first()
     return str(move.told) if move is not None and move.actor == ACTOR.name else ""
 

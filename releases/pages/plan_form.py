@@ -23,7 +23,7 @@ NOTHING: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One field of the schema."""
+    """A field of the schema."""
 
     key: str
     label: str
@@ -250,7 +250,7 @@ def document_of(given: Mapping[str, str], *, name: str) -> dict[str, Any]:
 
 
 def _whole(text: str) -> int | str:
-    """As it was typed where it is no number, to be refused."""
+    """Return a number, or the text as it was typed, to be refused."""
     return int(text) if text.isascii() and text.isdigit() else text or 0
 
 

@@ -101,7 +101,7 @@ class ReleasePage:
 
     @cached_property
     def word(self) -> Approval | None:
-        """What was already said on the approval at hand."""
+        """Return the decision already given on the approval at hand."""
         of_step = (one for one in self.approvals if one.step_index == self.release.step_index)
         return next(of_step, None)
 
@@ -176,7 +176,7 @@ class ReleasePage:
 
     @cached_property
     def changes(self) -> Comparison | None:
-        """What is different in the new version; None when there is nothing to compare it with."""
+        """Return what is different in the new version; None when there is nothing to compare it with."""
         before = self.release.from_version
         return versions.compare_versions(before, self.release.version) if before else None
 
@@ -317,7 +317,7 @@ class ReleasePage:
 
     @property
     def sides(self) -> str:
-        """Whose lines the charts have; asked for again by a page that shows others."""
+        """Names of the charts' lines; asked for again by a page that shows others."""
         return ",".join(values.sides_of(self.release.service, self.release))
 
     @cached_property

@@ -90,7 +90,7 @@ class ServicePage:
 
     @property
     def sides(self) -> str:
-        """Whose lines the charts have; asked for again by a page that shows others."""
+        """Names of the charts' lines; asked for again by a page that shows others."""
         return ",".join(values.sides_of(self.service, self.release))
 
     @cached_property
@@ -137,7 +137,7 @@ class ServicePage:
 
     @cached_property
     def gateway(self) -> Gateway | None:
-        """What splits its traffic; None: its cluster has none yet."""
+        """Return the gateway that splits its traffic; None: its cluster has none yet."""
         return gateway.gateway_of(self.service.cluster)
 
     @cached_property
@@ -148,7 +148,7 @@ class ServicePage:
 
     @cached_property
     def deployments(self) -> list[Any]:
-        """Where it runs: (deployment, its status), oldest first."""
+        """Deployments that it runs in: (deployment, its status), oldest first."""
         return [(row, lanes.status_of(row.name)) for row in fleet.deployments_of(self.service.name)]
 
     @cached_property
@@ -213,7 +213,7 @@ class ServicePage:
             return []
 
     def shortfalls_of_plan(self, name: str) -> Sequence[Term]:
-        """What the plan lacks of what is demanded; nothing is demanded of a service's first version."""
+        """Return the terms that the plan lacks; nothing is demanded of a service's first version."""
         if self.service.stable_version_id is None:
             return ()
         try:
@@ -224,7 +224,7 @@ class ServicePage:
 
     @cached_property
     def demanded(self) -> Sequence[Term]:
-        """What its releases must go through."""
+        """Terms that its releases must meet."""
         return demands(self._policy)
 
     @property
@@ -241,7 +241,7 @@ class ServicePage:
         return may(self._actor, Right.RELEASES_BYPASS, self.service.team)
 
     def image_for(self, version: Version | None, named: RuntimeImage | None) -> ForeseenImage:
-        """What a release would run."""
+        """Foresee the image that a release would run."""
         if version is None:
             return ForeseenImage()
         service = self.service

@@ -28,7 +28,7 @@ NAMES = {"stable": gettext_noop("stable"), "candidate": gettext_noop("candidate"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """How much of the past charts show, and how finely."""
+    """A stretch of the past that charts show, and how finely."""
 
     name: str
     length: timedelta
@@ -62,7 +62,7 @@ def span_over(length: timedelta) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One point in time of the charts."""
+    """A point in time of the charts."""
 
     at: float
     reaches_back: float
@@ -89,7 +89,7 @@ def moments_of(history: Sequence[Stretch], looks: Sequence[Look]) -> list[Moment
 
 
 def _broken(moments: Sequence[Moment]) -> list[Moment]:
-    """With an empty one in every gap: while nobody counted, nothing is known."""
+    """Put an empty moment in every gap: while nobody counted, nothing is known."""
     found: list[Moment] = []
     for moment in moments:
         if found and moment.at - found[-1].at > moment.reaches_back:

@@ -17,7 +17,7 @@ from releases.selectors.releases import decision_of, verdict_of
 
 
 def sides_of(service: Service, release: Release | None) -> dict[str, str]:
-    """Which deployment stands on which side."""
+    """Return the deployment of each side."""
     stable = release.stable_deployment if release else service.stable_deployment
     sides = {STABLE: stable} if stable else {}
     if release:
@@ -48,7 +48,7 @@ def weight_values(release: Release) -> dict[str, Any]:
 
 
 def split_basis(weights: Mapping[str, Any]) -> str:
-    """What the observed share rests on, and the interval that sampling allows."""
+    """Say what the observed share rests on, and the interval that sampling allows."""
     interval = weights["interval_percent"]
     if weights["observed"]["candidate"] is None or interval is None:
         return _("not measured in this step yet")

@@ -93,10 +93,10 @@ _OF_ROLLBACKS: Mapping[str, Mapping[str, Any]] = {
 
 @cache
 def builtin_plan(name: str) -> Plan:
-    """One of those to choose, or of the two of rollbacks."""
+    """Return a plan to choose, or one of the two of rollbacks."""
     return parse_plan({"name": name, **{**_TO_CHOOSE, **_OF_ROLLBACKS}[name]})
 
 
 def builtin_plans() -> dict[str, Plan]:
-    """Those to choose, by name."""
+    """Return the plans to choose, by name."""
     return {name: builtin_plan(name) for name in _TO_CHOOSE}

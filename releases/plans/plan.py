@@ -26,7 +26,7 @@ class _Unworkable(ValueError):
 
 
 class Plan(BaseModel):
-    """How a version gets from nothing to all of the traffic; a release keeps the plan it began with."""
+    """Steps from nothing to all of the traffic; a release keeps the plan it began with."""
 
     # Built when the first plan is read: by then all kinds of steps are known.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -84,7 +84,7 @@ def canonical_json(plan: Plan) -> str:
 
 
 def plan_hash(plan: Plan) -> str:
-    """sha256 of the canonical JSON in hexadecimal: two plans with one hash do the same."""
+    """Return the sha256 of the canonical JSON in hexadecimal: two plans with one hash do the same."""
     return hashlib.sha256(canonical_json(plan).encode()).hexdigest()
 
 

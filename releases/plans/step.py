@@ -29,14 +29,14 @@ class Fault(NamedTuple):
 
 
 class JoinedCell(NamedTuple):
-    """What a cell of the strip says of two steps: `25 % for 10 min`, `hold 10 min`."""
+    """Text of a cell of the strip for two steps: `25 % for 10 min`, `hold 10 min`."""
 
     label: str
     detail: str
 
 
 class ApprovalTerms(Protocol):
-    """What a step that waits for a person asks for."""
+    """Terms of a step that waits for a person."""
 
     @property
     def role(self) -> Literal["approver", "admin"]: ...
@@ -53,7 +53,7 @@ class ApprovalTerms(Protocol):
 
 
 class CohortTerms(Protocol):
-    """Whose requests a step sends to the candidate from then on, whatever its share."""
+    """Terms of a cohort, whose requests a step sends to the candidate from then on, whatever its share."""
 
     @property
     def header(self) -> str: ...
@@ -68,14 +68,14 @@ class CohortTerms(Protocol):
 
 
 class AnalysisTerms(Protocol):
-    """What a step that waits for the judge does without enough evidence."""
+    """Terms of a step that waits for the judge: what it does without enough evidence."""
 
     @property
     def on_insufficient(self) -> Literal["ask", "wait", "promote", "roll_back"]: ...
 
 
 class StepSpec(BaseModel):
-    """One step as the plan describes it; durations are whole seconds, shares whole percents.
+    """A step as the plan describes it; durations are whole seconds, shares whole percents.
 
     A kind is a subclass with a `kind` of its own. Its fields are its schema: `title` is the label of a field
     in the editor, `description` its help. Texts are marked for translation, and translated where they show.
@@ -106,7 +106,7 @@ class StepSpec(BaseModel):
 
     @classmethod
     def faults_of_plan(cls, steps: "Sequence[StepSpec]") -> Iterator[str]:  # noqa: ARG003
-        """What is wrong with a plan as a whole, as far as this kind knows; asked for kinds it lacks, too."""
+        """Yield what this kind finds wrong with a plan as a whole; asked for kinds it lacks, too."""
         return iter(())
 
     # What release policies, selectors, services and pages know of it.
@@ -159,7 +159,7 @@ class StepSpec(BaseModel):
     # Words.
 
     def name(self) -> str:
-        """For a cell of the strip."""
+        """Return the text of a cell of the strip."""
         return gettext(self.label)
 
     @abstractmethod
@@ -171,7 +171,7 @@ class StepSpec(BaseModel):
         return self.summary()
 
     def planned(self) -> str:
-        """What it will do, below its name in the strip."""
+        """Say what it will do, below its name in the strip."""
         return ""
 
     def joined(self, before: "StepSpec") -> JoinedCell | None:
@@ -179,11 +179,11 @@ class StepSpec(BaseModel):
         return None
 
     def found(self, progress: Any) -> str:
-        """What it did, or does, below its name. `progress`: a `releases.progress.StepProgress`."""
+        """Say what it did, or does, below its name. `progress`: a `releases.progress.StepProgress`."""
         return ""
 
     def consequences(self, release: Any) -> tuple[str, ...]:
-        """What it will do, in sentences: for whoever approves the `releases.models.Release`."""
+        """Say what it will do, in sentences: for whoever approves the `releases.models.Release`."""
         words = self.summary()
         return (f"{words[0].upper()}{words[1:]}.",)
 

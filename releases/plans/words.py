@@ -15,7 +15,7 @@ from releases.plans.step import StepSpec
 
 @dataclass(frozen=True, slots=True)
 class StripCell:
-    """One cell of the strip: a step, or two that belong together."""
+    """A cell of the strip: a step, or two that belong together."""
 
     first: int
     last: int
@@ -54,7 +54,7 @@ def duration(seconds: int) -> str:
 
 
 def diff(before: Plan, after: Plan) -> tuple[str, ...]:
-    """What changed, one sentence each, in the order of the plan; empty for equal plans."""
+    """Say what changed, one sentence each, in the order of the plan; empty for equal plans."""
     told = [
         _("%(field)s: %(new)s instead of %(old)s")
         % {"field": field, "new": _value(getattr(after, field)), "old": _value(getattr(before, field))}

@@ -137,7 +137,7 @@ class PrefetchExecutor(Executor[Prefetch]):
             self._refusal = str(error)
 
     def observe(self, row: Release, operation: Operation) -> DeploymentStatus | str | None:
-        """None: its workers run already."""
+        """Return the deployment's status, or why it is refused; None: its workers run already."""
         if row.is_warm:
             return None
         return self._refusal or fleet.deployment_status(row.candidate_deployment)

@@ -148,7 +148,7 @@ class PromoteExecutor(Executor[Promote]):
 
 
 def _who_and_why(row: Release) -> str:
-    """What the alias's history keeps: whoever reads it years later asks for people, not for a reconciler."""
+    """Write what the alias history keeps: who reads it years later asks for people, not for a reconciler."""
     approved = row.approvals.filter(decision=Decision.APPROVE).order_by("pk")
     approvers = ", ".join(dict.fromkeys(approved.values_list("by__username", flat=True)))
     approved_by = f", approved by {approvers}" if approvers else ""  # untranslated

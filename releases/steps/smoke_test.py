@@ -132,7 +132,7 @@ class SmokeTestExecutor(Executor[SmokeTest]):
     name = "smoke_test"
 
     def lane(self, row: Release) -> str:
-        """It asks the cluster's workers itself."""
+        """Return the cluster's lane: it asks the workers itself."""
         return row.service.cluster.own_lane
 
     def observe(self, row: Release, operation: Operation) -> Asked:
