@@ -1,4 +1,4 @@
-"""Continuous batching beside static batching and taking turns: `python -m perf.batching [--seeds 3]`.
+"""Continuous batching beside static and turns: `python -m perf.batching [--seeds 3] [--device cuda]`.
 
 The transformers engine answers 32 requests at once in 8 slots, with a Llama of some 13 million random
 weights. Lengths of prompts and answers are lognormal (mean 33 tokens, at most 131). `generate`
@@ -90,7 +90,7 @@ async def answer(engine: TransformersEngine, asked: TextRequest) -> Answer:
     return Answer("".join(text), tokens, first)
 
 
-async def measure(directory: Path, batching: str, asked: list[TextRequest]) -> Figures:
+async def measure(directory: Path, batching: str, asked: list[TextRequest], device: str) -> Figures:
     command = WorkerCommand(
         model_dir=directory,
         name="perf",
@@ -98,7 +98,7 @@ async def measure(directory: Path, batching: str, asked: list[TextRequest]) -> F
         service="perf",
         version_label="perf:v1",
         engine="transformers",
-        device="cpu",
+        device=device,
         slots=SLOTS,
     )
     engine = TransformersEngine(command, TransformersSettings(batching=batching, threads=1))
@@ -118,13 +118,13 @@ async def measure(directory: Path, batching: str, asked: list[TextRequest]) -> F
     )
 
 
-def measure_generate(directory: Path, asked: list[TextRequest]) -> float:
+def measure_generate(directory: Path, asked: list[TextRequest], device: str) -> float:
     """Return useful tokens per CPU second of transformers' own padded batches."""
     import torch
     from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(1)
-    model = AutoModelForCausalLM.from_pretrained(directory)
+    model = AutoModelForCausalLM.from_pretrained(directory).to(device)
     useful, began = 0, time.process_time()
     for first in range(0, len(asked), SLOTS):
         batch = asked[first : first + SLOTS]
@@ -132,8 +132,10 @@ def measure_generate(directory: Path, asked: list[TextRequest]) -> float:
         lengths = [one.sampling.max_tokens or 0 for one in batch]
         width = max(map(len, prompts))
         model.generate(
-            input_ids=torch.tensor([[0] * (width - len(ids)) + ids for ids in prompts]),
-            attention_mask=torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in prompts]),
+            input_ids=torch.tensor([[0] * (width - len(ids)) + ids for ids in prompts], device=device),
+            attention_mask=torch.tensor(
+                [[0] * (width - len(ids)) + [1] * len(ids) for ids in prompts], device=device
+            ),
             max_new_tokens=max(lengths),
             do_sample=False,
             pad_token_id=0,
@@ -145,16 +147,17 @@ def measure_generate(directory: Path, asked: list[TextRequest]) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options = parser.parse_args()
     found: dict[str, list[Figures]] = {way: [] for way in WAYS}
     generated = []
     with tempfile.TemporaryDirectory() as place:
         write_model(Path(place))
-        for seed in range(seeds):
+        for seed in range(options.seeds):
             # Whoever comes first pays for a cold machine: each does once.
             for way in WAYS[seed % 3 :] + WAYS[: seed % 3]:
-                found[way].append(asyncio.run(measure(Path(place), way, requests_of(seed))))
-            generated.append(measure_generate(Path(place), requests_of(seed)))
+                found[way].append(asyncio.run(measure(Path(place), way, requests_of(seed), options.device)))
+            generated.append(measure_generate(Path(place), requests_of(seed), options.device))
 
     def mean(way: str, name: str) -> float:
         return statistics.fmean(getattr(one, name) for one in found[way])
