@@ -15,7 +15,7 @@ STEPS = [
     {"kind": "scan"},
     {"kind": "deploy", "share_percent": 100, "ready_within_seconds": 120},
     {"kind": "weight", "percent": 20},
-    {"kind": "approval", "timeout_seconds": 3_600},
+    {"kind": "approval", "timeout_seconds": 3_600, "separate_requester": False},
     {"kind": "promote"},
 ]
 
