@@ -40,6 +40,9 @@ SUBJECTS = (
     Subject(
         "accounts.auditexport", _("Export of the audit log"), "/audit/", title=_("Export of the audit log")
     ),
+    Subject(
+        "accounts.auditoutput", _("Audit output"), "/audit/", title=_("Output of the audit log to %(place)s")
+    ),
 )
 BADGES: Mapping[str, Badges] = {
     "webhook": {
