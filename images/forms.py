@@ -119,7 +119,7 @@ class RefreshForm(OfTeam):
         required=False,
         label=_("Presets"),
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("None: all."),
+        help_text=_("All, if none is chosen."),
     )
     tag = forms.CharField(
         max_length=128,
@@ -187,7 +187,7 @@ class NewImageForm(Changeable, OfTeam):
         required=False,
         label=_("Supported formats"),
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("None: not known."),
+        help_text=_("Not known, if none is chosen."),
     )
     size = forms.IntegerField(
         min_value=0,

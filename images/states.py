@@ -15,7 +15,7 @@ ENGINES = (
 class Acceleration(TextChoices):
     """How a cluster gets the image onto a machine sooner than by pulling all of it first."""
 
-    NONE = "", _("None: it is pulled as a whole")
+    NONE = "", _("Pulled as a whole")
     LAZY_STARGZ = "lazy-stargz", _("Lazy loading with stargz snapshotter")
     LAZY_NYDUS = "lazy-nydus", _("Lazy loading with Nydus")
     LAZY_SOCI = "lazy-soci", _("Lazy loading with SOCI")

@@ -76,11 +76,11 @@ def on_the_samples_cluster(
         say,
     )
     _ensure_agents(client, agent_tokens(kubeconfig.parents[1]))
-    mark = {"cluster": CLUSTER, "is_test": True, "reason": "Its machines are played."}
+    mark = {"cluster": CLUSTER, "is_test": True, "reason": "Its machines are imitated."}
     client.post(at("gpu-health", "drills", "mark"), mark)
     gateway = Ref(GATEWAYS, GATEWAY, GATEWAYS_NAMESPACE)
     _ensure_gateway(client, CLUSTER, gateway, NAMESPACE, gateway_url)
-    words = "Stands for one: containers of the sample's cluster are processes of this machine."
+    words = "Stands in for an image: containers of the sample's cluster are processes of this machine."
     # Its GPUs only count; a worker there looks for one, finds none and takes the processor.
     _ensure_image(client, STAND_IN, words, cuda_version="12.8")
     say(f"The sample's cluster: {client.url}/fleet/clusters/{CLUSTER}/")

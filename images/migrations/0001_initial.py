@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
                 ('size_bytes', models.PositiveBigIntegerField(default=0)),
                 ('description', models.CharField(blank=True, max_length=500)),
                 ('mirrors', models.JSONField(blank=True, default=dict)),
-                ('acceleration', models.CharField(blank=True, choices=[('', 'None: it is pulled as a whole'), ('lazy-stargz', 'Lazy loading with stargz snapshotter'), ('lazy-nydus', 'Lazy loading with Nydus'), ('lazy-soci', 'Lazy loading with SOCI'), ('lazy-gke', 'Lazy loading with GKE image streaming'), ('p2p-dragonfly', 'From machine to machine with Dragonfly'), ('p2p-spegel', 'From machine to machine with Spegel'), ('prepull', 'Pulled onto every machine beforehand'), ('node-image', "Part of the machines' own disk image")], max_length=20)),
+                ('acceleration', models.CharField(blank=True, choices=[('', 'Pulled as a whole'), ('lazy-stargz', 'Lazy loading with stargz snapshotter'), ('lazy-nydus', 'Lazy loading with Nydus'), ('lazy-soci', 'Lazy loading with SOCI'), ('lazy-gke', 'Lazy loading with GKE image streaming'), ('p2p-dragonfly', 'From machine to machine with Dragonfly'), ('p2p-spegel', 'From machine to machine with Spegel'), ('prepull', 'Pulled onto every machine beforehand'), ('node-image', "Part of the machines' own disk image")], max_length=20)),
                 ('acceleration_why', models.CharField(blank=True, max_length=500)),
                 ('deprecated_at', models.DateTimeField(blank=True, editable=False, null=True)),
                 ('deprecated_by', models.CharField(blank=True, editable=False, max_length=200)),

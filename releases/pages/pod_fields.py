@@ -33,6 +33,7 @@ class PodField:
     read: Callable[[str], Any] = str
     write: Callable[[Any], str] = str
     is_long: bool = False
+    choices: tuple[tuple[str, Words], ...] = ()
 
     @property
     def name(self) -> str:
@@ -162,7 +163,11 @@ FIELDS = (
         POD,
         "replicas",
         gettext_lazy("Replicas decided by"),
-        gettext_lazy("external: an autoscaler of yours (HPA, KEDA), which begins with the service's number."),
+        gettext_lazy("An autoscaler begins with the service's number."),
+        choices=(
+            ("", gettext_lazy("The service's number")),
+            ("external", gettext_lazy("An autoscaler of yours, such as HPA or KEDA")),
+        ),
     ),
     PodField(
         POD,
@@ -262,7 +267,11 @@ class PodFormField(forms.CharField):
     """JSON of a service as text."""
 
     def __init__(self, of: PodField, **options: Any) -> None:
-        widget = forms.Textarea(attrs={"rows": 2, "class": "mono"}) if of.is_long else forms.TextInput()
+        widget: forms.Widget = forms.TextInput()
+        if of.choices:
+            widget = forms.Select(choices=of.choices)
+        elif of.is_long:
+            widget = forms.Textarea(attrs={"rows": 2, "class": "mono"})
         widget.attrs["spellcheck"] = "false"
         super().__init__(
             label=of.label, help_text=of.help, required=False, max_length=20_000, widget=widget, **options

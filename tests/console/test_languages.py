@@ -1,9 +1,11 @@
 """Pages and times in the reader's language and zone; a check that no text is left out of the catalogues."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.conf import settings
 from django.test import Client
 from django.utils import translation
 
@@ -49,6 +51,13 @@ def test_whoever_is_not_signed_in_chooses_a_language_on_the_page(client):
     response = client.post("/language/", {"language": "zh-hans", "next": "/accounts/login/"})
     assert response["Location"] == "/accounts/login/"
     assert language_of(client.get("/accounts/login/", headers={"Accept-Language": "en"})) == "zh-hans"
+
+
+@pytest.mark.django_db
+def test_languages_are_offered_by_their_own_names_in_each_of_them(client):
+    for language in ("en", "zh-hans"):
+        page = client.get("/accounts/login/", headers={"Accept-Language": language}).content.decode()
+        assert re.findall(r'name="language" value="([^"]+)"[^>]*>([^<]+)<', page) == settings.LANGUAGES
 
 
 def test_the_language_and_zone_of_a_persons_settings_come_before_the_browsers(browser_of_ada, ada):
