@@ -84,6 +84,16 @@ class Intent(models.Model):
         return f"{self.op_key} {self.state}"
 
 
+class PublicNumber(models.Model):
+    """The last number given to a row of a kind that people know by its number; see `common.numbers`."""
+
+    kind = models.CharField(max_length=100, primary_key=True)
+    last = models.PositiveBigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.last}"
+
+
 class Pulse(models.Model):
     """The last sign of life of a process that takes due rows; see `common.reconcile.pulses`."""
 

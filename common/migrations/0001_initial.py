@@ -24,6 +24,13 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='PublicNumber',
+            fields=[
+                ('kind', models.CharField(max_length=100, primary_key=True, serialize=False)),
+                ('last', models.PositiveBigIntegerField(default=0)),
+            ],
+        ),
+        migrations.CreateModel(
             name='Pulse',
             fields=[
                 ('name', models.CharField(max_length=200, primary_key=True, serialize=False)),

@@ -13,6 +13,7 @@ from clusters.models import Node
 from clusters.services.nodes import cordon_node
 from common import audit, clock, events
 from common.actor import Actor
+from common.numbers import next_number
 from common.reconcile import kernel
 from gpu_health.errors import IncidentEnded, NotHeld, NothingToApprove
 from gpu_health.events import IncidentOpened
@@ -60,6 +61,7 @@ def consider(node: Node, *, boot: str = "") -> None:
     try:
         with transaction.atomic():
             opened = Incident.objects.create(
+                pk=next_number(Incident),
                 node=node,
                 pool=pool_of(node),
                 session=node.boot_id,

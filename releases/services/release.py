@@ -11,6 +11,7 @@ from clusters.services.cluster_removal import refuse_if_it_goes
 from clusters.states import GONE, DeploymentState
 from common import audit, events
 from common.actor import Actor
+from common.numbers import next_number
 from common.reconcile import kernel
 from gateway import selectors as gateway
 from images.models import RuntimeImage
@@ -243,6 +244,7 @@ def begin(
         raise _already(service, later)
     try:
         with transaction.atomic():
+            release.pk = next_number(Release)
             release.save(force_insert=True)
     except IntegrityError:
         moving = Release.objects.filter(service=service, state__in=IN_MOTION).first()
