@@ -30,7 +30,7 @@ class WrittenFromCode(BaseCommand, ABC):
         for file, text in self.texts().items():
             path = Path(settings.BASE_DIR) / file
             if not check:
-                path.parent.mkdir(exist_ok=True)
+                path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
             elif not path.exists() or path.read_text() != text:
                 command = type(self).__module__.rpartition(".")[2]

@@ -11,7 +11,7 @@ from common.models import AuditRecord
 from gateway import services as gateway
 from gateway.errors import InvalidRoute
 from gateway.models import Route
-from releases.models import Approval
+from releases.models import Approval, Release
 from releases.services.release import rollback
 from releases.states import ReleaseState as S
 from tests.cast import api, person
@@ -75,7 +75,8 @@ def test_a_candidate_without_workers_was_not_live_with_its_share(waiting: Scene)
     withheld = AuditRecord.objects.get(action="route.withhold", subject_label=waiting.name).at
     told = live(waiting, withheld)
     assert datetime.fromisoformat(told["withheld_since"]) == withheld
-    assert shares(live(waiting, route_set_at(waiting))) == [(str(waiting.v1), 100, 1)]
+    first = Release.objects.filter(service=waiting.service).earliest("pk").pk
+    assert shares(live(waiting, route_set_at(waiting))) == [(str(waiting.v1), 100, first)]
 
 
 def test_a_split_that_the_gateway_refused_was_never_live(

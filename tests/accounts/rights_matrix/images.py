@@ -48,6 +48,13 @@ ROUTES = [
     Route("POST", f"{IMAGE}reinstate/", Right.FLEET_OPERATE, fill=_deprecated, body=_because),
     Route(
         "POST",
+        f"{IMAGE}clear-pull-failure/",
+        Right.FLEET_OPERATE,
+        fill=lambda scene: {"image": scene.unpulled_image.name},
+        body=lambda scene: {"cluster": scene.cluster.name, "reason": "because"},
+    ),
+    Route(
+        "POST",
         f"{IMAGE}trials/",
         Right.FLEET_OPERATE,
         fill=_image,

@@ -218,6 +218,14 @@ class Scene:
         return image(new_name(), self.team)
 
     @cached_property
+    def unpulled_image(self) -> RuntimeImage:
+        now = timezone.now()
+        self.image.pull_failures.create(
+            cluster=self.cluster.name, team=self.team, reason="not found", since=now, at=now
+        )
+        return self.image
+
+    @cached_property
     def deprecated_image(self) -> RuntimeImage:
         return deprecate_image(actor=SYSTEM, image=self.image, reason="old")
 
