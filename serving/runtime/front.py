@@ -10,7 +10,6 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from serving.begun import begin_of, is_retried
@@ -19,8 +18,22 @@ from serving.faults import FaultInjection
 from serving.openai import RequestFault
 from serving.protocol import CHOSEN_BY_HEADER, WorkerState
 from serving.runtime.api import Problem
+from serving.runtime.asgi import (
+    PROBLEM_TYPE,
+    ClientLeft,
+    Headers,
+    Receive,
+    Send,
+    begin,
+    disconnected,
+    read_body,
+    reply,
+    reply_problem,
+    send_events,
+)
 from serving.runtime.batching import OFFLINE, ONLINE
 from serving.runtime.frames import Frame
+from serving.runtime.front_routes import FrontRoute, Routes
 from serving.runtime.jobs import Asked, Jobs
 from serving.runtime.processes import Child, Processes
 from serving.runtime.service_metrics import ServiceMetrics
@@ -36,55 +49,6 @@ GRACE_SECONDS = 2.0
 """How long a handler may go on after its deadline before its process is ended."""
 PAUSE_FROM_BYTES = 2**20
 """So much of a stream waits here for a slow client; then its process waits, too."""
-_PROBLEM_TYPE = "application/problem+json"
-Receive = Callable[[], Any]
-Send = Callable[[dict[str, Any]], Any]
-Headers = dict[str, str]
-
-
-@dataclass(frozen=True)
-class FrontRoute:
-    number: int
-    kind: str
-    method: str
-    path: str
-    max_bytes: int
-    timeout_seconds: float
-
-
-class Routes:
-    """Which route a request is for."""
-
-    def __init__(self, described: list[Mapping[str, Any]]) -> None:
-        self.listed = [FrontRoute(number, **one) for number, one in enumerate(described)]
-        self._exact = {(route.method, route.path): route for route in self.listed if "{" not in route.path}
-        self._patterns = [(route.path.split("/"), route) for route in self.listed if "{" in route.path]
-
-    def find(self, method: str, path: str) -> tuple[FrontRoute, dict[str, str]]:
-        """The route and what its path names. Raises Problem: 404, or 405."""
-        if (route := self._exact.get((method, path))) is not None:
-            return route, {}
-        parts = path.split("/")
-        for pattern, route in self._patterns:
-            if route.method == method and (named := _matched(pattern, parts)) is not None:
-                return route, named
-        allowed = [one for (one, exact) in self._exact if exact == path]
-        allowed += [route.method for pattern, route in self._patterns if _matched(pattern, parts) is not None]
-        if allowed:
-            raise Problem(405, "Method not allowed", f"{path} takes {', '.join(sorted(set(allowed)))}.")
-        raise Problem(404, "Not found", f"There is no {path} here; /openapi.json lists what there is.")
-
-
-def _matched(pattern: list[str], parts: list[str]) -> dict[str, str] | None:
-    if len(pattern) != len(parts):
-        return None
-    named = {}
-    for wanted, part in zip(pattern, parts, strict=True):
-        if wanted.startswith("{") and part:
-            named[wanted[1:-1]] = part
-        elif wanted != part:
-            return None
-    return named
 
 
 class Exchange:
@@ -172,7 +136,7 @@ class Front:
         path, method = scope["path"], scope["method"]
         if (own := self._own(method, path)) is not None:
             status, kind, body = own
-            await _reply(send, status, kind, body, self._identity())
+            await reply(send, status, kind, body, self._identity())
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         chosen_by = "client" if headers.get(CHOSEN_BY_HEADER) == "client" else "gateway"
@@ -188,16 +152,16 @@ class Front:
                 below = path[len(job.address) + 1 :]
                 if method == "GET" and below == "events":
                     self._record(label, 200, progress)
-                    await _events(send, self.jobs.follow(job), receive, self._identity())
+                    await send_events(send, self.jobs.follow(job), receive, self._identity())
                     return
                 status, kind, told = self.jobs.ask(job, method, below)
                 self._record(label, status, progress)
                 answer = json.dumps(told).encode() if isinstance(told, dict) else told
-                await _reply(send, status, kind, answer, self._identity())
+                await reply(send, status, kind, answer, self._identity())
                 return
             route, params = self._routes.find(method, path)
             label = route.path
-            body = await _body(receive, headers, route.max_bytes)
+            body = await read_body(receive, headers, route.max_bytes)
         except Problem as problem:
             await self._refuse(send, problem, label, progress)
             return
@@ -209,9 +173,7 @@ class Front:
             job = self.jobs.submit(route.path, asked, key=headers.get("idempotency-key", ""))
             self._record(label, 202, progress)
             accepted = json.dumps(job.document()).encode()
-            await _reply(
-                send, 202, "application/json", accepted, self._identity() | {"location": job.address}
-            )
+            await reply(send, 202, "application/json", accepted, self._identity() | {"location": job.address})
             return
         await _Answer(self, scope, send, progress, route).run(receive, headers, body, params)
 
@@ -244,7 +206,7 @@ class Front:
 
     async def _refuse(self, send: Send, problem: Problem, label: str, progress: Progress) -> None:
         self._record(label, problem.status, progress)
-        await _reply_problem(send, problem, self._identity())
+        await reply_problem(send, problem, self._identity())
 
     def _record(self, label: str, code: int, progress: Progress, *, broke_off: bool = False) -> None:
         self._desk.record(
@@ -320,16 +282,12 @@ class Front:
                     self._metrics.observe(meta)
                     return meta["status"], meta["type"], said
                 elif kind is Frame.END:
-                    return meta["problem"]["status"], _PROBLEM_TYPE, json.dumps(meta["problem"]).encode()
+                    return meta["problem"]["status"], PROBLEM_TYPE, json.dumps(meta["problem"]).encode()
 
     async def _take_for_job(self) -> Child:
         while not self._processes.idle_jobs:
             await asyncio.sleep(0.02)
         return self._processes.idle_jobs.pop()
-
-
-class ClientLeft(Exception):
-    """Before its request was whole."""
 
 
 class _Answer:
@@ -349,7 +307,7 @@ class _Answer:
         work = asyncio.create_task(self._work(headers, body, params))
         self._front._held.add(work)
         work.add_done_callback(self._front._held.discard)
-        gone = asyncio.create_task(_disconnected(receive))
+        gone = asyncio.create_task(disconnected(receive))
         try:
             await asyncio.wait({work, gone, self._is_answered}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
@@ -412,14 +370,14 @@ class _Answer:
                 front._metrics.observe(meta)
                 self._record()
                 extra = meta.get("headers", {}) | ({"retry-after": "1"} if self._code == 503 else {})
-                await _reply(self._send, self._code, meta["type"], body, front._identity() | extra)
+                await reply(self._send, self._code, meta["type"], body, front._identity() | extra)
                 break
             if kind is Frame.PIECE:
                 if not self._has_begun:
                     head = meta.get("head", {"status": 200, "type": "text/event-stream"})
                     self._has_begun, self._code = True, head["status"]
                     extra = {"cache-control": "no-cache"}
-                    await _begin(self._send, self._code, head["type"], front._identity() | extra)
+                    await begin(self._send, self._code, head["type"], front._identity() | extra)
                 if body:
                     self._progress.produced(1)
                     await self._send({"type": "http.response.body", "body": body, "more_body": True})
@@ -446,7 +404,7 @@ class _Answer:
             self._record()
             seconds = retry_after or (1 if problem.status == 503 else None)
             extra = {} if seconds is None else {"retry-after": str(seconds)}
-            await _reply_problem(self._send, problem, self._front._identity() | extra)
+            await reply_problem(self._send, problem, self._front._identity() | extra)
         self._answered()
 
     def _answered(self) -> None:
@@ -477,60 +435,3 @@ def _timeout(headers: Headers, longest: float) -> float:
                 raise Problem(400, "Invalid request", f"{name} must be milliseconds above 0.")
             longest = min(longest, milliseconds / 1_000)
     return longest
-
-
-async def _body(receive: Receive, headers: Headers, limit: int) -> bytes:
-    """Raises Problem (413), ClientLeft."""
-    told = headers.get("content-length", "0")
-    if told.isdigit() and int(told) > limit:
-        raise Problem(413, "Body too large", f"The body may have {limit} bytes.")
-    message = await receive()
-    parts = []
-    size = 0
-    while True:
-        if message["type"] == "http.disconnect":
-            raise ClientLeft
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise Problem(413, "Body too large", f"The body may have {limit} bytes.")
-        parts.append(part)
-        if not message.get("more_body", False):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-        message = await receive()
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _begin(send: Send, status: int, kind: str, headers: Headers) -> None:
-    named = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
-    named.append((b"content-type", kind.encode("latin-1", "replace")))
-    await send({"type": "http.response.start", "status": status, "headers": named})
-
-
-async def _reply(send: Send, status: int, kind: str, body: bytes, headers: Headers) -> None:
-    if status not in (204, 304):
-        headers = headers | {"content-length": str(len(body))}
-    await _begin(send, status, kind, headers)
-    await send({"type": "http.response.body", "body": b"" if status in (204, 304) else body})
-
-
-async def _reply_problem(send: Send, problem: Problem, headers: Headers) -> None:
-    await _reply(send, problem.status, _PROBLEM_TYPE, json.dumps(problem.document()).encode(), headers)
-
-
-async def _events(send: Send, documents: AsyncIterator[Any], receive: Receive, headers: Headers) -> None:
-    await _begin(send, 200, "text/event-stream", headers | {"cache-control": "no-cache"})
-    gone = asyncio.create_task(_disconnected(receive))
-    try:
-        async for document in documents:
-            if gone.done():
-                return
-            event = b"data: " + json.dumps(document).encode() + b"\n\n"
-            await send({"type": "http.response.body", "body": event, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-    finally:
-        gone.cancel()
