@@ -126,11 +126,11 @@ def test_a_look_takes_what_is_shared_and_asks_the_cluster_for_no_list(
     scene.pass_(1)
     assert sorted(Node.objects.values_list("name", flat=True)) == ["a", "b"]
     mine.share(machines("b"), heard_at=time.time())
-    scene.pass_(11)
+    scene.pass_(31)
     assert dict(Node.objects.values_list("name", "state")) == {"a": NodeState.GONE, "b": NodeState.READY}
     assert lists == []
     mine.share(machines("b"), heard_at=time.time() - FRESH_SECONDS - 1)
-    scene.pass_(11)
+    scene.pass_(31)
     assert lists == [1]
 
 
