@@ -68,6 +68,7 @@ def site(request, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_distribution_s_programs_back_up_and_restore(site: Site, tmp_path: Path):
     host = site.host()
