@@ -111,6 +111,8 @@ class Route(models.Model):
     mirror_percent = models.PositiveSmallIntegerField(default=0)
     cohort = models.JSONField(null=True, blank=True)
     """As `gateway.routes.Cohort`; None: nobody's requests are chosen so."""
+    all_paths = models.BooleanField(default=False)
+    """As `RouteSpec.all_paths`."""
     release_header = models.CharField(max_length=10, default=default_release_header)
     """Who may choose a side by `x-release`: `gateway.routes.ReleaseHeader`."""
     sealed_release_key = models.TextField(blank=True)
@@ -158,6 +160,7 @@ class Route(models.Model):
             release_key=self.release_key,
             mirror_percent=self.mirror_percent,
             cohort=Cohort(**self.cohort) if self.cohort else None,
+            all_paths=self.all_paths,
         )
 
     @property

@@ -20,6 +20,7 @@ def spec_columns(spec: RouteSpec) -> dict[str, Any]:
         "candidate_percent": spec.candidate_percent,
         "mirror_percent": spec.mirror_percent,
         "cohort": cohort_to_dict(spec.cohort) if spec.cohort else None,
+        "all_paths": spec.all_paths,
         "release_header": spec.release_header,
         "sealed_release_key": sealed_key(spec.release_key),
     }

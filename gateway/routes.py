@@ -86,6 +86,9 @@ class RouteSpec:
     while it has no share of its own."""
     cohort: Cohort | None = None
     """Only with a candidate that gets no copies. `x-release`, where it is taken, comes first."""
+    all_paths: bool = False
+    """Every path of the service is passed on, for services with routes of their own; else those of its API
+    below `/v1`. Health and metrics of workers never are."""
 
     @property
     def to_stable_alone(self) -> "RouteSpec":

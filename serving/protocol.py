@@ -27,6 +27,10 @@ AGENT_SOCKET = "node.sock"
 """Name of the Unix socket on which a machine's agent hears its workers, in the data plane's run directory."""
 CHOSEN_BY_HEADER = "x-slipway-chosen-by"
 """Whose choice the version of a request was, as the gateway says: `client`, or else its own by weight."""
+PREFIX_HEADER = "x-forwarded-prefix"
+"""What a gateway removed from the path of a request to a service with routes of its own."""
+ENGINES_WITH_ROUTES = frozenset({"app"})
+"""Their services declare their routes; the others have the API of their engine below `/v1`."""
 LATENCY_BOUNDS_MS: tuple[float, ...] = tuple(
     round(digit * 10**decade, 1)
     for decade in range(6)

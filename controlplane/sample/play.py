@@ -72,8 +72,8 @@ VISION = Story(
     training="controlplane.sample.vision.train",
     training_about="Training a small vision model on drawn shapes (some seconds, once).",
     traffic="controlplane.sample.vision.traffic",
-    ready_path="/v1/openapi.json",
-    shown_path="/v1/classify",
+    ready_path="/openapi.json",
+    shown_path="/classify",
     messages=GOOD | BAD,
     has_code=True,
 )

@@ -153,6 +153,7 @@ def spec_to_dict(spec: RouteSpec) -> dict[str, Any]:
         }
         | ({"mirror_percent": spec.mirror_percent} if spec.mirror_percent else {})
         | ({"cohort": cohort_to_dict(spec.cohort)} if spec.cohort else {})
+        | ({"all_paths": True} if spec.all_paths else {})
     )
 
 
@@ -172,4 +173,5 @@ def spec_from_dict(name: str, data: Any) -> RouteSpec:
         release_key=str(data.get("release_key", "")),
         mirror_percent=int(data.get("mirror_percent", 0)),
         cohort=Cohort(**data["cohort"]) if data.get("cohort") else None,
+        all_paths=bool(data.get("all_paths")),
     )

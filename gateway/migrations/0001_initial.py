@@ -68,6 +68,7 @@ class Migration(migrations.Migration):
                 ('candidate_percent', models.PositiveSmallIntegerField(default=0)),
                 ('mirror_percent', models.PositiveSmallIntegerField(default=0)),
                 ('cohort', models.JSONField(blank=True, null=True)),
+                ('all_paths', models.BooleanField(default=False)),
                 ('withheld_since', models.DateTimeField(null=True)),
                 ('release_header', models.CharField(default=gateway.models.default_release_header, max_length=10)),
                 ('sealed_release_key', models.TextField(blank=True)),

@@ -10,6 +10,7 @@ from gateway.routes import Cohort, Fence, ReleaseHeader, RouteSpec, Target
 from releases.models import Release
 from releases.reconcilers.base import ACTOR
 from releases.reconcilers.cohort import cohort_of
+from serving.protocol import ENGINES_WITH_ROUTES
 
 
 def split_traffic(release: Release, operation: Operation, *, candidate_percent: int) -> None:
@@ -70,6 +71,7 @@ def _set(
         release_key=opened_key(release.service.sealed_release_key),
         mirror_percent=mirror_percent,
         cohort=cohort,
+        all_paths=release.service.engine in ENGINES_WITH_ROUTES,
     )
     try:
         gateway.set_route(

@@ -16,7 +16,7 @@ from serving.begun import begin_of, is_retried
 from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Outcome, Progress
 from serving.faults import FaultInjection
 from serving.openai import RequestFault
-from serving.protocol import CHOSEN_BY_HEADER, WorkerState
+from serving.protocol import CHOSEN_BY_HEADER, PREFIX_HEADER, WorkerState
 from serving.runtime.api import Problem
 from serving.runtime.asgi import (
     PROBLEM_TYPE,
@@ -134,11 +134,11 @@ class Front:
         if scope["type"] != "http":
             return
         path, method = scope["path"], scope["method"]
-        if (own := self._own(method, path)) is not None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if (own := self._own(method, path, is_passed_on=PREFIX_HEADER in headers)) is not None:
             status, kind, body = own
             await reply(send, status, kind, body, self._identity())
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         chosen_by = "client" if headers.get(CHOSEN_BY_HEADER) == "client" else "gateway"
         progress = Progress(chosen_by=chosen_by, traceparent=headers.get("traceparent", ""))
         self._metrics.arrived(progress)
@@ -178,7 +178,7 @@ class Front:
         await _Answer(self, scope, send, progress, route).run(receive, headers, body, params)
 
     def _without_prefix(self, method: str, path: str) -> str:
-        """Gateways pass on what stands below /v1, so every route is found there, too."""
+        """Every route is found below /v1, too, which is all that gateways pass on of other engines."""
         if self._routes is None or not path.startswith(f"{API_PREFIX}/"):
             return path
         try:
@@ -187,17 +187,19 @@ class Front:
             return path[len(API_PREFIX) :]
         return path
 
-    def _own(self, method: str, path: str) -> tuple[int, str, bytes] | None:
-        """The runtime's own pages."""
+    def _own(self, method: str, path: str, *, is_passed_on: bool) -> tuple[int, str, bytes] | None:
+        """The runtime's own pages. Clients of a gateway see its OpenAPI alone."""
         if method not in ("GET", "HEAD"):
+            return None
+        if path in ("/openapi.json", f"{API_PREFIX}/openapi.json") and self._processes.description:
+            return 200, "application/json", json.dumps(self._processes.description["openapi"]).encode()
+        if is_passed_on:
             return None
         if path == "/healthz":
             status = 200 if self._desk.state is WorkerState.READY else 503
             return status, "application/json", json.dumps(self._health()).encode()
         if path == "/metrics":
             return 200, "text/plain; version=0.0.4; charset=utf-8", self._expose()
-        if path in ("/openapi.json", f"{API_PREFIX}/openapi.json") and self._processes.description:
-            return 200, "application/json", json.dumps(self._processes.description["openapi"]).encode()
         if path == "/" and self._routes is not None and ("GET", "/") not in self._routes._exact:
             from serving.runtime.try_page import PAGE
 

@@ -21,9 +21,7 @@ class PictureTraffic(Traffic):
         began = time.monotonic()
         version = ""
         try:
-            response = await client.post(
-                f"{self._url}/v1/classify", json={"pixels": picture.ravel().tolist()}
-            )
+            response = await client.post(f"{self._url}/classify", json={"pixels": picture.ravel().tolist()})
             version = response.headers.get("x-slipway-version", "")
             is_whole = response.status_code == 200 and "shape" in response.json()
             fault = "" if is_whole else f"status {response.status_code}"

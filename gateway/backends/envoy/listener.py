@@ -218,7 +218,7 @@ def _local_replies() -> LocalReplyConfig:
                 _all(_status("EQ", 404), _expression(f"xds.route_name == '{OUTSIDE_API}'")),
                 404,
                 "Not part of the model's API",
-                f"Through the gateway a service answers under /<service>{API_PREFIX}/ only, for example "
+                f"Through the gateway a model answers under /<service>{API_PREFIX}/ only, for example "
                 f"/chat{API_PREFIX}/models. A worker's health and metrics are asked of the worker itself.",
             ),
             reply(

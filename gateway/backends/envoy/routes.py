@@ -18,11 +18,10 @@ from gateway.backends.envoy.messages.routes import (
 from gateway.backends.state import State
 from gateway.cohorts import cookie_pattern
 from gateway.routes import Cohort, Endpoint, RouteSpec, Side, Target
-from serving.protocol import CHOSEN_BY_HEADER
+from serving.protocol import CHOSEN_BY_HEADER, PREFIX_HEADER
 
 API_PREFIX = "/v1"
-"""Of a worker only what lies under it answers through the gateway: its metrics and its health are not for
-clients."""
+"""Of a worker only what lies under it answers through the gateway, unless its service has its own routes."""
 SIDE_HEADER, KEY_HEADER = "x-release", "x-release-key"
 UNKNOWN_SERVICE = "-"
 """Name of the route that answers 404; no service can be called so."""
@@ -34,7 +33,7 @@ long prefill, moves nothing until it is done: so minutes, and no limit at all on
 KEEP_ALIVE_SECONDS = 4
 """An idle connection to a worker is closed before the worker closes it (uvicorn: after 5 s), so that no
 request is sent into a connection that is just being closed."""
-HEALTH_PATH = "/healthz"
+HEALTH_PATH, METRICS_PATH = "/healthz", "/metrics"
 
 
 def forced(route: str) -> str:
@@ -104,7 +103,7 @@ def _routes_of(spec: RouteSpec) -> list[Route]:
         sides.insert(0, ("canary", spec.candidate))
     routes: list[Route] = []
     for side, target in sides if _may_force(spec) else []:
-        match = _api_of(spec.name)
+        match = _paths_of(spec)
         match["headers"] = [{"name": SIDE_HEADER, "string_match": {"exact": side}}]
         if spec.release_header == "secret":
             match["headers"].append({"name": KEY_HEADER, "string_match": {"exact": spec.release_key}})
@@ -112,14 +111,14 @@ def _routes_of(spec: RouteSpec) -> list[Route]:
             {
                 "name": forced(spec.name),
                 "match": match,
-                "route": {"cluster": target.name, **_action()},
+                "route": {"cluster": target.name, **_action(spec)},
                 "response_headers_to_add": _version_header(target),
-                "request_headers_to_add": [_header(CHOSEN_BY_HEADER, "client")],
+                "request_headers_to_add": [_header(CHOSEN_BY_HEADER, "client"), *_prefix_header(spec)],
             }
         )
     if spec.cohort is not None and spec.candidate is not None:
         routes.append(_cohort_route(spec, spec.cohort, spec.candidate))
-    unforced: RouteAction = {"weighted_clusters": {"clusters": _weights(_shares(spec))}, **_action()}
+    unforced: RouteAction = {"weighted_clusters": {"clusters": _weights(_shares(spec))}, **_action(spec)}
     if spec.candidate is not None and spec.mirror_percent:
         share: FractionalPercent = {"numerator": spec.mirror_percent, "denominator": "HUNDRED"}
         unforced["request_mirror_policies"] = [
@@ -132,22 +131,36 @@ def _routes_of(spec: RouteSpec) -> list[Route]:
     }
     by_weight: Route = {
         "name": spec.name,
-        "match": _api_of(spec.name),
+        "match": _paths_of(spec),
         "route": unforced,
         # Only the gateway says so.
         "request_headers_to_remove": [CHOSEN_BY_HEADER],
+        "request_headers_to_add": _prefix_header(spec),
     }
-    return [*routes, by_weight, outside]
+    return [*_private(spec), *routes, by_weight, outside]
+
+
+def _private(spec: RouteSpec) -> list[Route]:
+    """Pages of the worker itself, where every other path is passed on."""
+    paths = (HEALTH_PATH, METRICS_PATH) if spec.all_paths else ()
+    return [
+        {
+            "name": OUTSIDE_API,
+            "match": {"path_separated_prefix": f"/{spec.name}{path}"},
+            "direct_response": {"status": 404},
+        }
+        for path in paths
+    ]
 
 
 def _cohort_route(spec: RouteSpec, cohort: Cohort, candidate: Target) -> Route:
-    match = _api_of(spec.name)
-    action: RouteAction = {"cluster": candidate.name, **_action()}
+    match = _paths_of(spec)
+    action: RouteAction = {"cluster": candidate.name, **_action(spec)}
     route: Route = {
         "name": forced(spec.name),
         "match": match,
         "route": action,
-        "request_headers_to_add": [_header(CHOSEN_BY_HEADER, "client")],
+        "request_headers_to_add": [_header(CHOSEN_BY_HEADER, "client"), *_prefix_header(spec)],
     }
     if cohort.percent:
         match["headers"] = [{"name": cohort.header, "present_match": True}]
@@ -156,7 +169,7 @@ def _cohort_route(spec: RouteSpec, cohort: Cohort, candidate: Target) -> Route:
         route["route"] = {
             "weighted_clusters": weights,
             "hash_policy": [{"header": {"header_name": cohort.header}}],
-            **_action(),
+            **_action(spec),
         }
         return route
     match["headers"] = [
@@ -172,9 +185,17 @@ def _may_force(spec: RouteSpec) -> bool:
     return spec.release_header == "open" or (spec.release_header == "secret" and bool(spec.release_key))
 
 
-def _api_of(name: str) -> RouteMatch:
+def _paths_of(spec: RouteSpec) -> RouteMatch:
     # Separated: /chat/v1 must take neither /chat/v10 nor, as a service, /chat-large.
-    return {"path_separated_prefix": f"/{name}{API_PREFIX}"}
+    return (
+        {"prefix": f"/{spec.name}/"}
+        if spec.all_paths
+        else {"path_separated_prefix": f"/{spec.name}{API_PREFIX}"}
+    )
+
+
+def _prefix_header(spec: RouteSpec) -> list[HeaderValueOption]:
+    return [_header(PREFIX_HEADER, f"/{spec.name}")] if spec.all_paths else []
 
 
 def _shares(spec: RouteSpec) -> list[tuple[Target, int]]:
@@ -201,9 +222,9 @@ def _header(name: str, value: str) -> HeaderValueOption:
     return {"header": {"key": name, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
 
 
-def _action() -> RouteAction:
+def _action(spec: RouteSpec) -> RouteAction:
     return {
-        "prefix_rewrite": API_PREFIX,
+        "prefix_rewrite": "/" if spec.all_paths else API_PREFIX,
         "timeout": "0s",
         "idle_timeout": f"{STREAM_IDLE_SECONDS}s",
         "retry_policy": {

@@ -234,8 +234,9 @@ class GatewayApi:
         """Its rules belong into an HTTPRoute of somebody else."""
         return route in dict(self._settings.http_routes)
 
-    def _check_ours(self, route: str, found: Document | None) -> None:
+    def _check_ours(self, spec: RouteSpec, found: Document | None) -> None:
         """Raises InvalidRoute where our rules may not, or would not, be."""
+        route = spec.name
         ref = self._ref(route)
         if not self._is_theirs(route):
             if found is not None and not is_own(found):
@@ -253,14 +254,14 @@ class GatewayApi:
                 f"The HTTPRoute {ref.namespace}/{ref.name} does not name the Gateway "
                 f"{self._settings.parent_namespace}/{self._settings.gateway} in its parentRefs."
             )
-        elif rival := rivals((found.get("spec") or {}).get("rules") or [], route):
+        elif rival := rivals((found.get("spec") or {}).get("rules") or [], route, all_paths=spec.all_paths):
             raise InvalidRoute(
                 f"The rule {rival[0]} of the HTTPRoute matches the requests of {route}, too: remove it, or "
                 "take its name away, and it becomes Slipway's."
             )
 
     def _with(self, found: Document | None, spec: RouteSpec, fence: Fence, parent: Parent) -> Document:
-        self._check_ours(spec.name, found)
+        self._check_ours(spec, found)
         return documents.with_route(
             found,
             spec,

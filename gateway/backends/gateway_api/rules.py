@@ -13,7 +13,7 @@ from typing import Any
 from gateway.backends.checks import LABEL
 from gateway.cohorts import cookie_pattern
 from gateway.routes import Cohort, NamedService, RouteSpec, Side, Target
-from serving.protocol import CHOSEN_BY_HEADER
+from serving.protocol import CHOSEN_BY_HEADER, PREFIX_HEADER
 
 Rule = dict[str, Any]
 Places = Mapping[str, NamedService]
@@ -56,7 +56,7 @@ def rules_of(
             says=[{"name": CHOSEN_BY_HEADER, "value": "client"}],
             silences=[SIDE_HEADER, KEY_HEADER],
             refs=[to(places[target.name], home, 1)],
-            path=_path_of(spec.name),
+            spec=spec,
             timeout=timeout,
         )
         for name, side, target in (sides if _may_choose(spec) else [])
@@ -69,7 +69,7 @@ def rules_of(
                 says=[{"name": CHOSEN_BY_HEADER, "value": "client"}],
                 silences=[SIDE_HEADER, KEY_HEADER],
                 refs=[to(places[spec.candidate.name], home, 1)],
-                path=_path_of(spec.name),
+                spec=spec,
                 timeout=timeout,
             )
         )
@@ -83,7 +83,7 @@ def rules_of(
         silences=[CHOSEN_BY_HEADER, SIDE_HEADER, KEY_HEADER],
         # Whoever gets nothing is left out: no session sticks to it, and its Service may go.
         refs=[to(places[target.name], home, weight) for target, weight in shares if weight],
-        path=_path_of(spec.name),
+        spec=spec,
         timeout=timeout,
     )
     if spec.candidate is not None and spec.mirror_percent:
@@ -132,7 +132,7 @@ def emptied(present: Sequence[Rule], service: str) -> list[Rule]:
     rest = [rule for rule in present if not is_ours(rule, service)]
     if rest:
         return rest
-    return [{"name": rule_names(service)[0], "matches": [{"path": _path_of(service)}]}]
+    return [{"name": rule_names(service)[0], "matches": [{"path": _api_of(service)}]}]
 
 
 def ours(present: Sequence[Rule], service: str) -> list[Rule]:
@@ -144,17 +144,21 @@ def is_ours(rule: Rule, service: str) -> bool:
     if "name" in rule:
         return rule["name"] in rule_names(service)
     matches = rule.get("matches") or ()
-    is_cohort = any(match.get("path") == _path_of(service) for match in matches) and _says_who_chose(rule)
-    return is_cohort or (bool(matches) and all(_is_our_match(one, service) for one in matches))
+    if _sets(rule, PREFIX_HEADER):
+        return any(match.get("path") == _all_of(service) for match in matches)
+    is_cohort = any(match.get("path") == _api_of(service) for match in matches) and _sets(
+        rule, CHOSEN_BY_HEADER
+    )
+    return is_cohort or (bool(matches) and all(_is_our_match(one, _api_of(service)) for one in matches))
 
 
-def rivals(present: Sequence[Rule], service: str) -> list[str]:
+def rivals(present: Sequence[Rule], service: str, *, all_paths: bool = False) -> list[str]:
     """Names of others' rules that match what ours match: the first of two such rules gets every request."""
+    path = _all_of(service) if all_paths else _api_of(service)
     return [
-        rule["name"]
+        rule.get("name", path["value"])
         for rule in present
-        if not is_ours(rule, service)
-        and any(_is_our_match(one, service) for one in rule.get("matches") or ())
+        if not is_ours(rule, service) and any(_is_our_match(one, path) for one in rule.get("matches") or ())
     ]
 
 
@@ -168,10 +172,10 @@ def key_of(present: Sequence[Rule], service: str) -> str:
     return ""
 
 
-def _says_who_chose(rule: Rule) -> bool:
-    """Only our rules do: so one is known whose headers are a cohort's."""
+def _sets(rule: Rule, header: str) -> bool:
+    """Only our rules set these: so one is known whose headers are a cohort's, or that takes every path."""
     changes = [one.get("requestHeaderModifier") or {} for one in rule.get("filters") or ()]
-    return any(one["name"].lower() == CHOSEN_BY_HEADER for change in changes for one in change.get("set", ()))
+    return any(one["name"].lower() == header for change in changes for one in change.get("set", ()))
 
 
 def _matching(cohort: Cohort) -> Rule:
@@ -180,15 +184,19 @@ def _matching(cohort: Cohort) -> Rule:
     return {"type": "Exact", "name": cohort.header, "value": cohort.value}
 
 
-def _is_our_match(match: Mapping[str, Any], service: str) -> bool:
+def _is_our_match(match: Mapping[str, Any], path: Mapping[str, str]) -> bool:
     names = {header["name"].lower() for header in match.get("headers") or ()}
     beside = set(match) - {"path", "headers"}
-    return match.get("path") == _path_of(service) and names <= {SIDE_HEADER, KEY_HEADER} and not beside
+    return match.get("path") == path and names <= {SIDE_HEADER, KEY_HEADER} and not beside
 
 
-def _path_of(service: str) -> dict[str, str]:
+def _api_of(service: str) -> dict[str, str]:
     # Prefixes are compared element by element: /chat/v1 takes neither /chat/v10 nor /chat-large/v1.
     return {"type": "PathPrefix", "value": f"/{service}{API_PREFIX}"}
+
+
+def _all_of(service: str) -> dict[str, str]:
+    return {"type": "PathPrefix", "value": f"/{service}"}
 
 
 def _may_choose(spec: RouteSpec) -> bool:
@@ -209,14 +217,17 @@ def _rule(
     says: list[Rule],
     silences: list[str],
     refs: list[Rule],
-    path: Mapping[str, str],
+    spec: RouteSpec,
     timeout: str,
 ) -> Rule:
-    match: Rule = {"path": path}
+    match: Rule = {"path": _all_of(spec.name) if spec.all_paths else _api_of(spec.name)}
     if headers:
         match["headers"] = headers
-    rewrite = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": API_PREFIX}}
+    prefix = "/" if spec.all_paths else API_PREFIX
+    rewrite = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": prefix}}
     changes: Rule = {"remove": silences}
+    if spec.all_paths:
+        says = [*says, {"name": PREFIX_HEADER, "value": f"/{spec.name}"}]
     if says:
         changes["set"] = says
     rule: Rule = {

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.backends.gateway_api.backend import GatewayApi
 from gateway.backends.gateway_api.parent import address_of
+from gateway.backends.gateway_api.rules import ours
 from gateway.backends.gateway_api.settings import GatewayApiSettings
 from gateway.errors import GatewayUnreachable, InvalidEndpoint, InvalidRoute, StaleFence
 from gateway.routes import Endpoint, Fence, NamedService, RouteSpec, Target
@@ -75,6 +76,23 @@ def test_requests_reach_the_version_that_was_chosen_and_say_who_chose(cluster: C
     assert plane.ask("/chat/v10", {}) is None
     assert plane.ask("/chat/metrics", {}) is None
     assert plane.ask("/chat-large/v1", {}) is None
+
+
+def test_every_path_of_a_service_with_its_own_routes_is_passed_on(cluster: Cluster) -> None:
+    whole = replace(OPEN, candidate_percent=0, all_paths=True)
+    cluster.gateway.set_route(whole, fence=Fence(1, 1))
+    assert cluster.gateway.desired_route("chat") == whole
+    plane = DataPlane(cluster.controller)
+    told = {"x-forwarded-prefix": "/chat"}
+    assert plane.ask("/chat/detect", {"x-forwarded-prefix": "/x"}) == (STABLE.name, "/detect", told)
+    chosen = plane.ask("/chat/v1/detect", {"x-release": "canary"})
+    assert chosen == (CANARY.name, "/v1/detect", told | {"x-slipway-chosen-by": "client"})
+    assert plane.ask("/chat-large/detect", {}) is None
+    # Also where an old Gateway API keeps no names of rules, they are known as ours.
+    rules = [
+        {key: one for key, one in rule.items() if key != "name"} for rule in cluster.route()["spec"]["rules"]
+    ]
+    assert ours(rules, "chat") == rules
 
 
 def test_who_gets_nothing_is_not_named_at_all(cluster: Cluster) -> None:

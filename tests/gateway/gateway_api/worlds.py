@@ -237,7 +237,7 @@ class DataPlane:
         for one in rule.get("filters") or ():
             if one["type"] == "URLRewrite":
                 prefix = rule["matches"][0]["path"]["value"]
-                path = one["urlRewrite"]["path"]["replacePrefixMatch"] + path.removeprefix(prefix)
+                path = one["urlRewrite"]["path"]["replacePrefixMatch"].rstrip("/") + path.removeprefix(prefix)
             elif one["type"] == "RequestHeaderModifier":
                 change = one["requestHeaderModifier"]
                 headers = {key: text for key, text in headers.items() if key not in change.get("remove", ())}
