@@ -5,7 +5,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -18,6 +18,28 @@ log = logging.getLogger(__name__)
 Clock = Callable[[], float]
 LONGEST_RETRY_AFTER_SECONDS = 30
 CLIENT_CLOSED_REQUEST = 499
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCall:
+    """One call of a model. Times are nanoseconds of the machine's monotonic clock."""
+
+    method: str
+    sent_at: int
+    queued: int
+    worked: int
+    batch_size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestWork:
+    """Where the time of a request to a service went: its handler in one of the CPU processes, and the models
+    that it called. Times are nanoseconds of the machine's monotonic clock."""
+
+    process: str
+    began_at: int
+    ended_at: int
+    calls: Sequence[ModelCall] = ()
 
 
 class Progress:
@@ -36,6 +58,7 @@ class Progress:
         self.last_token_at: float | None = None
         self.prompt_tokens = 0
         self.completion_tokens = 0
+        self.work: RequestWork | None = None
 
     def produced(self, tokens: int) -> None:
         if tokens > 0:

@@ -92,6 +92,13 @@ class WorkerMetrics:
             buckets=bounds,
             registry=registry,
         )
+        self._timing = Histogram(
+            "slipway_worker_timing_seconds",
+            "The same by what a release may be judged by: the whole answer by route, `ttft` and `tpot`.",
+            ["of"],
+            buckets=bounds,
+            registry=registry,
+        )
         for name, text, read in (
             ("busy", "Mean share of the slots at work over the last 10 s.", lambda: desk.busy),
             ("in_flight", "Requests that hold a slot.", lambda: desk.in_flight),
@@ -132,8 +139,12 @@ class WorkerMetrics:
             self._traffic.labels(progress.chosen_by, event).inc()
         if progress.chosen_by == "gateway" and outcome.code < 400 and not outcome.broke_off:
             self._answer.observe(outcome.seconds)
-            if progress.time_to_first_token is not None:
-                self._first_token.observe(progress.time_to_first_token)
+            self._timing.labels(outcome.route).observe(outcome.seconds)
+            if (ttft := progress.time_to_first_token) is not None:
+                self._first_token.observe(ttft)
+                self._timing.labels("ttft").observe(ttft)
+            if (tpot := progress.time_per_output_token) is not None:
+                self._timing.labels("tpot").observe(tpot)
 
     def expose(self) -> bytes:
         return generate_latest(self.registry)

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from serving.desk import Outcome
+from serving.desk import Outcome, Progress, RequestWork
 from serving.worker_command import WorkerCommand
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,35 @@ class Spans:
         )
         if outcome.broke_off or outcome.code >= 500:
             span.set_status(Status(StatusCode.ERROR))
+        if progress.work is not None:
+            self._tell_parts(span, progress, progress.work)
         span.end(end_time=ended_at)
+
+    def _tell_parts(self, parent: Any, progress: Progress, work: RequestWork) -> None:
+        """Where the time of the request went: waiting for a slot, its handler, and of each call of a model
+        the wait in its queue and the batch that it was answered in."""
+        from opentelemetry.trace import set_span_in_context
+
+        offset = time.time_ns() - time.monotonic_ns()
+
+        def tell(inside: Any, name: str, began_at: int, ended_at: int, **said: str | int) -> Any:
+            span = self._tracer.start_span(
+                name,
+                context=set_span_in_context(inside),
+                attributes={f"slipway.{key}": value for key, value in said.items()},
+                start_time=began_at + offset,
+            )
+            span.end(end_time=ended_at + offset)
+            return span
+
+        tell(parent, "queue", round(progress.began * 1e9), round((progress.seated_at or 0) * 1e9))
+        handler = tell(parent, "handler", work.began_at, work.ended_at, process=work.process)
+        for call in work.calls:
+            began_at = call.sent_at + call.queued
+            tell(handler, f"{call.method} queue", call.sent_at, began_at)
+            tell(
+                handler, f"{call.method} batch", began_at, began_at + call.worked, batch_size=call.batch_size
+            )
 
     def flush(self) -> None:
         """Send what has not been sent; for a process that is about to end, whatever the collector does."""

@@ -27,6 +27,7 @@ class Told:
     """Traces that it is linked to."""
     attributes: dict[str, str]
     failed: bool
+    seconds: float
 
 
 class Collector:
@@ -53,6 +54,7 @@ class Collector:
                         one.key: one.value.string_value or str(one.value.int_value) for one in span.attributes
                     },
                     failed=span.status.code == FAILED,
+                    seconds=(span.end_time_unix_nano - span.start_time_unix_nano) / 1e9,
                 )
                 for span in spans
             ]

@@ -60,6 +60,8 @@ class CpuProcess:
         self._queued: list[tuple[Frame, Meta, bytes]] = []
         self._number = -1
         self._indicated: dict[str, float] = {}
+        self._traced_since = 0
+        """Of the request that is worked on: when its handler began; 0: nobody traces it."""
         self._loop: asyncio.AbstractEventLoop | None = None
         runtime.set(self)
 
@@ -149,6 +151,7 @@ class CpuProcess:
         )
         self._indicated.clear()
         self._models.calls.clear()
+        self._traced_since = self._cell.since_ns if "traceparent" in meta["headers"] else 0
         try:
             request = Request(
                 meta["method"], meta["path"], body, meta["headers"], read_query(meta["query"]), meta["params"]
@@ -255,6 +258,8 @@ class CpuProcess:
             figures["calls"] = self._models.calls
         if self._indicated:
             figures["indicated"] = self._indicated
+        if self._traced_since:
+            figures["work"] = (self._order.name, self._traced_since, time.monotonic_ns())
         return figures
 
     def _answer(self, response: Response) -> None:

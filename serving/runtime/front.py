@@ -369,7 +369,7 @@ class _Answer:
             kind, meta, body = await exchange.next()
             if kind is Frame.ANSWER:
                 self._code = meta["status"]
-                front._metrics.observe(meta)
+                front._metrics.observe(meta, self._progress)
                 self._record()
                 extra = meta.get("headers", {}) | ({"retry-after": "1"} if self._code == 503 else {})
                 await reply(self._send, self._code, meta["type"], body, front._identity() | extra)
@@ -384,7 +384,7 @@ class _Answer:
                     self._progress.produced(1)
                     await self._send({"type": "http.response.body", "body": body, "more_body": True})
             elif kind is Frame.END:
-                front._metrics.observe(meta)
+                front._metrics.observe(meta, self._progress)
                 problem = meta.get("problem")
                 if problem is not None:
                     told = Problem(problem["status"], problem["title"], problem.get("detail", ""))

@@ -38,8 +38,8 @@ class Models:
         self.arena_bytes = arena_bytes
         self.front = front
         self.interrupted = interrupted
-        self.calls: list[tuple[str, int, int, int]] = []
-        """Of the request that is worked on: method, and the three figures of its result."""
+        self.calls: list[tuple[str, int, int, int, int]] = []
+        """Of the request that is worked on: method, when it was sent, and the three figures of its result."""
 
     def handle(self, model: type[GpuModel]) -> "Handle":
         if model.__name__ not in self._handles:
@@ -67,6 +67,7 @@ class Handle:
 
     def __init__(self, name: str, processes: Sequence[_Process], models: Models) -> None:
         self._name, self._processes, self._models = name, processes, models
+        self._sent_at: dict[int, int] = {}
 
     def run(self, method: str, *arguments: Any) -> Any:
         process = self._ready()
@@ -180,8 +181,9 @@ class Handle:
         """Whatever ends the call before its answer ends it in the model's process, too."""
         link, id, current = self._link(process), next(ids), context.get()
         limit = int(current.deadline * 1e9) if current.deadline < 1e9 else NO_DEADLINE
+        sent_at = self._sent_at[id] = time.monotonic_ns()
         try:
-            link.send(kind, id, (method, arguments), (limit, current.priority, time.monotonic_ns()))
+            link.send(kind, id, (method, arguments), (limit, current.priority, sent_at))
             is_over = False
             try:
                 yield link, id
@@ -195,6 +197,8 @@ class Handle:
         except LinkClosed as error:
             process.close()
             raise self._gone(str(error)) from None
+        finally:
+            del self._sent_at[id]
 
     def _wait(self, process: _Process, link: Link) -> list[Message]:
         """Messages of this and of earlier calls; none now and then."""
@@ -222,7 +226,7 @@ class Handle:
             raise Problem(status, title, detail)
         (result,) = message.load()
         if message.kind == Kind.RESULT:
-            self._models.calls.append((f"{self._name}.{method}", *message.figures))
+            self._models.calls.append((f"{self._name}.{method}", self._sent_at[message.id], *message.figures))
         return result
 
 

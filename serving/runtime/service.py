@@ -53,6 +53,7 @@ class AppService:
         )
         self._desk: Desk | None = None
         self._front: Front | None = None
+        self._metrics: ServiceMetrics | None = None
 
     @property
     def device(self) -> str:
@@ -67,10 +68,11 @@ class AppService:
         """The ASGI application."""
         worker = WorkerMetrics(desk, self._command)
         self._desk = desk
+        self._metrics = ServiceMetrics(worker, worker.registry)
         self._front = Front(
             processes=self._processes,
             desk=desk,
-            metrics=ServiceMetrics(worker, worker.registry),
+            metrics=self._metrics,
             faults=faults,
             identity=lambda: identity_headers(self._command, desk),
             health=lambda: health_document(self._command, desk) | {"processes": self._shown()},
@@ -91,7 +93,8 @@ class AppService:
 
     async def start(self) -> None:
         """Returns when every process is ready and the warm-up requests are answered. Raises EngineError."""
-        assert self._front is not None and self._desk is not None  # noqa: S101, PT018 - `application` comes first
+        # `application` comes first.
+        assert self._front and self._desk and self._metrics  # noqa: S101, PT018
         await self._processes.start()
         if wrong := [one for one in self.abilities if not ABILITY.fullmatch(one)]:
             raise EngineError(f"the ability {wrong[0]!r} must match {ABILITY.pattern}")
@@ -100,6 +103,7 @@ class AppService:
             await self._front.warm_up()
         except (Problem, TimeoutError) as problem:
             raise EngineError(str(problem) or "a warm-up request was not answered in time") from None
+        self._metrics.declare(self._processes.description["indicators"])
         self._front.open()
 
     async def died(self) -> str:

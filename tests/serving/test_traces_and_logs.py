@@ -11,6 +11,7 @@ import pytest
 from serving.logs import JsonLines, traceparent
 from serving.tracing import is_sampled
 from tests.collector import collecting
+from tests.serving.runtime.rig import service
 from tests.serving.workers import running
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -45,6 +46,44 @@ def test_a_sampled_request_is_a_span_below_that_of_the_gateway_and_others_are_no
     ready = next(line for line in lines if line["message"].startswith("ready after"))
     assert (ready["role"], ready["level"], ready["logger"]) == ("model-worker", "INFO", "__main__")
     assert (ready["worker"], ready["service"], ready["version"]) == ("chat-1-0", "talk", "chat:v1")
+
+
+def test_a_request_to_a_service_shows_its_handler_and_the_batch_of_its_model(tmp_path: Path) -> None:
+    source = """
+    import time
+    from slipway import serve
+
+    class Slow(serve.GpuModel):
+        def load(self, files): ...
+
+        @serve.batched(max_size=4)
+        def work(self, items):
+            time.sleep(0.2)
+            return items
+
+    app = serve.App(processes=1)
+
+    @app.post("/work")
+    def work(request):
+        return serve.get(Slow).run("work", 1)
+    """
+    with (
+        collecting() as collector,
+        service(tmp_path / "app", source, {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}) as worker,
+    ):
+        url, given = f"{worker.url}/work", {"traceparent": SAMPLED}
+        assert worker.client.post(url, json={}, headers=given).status_code == 200
+        worker.process.terminate()
+        assert worker.wait() == 0
+    spans = {span.name: span for span in collector.spans}
+    assert set(spans) == {"POST /work", "queue", "handler", "Slow.work queue", "Slow.work batch"}
+    assert {span.trace for span in spans.values()} == {TRACE}
+    assert spans["POST /work"].parent == PARENT
+    assert spans["queue"].parent == spans["handler"].parent == spans["POST /work"].span
+    assert spans["Slow.work queue"].parent == spans["Slow.work batch"].parent == spans["handler"].span
+    assert spans["handler"].attributes["slipway.process"] == "cpu#0"
+    assert spans["Slow.work batch"].attributes["slipway.batch_size"] == "1"
+    assert 0.2 <= spans["Slow.work batch"].seconds <= spans["handler"].seconds <= spans["POST /work"].seconds
 
 
 def test_a_collector_that_never_answers_keeps_no_worker_from_ending(tmp_path: Path) -> None:

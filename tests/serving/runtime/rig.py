@@ -3,7 +3,7 @@
 import os
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,19 @@ from tests.serving.workers import RunningWorker, running
 
 
 @contextmanager
-def service(directory: Path, source: str, **settings: Any) -> Iterator[RunningWorker]:
+def service(
+    directory: Path, source: str, environment: Mapping[str, str] | None = None, **settings: Any
+) -> Iterator[RunningWorker]:
     """A ready worker that serves the source as its app.py. `settings`: of the app engine."""
     directory.mkdir(exist_ok=True)
     (directory / "app.py").write_text(textwrap.dedent(source))
     with running(
-        directory / "log", engine="app", model_dir=directory, settings=settings, linger_seconds=0.0
+        directory / "log",
+        environment,
+        engine="app",
+        model_dir=directory,
+        settings=settings,
+        linger_seconds=0.0,
     ) as worker:
         yield worker.until_ready()
 

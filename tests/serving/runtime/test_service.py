@@ -374,10 +374,14 @@ def test_the_same_key_is_the_same_job(served: RunningWorker) -> None:
 
 
 def test_figures_are_counted_by_route_and_method(served: RunningWorker) -> None:
-    indicator = 'slipway_worker_indicator_total{name="refused"}'
-    before = served.metric(indicator)
-    served.post("/detect", values=[])
-    assert served.metric(indicator) == before + 1
+    counted = 'slipway_worker_indicator_total{name="refused"}'
+    judged = 'slipway_worker_indicator_requests_total{better="lower",name="refused"}'
+    before = [served.metric(one) for one in (counted, judged)]
+    for chosen_by in ("gateway", "client"):
+        headers = {"x-slipway-chosen-by": chosen_by}
+        served.client.post(f"{served.url}/detect", json={"values": []}, headers=headers)
+    assert [served.metric(one) for one in (counted, judged)] == [before[0] + 2, before[1] + 1]
+    assert served.metric("slipway_worker_timing_seconds_count", of="/detect") > 0
     assert served.metric("slipway_worker_requests_total", route="/detect", code="200") > 0
     assert served.metric("slipway_worker_batch_size_count", method="Detector.detect") > 0
 
