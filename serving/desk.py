@@ -115,7 +115,7 @@ class Desk:
         self.slots = slots
         self._queue_limit = queue_limit
         self._free = slots
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[Callable[[], None]] = deque()
         self._busy = BusyRate(slots, now=clock())
         self._slot_seconds = Recent()
         self._ttft = Recent()
@@ -165,42 +165,57 @@ class Desk:
         `is_retried`: it has waited at a worker that died. For those the queue is twice as long, or the
         survivors of a full pair would refuse all that the dead one had taken in.
         """
-        await self._take(self._queue_limit * (2 if is_retried else 1))
-        began = self._clock()
-        try:
-            yield
-        finally:
-            self._slot_seconds.observe(self._clock() - began, now=self._clock())
-            self._give_back()
-
-    async def _take(self, queue_limit: int) -> None:
-        if self._free > 0:
-            self._free -= 1
-            self._busy.change(self.in_flight, now=self._clock())
-            return
-        if len(self._waiting) >= queue_limit:
-            raise RequestFault.overloaded(
-                f"All {self.slots} slots are at work and {len(self._waiting)} requests wait",
-                retry_after_seconds=self._expected_wait_seconds(),
-            )
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+
+        def begin() -> None:
+            if turn.done():  # the client leaves in this moment
+                self._give_back()
+            else:
+                turn.set_result(None)
+
+        self.ask(begin, is_retried=is_retried)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._give_back()  # our turn came in the moment in which the client left
+                self._give_back()
             else:
-                with suppress(ValueError):
-                    self._waiting.remove(turn)
+                self.withdraw(begin)
             raise
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self.leave(self._clock() - began)
+
+    def ask(self, begin: Callable[[], None], *, is_retried: bool = False) -> None:
+        """`slot` for who cannot wait: calls `begin` with a slot, now or later; `leave` gives it back."""
+        if self._free > 0:
+            self._free -= 1
+            self._busy.change(self.in_flight, now=self._clock())
+            begin()
+            return
+        if len(self._waiting) >= self._queue_limit * (2 if is_retried else 1):
+            raise RequestFault.overloaded(
+                f"All {self.slots} slots are at work and {len(self._waiting)} requests wait",
+                retry_after_seconds=self._expected_wait_seconds(),
+            )
+        self._waiting.append(begin)
+
+    def withdraw(self, begin: Callable[[], None]) -> None:
+        """Whoever asked with it waits no longer."""
+        with suppress(ValueError):
+            self._waiting.remove(begin)
+
+    def leave(self, seconds: float) -> None:
+        """Gives a slot back that was held for so long."""
+        self._slot_seconds.observe(seconds, now=self._clock())
+        self._give_back()
 
     def _give_back(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)  # the slot changes hands without ever being free
-                return
+        if self._waiting:
+            self._waiting.popleft()()  # the slot changes hands without ever being free
+            return
         self._free += 1
         self._busy.change(self.in_flight, now=self._clock())
 

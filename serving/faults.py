@@ -33,15 +33,23 @@ class FaultInjection:
         self._random = random.Random(seed)  # noqa: S311 - which requests fail is no secret
         self._seen = 0
 
-    async def strike(self) -> None:
-        """Delays this request or raises RequestFault, as drawn."""
+    def draw(self) -> tuple[float, RequestFault | None]:
+        """For one request: seconds of delay, and what it fails with after them."""
         self._seen += 1
         if self._seen <= self._faults.after_requests:
-            return
+            return 0.0, None
         slow, fails = self._random.random(), self._random.random()
-        if self._faults.delay_ms and slow < self._faults.slow_share:
-            await asyncio.sleep(self._faults.delay_ms / 1_000)
-        if fails < self._faults.fail_share:
-            raise RequestFault.internal(
-                "this version fails a share of its requests on purpose (slipway.json)"
-            )
+        delay = self._faults.delay_ms / 1_000 if slow < self._faults.slow_share else 0.0
+        if fails >= self._faults.fail_share:
+            return delay, None
+        return delay, RequestFault.internal(
+            "this version fails a share of its requests on purpose (slipway.json)"
+        )
+
+    async def strike(self) -> None:
+        """Delays this request or raises RequestFault, as drawn."""
+        delay, fault = self.draw()
+        if delay:
+            await asyncio.sleep(delay)
+        if fault is not None:
+            raise fault

@@ -36,6 +36,7 @@ from serving.heartbeat_sender import HeartbeatSender
 from serving.leash import end_with_parent, parent_is_gone
 from serving.openai import Call, RequestFault, Route
 from serving.protocol import Heartbeat, WorkerState
+from serving.runtime.http_server import KEEP_ALIVE_SECONDS, HttpServer
 from serving.runtime.service import AppService, read_app_settings
 from serving.settings import VERSION_FILE, SettingsError, VersionFile, read_settings
 from serving.tracing import Spans
@@ -50,9 +51,6 @@ from serving.worker_command import (
 
 log = logging.getLogger(__name__)
 
-# A gateway must be the one to close idle connections (Envoy: after an hour), or it would now and then send
-# a request into a connection that is just being closed.
-KEEP_ALIVE_SECONDS = 2 * 3_600
 CHECK_WITHIN_SECONDS = 300.0
 LOOK_AT_FILES_EVERY_SECONDS = 0.5
 
@@ -69,8 +67,10 @@ class Worker:
         self._spans = Spans(command)
         self._desk.observe(self._spans.tell)
         injected = FaultInjection(faults, seed=command.name)
+        self._server: HttpServer | _AsgiServer
         if isinstance(self._engine, AppService):
-            app: Any = self._engine.application(self._desk, injected)
+            front = self._engine.application(self._desk, injected)
+            self._server = HttpServer(front, grace_seconds=command.grace_seconds)
         else:
             app = make_app(
                 command=command,
@@ -79,20 +79,7 @@ class Worker:
                 faults=injected,
                 started_at=self._started_at,
             )
-        self._server = _Server(
-            uvicorn.Config(
-                tells_begin(app),
-                access_log=False,
-                lifespan="off",
-                log_config=None,
-                log_level="warning",
-                proxy_headers=False,
-                server_header=False,
-                timeout_graceful_shutdown=max(1, round(command.grace_seconds)),
-                timeout_keep_alive=KEEP_ALIVE_SECONDS,
-                ws="none",
-            )
-        )
+            self._server = _AsgiServer(app, grace_seconds=command.grace_seconds)
         self._heartbeats: HeartbeatSender | None = None
         self._status = EXIT_DONE
         self._stop = asyncio.Event()
@@ -102,9 +89,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)
-        serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
-        while not self._server.started and not serving.done():
-            await asyncio.sleep(0.005)
+        await self._server.start(self._listener)
         log.info("%s listens on %s:%d", self._command.name, *self._listener.getsockname()[:2])
         # Before it is ready: the first request is traced, too.
         await asyncio.to_thread(self._spans.load)
@@ -119,8 +104,7 @@ class Worker:
             background.append(asyncio.create_task(self._heartbeats.run()))
         await self._stop.wait()
         await asyncio.sleep(0 if self._desk.state is WorkerState.FAILED else self._command.settle_seconds)
-        self._server.should_exit = True
-        await serving
+        await self._server.stop()
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
@@ -236,8 +220,32 @@ def _engine_and_faults(command: WorkerCommand) -> tuple[Engine | AppService, Fau
         return TextAnswers(EchoEngine(EchoSettings(load_error=str(error)))), Faults()
 
 
-class _Server(uvicorn.Server):
-    """Leaves signals to the worker, which drains before the listener closes."""
+class _AsgiServer(uvicorn.Server):
+    """Serves engines of text. Leaves signals to the worker, which drains before the listener closes."""
+
+    def __init__(self, app: Any, *, grace_seconds: float) -> None:
+        config = uvicorn.Config(
+            tells_begin(app),
+            access_log=False,
+            lifespan="off",
+            log_config=None,
+            log_level="warning",
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=max(1, round(grace_seconds)),
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            ws="none",
+        )
+        super().__init__(config)
+
+    async def start(self, listener: socket.socket) -> None:
+        self._serving = asyncio.create_task(self.serve(sockets=[listener]))
+        while not self.started and not self._serving.done():
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        self.should_exit = True
+        await self._serving
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 
+import orjson
+
 _HEAD = struct.Struct("<BxxxIQ")
 
 
@@ -24,8 +26,14 @@ class Frame(IntEnum):
     PROGRESS = 7
 
 
+_FRAMES: tuple[Frame, ...] = (Frame.STATE, *Frame)  # by their number
+
+
 def pack_frame(kind: Frame, meta: dict[str, Any], body: bytes = b"") -> bytes:
-    document = json.dumps(meta, separators=(",", ":")).encode()
+    try:
+        document = orjson.dumps(meta)
+    except TypeError:  # numbers and text that only Python has
+        document = json.dumps(meta, default=str, ensure_ascii=False).encode("utf-8", "replace")
     return b"".join((_HEAD.pack(kind, len(document), len(body)), document, body))
 
 
@@ -46,6 +54,6 @@ class FrameReader:
             end = middle + body_size
             if size < end:
                 break
-            yield Frame(kind), json.loads(data[at + _HEAD.size : middle]), bytes(data[middle:end])
+            yield _FRAMES[kind], orjson.loads(data[at + _HEAD.size : middle]), bytes(data[middle:end])
             at = end
         self._unread = bytearray(data[at:])

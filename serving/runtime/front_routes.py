@@ -6,6 +6,8 @@ from typing import Any
 
 from serving.runtime.api import Problem
 
+API_PREFIX = "/v1"
+
 
 @dataclass(frozen=True)
 class FrontRoute:
@@ -17,26 +19,34 @@ class FrontRoute:
     timeout_seconds: float
 
 
-class Routes:
-    """Find the route of a request."""
+class FrontRoutes:
+    """Find the route of a request. Every route is found below /v1, too, which is all that gateways pass on of
+    other engines, unless the service has that path itself. `exact`: routes without parameters by method and
+    path."""
 
     def __init__(self, described: list[Mapping[str, Any]]) -> None:
         self.listed = [FrontRoute(number, **one) for number, one in enumerate(described)]
-        self._exact = {(route.method, route.path): route for route in self.listed if "{" not in route.path}
+        plain = [route for route in self.listed if "{" not in route.path]
+        self.exact = {(route.method, f"{API_PREFIX}{route.path}"): route for route in plain}
+        self.exact |= {(route.method, route.path): route for route in plain}
         self._patterns = [(route.path.split("/"), route) for route in self.listed if "{" in route.path]
 
     def find(self, method: str, path: str) -> tuple[FrontRoute, dict[str, str]]:
         """The route and what its path names. Raises Problem: 404, or 405."""
-        if (route := self._exact.get((method, path))) is not None:
+        if (route := self.exact.get((method, path))) is not None:
             return route, {}
-        parts = path.split("/")
-        for pattern, route in self._patterns:
-            if route.method == method and (named := _matched(pattern, parts)) is not None:
-                return route, named
-        allowed = [one for (one, exact) in self._exact if exact == path]
-        allowed += [route.method for pattern, route in self._patterns if _matched(pattern, parts) is not None]
+        tried = [path.split("/")]
+        if path.startswith(f"{API_PREFIX}/"):
+            tried.append(path[len(API_PREFIX) :].split("/"))
+        allowed = {one for one, exact in self.exact if exact == path}
+        for parts in tried:
+            for pattern, route in self._patterns:
+                if (named := _matched(pattern, parts)) is not None:
+                    if route.method == method:
+                        return route, named
+                    allowed.add(route.method)
         if allowed:
-            raise Problem(405, "Method not allowed", f"{path} takes {', '.join(sorted(set(allowed)))}.")
+            raise Problem(405, "Method not allowed", f"{path} takes {', '.join(sorted(allowed))}.")
         raise Problem(404, "Not found", f"There is no {path} here; /openapi.json lists what there is.")
 
 

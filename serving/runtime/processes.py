@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,7 @@ from serving.runtime.board import Board, Phase
 from serving.runtime.children import ChildOrder
 from serving.runtime.frames import Frame, FrameReader, pack_frame
 from serving.runtime.links import ARENA_BYTES, listener
+from serving.runtime.process_calls import IdlePool, ProcessCall
 
 log = logging.getLogger(__name__)
 
@@ -65,10 +65,10 @@ class Child(asyncio.Protocol):
         self.is_ready = asyncio.Event()
         self.said: Meta = {}
         self.starts = 0
-        self.on_frame: Callable[[Frame, Meta, bytes], None] = lambda *_: None
+        self.call: ProcessCall | None = None
         self.on_described: Callable[[Meta], None] = lambda _: None
         self.on_ready: Callable[[], None] = lambda: None
-        self.on_end: Callable[[str], None] = lambda _: None
+        self.on_end: Callable[[], None] = lambda: None
 
     @property
     def pid(self) -> int | None:
@@ -129,7 +129,10 @@ class Child(asyncio.Protocol):
             self.cell.clear()
         words = f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
         reason = self._failed or (f"{words}: {self._why_killed}" if self._why_killed else words)
-        self.on_end(reason)
+        self.on_end()
+        if (call := self.call) is not None:
+            self.call = None
+            call.lost(reason)
         return reason
 
     def kill(self, why: str = "") -> None:
@@ -170,7 +173,8 @@ class Child(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for kind, meta, body in self._reader.feed(data):
             if kind is not Frame.STATE:
-                self.on_frame(kind, meta, body)
+                if self.call is not None:
+                    self.call.on_frame(kind, meta, body)
             elif "failed" in meta:
                 self._failed = str(meta["failed"])
             elif "described" in meta:
@@ -206,9 +210,7 @@ class Processes:
         self._tasks: list[asyncio.Task[str]] = []
         self._looking: asyncio.Task[None] | None = None
         self._places: Meta = {}
-        self.idle: deque[Child] = deque()
-        self.idle_jobs: deque[Child] = deque()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.idle, self.idle_jobs = IdlePool(), IdlePool()
 
     @property
     def device(self) -> str:
@@ -314,32 +316,9 @@ class Processes:
         online = self._wanted or (self.description["processes"] if self.description else 1)
         child = Child(self._order("cpu", name, cell, online), self._board)
         pool = self.idle if name.startswith("cpu") else self.idle_jobs
-        child.on_ready = lambda: self.free(child)
-
-        def ended(_: str) -> None:
-            with contextlib.suppress(ValueError):
-                pool.remove(child)
-
-        child.on_end = ended
+        child.on_ready = partial(pool.free, child)
+        child.on_end = partial(pool.remove, child)
         return child
-
-    def free(self, child: Child) -> None:
-        """It can take a request."""
-        (self.idle if child.order.name.startswith("cpu") else self.idle_jobs).append(child)
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-
-    async def take(self) -> Child:
-        """An idle CPU process, the one that worked last. Whoever holds a slot waits here only while a process
-        is being started again."""
-        while not self.idle:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiter)
-            await waiter
-        return self.idle.pop()
 
     async def died(self) -> str:
         """Why the service cannot go on; otherwise never returns."""
