@@ -16,7 +16,7 @@ LOOKED_WITHIN = timedelta(seconds=15)
 
 
 @dataclass(frozen=True, slots=True)
-class AgentHeard:
+class AgentContact:
     """The agent of one machine."""
 
     age_seconds: float | None = None
@@ -25,7 +25,7 @@ class AgentHeard:
     """Since the first of the reports that came without a break up to the last."""
 
     @classmethod
-    def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "AgentHeard":
+    def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "AgentContact":
         """`record` as `clusters.heartbeat_store` shares it; `now` in seconds since 1970."""
         return cls(age_seconds, max(age_seconds, now - record.get("since", 0.0)))
 
@@ -53,7 +53,7 @@ def never_heard_key(cluster_id: int) -> str:
     return f"{cluster_id}/-"
 
 
-def silent_since(heard: AgentHeard | None, noted: datetime | None, *, now: datetime) -> datetime | None:
+def silent_since(heard: AgentContact | None, noted: datetime | None, *, now: datetime) -> datetime | None:
     """What is to be noted. `heard` None: the machine has no agent."""
     if heard is None:
         return None

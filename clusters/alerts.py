@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext as _
 
-from clusters.agents import AgentHeard
+from clusters.agents import AgentContact
 from clusters.events import WorkerLost, WorkerStuck
 from clusters.states import Alert, WorkerState
 from serving.protocol import LOST_AFTER_SECONDS
@@ -24,7 +24,7 @@ SERVING = frozenset({WorkerState.READY, WorkerState.DRAINING})
 @dataclass(frozen=True, slots=True)
 class WorkerAlert:
     alert: Alert
-    holds: Callable[["WorkerRow", "LastHeartbeat | None", AgentHeard | None, datetime], bool]
+    holds: Callable[["WorkerRow", "LastHeartbeat | None", AgentContact | None, datetime], bool]
     reason: Callable[["WorkerRow", "LastHeartbeat | None"], str]
     """A sentence for people."""
     event: Callable[[int], object] | None = None
@@ -34,7 +34,7 @@ class WorkerAlert:
 
 
 def alert_of(
-    row: "WorkerRow", heartbeat: "LastHeartbeat | None", *, now: datetime, agent: AgentHeard | None = None
+    row: "WorkerRow", heartbeat: "LastHeartbeat | None", *, now: datetime, agent: AgentContact | None = None
 ) -> Alert:
     """The worst that speaks against a worker. `agent`: of its machine; None: it has none, or its silence is
     no excuse since nobody else looks after the worker either."""
@@ -63,7 +63,7 @@ def rank_of(alert: str) -> int:
 
 
 def _is_lost(
-    row: "WorkerRow", heartbeat: "LastHeartbeat | None", agent: AgentHeard | None, now: datetime
+    row: "WorkerRow", heartbeat: "LastHeartbeat | None", agent: AgentContact | None, now: datetime
 ) -> bool:
     """Silence counts from the last heartbeat, or from when the present process became ready; where the
     machine has an agent, only as far as the agent was heard meanwhile.
@@ -98,7 +98,7 @@ def _full(row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> "LastHeartbeat
 
 
 def _is_stuck(
-    row: "WorkerRow", heartbeat: "LastHeartbeat | None", _agent: AgentHeard | None, _now: datetime
+    row: "WorkerRow", heartbeat: "LastHeartbeat | None", _agent: AgentContact | None, _now: datetime
 ) -> bool:
     full = _full(row, heartbeat)
     return full is not None and full.unfinished_seconds >= STUCK_AFTER_SECONDS
@@ -114,7 +114,7 @@ def _why_stuck(row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> str:
 
 
 def _is_saturated(
-    row: "WorkerRow", heartbeat: "LastHeartbeat | None", _agent: AgentHeard | None, _now: datetime
+    row: "WorkerRow", heartbeat: "LastHeartbeat | None", _agent: AgentContact | None, _now: datetime
 ) -> bool:
     full = _full(row, heartbeat)
     return full is not None and full.full_seconds >= SATURATED_AFTER_SECONDS

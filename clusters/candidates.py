@@ -6,16 +6,16 @@ from django.db.models import Q
 
 from accounts.models import Team
 from clusters.capacities import capacity
-from clusters.choosing import Candidate, Gpus
+from clusters.choosing import EligibleCluster, OfferedGpus
 from clusters.models import Cluster, Gpu, Node, Worker
-from clusters.states import GpuState, Group, NodeState
+from clusters.states import GpuState, MachineGroup, NodeState
 
 
-def candidates(team: Team) -> list[Candidate]:
+def candidates(team: Team) -> list[EligibleCluster]:
     """Those of the team and those that all share: four queries, and three for each cluster."""
     clusters = list(Cluster.objects.present().filter(Q(team=team) | Q(team=None)).order_by("name"))
     nodes = Node.objects.filter(
-        cluster__in=clusters, state=NodeState.READY, group=Group.ONLINE, is_cordoned=False
+        cluster__in=clusters, state=NodeState.READY, group=MachineGroup.ONLINE, is_cordoned=False
     )
     clusters_of = dict(nodes.values_list("pk", "cluster_id"))
     names: dict[int, Counter[str]] = {}
@@ -32,7 +32,7 @@ def candidates(team: Team) -> list[Candidate]:
             # Which of a machine's cards a worker has is not known; machines have cards of one kind.
             free.setdefault(clusters_of[node_id], Counter())[name] += min(left, total)
     return [
-        Candidate(
+        EligibleCluster(
             name=one.name,
             state=one.state,
             region=one.region,
@@ -40,7 +40,7 @@ def candidates(team: Team) -> list[Candidate]:
             labels=one.labels,
             gpus=_counted(one)
             or [
-                Gpus(name, free[one.pk][name], total)
+                OfferedGpus(name, free[one.pk][name], total)
                 for name, total in sorted(totals.get(one.pk, Counter()).items())
             ],
             seen_at=one.surveyed_at,
@@ -49,7 +49,7 @@ def candidates(team: Team) -> list[Candidate]:
     ]
 
 
-def _counted(cluster: Cluster) -> list[Gpus]:
+def _counted(cluster: Cluster) -> list[OfferedGpus]:
     """With what pods of others have; empty where they are not counted, or were not for a while."""
     found = capacity(cluster)
     if found.occupancy is None or found.is_stale:
@@ -61,7 +61,7 @@ def _counted(cluster: Cluster) -> list[Gpus]:
         total[one.gpu_type, one.resource] += one.total
     # Names of Kubernetes have a domain; machines of other clusters count theirs without a name.
     return [
-        Gpus(name, free[name, of], count, of if "/" in of else "")
+        OfferedGpus(name, free[name, of], count, of if "/" in of else "")
         for (name, of), count in sorted(total.items())
     ]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from clusters.capacity import GpuCapacity, MachineRoom, capacity_of
+from clusters.capacity import GpuCapacity, MachineCapacity, capacity_of
 from clusters.models import Cluster, Gpu, Node, Occupancy
 from clusters.states import GpuState, NodeState
 from common import clock
@@ -49,7 +49,7 @@ def capacity(cluster: Cluster, *, now: datetime | None = None) -> ClusterCapacit
     )
 
 
-def rooms_of(cluster: Cluster, occupancy: Occupancy | None) -> list[MachineRoom]:
+def rooms_of(cluster: Cluster, occupancy: Occupancy | None) -> list[MachineCapacity]:
     gpus: dict[int, list[tuple[str, int, str]]] = {}
     rows = Gpu.objects.filter(cluster=cluster).exclude(state=GpuState.GONE).order_by("node", "index")
     for node_id, name, memory, sharing in rows.values_list("node", "name", "memory_bytes", "sharing"):
@@ -62,7 +62,7 @@ def rooms_of(cluster: Cluster, occupancy: Occupancy | None) -> list[MachineRoom]
         cards = gpus.get(pk, [])
         product, memory, sharing = cards[0] if cards else ("", 0, "")
         found.append(
-            MachineRoom(
+            MachineCapacity(
                 name=name,
                 gpu_type=product,
                 memory_bytes=memory,

@@ -16,7 +16,7 @@ MIG = "/mig-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachineRoom:
+class MachineCapacity:
     """What one machine offers and gives."""
 
     name: str
@@ -63,10 +63,12 @@ class GpuCapacity:
         return gpus <= self.largest
 
 
-def capacity_of(machines: Iterable[MachineRoom], sizes: Mapping[str, Mapping[str, int]]) -> list[GpuCapacity]:
+def capacity_of(
+    machines: Iterable[MachineCapacity], sizes: Mapping[str, Mapping[str, int]]
+) -> list[GpuCapacity]:
     """`sizes`: of the pods that hold or want GPUs, how many ask for so many, by name of the resource; sizes
     are text, as in JSON. The types with the most GPUs come first."""
-    groups: dict[tuple[str, str], list[MachineRoom]] = {}
+    groups: dict[tuple[str, str], list[MachineCapacity]] = {}
     for machine in machines:
         for resource, count in machine.allocatable.items():
             if count or machine.used.get(resource):
@@ -91,7 +93,7 @@ def usual_size(sizes: Mapping[str, int]) -> int:
     return max(counted, key=lambda size: (counted[size], size), default=1)
 
 
-def _capacity(name: str, resource: str, rooms: list[MachineRoom], usual: int) -> GpuCapacity:
+def _capacity(name: str, resource: str, rooms: list[MachineCapacity], usual: int) -> GpuCapacity:
     total = ours = others = free = fragmented = unavailable = largest = 0
     for room in rooms:
         there = room.allocatable.get(resource, 0)

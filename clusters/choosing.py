@@ -17,7 +17,7 @@ USABLE = frozenset({ClusterState.READY, ClusterState.WARNING})
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ClusterRequirements:
     """What a cluster must be; what is empty demands nothing."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -39,13 +39,13 @@ class Rule:
         return {key: value for key, value in asdict(self).items() if value}
 
 
-def with_resource(rule: Rule, wanted: object) -> Rule:
+def with_resource(rule: ClusterRequirements, wanted: object) -> ClusterRequirements:
     """What a worker asks for decides where the rule says nothing of it."""
     return rule if rule.gpu_resource or not isinstance(wanted, str) else replace(rule, gpu_resource=wanted)
 
 
 @dataclass(frozen=True, slots=True)
-class Gpus:
+class OfferedGpus:
     name: str
     free: int
     total: int
@@ -54,19 +54,19 @@ class Gpus:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class EligibleCluster:
     name: str
     state: ClusterState
     region: str = ""
     provider: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    gpus: Sequence[Gpus] = ()
+    gpus: Sequence[OfferedGpus] = ()
     """Of machines that take workers, by name."""
     seen_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Considered:
+class ClusterAssessment:
     """One cluster, and what speaks for or against it."""
 
     cluster: str
@@ -75,17 +75,19 @@ class Considered:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ClusterChoice:
     cluster: str
     """Empty: none fits."""
-    considered: Sequence[Considered]
+    considered: Sequence[ClusterAssessment]
     """The chosen one first, then those that fit, then the others; by name."""
 
     def to_list(self) -> list[dict[str, Any]]:
         return [asdict(one) for one in self.considered]
 
 
-def choose(candidates: Iterable[Candidate], rule: Rule, *, now: datetime) -> Choice:
+def choose(
+    candidates: Iterable[EligibleCluster], rule: ClusterRequirements, *, now: datetime
+) -> ClusterChoice:
     """Of those that fit the one with the most free GPUs of the kind; of equals the first by name."""
     judged = [(one, _against(one, rule, now=now)) for one in candidates]
     fitting = sorted(
@@ -93,17 +95,17 @@ def choose(candidates: Iterable[Candidate], rule: Rule, *, now: datetime) -> Cho
     )
     chosen = fitting[0].name if fitting else ""
     considered = [
-        Considered(one.name, True, _for(one, rule, is_chosen=one.name == chosen)) for one in fitting
+        ClusterAssessment(one.name, True, _for(one, rule, is_chosen=one.name == chosen)) for one in fitting
     ]
     considered += [
-        Considered(one.name, False, " ".join(against))
+        ClusterAssessment(one.name, False, " ".join(against))
         for one, against in sorted(judged, key=lambda pair: pair[0].name)
         if against
     ]
-    return Choice(chosen, considered)
+    return ClusterChoice(chosen, considered)
 
 
-def _against(one: Candidate, rule: Rule, *, now: datetime) -> list[str]:
+def _against(one: EligibleCluster, rule: ClusterRequirements, *, now: datetime) -> list[str]:
     found = []
     if one.state not in USABLE:
         found.append(f"It is {one.state.value.replace('_', ' ')}.")
@@ -125,23 +127,23 @@ def _against(one: Candidate, rule: Rule, *, now: datetime) -> list[str]:
     return found
 
 
-def _for(one: Candidate, rule: Rule, *, is_chosen: bool) -> str:
+def _for(one: EligibleCluster, rule: ClusterRequirements, *, is_chosen: bool) -> str:
     what = f"{_free(one, rule)} {_kind(rule)} are free there"
     return f"It fits, and {what}{': the most' if is_chosen else ''}."
 
 
-def _others(one: Candidate, rule: Rule) -> str:
+def _others(one: EligibleCluster, rule: ClusterRequirements) -> str:
     """What it counts in place of what is asked for."""
     names = sorted({gpus.resource for gpus in one.gpus if gpus.resource and gpus.total})
     return f" It has {', '.join(names)}." if rule.gpu_resource and names else ""
 
 
-def _kind(rule: Rule) -> str:
+def _kind(rule: ClusterRequirements) -> str:
     what = rule.gpu_resource or "GPUs"
     return f"{what} of {rule.gpu}" if rule.gpu_resource and rule.gpu else f"{what} {rule.gpu}".strip()
 
 
-def _of_kind(one: Candidate, rule: Rule) -> list[Gpus]:
+def _of_kind(one: EligibleCluster, rule: ClusterRequirements) -> list[OfferedGpus]:
     return [
         gpus
         for gpus in one.gpus
@@ -149,11 +151,11 @@ def _of_kind(one: Candidate, rule: Rule) -> list[Gpus]:
     ]
 
 
-def _is_counted(resource: str, rule: Rule) -> bool:
+def _is_counted(resource: str, rule: ClusterRequirements) -> bool:
     if rule.gpu_resource:
         return resource == rule.gpu_resource or (not resource and rule.gpu_resource == NVIDIA)
     return not is_slice(resource) or "mig" in rule.gpu.lower()
 
 
-def _free(one: Candidate, rule: Rule) -> int:
+def _free(one: EligibleCluster, rule: ClusterRequirements) -> int:
     return sum(gpus.free for gpus in _of_kind(one, rule))

@@ -9,8 +9,8 @@ class DeploymentMissing(Missing):
     """There is no such deployment."""
 
 
-class NameTaken(Conflict):
-    """Another operation has made a deployment of this name."""
+class FleetNameTaken(Conflict):
+    """Another operation or another cluster has this name."""
 
 
 class DeploymentGone(Conflict):
@@ -37,7 +37,7 @@ class ClusterInUse(Conflict):
     """Something still runs there, or goes there; the message names it."""
 
 
-class ClusterGoes(Conflict):
+class ClusterRemoving(Conflict):
     """It is being removed, or was: nothing new goes there."""
 
 
@@ -45,7 +45,7 @@ class HostInUse(Conflict):
     """Its workers are on a host that lives."""
 
 
-class LateReport(Conflict):
+class OutdatedReport(Conflict):
     """A newer report of this machine is here already."""
 
 
@@ -53,11 +53,11 @@ class NodeBusy(Conflict):
     """Another operation of this machine is under way."""
 
 
-class CannotOperate(Conflict):
+class OperationNotAllowed(Conflict):
     """The machine is not in a state for this operation."""
 
 
-class CannotLook(Conflict):
+class ClusterUnreadable(Conflict):
     """The cluster does not answer, or does not let us see what was asked for; the message says why."""
 
 
@@ -65,7 +65,7 @@ class DrainEnded(Conflict):
     """It has ended already."""
 
 
-class VersionNotThere(Missing):
+class VersionNotDeployed(Missing):
     """No deployment on the cluster needs this version, or this file."""
 
 

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.actors import of_request
 from clusters.machine_facts import ZONE_LABEL
 from clusters.models import Cluster, Gpu
-from clusters.states import ClusterKind, DeploymentState, DrainState, GpuState, Group, NodeState
+from clusters.states import ClusterKind, DeploymentState, DrainState, GpuState, MachineGroup, NodeState
 from common import filters
 from common.filters import ListFilter
 
@@ -39,7 +39,7 @@ class NodeFilter(ListFilter):
     q = filters.search("Words that must occur in name or address.", _("Name, address"), ("name", "address"))
     name = filters.text(_("Name"), "Name.", "name")
     state = filters.choice(_("State"), "State.", NodeState.choices, "state")
-    group = filters.choice(_("Group"), "Group.", Group.choices, "group")
+    group = filters.choice(_("Group"), "Group.", MachineGroup.choices, "group")
     cordoned = filters.truth(_("Cordoned"), "Only cordoned machines, or only others.", "is_cordoned")
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from clusters.agents import LOOKED_WITHIN, AgentHeard, is_silent
+from clusters.agents import LOOKED_WITHIN, AgentContact, is_silent
 from clusters.alerts import SERVING, alert_of, reason_of
-from clusters.states import Alert, Group, WorkerState
+from clusters.states import Alert, MachineGroup, WorkerState
 from common.live.board import PUBLIC, Audience, Shard
 from serving.protocol import LOST_AFTER_SECONDS
 
@@ -116,7 +116,7 @@ class WorkerRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class FleetRows:
     """The part of the database that the fleet is made of: clusters, machines, living deployments, workers."""
 
     clusters: Sequence[ClusterRow] = ()
@@ -126,7 +126,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerNow:
+class WorkerSnapshot:
     row: WorkerRow
     deployment: DeploymentRow
     state: str
@@ -145,7 +145,7 @@ class WorkerNow:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class WorkerLoad:
     """Of any group of workers."""
 
     busy: float | None
@@ -160,10 +160,10 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeNow:
+class NodeSnapshot:
     row: NodeRow
-    workers: Sequence[WorkerNow]
-    load: Load
+    workers: Sequence[WorkerSnapshot]
+    load: WorkerLoad
     agent_silent_since: datetime | None = None
     """None: its agent was heard a moment ago, or it has none."""
 
@@ -174,48 +174,48 @@ class NodeNow:
 
     @property
     def group_label(self) -> str:
-        return str(Group(self.row.group).label)
+        return str(MachineGroup(self.row.group).label)
 
 
 @dataclass(frozen=True, slots=True)
-class DeploymentNow:
+class DeploymentSnapshot:
     row: DeploymentRow
-    workers: Sequence[WorkerNow]
-    load: Load
+    workers: Sequence[WorkerSnapshot]
+    load: WorkerLoad
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterNow:
+class ClusterSnapshot:
     row: ClusterRow
-    nodes: Sequence[NodeNow]
+    nodes: Sequence[NodeSnapshot]
     """Those in trouble first: a lost or stuck worker, then by name."""
-    deployments: Sequence[DeploymentNow]
-    unplaced: Sequence[WorkerNow]
+    deployments: Sequence[DeploymentSnapshot]
+    unplaced: Sequence[WorkerSnapshot]
     """Workers of which the machine is not known."""
-    load: Load
+    load: WorkerLoad
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
-    clusters: Sequence[ClusterNow]
+class FleetSnapshot:
+    clusters: Sequence[ClusterSnapshot]
     is_live: bool
     """False when heartbeats are not known at the moment: busy rates are None or old, and nothing is lost."""
 
     @property
-    def workers(self) -> list[WorkerNow]:
+    def workers(self) -> list[WorkerSnapshot]:
         return [
             worker for cluster in self.clusters for found in cluster.deployments for worker in found.workers
         ]
 
 
 def fleet_of(
-    rows: Rows,
+    rows: FleetRows,
     heartbeats: Mapping[str, LastHeartbeat],
     *,
     now: datetime,
     is_live: bool,
-    agents: Mapping[str, AgentHeard] | None = None,
-) -> Fleet:
+    agents: Mapping[str, AgentContact] | None = None,
+) -> FleetSnapshot:
     """`agents`: those that were heard within the last minute, by their key."""
     deployments = {row.pk: row for row in rows.deployments}
     workers = [
@@ -238,22 +238,22 @@ def fleet_of(
     )
     living = _grouped(
         [
-            DeploymentNow(row, found := by_deployment.get(row.pk, []), load_of(found))
+            DeploymentSnapshot(row, found := by_deployment.get(row.pk, []), load_of(found))
             for row in rows.deployments
         ],
         lambda deployment: deployment.row.cluster_id,
     )
-    return Fleet(
+    return FleetSnapshot(
         [_cluster_now(row, nodes.get(row.pk, []), living.get(row.pk, [])) for row in rows.clusters], is_live
     )
 
 
-def load_of(workers: Iterable[WorkerNow]) -> Load:
+def load_of(workers: Iterable[WorkerSnapshot]) -> WorkerLoad:
     found = list(workers)
     serving = [worker for worker in found if worker.offers_slots]
     slots = sum(worker.slots for worker in serving)
     at_work = sum((worker.busy or 0.0) * worker.slots for worker in serving)
-    return Load(
+    return WorkerLoad(
         busy=at_work / slots if slots else None,
         in_flight=sum(worker.in_flight for worker in serving),
         slots=slots,
@@ -265,11 +265,11 @@ def load_of(workers: Iterable[WorkerNow]) -> Load:
     )
 
 
-def narrowed(fleet: Fleet, audience: Audience) -> Fleet:
+def narrowed(fleet: FleetSnapshot, audience: Audience) -> FleetSnapshot:
     """The part that this audience may see; busy rates stay those of the whole."""
     if audience is None:
         return fleet
-    return Fleet(
+    return FleetSnapshot(
         [
             replace(
                 cluster,
@@ -284,40 +284,40 @@ def narrowed(fleet: Fleet, audience: Audience) -> Fleet:
     )
 
 
-def _of_teams(workers: Sequence[WorkerNow], audience: frozenset[Shard]) -> list[WorkerNow]:
+def _of_teams(workers: Sequence[WorkerSnapshot], audience: frozenset[Shard]) -> list[WorkerSnapshot]:
     return [worker for worker in workers if worker.deployment.team_id in audience]
 
 
-def _node_now(row: NodeRow, workers: Sequence[WorkerNow], *, now: datetime) -> NodeNow:
+def _node_now(row: NodeRow, workers: Sequence[WorkerSnapshot], *, now: datetime) -> NodeSnapshot:
     since = row.agent_silent_since
-    return NodeNow(row, workers, load_of(workers), since if is_silent(since, now=now) else None)
+    return NodeSnapshot(row, workers, load_of(workers), since if is_silent(since, now=now) else None)
 
 
 def _excuse(
-    row: WorkerRow, deployment: DeploymentRow, agents: Mapping[str, AgentHeard], *, now: datetime
-) -> AgentHeard | None:
+    row: WorkerRow, deployment: DeploymentRow, agents: Mapping[str, AgentContact], *, now: datetime
+) -> AgentContact | None:
     """The agent without which no word of the worker can come; None where the backend does not look either."""
     seen_at = deployment.observed_at
     if not row.agent or seen_at is None or now - seen_at > LOOKED_WITHIN:
         return None
-    return agents.get(row.agent, AgentHeard())
+    return agents.get(row.agent, AgentContact())
 
 
 def _worker_now(
     row: WorkerRow,
     deployment: DeploymentRow,
     heartbeat: LastHeartbeat | None,
-    agent: AgentHeard | None,
+    agent: AgentContact | None,
     *,
     now: datetime,
     is_live: bool,
-) -> WorkerNow:
+) -> WorkerSnapshot:
     # Without heartbeats nobody is called silent; that a process ended is known all the same.
     alert = (
         alert_of(row, heartbeat, agent=agent, now=now) if is_live or row.state not in SERVING else Alert.NONE
     )
     is_fresh = heartbeat is not None and heartbeat.age_seconds <= LOST_AFTER_SECONDS
-    return WorkerNow(
+    return WorkerSnapshot(
         row=row,
         deployment=deployment,
         state=row.state,
@@ -340,11 +340,11 @@ def _reason(row: WorkerRow, heartbeat: LastHeartbeat | None, alert: Alert) -> st
 
 
 def _cluster_now(
-    row: ClusterRow, nodes: Sequence[NodeNow], deployments: Sequence[DeploymentNow]
-) -> ClusterNow:
+    row: ClusterRow, nodes: Sequence[NodeSnapshot], deployments: Sequence[DeploymentSnapshot]
+) -> ClusterSnapshot:
     workers = [worker for deployment in deployments for worker in deployment.workers]
     placed = {node.row.pk for node in nodes}
-    return ClusterNow(
+    return ClusterSnapshot(
         row=row,
         nodes=sorted(nodes, key=lambda node: (not _is_in_trouble(node), node.row.name)),
         deployments=sorted(deployments, key=lambda one: one.row.name),
@@ -353,7 +353,7 @@ def _cluster_now(
     )
 
 
-def _is_in_trouble(node: NodeNow) -> bool:
+def _is_in_trouble(node: NodeSnapshot) -> bool:
     return bool(node.load.stuck or node.load.lost or node.agent_silent_since)
 
 

@@ -11,7 +11,7 @@ from accounts.selectors import may_everywhere, teams_where
 from accounts.states import Right
 from clusters.backends.kubernetes.configured import KUBECONFIG
 from clusters.backends.kubernetes.rights import NEEDED, Feature
-from clusters.backends.kubernetes.settings import ModelFiles
+from clusters.backends.kubernetes.settings import FileDeliveryKind
 from clusters.draining.options import (
     CHECKPOINT_SECONDS,
     MOST_SECONDS,
@@ -116,12 +116,12 @@ class KubernetesForm(ClusterSettingsForm):
     model_files = forms.ChoiceField(
         label=_("Model files"),
         choices=(
-            (ModelFiles.AUTO.value, _("By what the cluster has")),
-            (ModelFiles.NODE_CACHE.value, _("Each machine keeps a cache")),
-            (ModelFiles.FILLED_CLAIM.value, _("A volume claim per version, filled by a job")),
-            (ModelFiles.CLAIM.value, _("A volume claim that all machines can read")),
-            (ModelFiles.IMAGE.value, _("Images that the machines pull")),
-            (ModelFiles.FLUID.value, _("Datasets of Fluid")),
+            (FileDeliveryKind.AUTO.value, _("By what the cluster has")),
+            (FileDeliveryKind.NODE_CACHE.value, _("Each machine keeps a cache")),
+            (FileDeliveryKind.FILLED_CLAIM.value, _("A volume claim per version, filled by a job")),
+            (FileDeliveryKind.CLAIM.value, _("A volume claim that all machines can read")),
+            (FileDeliveryKind.IMAGE.value, _("Images that the machines pull")),
+            (FileDeliveryKind.FLUID.value, _("Datasets of Fluid")),
         ),
     )
     store_url = forms.CharField(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.agents import AgentHeard, agent_key
+from clusters.agents import AgentContact, agent_key
 from clusters.fleet import FULL, LastHeartbeat
 from common import clock
 from common.live.redis import NotShared
@@ -64,7 +64,7 @@ def latest(workers: list[str] | None = None) -> dict[str, LastHeartbeat] | None:
     }
 
 
-def agents(keys: list[str] | None = None) -> dict[str, AgentHeard] | None:
+def agents(keys: list[str] | None = None) -> dict[str, AgentContact] | None:
     """Those that were heard within the last minute, by their key; None when it is not known at the moment."""
     try:
         records = stored(DEVICES_SHARED_NAME, keys)
@@ -72,7 +72,7 @@ def agents(keys: list[str] | None = None) -> dict[str, AgentHeard] | None:
         return None
     now = clock.seconds()
     return {
-        key: AgentHeard.of_record(record, age_seconds=max(0.0, now - at), now=now)
+        key: AgentContact.of_record(record, age_seconds=max(0.0, now - at), now=now)
         for key, (at, record) in records.items()
         if now - at <= KEEP_SECONDS
     }

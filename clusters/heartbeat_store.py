@@ -13,8 +13,8 @@ import redis
 from channels.db import database_sync_to_async
 
 from clusters import history
-from clusters.agents import AgentHeard, agent_key, relay_key
-from clusters.fleet import DeploymentRow, Fleet, LastHeartbeat, Rows, fleet_of
+from clusters.agents import AgentContact, agent_key, relay_key
+from clusters.fleet import DeploymentRow, FleetRows, FleetSnapshot, LastHeartbeat, fleet_of
 from clusters.heartbeat_records import (
     DEVICES_SHARED_NAME,
     KEEP_SECONDS,
@@ -53,14 +53,14 @@ class HeartbeatStore:
             SharedValues(hub, name, tick_seconds=TICK_SECONDS, expire_seconds=KEEP_SECONDS, ordered_by="turn")
             for name in (SHARED_NAME, DEVICES_SHARED_NAME)
         )
-        self._rows = Rows()
+        self._rows = FleetRows()
         self._placed: dict[str, PlacedWorker] = {}
         self._rows_at = float("-inf")
         self._reading = asyncio.Lock()
         self._identity = secrets.token_hex(6)
         hub.spawn(self._remember_for_ever(), "clusters: remembering busy rates")
 
-    async def rows(self) -> Rows:
+    async def rows(self) -> FleetRows:
         """The rows, at most a second old."""
         await self._refresh()
         return self._rows
@@ -108,14 +108,14 @@ class HeartbeatStore:
             for name, held in self._shared.held.items()
         }
 
-    def agents(self) -> Mapping[str, AgentHeard]:
+    def agents(self) -> Mapping[str, AgentContact]:
         now, wall = time.monotonic(), clock.seconds()
         return {
-            key: AgentHeard.of_record(held.record, age_seconds=now - held.seen_at, now=wall)
+            key: AgentContact.of_record(held.record, age_seconds=now - held.seen_at, now=wall)
             for key, held in self._devices.held.items()
         }
 
-    async def fleet(self) -> Fleet:
+    async def fleet(self) -> FleetSnapshot:
         self._shared.forget_old()
         self._devices.forget_old()
         rows = await self.rows()
@@ -135,7 +135,7 @@ class HeartbeatStore:
                 logger.exception("Busy rates are not remembered")
 
 
-def _placed(rows: Rows) -> dict[str, PlacedWorker]:
+def _placed(rows: FleetRows) -> dict[str, PlacedWorker]:
     deployments = {row.pk: row for row in rows.deployments}
     nodes = {row.pk: row.uid for row in rows.nodes}
     return {

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import redis.asyncio
 
-from clusters.fleet import Fleet
+from clusters.fleet import FleetSnapshot
 from common.live.redis import ask
 
 STEP_SECONDS = 10
@@ -19,7 +19,7 @@ KEEP = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LoadSample:
     """The 10 s that end at `at`."""
 
     at: datetime
@@ -36,7 +36,7 @@ async def claim(client: "redis.asyncio.Redis", *, at: float, by: str) -> bool:
     return bool(await client.set(f"slipway:busy:claim:{_step(at)}", by, nx=True, ex=STEP_SECONDS * 6))
 
 
-async def remember(client: "redis.asyncio.Redis", fleet: Fleet, *, at: float) -> None:
+async def remember(client: "redis.asyncio.Redis", fleet: FleetSnapshot, *, at: float) -> None:
     step = _step(at)
     kept_steps = int(KEEP.total_seconds()) // STEP_SECONDS
     pipeline = client.pipeline(transaction=False)
@@ -53,7 +53,7 @@ async def remember(client: "redis.asyncio.Redis", fleet: Fleet, *, at: float) ->
     await pipeline.execute()
 
 
-def samples(cluster_id: int, *, since: datetime) -> list[Sample]:
+def samples(cluster_id: int, *, since: datetime) -> list[LoadSample]:
     """Ascending. Raises NotShared when Redis does not answer."""
     fields: Mapping[Any, Any] = ask(lambda client: client.hgetall(_key(cluster_id)))
     first = _step(since.timestamp())
@@ -61,10 +61,10 @@ def samples(cluster_id: int, *, since: datetime) -> list[Sample]:
     return sorted(found, key=lambda sample: sample.at)
 
 
-def _sample(step: int, text: bytes) -> Sample:
+def _sample(step: int, text: bytes) -> LoadSample:
     busy, in_flight, slots, workers, nodes = orjson.loads(text)
     at = datetime.fromtimestamp(step * STEP_SECONDS, UTC)
-    return Sample(at, busy, in_flight, slots, workers, dict(nodes))
+    return LoadSample(at, busy, in_flight, slots, workers, dict(nodes))
 
 
 def _step(at: float) -> int:

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from clusters import selectors
-from clusters.fleet import Fleet, NodeNow
+from clusters.fleet import FleetSnapshot, NodeSnapshot
 from common.actor import Actor
 from common.pages.badges import badge_of
 from common.sentences import listed
@@ -21,7 +21,7 @@ class FleetCard:
         self._actor = actor
 
     @cached_property
-    def fleet(self) -> Fleet:
+    def fleet(self) -> FleetSnapshot:
         return selectors.fleet(self._actor)
 
     @cached_property
@@ -36,7 +36,7 @@ class FleetCard:
         return list(islice(found, TROUBLE_SHOWN))
 
 
-def _trouble(node: NodeNow) -> str:
+def _trouble(node: NodeSnapshot) -> str:
     words = []
     if node.row.state != "ready":
         words.append(str(badge_of("node", node.row.state).word).lower())

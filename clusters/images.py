@@ -9,13 +9,13 @@ from django.utils.translation import gettext as _
 from accounts.models import Team
 from clusters.errors import NoImageFits
 from clusters.models import Cluster, Deployment, Gpu, Node
-from clusters.states import WITHOUT_IMAGES, GpuState, Group, NodeState
+from clusters.states import WITHOUT_IMAGES, GpuState, MachineGroup, NodeState
 from common.sentences import clauses, joined
 from images import rules
 from images import selectors as catalogue
-from images.choosing import Choice, Judged, judge, open_questions
+from images.choosing import ChosenImage, JudgedImage, judge, open_questions
 from images.models import RuntimeImage
-from images.rules import Fact, Wish
+from images.rules import ImageRequirements, RefusalSubject
 from models_registry.models import Version
 
 SHOWN = 5
@@ -23,7 +23,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class PickedImage:
     image: RuntimeImage | None
     reference: str
     """With the digest, from the mirror of the cluster's region where there is one; empty without an image."""
@@ -32,7 +32,7 @@ class Picked:
 
 def pick_image(
     wanted: Deployment, *, named: RuntimeImage | None = None, present: RuntimeImage | None = None
-) -> Picked:
+) -> PickedImage:
     """The one that is named, else the `present` one as long as it runs this, else the best of those that the
     team may use.
 
@@ -62,7 +62,7 @@ def pick_image(
             "No image of the catalogue was picked on cluster %(cluster)s: workers are processes of its "
             "machine, which need none."
         )
-        return Picked(None, "", joined((needless % names, _told(choice))))
+        return PickedImage(None, "", joined((needless % names, _told(choice))))
     if not choice.others:
         raise NoImageFits(
             _(
@@ -85,7 +85,7 @@ def foresee_image(
     resources: Mapping[str, Any],
     named: RuntimeImage | None = None,
     present: RuntimeImage | None = None,
-) -> Picked:
+) -> PickedImage:
     """What a deployment like this would get at this moment. Raises NoImageFits."""
     wanted = Deployment(
         cluster=cluster, team=team, version=version, engine=engine, device=device, resources=dict(resources)
@@ -93,10 +93,10 @@ def foresee_image(
     return pick_image(wanted, named=named, present=present)
 
 
-def wish_of(wanted: Deployment) -> Wish:
+def wish_of(wanted: Deployment) -> ImageRequirements:
     """What the deployment asks of an image, with what is known of its cluster's GPUs."""
     per_worker = wanted.resources.get("gpus_per_worker", 1)
-    return Wish(
+    return ImageRequirements(
         engine=wanted.engine,
         gpus=() if wanted.device == "cpu" else gpus_of(wanted.cluster),
         gpus_per_worker=per_worker if isinstance(per_worker, int) else 1,
@@ -105,16 +105,16 @@ def wish_of(wanted: Deployment) -> Wish:
     )
 
 
-def gpus_of(cluster: Cluster) -> tuple[rules.Gpu, ...] | None:
+def gpus_of(cluster: Cluster) -> tuple[rules.GpuDescription, ...] | None:
     """One of each kind that its machines for requests have, as last seen; None: no machine was seen yet."""
-    nodes = Node.objects.filter(cluster=cluster, group=Group.ONLINE).exclude(state=NodeState.GONE)
+    nodes = Node.objects.filter(cluster=cluster, group=MachineGroup.ONLINE).exclude(state=NodeState.GONE)
     present = Gpu.objects.filter(node__in=nodes).exclude(state=GpuState.GONE)
     found = present.values_list("name", "driver", "memory_bytes")
-    kinds = tuple(rules.Gpu(*kind) for kind in sorted(set(found)))
+    kinds = tuple(rules.GpuDescription(*kind) for kind in sorted(set(found)))
     return kinds or (() if nodes.exists() else None)
 
 
-def _named(wanted: Deployment, image: RuntimeImage, wish: Wish) -> Picked:
+def _named(wanted: Deployment, image: RuntimeImage, wish: ImageRequirements) -> PickedImage:
     if image.team_id not in (None, wanted.team_id):
         raise NoImageFits(
             _("Team %(team)s may not use image %(image)s: it belongs to another team.")
@@ -122,7 +122,11 @@ def _named(wanted: Deployment, image: RuntimeImage, wish: Wish) -> Picked:
         )
     judged = judge(catalogue.facts_of(image), wish)
     # Whoever names one that is deprecated, or could not be pulled, means it.
-    obstacles = [one.sentence for one in judged.refusals if one.fact not in (Fact.DEPRECATED, Fact.PULL)]
+    obstacles = [
+        one.sentence
+        for one in judged.refusals
+        if one.fact not in (RefusalSubject.DEPRECATED, RefusalSubject.PULL)
+    ]
     if obstacles:
         raise NoImageFits(
             _("Image %(image)s does not run %(version)s: it %(obstacles)s")
@@ -136,23 +140,25 @@ def _named(wanted: Deployment, image: RuntimeImage, wish: Wish) -> Picked:
     return _picked(wanted, image, joined((named, failed_pulls(judged), open_questions(judged))))
 
 
-def _kept(wanted: Deployment, image: RuntimeImage, wish: Wish) -> Picked | None:
+def _kept(wanted: Deployment, image: RuntimeImage, wish: ImageRequirements) -> PickedImage | None:
     """The service's present image is changed by nobody but people: by a wish for another one, or by
     deprecating it. None: it does not run this."""
     judged = judge(catalogue.facts_of(image), wish)
-    if image.team_id not in (None, wanted.team_id) or any(one.fact != Fact.PULL for one in judged.refusals):
+    if image.team_id not in (None, wanted.team_id) or any(
+        one.fact != RefusalSubject.PULL for one in judged.refusals
+    ):
         return None
     kept = _("%(image)s is kept: it is the image of the present workers.") % {"image": image}
     return _picked(wanted, image, joined((kept, failed_pulls(judged), open_questions(judged))))
 
 
-def failed_pulls(judged: Judged) -> str:
+def failed_pulls(judged: JudgedImage) -> str:
     """One sentence; empty without any."""
-    failed = [one.sentence for one in judged.refusals if one.fact == Fact.PULL]
+    failed = [one.sentence for one in judged.refusals if one.fact == RefusalSubject.PULL]
     return _("But it %(failed)s") % {"failed": clauses(failed)} if failed else ""
 
 
-def _picked(wanted: Deployment, image: RuntimeImage, reason: str) -> Picked:
+def _picked(wanted: Deployment, image: RuntimeImage, reason: str) -> PickedImage:
     region = wanted.cluster.region
     told = [reason]
     if region in image.mirrors:
@@ -160,10 +166,10 @@ def _picked(wanted: Deployment, image: RuntimeImage, reason: str) -> Picked:
     if wanted.cluster.kind in WITHOUT_IMAGES:
         processes = _("Cluster %(cluster)s runs workers as processes of its machine: it pulls nothing.")
         told.append(processes % {"cluster": wanted.cluster.name})
-    return Picked(image, image.reference_in(region), joined(told))
+    return PickedImage(image, image.reference_in(region), joined(told))
 
 
-def _told(choice: Choice) -> str:
+def _told(choice: ChosenImage) -> str:
     shown, rest = choice.sentences[:SHOWN], choice.sentences[SHOWN:]
     more = _("%(rest)s more do not fit either.") % {"rest": len(rest)} if rest else ""
     return joined((*shown, more))

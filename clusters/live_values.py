@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from clusters.fleet import Fleet, Load
+from clusters.fleet import FleetSnapshot, WorkerLoad
 from common.live.board import PUBLIC, Shard
 
 
-def values_of(fleet: Fleet) -> dict[Shard, dict[str, Any]]:
+def values_of(fleet: FleetSnapshot) -> dict[Shard, dict[str, Any]]:
     """What the topic `fleet` shows, by team: machines and clusters to whoever may see the cluster, workers
     and deployments to their own team."""
     parts: dict[Shard, dict[str, Any]] = {PUBLIC: {"live": fleet.is_live}}
@@ -36,7 +36,7 @@ def values_of(fleet: Fleet) -> dict[Shard, dict[str, Any]]:
     return parts
 
 
-def _load_values(path: str, load: Load) -> dict[str, Any]:
+def _load_values(path: str, load: WorkerLoad) -> dict[str, Any]:
     return {
         f"{path}.busy": _rounded(load.busy),
         f"{path}.in_flight": load.in_flight,

@@ -17,7 +17,7 @@ ZONE_LABEL = next(level for level in LEVELS if level.name == "zone").labels[0]
 
 
 @dataclass(frozen=True, slots=True)
-class MachineFacts:
+class NodeFacts:
     gpu_type: str = ""
     """Of its first GPU; empty: it has none, or none is known."""
     gpus: int = 0
@@ -35,10 +35,10 @@ class MachineFacts:
         return self.gpu_type.removeprefix("NVIDIA ")
 
 
-NOTHING = MachineFacts()
+NOTHING = NodeFacts()
 
 
-def machine_facts(actor: Actor) -> dict[int, MachineFacts]:
+def machine_facts(actor: Actor) -> dict[int, NodeFacts]:
     """By the machine's id. Three queries."""
     nodes = Node.objects.for_actor(actor)
     cards = {
@@ -57,7 +57,7 @@ def machine_facts(actor: Actor) -> dict[int, MachineFacts]:
         gpu_type, gpus, driver = cards.get(pk, ("", 0, ""))
         held = None if cluster not in used else _sums(used[cluster].get(name) or {})
         takes_pods = state == NodeState.READY and not is_cordoned
-        found[pk] = MachineFacts(
+        found[pk] = NodeFacts(
             gpu_type=gpu_type,
             gpus=gpus,
             driver=driver,
@@ -70,7 +70,7 @@ def machine_facts(actor: Actor) -> dict[int, MachineFacts]:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PodInventory:
     """What pods there are on a machine, and GPUs they hold, as counted at `seen_at`."""
 
     ours: int
@@ -82,14 +82,14 @@ class Standing:
     """What could not be seen, and why."""
 
 
-def standing_on(node: Node) -> Standing | None:
+def standing_on(node: Node) -> PodInventory | None:
     """None: nobody has counted yet."""
     found = Occupancy.objects.filter(cluster=node.cluster_id).first()
     if found is None or found.seen_at is None:
         return None
     pods = found.pods.get(node.name) or {}
     gpus = _sums(found.used.get(node.name) or {})
-    return Standing(pods.get("ours", 0), pods.get("others", 0), *gpus, found.seen_at, found.problem)
+    return PodInventory(pods.get("ours", 0), pods.get("others", 0), *gpus, found.seen_at, found.problem)
 
 
 def _sums(used: Mapping[str, Mapping[str, int]]) -> tuple[int, int]:

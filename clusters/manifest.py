@@ -186,7 +186,7 @@ CHOICES = (
     ChoiceSet(states.DrainState, badges="drain"),
     ChoiceSet(states.GpuSharing),
     ChoiceSet(states.GpuState),
-    ChoiceSet(states.Group),
+    ChoiceSet(states.MachineGroup),
     ChoiceSet(states.NodeOperation),
     ChoiceSet(states.NodeState, badges="node", schema="NodeState"),
     ChoiceSet(states.WorkerState, badges="worker", schema="WorkerState"),

@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import Metric
 
 from clusters import selectors
 from clusters.backends.checks import missing_rights
-from clusters.fleet import ClusterNow
+from clusters.fleet import ClusterSnapshot
 from clusters.models import Cluster
 from clusters.states import Alert, WorkerState
 from common import clock
@@ -72,7 +72,7 @@ def fleet() -> Iterator[Metric]:
     )
 
 
-def _by_state(cluster: ClusterNow) -> Counter[str]:
+def _by_state(cluster: ClusterSnapshot) -> Counter[str]:
     return Counter(
         worker.alert or worker.state for deployment in cluster.deployments for worker in deployment.workers
     )

@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 
 from accounts.services.rights import require, require_for_owner
 from accounts.states import Right
-from clusters.errors import VersionNotThere
+from clusters.errors import VersionNotDeployed
 from clusters.models import Cluster, Deployment, FilesToken
 from clusters.states import DeploymentState
 from common.actor import Actor
@@ -36,10 +36,10 @@ def cluster_of(actor: Actor) -> Cluster:
 
 
 def version_on(cluster: Cluster, version_id: int) -> Version:
-    """Raises VersionNotThere, WrongState when its files are gone, StoreUnavailable while one is damaged."""
+    """Raises VersionNotDeployed, WrongState for deleted files, StoreUnavailable while one is damaged."""
     needed = Deployment.objects.filter(cluster=cluster, version=version_id)
     if not needed.exclude(state=DeploymentState.REMOVED).exists():
-        raise VersionNotThere(
+        raise VersionNotDeployed(
             _("No deployment on the cluster %(cluster)s needs a version with the id %(id)s.")
             % {"cluster": cluster, "id": version_id}
         )
@@ -57,11 +57,11 @@ def version_on(cluster: Cluster, version_id: int) -> Version:
 
 
 def content_of(version: Version, sha256: str) -> AbstractContextManager[Content]:
-    """A file of the version, for reading. Raises VersionNotThere; on entering, StoreUnavailable and
+    """A file of the version, for reading. Raises VersionNotDeployed; on entering, StoreUnavailable and
     BlobMissing.
     """
     if not VersionFile.objects.filter(version=version, sha256=sha256).exists():
-        raise VersionNotThere(
+        raise VersionNotDeployed(
             _("%(version)s has no file with the sha256 %(sha256)s.")
             % {"version": version, "sha256": sha256[:64]}
         )

@@ -3,17 +3,17 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from clusters.backends.told import Told, about
+from clusters.backends.kubernetes_events import KubernetesEvent, about
 from clusters.models import Node
-from clusters.shared_machines import SharedTold, told_about
+from clusters.shared_machines import SharedEvents, told_about
 
 
-def events_of(node: Node, workers: Iterable[str]) -> SharedTold | None:
+def events_of(node: Node, workers: Iterable[str]) -> SharedEvents | None:
     """The latest first; `workers`: names of their pods. None: nobody hears the cluster, or not of late."""
     found = told_about(node.cluster, [about("Node", node.name), *(about("Pod", one) for one in workers)])
     return found and replace(found, told=tuple(one for one in found.told if _is_of(one, node)))
 
 
-def _is_of(one: Told, node: Node) -> bool:
+def _is_of(one: KubernetesEvent, node: Node) -> bool:
     """Not of a former machine of its name. Kubelets know theirs by name alone."""
     return one.kind != "Node" or one.uid in ("", node.name, node.uid)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from clusters.agents import AgentHeard
+from clusters.agents import AgentContact
 from clusters.alerts import alert_of
 from clusters.backends.base import ObservedState, ObservedWorker
 from clusters.fleet import LastHeartbeat, WorkerRow
@@ -22,7 +22,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class WorkerChanges:
     """The rows as they should be, and what of it is new."""
 
     workers: Sequence[Worker]
@@ -49,9 +49,9 @@ def note(
     logs: Mapping[str, str],
     heartbeats: Mapping[str, LastHeartbeat] | None,
     nodes: Mapping[str, int],
-    agents: Mapping[int, AgentHeard],
+    agents: Mapping[int, AgentContact],
     now: datetime,
-) -> Noted:
+) -> WorkerChanges:
     """`logs`: what those who have ended wrote. `heartbeats`: None while they are not known, so that nobody
     is called lost. Both by the worker's id. `nodes`: id by name. `agents`: those of machines that have one,
     by the machine's id; their silence is no word on workers, which the backend has just seen."""
@@ -68,7 +68,7 @@ def note(
         workers.append(row)
     ids = {row.uid for row in workers}
     gone = [row for row in known if row.uid not in ids]
-    return Noted(
+    return WorkerChanges(
         workers=workers,
         fresh=[row for row in workers if row.uid not in before],
         changed=[row for row in workers if row.uid in before and _content(row) != before[row.uid]],
@@ -136,7 +136,7 @@ def _update(row: Worker, seen: ObservedWorker, node_id: int | None, *, log: str,
 def _judge_silence(
     row: Worker,
     heartbeats: Mapping[str, LastHeartbeat] | None,
-    agent: AgentHeard | None,
+    agent: AgentContact | None,
     *,
     now: datetime,
 ) -> None:

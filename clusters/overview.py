@@ -8,9 +8,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from clusters.alerts import is_trouble, rank_of
-from clusters.fleet import ClusterNow, DeploymentNow, Fleet, NodeNow, WorkerNow
-from clusters.machine_facts import NOTHING, MachineFacts
-from clusters.states import DeploymentState, Group, NodeState, WorkerState
+from clusters.fleet import ClusterSnapshot, DeploymentSnapshot, FleetSnapshot, NodeSnapshot, WorkerSnapshot
+from clusters.machine_facts import NOTHING, NodeFacts
+from clusters.states import DeploymentState, MachineGroup, NodeState, WorkerState
 from common.sentences import listed
 
 BARS_SHOWN = 16
@@ -21,10 +21,10 @@ _TONES = ("", "warn", "bad")
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class HeatMapCell:
     """A machine in the heat map; `mark` and `tone` where its state matters more than how busy it is."""
 
-    node: NodeNow
+    node: NodeSnapshot
     mark: str
     tone: str
 
@@ -46,10 +46,10 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class PageCell:
+class HeatMapPage:
     """Machines that stand on one page of their list, in the heat map of a group with very many."""
 
-    nodes: Sequence[NodeNow]
+    nodes: Sequence[NodeSnapshot]
     cluster: str
     group: str
     number: int
@@ -82,17 +82,17 @@ class PageCell:
 class GroupMap:
     name: str
     machines: int
-    cells: Sequence[Cell | PageCell]
+    cells: Sequence[HeatMapCell | HeatMapPage]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterMap:
-    cluster: ClusterNow
+    cluster: ClusterSnapshot
     groups: Sequence[GroupMap]
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class FleetTotals:
     machines: int
     not_ready: int
     """Those that say so, could not be read, or are gone."""
@@ -106,19 +106,19 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineRow:
     """A row of the table of machines."""
 
-    node: NodeNow
+    node: NodeSnapshot
     cluster: str
-    facts: MachineFacts = NOTHING
+    facts: NodeFacts = NOTHING
 
     @property
     def busy_path(self) -> str:
         return f"node.{self.node.row.pk}.busy"
 
     @property
-    def shown_workers(self) -> Sequence[WorkerNow]:
+    def shown_workers(self) -> Sequence[WorkerSnapshot]:
         return self.node.workers[:BARS_SHOWN]
 
     @property
@@ -126,45 +126,45 @@ class Machine:
         return max(0, len(self.node.workers) - BARS_SHOWN)
 
 
-def maps_of(fleet: Fleet) -> list[ClusterMap]:
+def maps_of(fleet: FleetSnapshot) -> list[ClusterMap]:
     found = []
     for cluster in fleet.clusters:
-        by_group: dict[str, list[NodeNow]] = {}
+        by_group: dict[str, list[NodeSnapshot]] = {}
         for node in sorted(cluster.nodes, key=lambda node: node.row.name):
             by_group.setdefault(node.row.group, []).append(node)
         groups = [
             GroupMap(str(group.label), len(nodes), _cells(cluster.row.name, group, nodes))
-            for group in Group
+            for group in MachineGroup
             if (nodes := by_group.get(group))
         ]
         found.append(ClusterMap(cluster, groups))
     return found
 
 
-def _cells(cluster: str, group: str, nodes: Sequence[NodeNow]) -> Sequence[Cell | PageCell]:
+def _cells(cluster: str, group: str, nodes: Sequence[NodeSnapshot]) -> Sequence[HeatMapCell | HeatMapPage]:
     if len(nodes) <= MOST_CELLS:
         return [cell_of(node) for node in nodes]
     found = []
     for number, start in enumerate(range(0, len(nodes), MACHINES_ON_A_PAGE), start=1):
         some = nodes[start : start + MACHINES_ON_A_PAGE]
         worst = max((cell_of(one) for one in some), key=lambda cell: _TONES.index(cell.tone))
-        found.append(PageCell(some, cluster, group, number, worst.mark, worst.tone))
+        found.append(HeatMapPage(some, cluster, group, number, worst.mark, worst.tone))
     return found
 
 
-def cell_of(node: NodeNow) -> Cell:
+def cell_of(node: NodeSnapshot) -> HeatMapCell:
     if node.row.state == NodeState.GONE:
-        return Cell(node, "circle-off", "warn")
+        return HeatMapCell(node, "circle-off", "warn")
     if node.row.state != NodeState.READY or node.load.lost:
-        return Cell(node, "plug-connected-x", "bad")
+        return HeatMapCell(node, "plug-connected-x", "bad")
     if node.load.stuck:
-        return Cell(node, "alert-triangle", "bad")
+        return HeatMapCell(node, "alert-triangle", "bad")
     if node.agent_silent_since:
-        return Cell(node, "antenna-bars-off", "warn")
-    return Cell(node, "", "")
+        return HeatMapCell(node, "antenna-bars-off", "warn")
+    return HeatMapCell(node, "", "")
 
 
-def words_of(node: NodeNow) -> str:
+def words_of(node: NodeSnapshot) -> str:
     """`2 of 3 workers ready, 1 lost`"""
     if node.row.state == NodeState.GONE:
         return _("gone: the cluster has no such machine any more")
@@ -182,12 +182,12 @@ def words_of(node: NodeNow) -> str:
     return listed(parts)
 
 
-def totals_of(fleet: Fleet) -> Totals:
+def totals_of(fleet: FleetSnapshot) -> FleetTotals:
     loads = [cluster.load for cluster in fleet.clusters]
     nodes = [node for cluster in fleet.clusters for node in cluster.nodes]
     slots = sum(load.slots for load in loads)
     at_work = sum((load.busy or 0.0) * load.slots for load in loads)
-    return Totals(
+    return FleetTotals(
         machines=len(nodes),
         not_ready=sum(node.row.state != NodeState.READY for node in nodes),
         workers=sum(load.workers for load in loads),
@@ -200,21 +200,21 @@ def totals_of(fleet: Fleet) -> Totals:
     )
 
 
-def machines_of(fleet: Fleet, facts: Mapping[int, MachineFacts]) -> list[Machine]:
+def machines_of(fleet: FleetSnapshot, facts: Mapping[int, NodeFacts]) -> list[MachineRow]:
     """Those in trouble first. `facts`: by machine."""
     found = [
-        Machine(node, cluster.row.name, facts.get(node.row.pk, NOTHING))
+        MachineRow(node, cluster.row.name, facts.get(node.row.pk, NOTHING))
         for cluster in fleet.clusters
         for node in cluster.nodes
     ]
     return sorted(found, key=lambda machine: not cell_of(machine.node).mark)
 
 
-def in_trouble(worker: WorkerNow) -> bool:
+def in_trouble(worker: WorkerSnapshot) -> bool:
     return is_trouble(worker.alert) or worker.state == WorkerState.FAILED
 
 
-def workers_of(fleet: Fleet) -> list[WorkerNow]:
+def workers_of(fleet: FleetSnapshot) -> list[WorkerSnapshot]:
     """Lost and stuck ones first, then failed ones, then by name."""
     return sorted(
         fleet.workers,
@@ -222,18 +222,18 @@ def workers_of(fleet: Fleet) -> list[WorkerNow]:
     )
 
 
-def deployments_of(fleet: Fleet) -> list[DeploymentNow]:
+def deployments_of(fleet: FleetSnapshot) -> list[DeploymentSnapshot]:
     """Failing and degraded ones first, then by name."""
     order = {DeploymentState.FAILING.value: 0, DeploymentState.DEGRADED.value: 1}
     found = [one for cluster in fleet.clusters for one in cluster.deployments]
     return sorted(found, key=lambda one: (order.get(one.row.state, 2), one.row.name))
 
 
-def mentioning(workers: Iterable[WorkerNow], text: str) -> list[WorkerNow]:
+def mentioning(workers: Iterable[WorkerSnapshot], text: str) -> list[WorkerSnapshot]:
     """Those in whose name, service or version every word occurs."""
     words = text.lower().split()[:8]
     return [worker for worker in workers if all(word in _text_of(worker) for word in words)]
 
 
-def _text_of(worker: WorkerNow) -> str:
+def _text_of(worker: WorkerSnapshot) -> str:
     return f"{worker.row.name} {worker.deployment.service} {worker.deployment.version_label}".lower()

@@ -12,7 +12,7 @@ from typing import Any
 import redis
 from django.utils.translation import gettext as _
 
-from clusters.errors import LateReport
+from clusters.errors import OutdatedReport
 from common import clock
 from common.live.hub import Hub
 
@@ -43,7 +43,7 @@ return {'accepted', string.format('%.0f', turn)}
 
 
 @dataclass(slots=True)
-class _Known:
+class _LastReport:
     session: str
     sequence: int
     turn: int
@@ -54,12 +54,12 @@ class ReportOrder:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._script: Any = None
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: OrderedDict[str, _LastReport] = OrderedDict()
 
     async def accept(self, machine: str, session: str, sequence: int) -> int:
         """The report's turn: of two accepted reports of a machine, the later has the higher one.
 
-        Raises LateReport.
+        Raises OutdatedReport.
         """
         known = self._known.get(machine)
         if known is not None:
@@ -93,7 +93,7 @@ class ReportOrder:
     def _remember(self, machine: str, session: str, sequence: int, turn: int) -> None:
         known = self._known.get(machine)
         if known is None:
-            known = self._known[machine] = _Known(session, sequence, turn)
+            known = self._known[machine] = _LastReport(session, sequence, turn)
             if len(self._known) > MAX_MACHINES:
                 self._known.popitem(last=False)
         elif known.turn < turn:
@@ -103,7 +103,7 @@ class ReportOrder:
         self._known.move_to_end(machine)
 
 
-def _judge(known: _Known, session: str, sequence: int) -> None:
+def _judge(known: _LastReport, session: str, sequence: int) -> None:
     """The same as the script says."""
     if known.session == session and sequence <= known.sequence:
         raise _late(sequence, known.sequence)
@@ -111,15 +111,15 @@ def _judge(known: _Known, session: str, sequence: int) -> None:
         raise _replaced(session)
 
 
-def _late(sequence: int, last: int) -> LateReport:
-    return LateReport(
+def _late(sequence: int, last: int) -> OutdatedReport:
+    return OutdatedReport(
         _("Report %(sequence)s comes late: report %(last)s of this session is here. Send the next one.")
         % {"sequence": sequence, "last": last}
     )
 
 
-def _replaced(session: str) -> LateReport:
-    return LateReport(
+def _replaced(session: str) -> OutdatedReport:
+    return OutdatedReport(
         _(
             "Another session has replaced %(session)s: a newer agent reports this machine. End this agent, "
             "or start it again."

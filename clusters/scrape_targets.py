@@ -3,13 +3,13 @@
 from typing import Any
 
 from clusters.backends.pod_settings import PodSettings
-from clusters.backends.servers import READ, Server
+from clusters.backends.servers import READ, ModelServer
 from clusters.models import Deployment, Worker
 from clusters.states import GONE, WorkerState
 from serving.relay_protocol import SCRAPED
 
 
-def server_of(row: Deployment) -> Server | None:
+def server_of(row: Deployment) -> ModelServer | None:
     """What serves in its pods, where it is no worker of ours."""
     return PodSettings.read(row.pod).server_of(row.engine)
 
@@ -20,7 +20,7 @@ def is_read(row: Deployment, *, has_relay: bool) -> bool:
     return server is None or (has_relay and _tells(row, server))
 
 
-def _tells(row: Deployment, server: Server) -> bool:
+def _tells(row: Deployment, server: ModelServer) -> bool:
     """Its metrics are understood: by its engine, or by what its service says of them."""
     return row.engine in READ or server.metrics is not None
 
@@ -38,7 +38,7 @@ def scrape_targets(cluster_id: int) -> list[dict[str, Any]]:
     ]
 
 
-def _target(row: Worker, server: Server) -> dict[str, Any]:
+def _target(row: Worker, server: ModelServer) -> dict[str, Any]:
     of = row.deployment
     return {
         "worker": row.uid,

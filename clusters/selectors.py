@@ -14,23 +14,23 @@ from accounts.actors import grants_of
 from accounts.models import ApiToken
 from accounts.states import Right
 from clusters import heartbeat_records, history
-from clusters.agents import RELAY_SILENT_AFTER, AgentHeard, agent_key, never_heard_key, relay_key
+from clusters.agents import RELAY_SILENT_AFTER, AgentContact, agent_key, never_heard_key, relay_key
 from clusters.capacities import ClusterCapacity as ClusterCapacity
 from clusters.capacities import capacity as capacity
 from clusters.errors import ClusterMissing, DeploymentMissing
 from clusters.fleet import (
     ClusterRow,
-    DeploymentNow,
     DeploymentRow,
-    Fleet,
+    DeploymentSnapshot,
+    FleetRows,
+    FleetSnapshot,
     NodeRow,
-    Rows,
     WorkerRow,
     fleet_of,
     narrowed,
 )
-from clusters.history import Sample
-from clusters.models import Cluster, Deployment, Node, NodeAgent, Worker
+from clusters.history import LoadSample
+from clusters.models import AgentToken, Cluster, Deployment, Node, Worker
 from clusters.report_tokens import has_relay, workers_report
 from clusters.states import GONE, ClusterKind, DeploymentState, NodeState, WorkerState
 from common import clock
@@ -266,13 +266,13 @@ GONE_SHOWN = timedelta(days=1)
 """How long a machine that is gone stays on the pages; its row stays for good."""
 
 
-def fleet_rows() -> Rows:
+def fleet_rows() -> FleetRows:
     """Clusters, machines, living deployments and their workers: four queries, however many there are."""
     deployments = Deployment.objects.exclude(state=DeploymentState.REMOVED)
     clusters = Cluster.objects.present().values_list("pk", "name", "team_id", "problem")
     is_recent = ~Q(state=NodeState.GONE) | Q(state_since__gt=clock.now() - GONE_SHOWN)
     nodes = Node.objects.filter(is_recent).values_list(*_NODE_COLUMNS)
-    return Rows(
+    return FleetRows(
         clusters=[ClusterRow(*row) for row in clusters],
         nodes=[NodeRow(*row) for row in nodes],
         deployments=[DeploymentRow(*row) for row in deployments.values_list(*_DEPLOYMENT_COLUMNS)],
@@ -294,7 +294,7 @@ _WORKER_COLUMNS = (
 
 
 def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
-    agent = NodeAgent.objects.filter(cluster=OuterRef("node__cluster"), node_uid=OuterRef("node__uid"))
+    agent = AgentToken.objects.filter(cluster=OuterRef("node__cluster"), node_uid=OuterRef("node__uid"))
     found = workers.annotate(has_agent=Exists(agent))
     rows = list(
         found.values_list(
@@ -322,13 +322,13 @@ def _in_agents_place(cluster_ids: Collection[int]) -> dict[int, str]:
     return found
 
 
-def relay_of(cluster: Cluster) -> AgentHeard | None:
+def relay_of(cluster: Cluster) -> AgentContact | None:
     """When its relay was heard; None: it has none, or nobody knows at the moment."""
     if not has_relay(cluster.kind, cluster.settings):
         return None
     key = relay_key(cluster.pk)
     heard = heartbeat_records.agents([key])
-    return None if heard is None else heard.get(key, AgentHeard())
+    return None if heard is None else heard.get(key, AgentContact())
 
 
 def silent_relays(clusters: QuerySet[Cluster], *, now: datetime) -> QuerySet[Cluster]:
@@ -339,21 +339,21 @@ def silent_relays(clusters: QuerySet[Cluster], *, now: datetime) -> QuerySet[Clu
 
 def agent_token(node: Node) -> ApiToken | None:
     """The newest by which its agent reports it, also when it has expired or was revoked; None: no agent."""
-    agents = NodeAgent.objects.filter(cluster=node.cluster_id, node_uid=node.uid)
+    agents = AgentToken.objects.filter(cluster=node.cluster_id, node_uid=node.uid)
     return ApiToken.objects.filter(pk__in=agents.values("token")).order_by("-pk").first()
 
 
-def agents_of(cluster_id: int) -> dict[int, AgentHeard] | None:
+def agents_of(cluster_id: int) -> dict[int, AgentContact] | None:
     """When the agents of a cluster's machines were heard, of those that have one, by the machine's id; None
     when nobody knows at the moment. One query."""
-    agent = NodeAgent.objects.filter(cluster=OuterRef("cluster"), node_uid=OuterRef("uid"))
+    agent = AgentToken.objects.filter(cluster=OuterRef("cluster"), node_uid=OuterRef("uid"))
     rows = Node.objects.filter(Exists(agent), cluster=cluster_id).exclude(state=NodeState.GONE)
     keys = {pk: agent_key(cluster_id, uid) for pk, uid in rows.order_by("pk").values_list("pk", "uid")}
     heard = heartbeat_records.agents(list(keys.values())) if keys else {}
-    return None if heard is None else {pk: heard.get(key, AgentHeard()) for pk, key in keys.items()}
+    return None if heard is None else {pk: heard.get(key, AgentContact()) for pk, key in keys.items()}
 
 
-def whole_fleet() -> Fleet:
+def whole_fleet() -> FleetSnapshot:
     """At this moment, of all teams. Four queries."""
     heartbeats = heartbeat_records.latest()
     return fleet_of(
@@ -365,7 +365,7 @@ def whole_fleet() -> Fleet:
     )
 
 
-def deployments_now(names: Iterable[str]) -> dict[str, DeploymentNow]:
+def deployments_now(names: Iterable[str]) -> dict[str, DeploymentSnapshot]:
     """Those of these deployments that there are, by name: two queries, however many."""
     rows = Deployment.objects.filter(name__in={name for name in names if name})
     deployments = [DeploymentRow(*row) for row in rows.values_list(*_DEPLOYMENT_COLUMNS)]
@@ -374,7 +374,7 @@ def deployments_now(names: Iterable[str]) -> dict[str, DeploymentNow]:
     heartbeats = heartbeat_records.latest([row.uid for row in workers]) if workers else {}
     clusters = [ClusterRow(pk, "", None, "") for pk in {row.cluster_id for row in deployments}]
     seen = fleet_of(
-        Rows(clusters=clusters, deployments=deployments, workers=workers),
+        FleetRows(clusters=clusters, deployments=deployments, workers=workers),
         heartbeats or {},
         agents=heartbeat_records.agents(sorted({row.agent for row in workers if row.agent})),
         now=clock.now(),
@@ -383,7 +383,7 @@ def deployments_now(names: Iterable[str]) -> dict[str, DeploymentNow]:
     return {one.row.name: one for cluster in seen.clusters for one in cluster.deployments}
 
 
-def fleet(actor: Actor) -> Fleet:
+def fleet(actor: Actor) -> FleetSnapshot:
     """What the actor may see of the fleet at this moment. Five queries."""
     return narrowed(whole_fleet(), audience_of(actor))
 
@@ -404,7 +404,7 @@ def visible_deployment(actor: Actor, name: str) -> Deployment | None:
     return rows.filter(name=name).first()
 
 
-def busy_history(cluster: Cluster, *, since: datetime | None = None) -> list[Sample] | None:
+def busy_history(cluster: Cluster, *, since: datetime | None = None) -> list[LoadSample] | None:
     """One sample every 10 s, ascending, of the last hour at most; None while Redis does not answer."""
     earliest = clock.now() - history.KEEP
     try:

@@ -14,11 +14,11 @@ from threading import Lock
 from typing import Any
 
 from clusters.backends.base import ObservedWorker
+from clusters.backends.kubernetes_events import KubernetesEvent, unpacked
+from clusters.backends.node_observations import NodeObservation, sighting_of
+from clusters.backends.observed_pods import ObservedPods
+from clusters.backends.observed_pods import unpacked as unpacked_pod
 from clusters.backends.shared_workers import unpacked as unpacked_workers
-from clusters.backends.sightings import Sighting, sighting_of
-from clusters.backends.standing import ObservedPods
-from clusters.backends.standing import unpacked as unpacked_pod
-from clusters.backends.told import Told, unpacked
 from clusters.models import Cluster
 from common import clock
 from common.live.redis import NotShared, ask
@@ -50,14 +50,14 @@ def _run_key(cluster: int, what: str, run: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SharedMachines:
-    sightings: tuple[Sighting, ...]
+    sightings: tuple[NodeObservation, ...]
     heard_at: datetime
     """When the cluster was last heard: they are as of then."""
 
 
 @dataclass(frozen=True, slots=True)
-class SharedTold:
-    told: tuple[Told, ...]
+class SharedEvents:
+    told: tuple[KubernetesEvent, ...]
     heard_at: datetime
 
 
@@ -157,7 +157,7 @@ def _shared(cluster: Cluster, what: str) -> tuple[dict[bytes, bytes], float] | N
         return None
 
 
-def told_about(cluster: Cluster, things: Sequence[str]) -> SharedTold | None:
+def told_about(cluster: Cluster, things: Sequence[str]) -> SharedEvents | None:
     """Of these alone, by `told.about`, the latest first. None: nobody hears it, or what was heard is too
     old."""
     try:
@@ -169,7 +169,7 @@ def told_about(cluster: Cluster, things: Sequence[str]) -> SharedTold | None:
     values, heard_at = found
     told = [one for value in values if value is not None for one in unpacked(value)]
     told.sort(key=lambda one: one.last_at.timestamp() if one.last_at else 0.0, reverse=True)
-    return SharedTold(tuple(told), datetime.fromtimestamp(heard_at, UTC))
+    return SharedEvents(tuple(told), datetime.fromtimestamp(heard_at, UTC))
 
 
 def _read_told(

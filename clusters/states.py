@@ -44,7 +44,7 @@ ON_A_HOST = frozenset({ClusterKind.EMBEDDED})
 """Their data plane is a supervisord and files of one host."""
 
 
-class Group(TextChoices):
+class MachineGroup(TextChoices):
     """What a machine is for at the moment."""
 
     ONLINE = "online", _("Online")

@@ -9,7 +9,7 @@ from common.languages import Text
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class TopologyLevel:
     name: str
     title: Text
     labels: Sequence[str]
@@ -17,9 +17,9 @@ class Level:
 
 
 LEVELS = (
-    Level("region", _("Region"), ("topology.kubernetes.io/region",)),
-    Level("zone", _("Zone"), ("topology.kubernetes.io/zone",)),
-    Level(
+    TopologyLevel("region", _("Region"), ("topology.kubernetes.io/region",)),
+    TopologyLevel("zone", _("Zone"), ("topology.kubernetes.io/zone",)),
+    TopologyLevel(
         "block",
         _("Block"),
         (
@@ -28,7 +28,7 @@ LEVELS = (
             "network.topology.nvidia.com/spine",
         ),
     ),
-    Level(
+    TopologyLevel(
         "rack",
         _("Rack"),
         (
@@ -39,7 +39,7 @@ LEVELS = (
             "rack",
         ),
     ),
-    Level(
+    TopologyLevel(
         "nvlink_domain",
         _("NVLink domain"),
         (

@@ -32,40 +32,40 @@ class WorkerFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class WorkerVerdict:
     state: DeploymentState
     reason: str
     """Empty when there is nothing to explain."""
 
 
-def verdict(*, wanted: int, workers: Iterable[WorkerFacts], was_ready: bool, now: datetime) -> Verdict:
+def verdict(*, wanted: int, workers: Iterable[WorkerFacts], was_ready: bool, now: datetime) -> WorkerVerdict:
     """`was_ready`: all wanted workers have been ready since the wish last changed."""
     found = sorted(workers, key=lambda worker: worker.name)
     failing = [worker for worker in found if is_failing(worker, now=now)]
     if failing:
         worst = max(failing, key=lambda worker: worker.crashes)
         others = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
-        return Verdict(DeploymentState.FAILING, failure(worst) + others)
+        return WorkerVerdict(DeploymentState.FAILING, failure(worst) + others)
     ready = sum(worker.state == WorkerState.READY for worker in found)
     if ready >= wanted:
-        return Verdict(DeploymentState.READY, "")
+        return WorkerVerdict(DeploymentState.READY, "")
     reason = f"{ready} of {wanted} {'worker is' if wanted == 1 else 'workers are'} ready"
     crashed = next((worker for worker in found if worker.state != WorkerState.READY and worker.crashes), None)
     if crashed:
         reason += f"; {failure(crashed)}"
-    return Verdict(DeploymentState.DEGRADED if was_ready else DeploymentState.STARTING, reason)
+    return WorkerVerdict(DeploymentState.DEGRADED if was_ready else DeploymentState.STARTING, reason)
 
 
-def held_back(found: Verdict, refusal: str) -> Verdict:
+def held_back(found: WorkerVerdict, refusal: str) -> WorkerVerdict:
     """What becomes of a verdict when the wish cannot be told to the cluster.
 
     Workers that answer go on; those that are missing, or never were there, do not come by themselves.
     """
     if found.state == DeploymentState.READY:
-        return Verdict(found.state, refusal)
+        return WorkerVerdict(found.state, refusal)
     if found.state == DeploymentState.DEGRADED:
-        return Verdict(found.state, f"{found.reason.rstrip('.')}. {refusal}")
-    return Verdict(DeploymentState.FAILING, refusal)
+        return WorkerVerdict(found.state, f"{found.reason.rstrip('.')}. {refusal}")
+    return WorkerVerdict(DeploymentState.FAILING, refusal)
 
 
 def is_failing(worker: WorkerFacts, *, now: datetime) -> bool:

@@ -40,7 +40,7 @@ return redis.call('set', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2]) and 1 or 0
 
 
 @dataclass(frozen=True)
-class _Watch:
+class _ClusterWatch:
     revision: int
     stop: Event
     share: Callable[[], None]
@@ -51,7 +51,7 @@ class ClusterWatcher:
 
     def __init__(self, *, owner: str = "") -> None:
         self._owner = owner or f"{socket.gethostname()}:{os.getpid()}"
-        self._watches: dict[int, _Watch] = {}
+        self._watches: dict[int, _ClusterWatch] = {}
 
     def run(self, stop: Event) -> None:
         while not stop.wait(LOOK_SECONDS):
@@ -120,18 +120,18 @@ class ClusterWatcher:
             share_workers()
             _wake_deployments(pk, names)
 
-        tell_machines, wake_workers = Gathered(tell), Gathered(tell_of_workers)
+        tell_machines, wake_workers = BatchedCall(tell), BatchedCall(tell_of_workers)
         heard = backend.watch(
             stop, deployment_changed=wake_workers.add, machines_changed=lambda: tell_machines.add("machines")
         )
-        self._watches[pk] = _Watch(cluster.revision, stop, share)
+        self._watches[pk] = _ClusterWatch(cluster.revision, stop, share)
 
     def _end(self, *clusters: int) -> None:
         for pk in clusters:
             self._watches.pop(pk).stop.set()
 
 
-class Gathered:
+class BatchedCall:
     """Calls with all that was added since the last call, `GATHERED_SECONDS` after the first of it."""
 
     def __init__(self, call: Callable[[frozenset[str]], None], *, seconds: float = GATHERED_SECONDS) -> None:

@@ -12,19 +12,19 @@ set_up_django()
 # Only now: what is imported here needs the apps to be loaded.
 from accounts.sockets import CredentialsOfSocket  # noqa: E402
 from clusters.api import heartbeats, node_reports, relay_reports  # noqa: E402
-from clusters.api.short_way import short_way  # noqa: E402
+from clusters.api.fast_ingest import fast_ingest  # noqa: E402
 from controlplane.bodies import bounded  # noqa: E402
 from controlplane.handler import Handler  # noqa: E402
 from controlplane.routing import websocket_urlpatterns  # noqa: E402
 
 console = bounded(Handler())
-doors = {one.path: one for one in (node_reports.DOOR, heartbeats.DOOR, relay_reports.DOOR)}
+endpoints = {one.path: one for one in (node_reports.ENDPOINT, heartbeats.ENDPOINT, relay_reports.ENDPOINT)}
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Django, but for what every machine and every worker sends every second."""
-    door = doors.get(scope["path"]) if scope["method"] == "POST" else None
-    await (short_way(door, scope, receive, send) if door else console(scope, receive, send))
+    endpoint = endpoints.get(scope["path"]) if scope["method"] == "POST" else None
+    await (fast_ingest(endpoint, scope, receive, send) if endpoint else console(scope, receive, send))
 
 
 application = ProtocolTypeRouter(

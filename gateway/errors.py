@@ -7,7 +7,7 @@ class GatewayError(SlipwayError):
     """Anything the gateway can refuse or fail."""
 
 
-class StaleFence(GatewayError):
+class StaleRouteFence(GatewayError):
     """A later writer has already set this route."""
 
 
@@ -53,11 +53,11 @@ class GatewayUnreachable(GatewayError):
     """
 
 
-class RightsMissing(GatewayUnreachable, Unavailable):
+class GatewayRightsMissing(GatewayUnreachable, Unavailable):
     """The cluster refuses the credential, or what it may do: both come back without a change of ours."""
 
 
-class NotYetTold(GatewayUnreachable):
+class CountsPending(GatewayUnreachable):
     """Another host was asked a moment ago what its gateway counts."""
 
 

@@ -22,7 +22,7 @@ GAP_FACTOR = 2.5
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class TrafficInterval:
     """What passed between two readings."""
 
     began_at: datetime
@@ -84,10 +84,14 @@ def unpacked(document: Mapping[str, Any]) -> dict[str, TargetCounts]:
     return found
 
 
-def stretches(readings: Sequence[tuple[datetime, Counts]], *, expected_seconds: float) -> list[Stretch]:
+def stretches(
+    readings: Sequence[tuple[datetime, Counts]], *, expected_seconds: float
+) -> list[TrafficInterval]:
     """Between each two neighbours of `readings`, oldest first, that should be so many seconds apart."""
     return [
-        Stretch(began_at, at, _between(before, after, (at - began_at).total_seconds(), expected_seconds))
+        TrafficInterval(
+            began_at, at, _between(before, after, (at - began_at).total_seconds(), expected_seconds)
+        )
         for (began_at, before), (at, after) in pairwise(readings)
         if at > began_at
     ]
@@ -122,7 +126,7 @@ def _unpacked(buckets: Sequence[Sequence[Any]]) -> Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class IntervalCounts:
     """What one target answered between two readings."""
 
     requests: int
@@ -131,7 +135,7 @@ class Answered:
     seconds: float
 
 
-def answered(readings: Sequence[tuple[datetime, Counts]], target: str) -> list[Answered]:
+def answered(readings: Sequence[tuple[datetime, Counts]], target: str) -> list[IntervalCounts]:
     """Between each two neighbours of `readings`, oldest first, in which the target's counters only rose.
 
     With a single reading, all that it counts.
@@ -140,9 +144,9 @@ def answered(readings: Sequence[tuple[datetime, Counts]], target: str) -> list[A
     if len(known) == 1:
         at, counts = known[0]
         seconds = (at - counts.since).total_seconds()
-        return [Answered(counts.requests, counts.errors, counts.latency_ms, seconds)]
+        return [IntervalCounts(counts.requests, counts.errors, counts.latency_ms, seconds)]
     return [
-        Answered(
+        IntervalCounts(
             after.requests - before.requests,
             after.errors - before.errors,
             since(before.latency_ms, after.latency_ms),

@@ -9,9 +9,15 @@ from django.db.models import F, Q
 from accounts.querysets import TeamOrShared
 from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled
+from common.reconcile.fence import Fence
 from common.revisions import Revised
 from common.sealed import CannotUnseal, seal, unseal
-from gateway.routes import Cohort, Fence, ReleaseHeader, RouteSpec, Target
+from gateway.routes import (
+    Cohort,
+    ReleaseHeader,
+    RouteSpec,
+    RouteTarget,
+)
 from gateway.states import GatewayKind, MetricsKind
 
 KEY_PURPOSE = "release-key"
@@ -151,8 +157,8 @@ class Route(models.Model):
     def spec(self) -> RouteSpec:
         return RouteSpec(
             name=self.service,
-            stable=Target(self.stable_target, self.stable_version),
-            candidate=Target(self.candidate_target, self.candidate_version)
+            stable=RouteTarget(self.stable_target, self.stable_version),
+            candidate=RouteTarget(self.candidate_target, self.candidate_version)
             if self.candidate_target
             else None,
             candidate_percent=self.candidate_percent,

@@ -18,9 +18,15 @@ from clusters.services.lost_rights import recheck_rights
 from common import clock
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, silent_hosts, wait
 from gateway import history, selectors, services, watching
-from gateway.backends.base import Health
+from gateway.backends.base import GatewayHealth
 from gateway.backends.configured import backends_of
-from gateway.errors import GatewayError, GatewayUnreachable, InvalidGateway, RightsMissing, StaleFence
+from gateway.errors import (
+    GatewayError,
+    GatewayRightsMissing,
+    GatewayUnreachable,
+    InvalidGateway,
+    StaleRouteFence,
+)
 from gateway.models import Gateway, Route, TrafficReading, WatchedRoute
 from gateway.traffic import TargetCounts
 
@@ -50,8 +56,8 @@ def _tell(row: Gateway, fault: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    health: Health
+class GatewayObservation:
+    health: GatewayHealth
     lacks: str
     """As `TrafficBackend.lacking`."""
     cannot: Mapping[str, str]
@@ -79,7 +85,7 @@ class KeepRoutes(Step[Gateway]):
                 if not _is_kept(route):
                     services.reapply(route)
                     applied.append(route.service)
-            except StaleFence as error:
+            except StaleRouteFence as error:
                 logger.info("%s", error)
             except GatewayError as error:
                 logger.warning("Route %s: %s", route.service, error)
@@ -88,12 +94,12 @@ class KeepRoutes(Step[Gateway]):
             backends_of(row).traffic.refresh()
         except GatewayError as error:
             fault = str(error)
-            if isinstance(error, RightsMissing):
+            if isinstance(error, GatewayRightsMissing):
                 recheck_rights(row.cluster)
         _tell(row, fault)
         return {"applied": applied}
 
-    def observe(self, row: Gateway, operation: Operation) -> Seen:
+    def observe(self, row: Gateway, operation: Operation) -> GatewayObservation:
         lacks, cannot = row.lacks, row.cannot
         class_name, features = row.gateway_class, row.features
         try:
@@ -106,11 +112,11 @@ class KeepRoutes(Step[Gateway]):
                 class_name = found.name if found else ""
                 features = None if found is None or found.features is None else sorted(found.features)
         except InvalidGateway as error:
-            health = Health(False, str(error))
+            health = GatewayHealth(False, str(error))
         is_settled = not _routes_of(row).filter(applied_at__isnull=True).exists()
-        return Seen(health, lacks, cannot, class_name, features, is_settled)
+        return GatewayObservation(health, lacks, cannot, class_name, features, is_settled)
 
-    def settle(self, row: Gateway, seen: Seen, now: datetime) -> Outcome:
+    def settle(self, row: Gateway, seen: GatewayObservation, now: datetime) -> Outcome:
         health = seen.health
         calm = health.ok and seen.is_settled
         told_url = health.address if health.ok else row.host_url
@@ -130,7 +136,7 @@ class KeepRoutes(Step[Gateway]):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class RouteCounts:
     """What was counted of all routes, by the id of the route."""
 
     readings: Mapping[int, Mapping[str, TargetCounts]]
@@ -148,7 +154,7 @@ class RecordTraffic(Step[Gateway]):
 
     name = "record traffic"
 
-    def observe(self, row: Gateway, operation: Operation) -> Counted:
+    def observe(self, row: Gateway, operation: Operation) -> RouteCounts:
         until = monotonic() + AT_MOST_SECONDS
         routes = list(selectors.routes().filter(gateway=row))
         # Each minute another one is the first: none is always among those for which there was no time.
@@ -161,9 +167,9 @@ class RecordTraffic(Step[Gateway]):
                 found[route.pk] = selectors.counts(route)
             except GatewayError as error:
                 logger.info("The traffic of %s is not recorded: %s", route.service, error)
-        return Counted(found)
+        return RouteCounts(found)
 
-    def settle(self, row: Gateway, seen: Counted, now: datetime) -> Outcome:
+    def settle(self, row: Gateway, seen: RouteCounts, now: datetime) -> Outcome:
         minute = history.minute_of(now)
 
         def write() -> None:
@@ -201,7 +207,7 @@ class GatewayReconciler(Reconciler[Gateway]):
         return RecordTraffic() if row.recorded_minute < history.minute_of(now) else KeepRoutes()
 
 
-class TellTraffic(Step[WatchedRoute]):
+class RefreshTrafficCounts(Step[WatchedRoute]):
     """Read here what somebody watches elsewhere."""
 
     name = "tell traffic"
@@ -232,7 +238,7 @@ class WatchedRouteReconciler(Reconciler[WatchedRoute]):
         return f"gateway:{row.route.gateway.cluster.name}"
 
     def next_step(self, row: WatchedRoute, now: datetime) -> Step[WatchedRoute] | None:
-        return TellTraffic() if now < row.wanted_until else None
+        return RefreshTrafficCounts() if now < row.wanted_until else None
 
 
 def _routes_of(gateway: Gateway) -> QuerySet[Route]:

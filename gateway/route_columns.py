@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from common.reconcile.fence import Fence
 from gateway.backends.state import cohort_to_dict
 from gateway.models import sealed_key
-from gateway.routes import Fence, RouteSpec
+from gateway.routes import RouteSpec
 
 
 def fence_columns(fence: Fence) -> dict[str, Any]:

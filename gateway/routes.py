@@ -1,7 +1,7 @@
 """What is routed where, and who said so: the words of the gateway. Pure."""
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 Side = Literal["stable", "canary"]
 """What a client may ask for with the header `x-release`."""
@@ -9,18 +9,8 @@ ReleaseHeader = Literal["off", "secret", "open"]
 """Who may choose a side by it: nobody, who also sends the service's key as `x-release-key`, or everybody."""
 
 
-class Fence(NamedTuple):
-    """Order of writers of one route: a later holder, or a later turn of the same holder, wins.
-
-    `holder` is the id of the release (0: the service itself), `turn` its fence in the reconcile kernel.
-    """
-
-    holder: int
-    turn: int
-
-
 @dataclass(frozen=True, slots=True, order=True)
-class Endpoint:
+class WorkerEndpoint:
     """Where one worker listens. `address` is an IP address: nobody resolves names on the way."""
 
     address: str
@@ -40,7 +30,7 @@ class NamedService:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RouteTarget:
     """One deployment that may receive traffic. `version` is sent back as `x-slipway-version`."""
 
     name: str
@@ -73,8 +63,8 @@ class RouteSpec:
     """A service's route: `/<name>/...` with the prefix removed."""
 
     name: str
-    stable: Target
-    candidate: Target | None
+    stable: RouteTarget
+    candidate: RouteTarget | None
     candidate_percent: int
     """Whole percent of unforced requests, 0..100, that the candidate gets; 0 without a candidate."""
     release_header: ReleaseHeader = "off"
@@ -95,5 +85,5 @@ class RouteSpec:
         return replace(self, candidate=None, candidate_percent=0, mirror_percent=0, cohort=None)
 
     @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[RouteTarget, ...]:
         return (self.stable,) if self.candidate is None else (self.stable, self.candidate)

@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 from clusters.models import Cluster
 from common import clock
 from common.sealed import CannotUnseal
-from gateway.backends.base import Health
+from gateway.backends.base import GatewayHealth
 from gateway.backends.configured import backends_of, is_elsewhere, metrics_of, traffic_metrics_of
 from gateway.errors import GatewayError, InvalidGateway, UnknownRoute
-from gateway.history import Answered, Stretch, answered, minute_of, stretches, unpacked
+from gateway.history import IntervalCounts, TrafficInterval, answered, minute_of, stretches, unpacked
 from gateway.models import Gateway, Route, TrafficReading
 from gateway.states import COUNT_ANSWERS_ALONE, ON_A_HOST, MetricsKind
 from gateway.traffic import TargetCounts
@@ -148,39 +148,39 @@ def secret_names(gateway: Gateway) -> list[str]:
         return []
 
 
-def health() -> Health:
+def health() -> GatewayHealth:
     """Of all gateways: asks each of them now, and never raises."""
     seen = [(row, _health_of(row)) for row in gateways()]
     if len(seen) == 1:
         return seen[0][1]
     shown = [f"{row.cluster.name}: {one.detail}" for row, one in seen if not one.ok]
     if shown:
-        return Health(False, " ".join(shown))
-    return Health(True, _("%(number)d gateways are healthy.") % {"number": len(seen)})
+        return GatewayHealth(False, " ".join(shown))
+    return GatewayHealth(True, _("%(number)d gateways are healthy.") % {"number": len(seen)})
 
 
-def _health_of(gateway: Gateway) -> Health:
+def _health_of(gateway: Gateway) -> GatewayHealth:
     if is_elsewhere(gateway):
         return _health_told_by(gateway)
     try:
         return backends_of(gateway).traffic.health()
     except InvalidGateway as error:
-        return Health(False, str(error))
+        return GatewayHealth(False, str(error))
 
 
-def _health_told_by(gateway: Gateway) -> Health:
+def _health_told_by(gateway: Gateway) -> GatewayHealth:
     """What its host has written down."""
     seen_at = gateway.seen_at
     if seen_at is None or clock.now() - seen_at > UNSEEN_AFTER:
-        return Health(
+        return GatewayHealth(
             False, gateway.detail or _("The host %(host)s has not seen it.") % {"host": gateway.host}
         )
-    return Health(gateway.is_healthy, gateway.detail)
+    return GatewayHealth(gateway.is_healthy, gateway.detail)
 
 
 def traffic_history(
     service: str, *, since: datetime, until: datetime, step: timedelta = timedelta(minutes=1)
-) -> list[Stretch]:
+) -> list[TrafficInterval]:
     """What each target of the service answered in stretches of about `step`, oldest first, as far as kept.
 
     One query, and as many rows read whole as there are stretches.
@@ -205,7 +205,7 @@ def _readings(
 
 def answered_lately(
     service: str, target: str, *, since: datetime, until: datetime, now: TargetCounts
-) -> list[Answered]:
+) -> list[IntervalCounts]:
     """What the target answered, five minutes by five minutes, up to the reading `now`."""
     readings = _readings(service, since, until, timedelta(minutes=5))
     return answered([*readings, (until, {target: now})], target)

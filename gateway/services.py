@@ -25,15 +25,28 @@ from common.errors import Invalid
 from common.hosts import this_host
 from common.live.touch import touch
 from common.reconcile import kernel
+from common.reconcile.fence import Fence
 from common.sentences import listed
 from gateway import selectors
 from gateway.backends import checks
 from gateway.backends.configured import backends_of, gateway_of, look_at, traffic_backend_of
-from gateway.errors import GatewayError, GatewayInUse, GatewayTaken, InvalidGateway, InvalidRoute, StaleFence
+from gateway.errors import (
+    GatewayError,
+    GatewayInUse,
+    GatewayTaken,
+    InvalidGateway,
+    InvalidRoute,
+    StaleRouteFence,
+)
 from gateway.events import RouteChanged
 from gateway.models import Gateway, Route, sealed_key, sealed_secrets
 from gateway.route_columns import fence_columns, spec_columns, summary
-from gateway.routes import Endpoint, Fence, ReleaseHeader, RouteSpec, Target
+from gateway.routes import (
+    ReleaseHeader,
+    RouteSpec,
+    RouteTarget,
+    WorkerEndpoint,
+)
 from gateway.states import ON_A_HOST, USUAL, MetricsKind
 
 ACTOR = Actor.system("gateway")
@@ -169,7 +182,7 @@ def set_route(spec: RouteSpec, *, cluster: Cluster, fence: Fence, actor: Actor, 
     returns when the gateway has taken it.
 
     Who may choose a side is said by `spec` only for a route that is new: after that by `set_release_header`.
-    Repeating it is safe, and only a change is audited. Raises StaleFence when a later writer was here;
+    Repeating it is safe, and only a change is audited. Raises StaleRouteFence when a later writer was here;
     InvalidRoute, with the route as it was, when the gateway would refuse it; GatewayUnreachable and
     GatewayBusy when it has not taken it yet: then it is kept, and applied as soon as it can be. NoGateway.
     """
@@ -212,7 +225,9 @@ def set_release_header(service: str, header: ReleaseHeader, *, key: str = "", ac
 
 
 def remove_route(service: str, *, fence: Fence, actor: Actor, reason: str = "") -> None:
-    """Stop routing; removing what is gone is no error. Raises StaleFence, GatewayUnreachable, GatewayBusy."""
+    """Stop routing; removing what is gone is no error. Raises StaleRouteFence, GatewayUnreachable,
+    GatewayBusy.
+    """
     before = _routes().filter(service=service).first()
     if before is None:
         return
@@ -237,7 +252,7 @@ def sync_workers(deployment: str) -> None:
     Raises NoGateway, DeploymentMissing, InvalidEndpoint, GatewayUnreachable and GatewayBusy.
     """
     seen = fleet.endpoints(deployment)
-    endpoints = [Endpoint(address, port) for address, port in seen.addresses]
+    endpoints = [WorkerEndpoint(address, port) for address, port in seen.addresses]
     if not endpoints:
         # Before its last worker goes, so that no request finds nobody there.
         _withhold(deployment, since=clock.now())
@@ -297,7 +312,7 @@ def _refuse_elsewhere(row: Route, gateway: Gateway) -> None:
 def _record(
     before: Route | None, spec: RouteSpec, gateway: Gateway, *, fence: Fence, actor: Actor, reason: str
 ) -> Route:
-    """Write down what is desired, and audit it if it is news. Raises StaleFence."""
+    """Write down what is desired, and audit it if it is news. Raises StaleRouteFence."""
     is_news = before is None or before.removed_at is not None or before.spec != spec
     with transaction.atomic():
         columns = fence_columns(fence)
@@ -321,7 +336,7 @@ def _record(
     return row
 
 
-def _lacks_workers(candidate: Target | None) -> bool:
+def _lacks_workers(candidate: RouteTarget | None) -> bool:
     with suppress(DeploymentMissing):
         return candidate is not None and not fleet.endpoints(candidate.name).addresses
     return False
@@ -332,7 +347,7 @@ def _create(service: str, columns: Mapping[str, Any]) -> Route:
         with transaction.atomic():
             return Route.objects.create(service=service, **columns)
     except IntegrityError:
-        raise StaleFence(
+        raise StaleRouteFence(
             _("Another writer has just created the route %(service)s; look again.") % {"service": service}
         ) from None
 
@@ -343,7 +358,7 @@ def _write(row: Route, columns: Mapping[str, Any], fence: Fence) -> Route:
     if not Route.objects.filter(earlier, pk=row.pk, changed_at=row.changed_at).update(**columns):
         now = _routes().get(pk=row.pk)
         checks.refuse_stale(row.service, last=now.fence, fence=fence)
-        raise StaleFence(
+        raise StaleRouteFence(
             _("Another writer has just changed the route %(service)s; look again.") % {"service": row.service}
         )
     return _routes().get(pk=row.pk)
@@ -355,7 +370,7 @@ def _apply(row: Route, before: Route | None, tell: Callable[[], None], *, actor:
     except InvalidRoute as error:
         _take_back(row, before, error, actor=actor)
         raise
-    except StaleFence:
+    except StaleRouteFence:
         raise
     except GatewayError as error:
         _same(row).update(problem=str(error))

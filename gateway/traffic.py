@@ -44,7 +44,7 @@ class TargetCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CountsReading:
     """Counts by target, and who read them: asked now, or `age_seconds` ago by another `host`."""
 
     counts: Mapping[str, TargetCounts]

@@ -11,11 +11,11 @@ from common import clock
 from common.reconcile import kernel, silent_hosts
 from common.reconcile.pulses import living_hosts
 from gateway.backends.configured import is_elsewhere
-from gateway.errors import GatewayUnreachable, NotYetTold
+from gateway.errors import CountsPending, GatewayUnreachable
 from gateway.history import packed, unpacked
 from gateway.models import Route, WatchedRoute
 from gateway.selectors import counts
-from gateway.traffic import TargetCounts, Told
+from gateway.traffic import CountsReading, TargetCounts
 
 WANTED_FOR = timedelta(seconds=30)
 """Who watches says so again when half of it has passed; then the host goes on for so long at most."""
@@ -23,23 +23,23 @@ STALE_AFTER = timedelta(seconds=10)
 """Its host reads once a second: what is older tells nothing about now."""
 
 
-def watched(route: Route) -> Told:
+def watched(route: Route) -> CountsReading:
     """What was counted of it, read now, or lately by the gateway's own host.
 
-    Raises UnknownRoute, NoGateway, GatewayUnreachable; NotYetTold when the host has just been asked.
+    Raises UnknownRoute, NoGateway, GatewayUnreachable; CountsPending when the host has just been asked.
     """
     if not is_elsewhere(route.gateway):
-        return Told(counts(route))
+        return CountsReading(counts(route))
     row, now = _asked(route), clock.now()
     if row.counts is not None and row.counted_at is not None and now - row.counted_at <= STALE_AFTER:
         age, found = now - row.counted_at, unpacked(row.counts)
         flying = {name: replace(one, in_flight=row.in_flight.get(name, 0)) for name, one in found.items()}
-        return Told(flying, max(age.total_seconds(), 0.0), route.gateway.host)
+        return CountsReading(flying, max(age.total_seconds(), 0.0), route.gateway.host)
     if row.problem:
         raise GatewayUnreachable(row.problem)
     if route.gateway.host not in living_hosts():
         raise GatewayUnreachable(silent_hosts.why(route.gateway.host))
-    raise NotYetTold(_("The host %(host)s is asked for it.") % {"host": route.gateway.host})
+    raise CountsPending(_("The host %(host)s is asked for it.") % {"host": route.gateway.host})
 
 
 def _asked(route: Route) -> WatchedRoute:

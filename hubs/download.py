@@ -25,11 +25,11 @@ from hubs.backends.base import (
 from hubs.retry import Retry
 from hubs.source import RepositorySource
 from model_store.allowance import Allowance
-from model_store.backends.base import Part, Staging
-from model_store.errors import QuotaExceeded, Refused, StoreFull, StoreUnavailable
+from model_store.backends.base import PartialFile, Staging
+from model_store.errors import FileRefused, StorageQuotaExceeded, StoreFull, StoreUnavailable
 from model_store.file_manifest import ManifestFile
 from model_store.paths import check_collisions, check_file_path, printable
-from model_store.reading import Windowed
+from model_store.reading import WindowedContent
 from models_registry.importing.judging import Copied, judged, judged_together
 from models_registry.importing.results import (
     KEPT,
@@ -68,7 +68,7 @@ def fetch_repository(
     fetch = _Fetch(source, hub, staging, report, allowance)
     try:
         result = fetch.run()
-    except Refused as refusal:
+    except FileRefused as refusal:
         result = refused([refusal], what_to_do=WHAT_TO_DO_ON_HUB)
     except StoreUnavailable as error:
         result = ImportResult("interrupted", reason=f"{error} {KEPT}")
@@ -76,7 +76,7 @@ def fetch_repository(
         result = _stopped(error, has_begun=staging.has_begun())
     except StoreFull as error:
         result = waits_for_room(error)
-    except QuotaExceeded as error:
+    except StorageQuotaExceeded as error:
         result = ImportResult("failed", reason=str(error), cause=error.cause)
     except OSError as error:
         result = stopped_by_the_system(error)
@@ -100,13 +100,13 @@ def _stopped(error: HubError, *, has_begun: bool) -> ImportResult:
 class _Listing:
     files: tuple[HubFile, ...]
     skipped: tuple[tuple[str, str], ...]
-    refusals: tuple[Refused, ...]
+    refusals: tuple[FileRefused, ...]
 
 
 def _listed(source: RepositorySource, files: tuple[HubFile, ...]) -> _Listing:
     wanted: list[HubFile] = []
     skipped: list[tuple[str, str]] = []
-    refusals: list[Refused] = []
+    refusals: list[FileRefused] = []
     for file in files:
         if why := why_skipped(file.path) or why_left_out(
             file.path, allow=source.allow_patterns, ignore=source.ignore_patterns
@@ -115,18 +115,18 @@ def _listed(source: RepositorySource, files: tuple[HubFile, ...]) -> _Listing:
             continue
         try:
             check_file_path(file.path)
-        except Refused as refusal:
+        except FileRefused as refusal:
             refusals.append(refusal)
             continue
         wanted.append(file)
     if len(wanted) > MAX_FILES:
-        refusals.append(Refused("(repository)", f"it holds more than {MAX_FILES:,} files"))
+        refusals.append(FileRefused("(repository)", f"it holds more than {MAX_FILES:,} files"))
     elif not wanted and not refusals:
-        refusals.append(Refused("(repository)", "it holds no files, or the patterns leave none"))
+        refusals.append(FileRefused("(repository)", "it holds no files, or the patterns leave none"))
     if not refusals:
         try:
             check_collisions(file.path for file in wanted)
-        except Refused as refusal:
+        except FileRefused as refusal:
             refusals.append(refusal)
     return _Listing(tuple(wanted), tuple(skipped), tuple(refusals))
 
@@ -189,7 +189,7 @@ class _Fetch:
         looked_at = side_by_side(
             lambda file: self._judged(file, sha256s[_key(file)]), files, threads=CONNECTIONS
         )
-        refusals = [one for one in looked_at if isinstance(one, Refused)]
+        refusals = [one for one in looked_at if isinstance(one, FileRefused)]
         if refusals:
             return refused(refusals, what_to_do=WHAT_TO_DO_ON_HUB)
         self._meter.count(always=True)
@@ -204,15 +204,15 @@ class _Fetch:
             return self._staging.hold_blob_id(file.blob_id, file.size)
         return file.sha256 if self._staging.hold(file.sha256, file.size) else None
 
-    def _look(self, file: HubFile) -> Refused | None:
+    def _look(self, file: HubFile) -> FileRefused | None:
         """Judge by its name, and a large file by its header where it lies, before the whole of it comes."""
-        content = Windowed(file.size, partial(self._read, file), window_bytes=WINDOW_BYTES)
+        content = WindowedContent(file.size, partial(self._read, file), window_bytes=WINDOW_BYTES)
         try:
             check_name(file.path, admits_runnable=self._source.admits_runnable)
             check_size(file.path, file.size)
             if file.size > _SMALL_BYTES and PurePosixPath(file.path).suffix.lower() in _TOLD_BY_HEADER:
                 self._patience.keep(lambda: identify(file.path, content))
-        except Refused as refusal:
+        except FileRefused as refusal:
             return refusal
         except _CannotLook:
             return None
@@ -254,7 +254,7 @@ class _Fetch:
             f"({_key(file)[:12]}…), in two tries. It was damaged on the way, or the hub is at fault."
         )
 
-    def _fill(self, file: HubFile, part: Part, verified: "_Verified") -> None:
+    def _fill(self, file: HubFile, part: PartialFile, verified: "_Verified") -> None:
         def pour() -> None:
             before = part.done
             try:
@@ -283,14 +283,14 @@ class _Fetch:
         if part.done < file.size:
             self._patience.keep(pour)
 
-    def _judged(self, file: HubFile, fetched: tuple[str, bool]) -> Copied | Refused:
+    def _judged(self, file: HubFile, fetched: tuple[str, bool]) -> Copied | FileRefused:
         sha256, was_held = fetched
         entry = ManifestFile(file.path, file.size, sha256)
         copied_bytes = 0 if was_held else file.size
         admits = self._source.admits_runnable
         try:
             return judged(self._staging, entry, copied_bytes=copied_bytes, admits_runnable=admits)
-        except Refused as refusal:
+        except FileRefused as refusal:
             return refusal
 
 

@@ -8,13 +8,13 @@ from django.utils.translation import gettext_noop
 
 from common.sentences import clauses, joined, listed
 from images import rules, versions
-from images.rules import Image, Refusal, Wish
+from images.rules import Image, ImageRefusal, ImageRequirements
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedImage:
     image: Image
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[ImageRefusal, ...]
     """Empty: it fits."""
     doubts: tuple[str, ...]
     why: str = ""
@@ -26,10 +26,10 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    wish: Wish
-    best: Judged | None
-    others: tuple[Judged, ...]
+class ChosenImage:
+    wish: ImageRequirements
+    best: JudgedImage | None
+    others: tuple[JudgedImage, ...]
     """Those that fit first, from the better to the worse."""
 
     @property
@@ -38,24 +38,24 @@ class Choice:
         return tuple(f"{one.image.name}: {one.why}" for one in self.others)
 
 
-def choose(images: Iterable[Image], wish: Wish) -> Choice:
+def choose(images: Iterable[Image], wish: ImageRequirements) -> ChosenImage:
     """The order does not matter, and one image more makes no choice worse: each is judged by itself."""
     judged = sorted((judge(image, wish) for image in images), key=lambda one: _place(one, wish), reverse=True)
     best = judged[0] if judged and judged[0].fits else None
     others = [one for one in judged if one is not best]
     fitting = sum(one.fits for one in judged)
-    return Choice(
+    return ChosenImage(
         wish=wish,
         best=replace(best, why=_praise(best, wish, of=fitting)) if best else None,
         others=tuple(replace(one, why=_why_not(one, best, wish)) for one in others),
     )
 
 
-def judge(image: Image, wish: Wish) -> Judged:
-    return Judged(image, tuple(rules.refusals(image, wish)), tuple(rules.doubts(image, wish)))
+def judge(image: Image, wish: ImageRequirements) -> JudgedImage:
+    return JudgedImage(image, tuple(rules.refusals(image, wish)), tuple(rules.doubts(image, wish)))
 
 
-def merits(judged: Judged, wish: Wish) -> tuple[object, ...]:
+def merits(judged: JudgedImage, wish: ImageRequirements) -> tuple[object, ...]:
     """What one that fits is better by, the most important first, to be compared place by place."""
     image = judged.image
     return (
@@ -79,12 +79,12 @@ _BETTER_BY = (
 """In the order of `merits`."""
 
 
-def _place(judged: Judged, wish: Wish) -> tuple[object, ...]:
+def _place(judged: JudgedImage, wish: ImageRequirements) -> tuple[object, ...]:
     # Of those that do not fit, first the one with the fewest obstacles, then as the others.
     return (judged.fits, -len(judged.refusals), *merits(judged, wish))
 
 
-def _tried(image: Image, wish: Wish) -> int:
+def _tried(image: Image, wish: ImageRequirements) -> int:
     """2: works on every kind of GPU with this architecture; 1: with some other that the trial left open."""
     found = [rules.trial_on(image, gpu, wish.model.architecture) for gpu in wish.gpus or ()]
     if not found or not all(trial is not None and trial.works for trial in found):
@@ -92,7 +92,7 @@ def _tried(image: Image, wish: Wish) -> int:
     return 2 if all(trial is not None and trial.architecture for trial in found) else 1
 
 
-def _praise(best: Judged, wish: Wish, *, of: int) -> str:
+def _praise(best: JudgedImage, wish: ImageRequirements, *, of: int) -> str:
     image = best.image
     engine = " ".join(word for word in (image.engine, image.engine_version) if word)
     where = _("a worker without a GPU") if wish.gpus == () else listed(map(_seen, wish.gpus or ()))
@@ -112,12 +112,12 @@ def _praise(best: Judged, wish: Wish, *, of: int) -> str:
     return joined((fits % {"what": what, "of": of, "where": where}, tried, open_questions(best)))
 
 
-def open_questions(judged: Judged) -> str:
+def open_questions(judged: JudgedImage) -> str:
     """One sentence; empty without any."""
     return _("Open: %(doubts)s") % {"doubts": clauses(judged.doubts)} if judged.doubts else ""
 
 
-def _seen(gpu: rules.Gpu) -> str:
+def _seen(gpu: rules.GpuDescription) -> str:
     facts = []
     if gpu.capability:
         facts.append(_("compute capability %(capability)s") % {"capability": gpu.capability})
@@ -126,7 +126,7 @@ def _seen(gpu: rules.Gpu) -> str:
     return _("%(gpu)s (%(facts)s)") % {"gpu": gpu, "facts": listed(facts)} if facts else gpu.name
 
 
-def _why_not(judged: Judged, best: Judged | None, wish: Wish) -> str:
+def _why_not(judged: JudgedImage, best: JudgedImage | None, wish: ImageRequirements) -> str:
     if judged.refusals:
         return clauses(one.sentence for one in judged.refusals)
     assert best is not None  # noqa: S101  (one that fits is in its place otherwise)

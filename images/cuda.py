@@ -72,7 +72,7 @@ _CODE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CompiledCode:
     """What one entry of an image's list was compiled for."""
 
     major: int
@@ -100,7 +100,7 @@ class Code:
         return "compiled" if self.has_ptx and not self.only and device >= (self.major, self.minor) else ""
 
 
-def code_of(text: str) -> Code | None:
+def code_of(text: str) -> CompiledCode | None:
     """`9.0`, `9.0a` or `9.0+PTX` as TORCH_CUDA_ARCH_LIST has them, `sm_90` or `compute_90` as
     `torch.cuda.get_arch_list()` prints them; None for anything else.
     """
@@ -108,4 +108,4 @@ def code_of(text: str) -> Code | None:
     if found is None:
         return None
     has_ptx = bool(found["ptx"]) or text.strip().lower().startswith("compute_")
-    return Code(int(found["major"]), int(found["minor"]), found["only"].lower(), has_ptx)
+    return CompiledCode(int(found["major"]), int(found["minor"]), found["only"].lower(), has_ptx)

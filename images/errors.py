@@ -5,15 +5,15 @@ class UnknownImage(Missing):
     """There is no such image, or the actor may not see it."""
 
 
-class NameTaken(Conflict):
+class ImageNameTaken(Conflict):
     """There is an image of this name, or of this content, already."""
 
 
-class WrongState(Conflict):
+class ImageNotDeprecated(Conflict):
     """It is not deprecated."""
 
 
-class Frozen(Conflict):
+class ImageFrozen(Conflict):
     """What an image contains never changes."""
 
 

@@ -16,7 +16,7 @@ from images.models import RuntimeImage
 from images.presets import PRESETS
 from images.references import MAX_REFERENCE
 from images.refreshing import PLATFORM
-from images.states import ENGINES, Acceleration, Outcome
+from images.states import ENGINES, Acceleration, TrialOutcome
 from models_registry.models import Model
 from trust.formats.summary import WEIGHT_FORMATS
 
@@ -24,7 +24,7 @@ ENGINE_CHOICES = [(engine, engine) for engine in ENGINES]
 MEGABYTE = 10**6
 
 
-class MirrorsField(forms.CharField):
+class MirrorLinesField(forms.CharField):
     """One mirror a line: a region and the repository there."""
 
     def __init__(self) -> None:
@@ -62,11 +62,11 @@ class MirrorsField(forms.CharField):
         return found
 
 
-class Changeable(forms.Form):
+class ImageFieldsForm(forms.Form):
     """What of an image may change."""
 
     description = forms.CharField(max_length=500, required=False, label=_("Description"))
-    mirrors = MirrorsField()
+    mirrors = MirrorLinesField()
     acceleration = forms.ChoiceField(
         choices=Acceleration.choices,
         required=False,
@@ -81,11 +81,11 @@ class Changeable(forms.Form):
     )
 
 
-class ImageChangeForm(Changeable):
+class ImageChangeForm(ImageFieldsForm):
     revision = forms.IntegerField(widget=forms.HiddenInput)
 
 
-class OfTeam(forms.Form):
+class OwnerForm(forms.Form):
     """Whose it is to be: a team of the actor's, or nobody's where the actor may say so."""
 
     team = forms.ModelChoiceField(
@@ -105,7 +105,7 @@ class OfTeam(forms.Form):
             field.empty_label = None
 
 
-class RefreshForm(OfTeam):
+class RefreshForm(OwnerForm):
     """As `refreshing.refresh_images` takes it."""
 
     registry = forms.CharField(
@@ -146,7 +146,7 @@ class RefreshForm(OfTeam):
     field_order = ("registry", "team", "presets", "tag", "platform", "pull_secret")
 
 
-class NewImageForm(Changeable, OfTeam):
+class NewImageForm(ImageFieldsForm, OwnerForm):
     name = forms.CharField(
         max_length=95,
         widget=name_input("vllm-0.10.2"),
@@ -235,7 +235,7 @@ class TrialForm(forms.Form):
         widget=name_input("LlamaForCausalLM"),
         help_text=_("Empty: it is the same for any."),
     )
-    outcome = forms.ChoiceField(choices=Outcome.choices, label=_("Outcome"))
+    outcome = forms.ChoiceField(choices=TrialOutcome.choices, label=_("Outcome"))
     words = forms.CharField(
         max_length=MAX_REASON,
         required=False,

@@ -62,7 +62,7 @@ CHOICES = (
     ChoiceSet(states.Acceleration),
     ChoiceSet(states.ENGINES, schema="ImageEngine"),
     ChoiceSet(states.ImageState, badges="image", schema="ImageState"),
-    ChoiceSet(states.Outcome, badges="trial", schema="OutcomeEnum"),
+    ChoiceSet(states.TrialOutcome, badges="trial", schema="OutcomeEnum"),
 )
 MANIFEST = Manifest(
     choices=CHOICES,

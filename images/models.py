@@ -10,9 +10,9 @@ from django.utils.translation import gettext_lazy
 from accounts.querysets import TeamOrShared
 from common import clock
 from common.revisions import Revised
-from images.errors import Frozen
-from images.references import MAX_REFERENCE, Reference
-from images.states import Acceleration, ImageState, Outcome
+from images.errors import ImageFrozen
+from images.references import MAX_REFERENCE, ImageReference
+from images.states import Acceleration, ImageState, TrialOutcome
 
 image_name = RegexValidator(
     r"^[a-z0-9]([a-z0-9._-]{0,93}[a-z0-9])?\Z",
@@ -32,11 +32,11 @@ _FROZEN_COLUMNS = FROZEN_FIELDS | {"team"}
 class RuntimeImages(TeamOrShared["RuntimeImage"]):
     def update(self, **columns: Any) -> int:
         if _FROZEN_COLUMNS & columns.keys():
-            raise Frozen(_("What an image contains never changes. Add another one."))
+            raise ImageFrozen(_("What an image contains never changes. Add another one."))
         return super().update(**columns)
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        raise Frozen(_("Images stay, since deployments name them. Deprecate it."))
+        raise ImageFrozen(_("Images stay, since deployments name them. Deprecate it."))
 
 
 class RuntimeImage(Revised):
@@ -96,7 +96,7 @@ class RuntimeImage(Revised):
 
     @property
     def reference(self) -> str:
-        return str(Reference(self.repository, self.digest))
+        return str(ImageReference(self.repository, self.digest))
 
     @property
     def state(self) -> ImageState:
@@ -108,18 +108,18 @@ class RuntimeImage(Revised):
 
     def reference_in(self, region: str) -> str:
         """Where a cluster of that region pulls it from: the same digest wherever it is."""
-        return str(Reference(self.mirrors.get(region, self.repository), self.digest))
+        return str(ImageReference(self.mirrors.get(region, self.repository), self.digest))
 
     def save(self, *args: Any, update_fields: Iterable[str] | None = None, **options: Any) -> None:
         frozen = update_fields is None or _FROZEN_COLUMNS & set(update_fields)
         if frozen and not self._state.adding:
             stored = RuntimeImage.objects.filter(pk=self.pk).first()
             if stored and any(getattr(stored, name) != getattr(self, name) for name in FROZEN_FIELDS):
-                raise Frozen(_("What an image contains never changes. Add another one."))
+                raise ImageFrozen(_("What an image contains never changes. Add another one."))
         super().save(*args, update_fields=update_fields, **options)
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
-        raise Frozen(_("Images stay, since deployments name them. Deprecate it."))
+        raise ImageFrozen(_("Images stay, since deployments name them. Deprecate it."))
 
 
 class ImagePullFailures(TeamOrShared["ImagePullFailure"]):
@@ -160,7 +160,7 @@ class ImageTrial(models.Model):
     driver = models.CharField(max_length=20, blank=True)
     architecture = models.CharField(max_length=200, blank=True)
     """Of the model; blank: any."""
-    outcome = models.CharField(max_length=10, choices=Outcome.choices)
+    outcome = models.CharField(max_length=10, choices=TrialOutcome.choices)
     words = models.TextField(blank=True)
     at = models.DateTimeField(default=clock.now)
     by = models.CharField(max_length=200)

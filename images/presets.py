@@ -9,7 +9,7 @@ Variant = str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preset:
+class ImagePreset:
     name: str
     engine: str
     repository: str
@@ -43,7 +43,7 @@ PRESETS = {
     preset.name: preset
     for preset in (
         # hub.docker.com/r/vllm/vllm-openai
-        Preset(
+        ImagePreset(
             name="vllm",
             engine="vllm",
             repository="vllm/vllm-openai",
@@ -51,7 +51,7 @@ PRESETS = {
             formats=("safetensors",),
         ),
         # hub.docker.com/r/lmsysorg/sglang
-        Preset(
+        ImagePreset(
             name="sglang",
             engine="sglang",
             repository="lmsysorg/sglang",
@@ -59,7 +59,7 @@ PRESETS = {
             formats=("safetensors",),
         ),
         # catalog.ngc.nvidia.com/orgs/nvidia/teams/tensorrt-llm
-        Preset(
+        ImagePreset(
             name="tensorrt-llm",
             engine="tensorrt-llm",
             repository="nvidia/tensorrt-llm/release",
@@ -67,7 +67,7 @@ PRESETS = {
             formats=("safetensors",),
         ),
         # catalog.ngc.nvidia.com/orgs/nvidia/containers/tritonserver
-        Preset(
+        ImagePreset(
             name="triton",
             engine="triton",
             repository="nvidia/tritonserver",
@@ -76,14 +76,14 @@ PRESETS = {
             runs_on_cpu=True,
         ),
         # github.com/ggml-org/llama.cpp, docs/docker.md
-        Preset(
+        ImagePreset(
             name="llama.cpp",
             engine="llama.cpp",
             repository="ggml-org/llama.cpp",
             tags=r"server-cuda-b(?P<version>\d+)",
             formats=("gguf",),
         ),
-        Preset(
+        ImagePreset(
             name="llama.cpp-cpu",
             engine="llama.cpp",
             repository="ggml-org/llama.cpp",
@@ -92,7 +92,7 @@ PRESETS = {
             runs_on_cpu=True,
         ),
         # deploy/worker/Containerfile
-        Preset(
+        ImagePreset(
             name="worker",
             engine="transformers",
             repository="slipway/worker",

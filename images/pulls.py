@@ -10,7 +10,7 @@ from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from common import audit
 from common.actor import Actor
-from images.errors import WrongState
+from images.errors import ImageNotDeprecated
 from images.models import ImagePullFailure, RuntimeImage
 
 SEEN_AGAIN = timedelta(minutes=1)
@@ -47,11 +47,13 @@ def note_pulls(digests: Iterable[tuple[str, datetime | None]], *, cluster: str) 
 
 
 def clear_pull_failure(*, actor: Actor, image: RuntimeImage, cluster: str, reason: str) -> None:
-    """Let releases on that cluster choose it again. Raises NotAllowed, WrongState where none is noted."""
+    """Let releases on that cluster choose it again. Raises NotAllowed, ImageNotDeprecated where none is
+    noted.
+    """
     require_for_owner(actor, Right.FLEET_OPERATE, image.team)
     row = ImagePullFailure.objects.for_actor(actor).filter(image=image, cluster=cluster).first()
     if row is None:
-        raise WrongState(
+        raise ImageNotDeprecated(
             _("No failed pull of %(image)s by cluster %(cluster)s is noted.")
             % {"image": image, "cluster": cluster[:63]}
         )

@@ -17,7 +17,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ImageReference:
     repository: str
     digest: str
     """`sha256:` and 64 hexadecimal digits."""
@@ -26,7 +26,7 @@ class Reference:
         return f"{self.repository}@{self.digest}"
 
 
-def reference_of(text: str, *, field: str = "reference") -> Reference:
+def reference_of(text: str, *, field: str = "reference") -> ImageReference:
     """`registry/repository@sha256:...`; a tag beside the digest is left away. Raises Invalid.
 
     A tag alone is refused: whoever may push can move it, and a release would not be what was approved.
@@ -50,7 +50,7 @@ def reference_of(text: str, *, field: str = "reference") -> Reference:
         raise Invalid(
             fields={field: [_("After the @ stands sha256: and 64 hexadecimal digits in lower case.")]}
         )
-    return Reference(repository_of(repository, field=field), digest)
+    return ImageReference(repository_of(repository, field=field), digest)
 
 
 def repository_of(text: str, *, field: str) -> str:

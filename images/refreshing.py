@@ -15,7 +15,7 @@ from common.actor import Actor
 from common.errors import Invalid, SlipwayError
 from images import cuda, services, versions
 from images.models import RuntimeImage
-from images.presets import PRESETS, Preset
+from images.presets import PRESETS, ImagePreset
 from images.registry import Registry, RegistryImage
 
 ALL_WITHIN_SECONDS = 45.0
@@ -88,7 +88,7 @@ def refresh_images(
 
 
 def _proposals(
-    source: Registry, preset: Preset, team: Team | None, tag: str, platform: str
+    source: Registry, preset: ImagePreset, team: Team | None, tag: str, platform: str
 ) -> Iterator[Proposal]:
     try:
         tags = [tag] if tag else preset.newest(source.tags(preset.repository))
@@ -109,7 +109,7 @@ def _proposals(
 
 
 def _proposal(
-    source: Registry, preset: Preset, team: Team | None, tag: str, image: RegistryImage
+    source: Registry, preset: ImagePreset, team: Team | None, tag: str, image: RegistryImage
 ) -> Proposal:
     read = preset.match(tag)
     assert read is not None  # noqa: S101  (checked by the caller)
@@ -147,7 +147,7 @@ def _proposal(
     return replace(proposal, outcome=RefreshOutcome.MOVED) if is_same_tag else proposal
 
 
-def _added(actor: Actor, team: Team | None, preset: Preset, proposal: Proposal) -> Proposal:
+def _added(actor: Actor, team: Team | None, preset: ImagePreset, proposal: Proposal) -> Proposal:
     given: dict[str, Any] = {
         "name": proposal.name,
         "engine": proposal.engine,
@@ -177,5 +177,5 @@ def _code(text: str) -> tuple[str, ...]:
     return tuple(one for one in text.replace(";", " ").split() if cuda.code_of(one) is not None)
 
 
-def _failed(preset: Preset, problem: str) -> Proposal:
+def _failed(preset: ImagePreset, problem: str) -> Proposal:
     return Proposal(preset=preset.name, outcome=RefreshOutcome.FAILED, problem=problem)

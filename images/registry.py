@@ -44,7 +44,7 @@ class RegistryFault(SlipwayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class RegistryCredentials:
     username: str
     password: str = field(repr=False)
 
@@ -63,7 +63,7 @@ class RegistryImage:
     labels: Mapping[str, str]
 
 
-def credentials_of(pull_secret: str, host: str) -> Credentials | None:
+def credentials_of(pull_secret: str, host: str) -> RegistryCredentials | None:
     """Read `auths` of a pull secret (`.dockerconfigjson`). None: it does not name the host.
 
     Raises Invalid.
@@ -83,7 +83,7 @@ def credentials_of(pull_secret: str, host: str) -> Credentials | None:
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
         fault = _("This is no pull secret: give the JSON of a .dockerconfigjson, with auths by registry.")
         raise Invalid(fields={"pull_secret": [fault]}) from None
-    return Credentials(str(username), str(password))
+    return RegistryCredentials(str(username), str(password))
 
 
 class Registry:

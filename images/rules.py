@@ -13,7 +13,7 @@ from common.sentences import day
 from images import cuda, gpus, versions
 
 
-class Fact(StrEnum):
+class RefusalSubject(StrEnum):
     """What a refusal is about."""
 
     ENGINE = "engine"
@@ -29,7 +29,7 @@ class Fact(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class GpuDescription:
     """As `nvidia-smi` names it; empty fields are not known. `memory_bytes` is 0 when not known."""
 
     name: str
@@ -45,7 +45,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ModelDescription:
     """What the registry read of a version's files; empty fields are not known."""
 
     format: str = ""
@@ -56,14 +56,14 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ImageRequirements:
     engine: str
     engine_version: str = ""
     """As `versions.answers` reads it."""
-    gpus: tuple[Gpu, ...] | None = None
+    gpus: tuple[GpuDescription, ...] | None = None
     """One of each kind on which a worker may land; empty: there is none; None: not known."""
     gpus_per_worker: int = 1
-    model: Model = Model()
+    model: ModelDescription = ModelDescription()
     cluster: str = ""
     """That is to pull it; empty: any."""
 
@@ -78,7 +78,7 @@ class PullFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TrialFacts:
     """Somebody ran it: what came of it, newest first in `Image.trials`."""
 
     gpu: str
@@ -107,13 +107,13 @@ class Image:
     """Of the team that asks, rather than of the whole installation."""
     deprecation: str = ""
     """Since when and by what it is replaced, in words; empty: it is current."""
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[TrialFacts, ...] = ()
     pull_failures: tuple[PullFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    fact: Fact
+class ImageRefusal:
+    fact: RefusalSubject
     sentence: str
 
 
@@ -148,32 +148,32 @@ BF16_LEAST = "8.0"
 (transformers) or compute in float16 instead (vLLM)."""
 
 
-def refusals(image: Image, wish: Wish) -> list[Refusal]:
+def refusals(image: Image, wish: ImageRequirements) -> list[ImageRefusal]:
     """Every reason why it cannot be; what is not known refuses nothing."""
     if image.engine != wish.engine:
         return [
-            Refusal(
-                Fact.ENGINE,
+            ImageRefusal(
+                RefusalSubject.ENGINE,
                 _("is an image of %(engine)s, not of %(engine_2)s")
                 % {"engine": image.engine, "engine_2": wish.engine},
             )
         ]
     found = [*_of_engine_version(image, wish), *_of_format(image, wish.model)]
     if image.deprecation:
-        found.append(Refusal(Fact.DEPRECATED, image.deprecation))
+        found.append(ImageRefusal(RefusalSubject.DEPRECATED, image.deprecation))
     found += [
-        Refusal(Fact.PULL, _failed_pull(one))
+        ImageRefusal(RefusalSubject.PULL, _failed_pull(one))
         for one in image.pull_failures
         if wish.cluster in ("", one.cluster)
     ]
     if wish.gpus == () and not image.runs_on_cpu:
-        found.append(Refusal(Fact.GPU, _("needs a GPU; there is none")))
+        found.append(ImageRefusal(RefusalSubject.GPU, _("needs a GPU; there is none")))
     for gpu in wish.gpus or ():
         found += _on(image, wish, gpu)
     return list(dict.fromkeys(found))
 
 
-def doubts(image: Image, wish: Wish) -> list[str]:
+def doubts(image: Image, wish: ImageRequirements) -> list[str]:
     """What could not be checked, or will be slower or tighter than it might."""
     found: list[str] = []
     if wish.gpus is None:
@@ -189,7 +189,7 @@ def doubts(image: Image, wish: Wish) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def trial_on(image: Image, gpu: Gpu, architecture: str) -> Trial | None:
+def trial_on(image: Image, gpu: GpuDescription, architecture: str) -> TrialFacts | None:
     """The last one on this kind of GPU with models of this architecture."""
     for trial in image.trials:
         if gpus.is_same(trial.gpu, gpu.name) and trial.architecture.lower() in ("", architecture.lower()):
@@ -197,17 +197,17 @@ def trial_on(image: Image, gpu: Gpu, architecture: str) -> Trial | None:
     return None
 
 
-def way_on(image: Image, gpu: Gpu) -> str:
+def way_on(image: Image, gpu: GpuDescription) -> str:
     """How its code runs there: `as it is`, or `compiled` by the driver; empty: not, or not known."""
     codes = [code for text in image.code if (code := cuda.code_of(text))]
     ways = {code.runs_on(gpu.capability) for code in codes} if gpu.capability else set()
     return "as it is" if "as it is" in ways else "compiled" if "compiled" in ways else ""
 
 
-def _of_engine_version(image: Image, wish: Wish) -> Iterator[Refusal]:
+def _of_engine_version(image: Image, wish: ImageRequirements) -> Iterator[ImageRefusal]:
     if image.engine_version and not versions.answers(wish.engine_version, image.engine_version):
-        yield Refusal(
-            Fact.ENGINE_VERSION,
+        yield ImageRefusal(
+            RefusalSubject.ENGINE_VERSION,
             _("has %(engine)s %(engine_version)s; asked is %(engine_version_2)s")
             % {
                 "engine": image.engine,
@@ -217,35 +217,35 @@ def _of_engine_version(image: Image, wish: Wish) -> Iterator[Refusal]:
         )
 
 
-def _of_format(image: Image, model: Model) -> Iterator[Refusal]:
+def _of_format(image: Image, model: ModelDescription) -> Iterator[ImageRefusal]:
     if model.format and image.formats and model.format not in image.formats:
-        yield Refusal(
-            Fact.FORMAT,
+        yield ImageRefusal(
+            RefusalSubject.FORMAT,
             _("loads %(image)s; the model is %(model)s")
             % {"image": _listed(image.formats), "model": model.format},
         )
 
 
-def _on(image: Image, wish: Wish, gpu: Gpu) -> Iterator[Refusal]:
+def _on(image: Image, wish: ImageRequirements, gpu: GpuDescription) -> Iterator[ImageRefusal]:
     if not image.cuda_version:
-        yield Refusal(Fact.GPU, _("brings no CUDA; the worker gets %(gpu)s") % {"gpu": gpu})
+        yield ImageRefusal(RefusalSubject.GPU, _("brings no CUDA; the worker gets %(gpu)s") % {"gpu": gpu})
         return
     if gpu.capability and image.code and not way_on(image, gpu):
-        yield Refusal(
-            Fact.CODE,
+        yield ImageRefusal(
+            RefusalSubject.CODE,
             _("is compiled for %(code)s; %(gpu)s has compute capability %(capability)s")
             % {"code": _listed(image.code), "gpu": gpu, "capability": gpu.capability},
         )
     least, sentence = _driver_for(image, gpu)
     if least and gpu.driver and versions.at_least(gpu.driver, least) is False:
-        yield Refusal(
-            Fact.DRIVER,
+        yield ImageRefusal(
+            RefusalSubject.DRIVER,
             _(sentence)
             % {"least": least, "cuda_version": image.cuda_version, "gpu": gpu, "driver": gpu.driver},
         )
     if (capability := _least_for(wish)) and gpu.capability and _less(gpu.capability, capability):
-        yield Refusal(
-            Fact.QUANTIZATION,
+        yield ImageRefusal(
+            RefusalSubject.QUANTIZATION,
             _(
                 "%(engine)s needs compute capability %(capability)s for %(model)s; %(gpu)s has "
                 "%(capability_2)s"
@@ -260,10 +260,10 @@ def _on(image: Image, wish: Wish, gpu: Gpu) -> Iterator[Refusal]:
         )
     trial = trial_on(image, gpu, wish.model.architecture)
     if trial is not None and not trial.works:
-        yield Refusal(Fact.TRIED, _failed(trial))
+        yield ImageRefusal(RefusalSubject.TRIED, _failed(trial))
 
 
-def _doubts_on(image: Image, wish: Wish, gpu: Gpu) -> Iterator[str]:
+def _doubts_on(image: Image, wish: ImageRequirements, gpu: GpuDescription) -> Iterator[str]:
     if not gpu.capability:
         yield _("the compute capability of %(gpu)s is not known") % {"gpu": gpu}
     elif not image.code:
@@ -289,7 +289,7 @@ def _doubts_on(image: Image, wish: Wish, gpu: Gpu) -> Iterator[str]:
         )
 
 
-def _driver_for(image: Image, gpu: Gpu) -> tuple[str, str]:
+def _driver_for(image: Image, gpu: GpuDescription) -> tuple[str, str]:
     """What the image demands, else what its CUDA demands; and the sentence for a driver that is older."""
     if image.least_driver:
         return image.least_driver, gettext_noop("needs driver %(least)s or newer; %(gpu)s has %(driver)s")
@@ -303,7 +303,7 @@ def _driver_for(image: Image, gpu: Gpu) -> tuple[str, str]:
     )
 
 
-def _failed(trial: Trial) -> str:
+def _failed(trial: TrialFacts) -> str:
     if trial.architecture:
         said = _("failed on %(gpu)s with %(architecture)s, says %(by)s of %(day)s")
     else:
@@ -325,7 +325,7 @@ def _failed_pull(failure: PullFailure) -> str:
     }
 
 
-def _least_for(wish: Wish) -> str:
+def _least_for(wish: ImageRequirements) -> str:
     """The compute capability below which the engine does not run weights of this kind; empty: any."""
     method = wish.model.quantization.lower()
     if wish.model.format == "gguf":
@@ -337,11 +337,11 @@ def _least_for(wish: Wish) -> str:
     return FP8_FALLBACKS[wish.engine][0] if wish.engine in FP8_FALLBACKS else FP8_LEAST
 
 
-def _is_fp8(model: Model) -> bool:
+def _is_fp8(model: ModelDescription) -> bool:
     return model.quantization.lower() == "fp8" or (not model.quantization and model.dtype.startswith("F8_"))
 
 
-def _quantization(model: Model) -> str:
+def _quantization(model: ModelDescription) -> str:
     return model.quantization.upper() if model.quantization else "FP8"
 
 

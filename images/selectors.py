@@ -8,11 +8,11 @@ from common import words
 from common.actor import Actor
 from common.sentences import day
 from images import rules
-from images.choosing import Choice, choose
+from images.choosing import ChosenImage, choose
 from images.errors import UnknownImage
 from images.models import ImagePullFailure, ImageTrial, RuntimeImage
-from images.rules import PullFailure, Trial, Wish
-from images.states import Outcome
+from images.rules import ImageRequirements, PullFailure, TrialFacts
+from images.states import TrialOutcome
 from models_registry.models import Version
 
 
@@ -43,7 +43,7 @@ def usable_by(team: Team) -> QuerySet[RuntimeImage]:
     return found.prefetch_related("pull_failures")
 
 
-def chosen(found: QuerySet[RuntimeImage], wish: Wish) -> Choice:
+def chosen(found: QuerySet[RuntimeImage], wish: ImageRequirements) -> ChosenImage:
     """The best of these images of the wished engine. Three queries."""
     rows = found.filter(engine=wish.engine).prefetch_related(
         Prefetch("trials", ImageTrial.objects.order_by("-at", "-pk"))
@@ -65,7 +65,9 @@ def facts_of(row: RuntimeImage) -> rules.Image:
         is_own=row.team_id is not None,
         deprecation=deprecation(row),
         trials=tuple(
-            Trial(one.gpu, one.architecture, one.outcome == Outcome.WORKS, one.words, one.by, one.at.date())
+            TrialFacts(
+                one.gpu, one.architecture, one.outcome == TrialOutcome.WORKS, one.words, one.by, one.at.date()
+            )
             for one in row.trials.all()
         ),
         pull_failures=tuple(
@@ -87,12 +89,12 @@ def deprecation(row: RuntimeImage) -> str:
     }
 
 
-def model_of(version: Version | None) -> rules.Model:
+def model_of(version: Version | None) -> rules.ModelDescription:
     """What the registry knows of the version's weights."""
     if version is None:
-        return rules.Model()
+        return rules.ModelDescription()
     facts = version.facts or {}
-    return rules.Model(
+    return rules.ModelDescription(
         format=facts.get("format") or "",
         architecture=version.architecture,
         dtype=version.dtype,

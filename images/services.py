@@ -14,10 +14,10 @@ from accounts.states import Right
 from common import audit
 from common.actor import Actor
 from images import cuda, versions
-from images.errors import InvalidImage, NameTaken, WrongState
+from images.errors import ImageNameTaken, ImageNotDeprecated, InvalidImage
 from images.models import ImageTrial, RuntimeImage
 from images.references import reference_of, repository_of
-from images.states import ENGINES, Acceleration, Outcome
+from images.states import ENGINES, Acceleration, TrialOutcome
 from trust.formats.summary import WEIGHT_FORMATS
 
 FORMATS = tuple(name for name, _ in WEIGHT_FORMATS)
@@ -46,7 +46,7 @@ def add_image(
 ) -> RuntimeImage:
     """`reference` is `repository@sha256:...`; `code` lists compute capabilities as `cuda.code_of` reads them.
 
-    Without a team it is for the whole installation. Raises NotAllowed, Invalid, NameTaken.
+    Without a team it is for the whole installation. Raises NotAllowed, Invalid, ImageNameTaken.
     """
     require_for_owner(actor, Right.FLEET_OPERATE, team)
     named = reference_of(reference)
@@ -81,7 +81,7 @@ def add_image(
             if same
             else _("The name %(name)s is taken.") % {"name": name}
         )
-        raise NameTaken(
+        raise ImageNameTaken(
             _("%(what)s An image never changes; what differs gets a name of its own.") % {"what": what}
         ) from None
     return image
@@ -150,10 +150,10 @@ def deprecate_image(
 def reinstate_image(
     *, actor: Actor, image: RuntimeImage, reason: str, expected: int | None = None
 ) -> RuntimeImage:
-    """Releases may pick it again. Raises NotAllowed, Stale, WrongState when it is not deprecated."""
+    """Releases may pick it again. Raises NotAllowed, Stale, ImageNotDeprecated when it is not deprecated."""
     require_for_owner(actor, Right.FLEET_OPERATE, image.team)
     if image.deprecated_at is None:
-        raise WrongState(_("%(image)s is not deprecated.") % {"image": image})
+        raise ImageNotDeprecated(_("%(image)s is not deprecated.") % {"image": image})
     with transaction.atomic():
         image.change(
             expected=expected, deprecated_at=None, deprecated_by="", deprecated_why="", replaced_by=None
@@ -167,7 +167,7 @@ def note_trial(
     actor: Actor,
     image: RuntimeImage,
     gpu: str,
-    outcome: Outcome | str,
+    outcome: TrialOutcome | str,
     driver: str = "",
     architecture: str = "",
     words: str = "",
@@ -191,7 +191,7 @@ def note_trial(
         trial.clean_fields()
     except ValidationError as error:
         raise InvalidImage(fields=error.message_dict) from None
-    if trial.outcome == Outcome.FAILS and not trial.words:
+    if trial.outcome == TrialOutcome.FAILS and not trial.words:
         raise InvalidImage(fields={"words": [_("Say how it fails: it keeps releases from this image.")]})
     with transaction.atomic():
         trial.save(force_insert=True)

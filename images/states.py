@@ -26,7 +26,7 @@ class Acceleration(TextChoices):
     NODE_IMAGE = "node-image", _("Part of the machines' own disk image")
 
 
-class Outcome(TextChoices):
+class TrialOutcome(TextChoices):
     """What came of running an image."""
 
     WORKS = "works", _("Works")

@@ -15,7 +15,7 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
 from images import cuda, pulls, selectors, services
-from images.choosing import Choice
+from images.choosing import ChosenImage
 from images.filters import ImageFilter
 from images.forms import DeprecationForm, FitForm, ImageChangeForm, NewImageForm, RefreshForm, TrialForm
 from images.models import RuntimeImage
@@ -89,7 +89,7 @@ def fit(request: HttpRequest) -> HttpResponse:
     """`?engine=vllm&gpu=...`: what fits best, and why each of the others is not it; answers as one types."""
     actor = of_request(request)
     form = FitForm(request.GET if request.GET else None, actor=actor)
-    choice: Choice | None = None
+    choice: ChosenImage | None = None
     if form.is_bound and form.is_valid():
         try:
             wish = wish_of(actor, **form.asked())

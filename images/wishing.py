@@ -23,7 +23,7 @@ def wish_of(
     driver: str = "",
     model: str = "",
     version: str = "",
-) -> rules.Wish:
+) -> rules.ImageRequirements:
     """`gpu` is a name, a compute capability, or `none`; empty: not known. Raises Invalid."""
     if engine not in ENGINES:
         raise Invalid(fields={"engine": [_("Say which: %(engines)s.") % {"engines": ", ".join(ENGINES)}]})
@@ -35,10 +35,12 @@ def wish_of(
                 ]
             }
         )
-    gpus: tuple[rules.Gpu, ...] | None = (rules.Gpu(gpu.strip(), driver.strip()),) if gpu.strip() else None
+    gpus: tuple[rules.GpuDescription, ...] | None = (
+        (rules.GpuDescription(gpu.strip(), driver.strip()),) if gpu.strip() else None
+    )
     if gpu.strip().lower() in NO_GPU:
         gpus = ()
-    return rules.Wish(
+    return rules.ImageRequirements(
         engine=engine,
         engine_version=engine_version.strip(),
         gpus=gpus,

@@ -13,7 +13,7 @@ LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 class TokenSource(Protocol):
     def token(self) -> str:
-        """Empty: none, the certificate says who we are. Raises BadConfig, Unreachable."""
+        """Empty: none, the certificate says who we are. Raises BadConfig, ApiUnreachable."""
 
     def renew(self) -> bool:
         """After it was refused: whether another one may be had."""
@@ -53,7 +53,7 @@ class FileToken:
 
 
 @dataclass
-class MadeToken:
+class GeneratedToken:
     """One that a program makes, for as long as it says."""
 
     make: "Callable[[], tuple[str, float]]"

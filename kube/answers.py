@@ -6,20 +6,20 @@ from typing import Any
 
 from kube.errors import (
     AlreadyExists,
-    Changed,
-    Claim,
+    ApiForbidden,
+    BodyFault,
     EvictionRefused,
-    Fault,
     HistoryLost,
-    Invalid,
+    InvalidObject,
     KubeError,
     NamespaceEnding,
-    NotAllowed,
+    NamespaceQuotaExceeded,
     NotAuthenticated,
     NotFound,
     NotServed,
+    ObjectChanged,
     OwnedByOthers,
-    QuotaExceeded,
+    OwnedField,
     ServerFault,
     Throttled,
 )
@@ -54,7 +54,9 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> KubeError:
     if status == 429:
         return _too_many(message, headers, details, causes)
     if status in (400, 405, 406, 413, 415, 422) or (status == 500 and _is_about_the_body(said, message)):
-        return Invalid(message, tuple(Fault(one.get("field", ""), one.get("message", "")) for one in causes))
+        return InvalidObject(
+            message, tuple(BodyFault(one.get("field", ""), one.get("message", "")) for one in causes)
+        )
     return ServerFault(message)
 
 
@@ -71,19 +73,19 @@ def _forbidden(message: str, causes: list[Mapping[str, Any]]) -> KubeError:
     if any(one.get("reason") == "NamespaceTerminating" for one in causes):
         return NamespaceEnding(message)
     if "exceeded quota:" in message:
-        return QuotaExceeded(message)
-    return NotAllowed(message)
+        return NamespaceQuotaExceeded(message)
+    return ApiForbidden(message)
 
 
 def _conflict(message: str, said: Mapping[str, Any], causes: list[Mapping[str, Any]]) -> KubeError:
     if said.get("reason") == "AlreadyExists":
         return AlreadyExists(message, is_going=message.startswith("object is being deleted"))
     claims = [
-        Claim(one.get("message", "").removeprefix("conflict with "), one.get("field", ""))
+        OwnedField(one.get("message", "").removeprefix("conflict with "), one.get("field", ""))
         for one in causes
         if one.get("reason") == "FieldManagerConflict"
     ]
-    return OwnedByOthers(message, tuple(claims)) if claims else Changed(message)
+    return OwnedByOthers(message, tuple(claims)) if claims else ObjectChanged(message)
 
 
 def _too_many(

@@ -18,7 +18,7 @@ Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered(Generic[Kept]):
+class CollectedItems(Generic[Kept]):
     items: tuple[Kept, ...]
     """What was kept of each."""
     version: str
@@ -26,7 +26,7 @@ class Gathered(Generic[Kept]):
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ObjectList:
     items: tuple[Object, ...]
     """All of them, with `apiVersion` and `kind`, whatever the server leaves out."""
     version: str
@@ -47,7 +47,7 @@ class ChangeType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ObjectChange:
     type: ChangeType
     item: Object
     version: str
@@ -75,13 +75,15 @@ MergePatch = Mapping[str, Any]
 """RFC 7396: lists are replaced as a whole, null removes."""
 
 
-class Client(Protocol):
+class KubernetesClient(Protocol):
     """One cluster, as one of its users."""
 
     def get(self, ref: Ref) -> Object:
         """Raises NotFound."""
 
-    def list(self, resource: Resource, *, namespace: str = "", labels: str = "", fields: str = "") -> Listing:
+    def list(
+        self, resource: Resource, *, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> ObjectList:
         """All that match the selectors, as of one moment; an empty namespace is all of them.
 
         A namespace that is not there has none, and that is no error. Raises NotServed.
@@ -95,7 +97,7 @@ class Client(Protocol):
         namespace: str = "",
         labels: str = "",
         fields: str = "",
-    ) -> Gathered[Kept]:
+    ) -> CollectedItems[Kept]:
         """As `list`, with what `keep` makes of each object: never more than a page of whole ones in memory.
 
         `keep` may be called for pages that are thrown away, when the list has to begin anew.
@@ -110,7 +112,7 @@ class Client(Protocol):
         labels: str = "",
         fields: str = "",
         for_seconds: float = 60.0,
-    ) -> AbstractContextManager[Iterator[Change]]:
+    ) -> AbstractContextManager[Iterator[ObjectChange]]:
         """Changes later than `since` (of a Listing or a Change), as they come; ends after that time, or
         earlier.
 
@@ -139,8 +141,8 @@ class Client(Protocol):
     def patch(
         self, ref: Ref, patch: JsonPatch | MergePatch, *, subresource: str = "", dry_run: bool = False
     ) -> Object:
-        """A list is a JSON patch, a mapping a merge patch. Raises NotFound, Changed (by a resourceVersion
-        in it).
+        """A list is a JSON patch, a mapping a merge patch. Raises NotFound, ObjectChanged (by a
+        resourceVersion in it).
         """
 
     def delete(
@@ -153,14 +155,14 @@ class Client(Protocol):
         propagation: Propagation = Propagation.BACKGROUND,
         dry_run: bool = False,
     ) -> None:
-        """Begin its deletion; `get` shows when it is gone. Raises NotFound, and Changed when it is
+        """Begin its deletion; `get` shows when it is gone. Raises NotFound, and ObjectChanged when it is
         another one.
         """
 
     def evict(
         self, pod: Ref, *, uid: str = "", grace_seconds: int | None = None, dry_run: bool = False
     ) -> None:
-        """Delete a pod if its disruption budget allows. Raises EvictionRefused, NotFound, Changed.
+        """Delete a pod if its disruption budget allows. Raises EvictionRefused, NotFound, ObjectChanged.
 
         The server looks at the `uid` last: one that is wrong has spent the budget all the same.
         """
@@ -174,7 +176,7 @@ class Client(Protocol):
         previous: bool = False,
         limit_bytes: int = 1_000_000,
     ) -> str:
-        """The end of what it wrote; `previous`: before its last restart. Raises NotFound, Invalid,
+        """The end of what it wrote; `previous`: before its last restart. Raises NotFound, InvalidObject,
         ServerFault.
         """
 

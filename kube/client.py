@@ -11,21 +11,21 @@ from urllib.parse import quote
 
 from kube.answers import error_of
 from kube.base import (
-    Change,
     ChangeType,
-    Gathered,
+    CollectedItems,
     JsonPatch,
     Kept,
-    Listing,
     MergePatch,
     Object,
+    ObjectChange,
+    ObjectList,
     Permission,
     Propagation,
 )
-from kube.errors import HistoryLost, Invalid, KubeError, NotFound, NotServed, ServerFault
+from kube.errors import HistoryLost, InvalidObject, KubeError, NotFound, NotServed, ServerFault
 from kube.resources import BY_KIND, Ref, Resource
 from kube.rules import Rules
-from kube.transport import Call, Reply, Transport
+from kube.transport import ApiCall, ApiReply, Transport
 
 FIELD_MANAGER = "slipway"
 JSON = "application/json"
@@ -42,7 +42,9 @@ _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9._:]*[A-Za-z0-9])?")
 
 
 class KubeClient:
-    """As `kube.base.Client`. `limit_seconds` is that of one request; a list of many pages has it for each."""
+    """As `kube.base.KubernetesClient`. `limit_seconds` is that of one request; a list of many pages has it
+    for each.
+    """
 
     def __init__(
         self,
@@ -60,9 +62,11 @@ class KubeClient:
     def get(self, ref: Ref) -> Object:
         return self._json("GET", _path(ref))
 
-    def list(self, resource: Resource, *, namespace: str = "", labels: str = "", fields: str = "") -> Listing:
+    def list(
+        self, resource: Resource, *, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> ObjectList:
         found = self.gather(resource, keep=_itself, namespace=namespace, labels=labels, fields=fields)
-        return Listing(found.items, found.version)
+        return ObjectList(found.items, found.version)
 
     def gather(
         self,
@@ -72,7 +76,7 @@ class KubeClient:
         namespace: str = "",
         labels: str = "",
         fields: str = "",
-    ) -> Gathered[Kept]:
+    ) -> CollectedItems[Kept]:
         query = _selectors(labels, fields) | {"limit": str(self.page_items)}
         path = _collection(resource, namespace)
         items: list[Kept] = []
@@ -93,7 +97,7 @@ class KubeClient:
             items += (keep(_whole(item, resource)) for item in page.get("items") or ())
             metadata = page.get("metadata") or {}
             if not metadata.get("continue"):
-                return Gathered(tuple(items), str(metadata.get("resourceVersion", "")))
+                return CollectedItems(tuple(items), str(metadata.get("resourceVersion", "")))
             query["continue"] = metadata["continue"]
 
     @contextmanager
@@ -106,7 +110,7 @@ class KubeClient:
         labels: str = "",
         fields: str = "",
         for_seconds: float = 60.0,
-    ) -> Iterator[Iterator[Change]]:
+    ) -> Iterator[Iterator[ObjectChange]]:
         if not since:
             raise ValueError("a watch begins where a list ended: since=listing.version")
         seconds = max(1, round(min(for_seconds, LONGEST_WATCH_SECONDS)))
@@ -250,15 +254,15 @@ class KubeClient:
         *,
         content_type: str = JSON,
         limit_seconds: float | None = None,
-    ) -> Call:
+    ) -> ApiCall:
         headers = {"accept": JSON, "user-agent": f"{self.field_manager}/1"}
         data = None
         if body is not None:
             headers["content-type"] = content_type
             data = json.dumps(body).encode()
-        return Call(method, path, query, headers, data, limit_seconds or self.limit_seconds)
+        return ApiCall(method, path, query, headers, data, limit_seconds or self.limit_seconds)
 
-    def _send(self, call: Call) -> Reply:
+    def _send(self, call: ApiCall) -> ApiReply:
         reply = self.transport.send(call)
         _check(reply)
         return reply
@@ -280,7 +284,7 @@ def _itself(item: Object) -> Object:
     return item
 
 
-def _check(reply: Reply) -> None:
+def _check(reply: ApiReply) -> None:
     if not 200 <= reply.status < 300:
         raise error_of(reply.status, reply.headers, reply.body)
 
@@ -295,7 +299,7 @@ def _object(body: bytes) -> Object:
     return found
 
 
-def _changes(lines: Iterator[bytes], resource: Resource) -> Iterator[Change]:
+def _changes(lines: Iterator[bytes], resource: Resource) -> Iterator[ObjectChange]:
     for line in lines:
         if not line.strip():
             continue
@@ -307,7 +311,7 @@ def _changes(lines: Iterator[bytes], resource: Resource) -> Iterator[Change]:
             kind = ChangeType(str(event.get("type")))
         except ValueError:
             raise ServerFault(f"A watch told of {event.get('type')!r}, which is unknown.") from None
-        yield Change(
+        yield ObjectChange(
             kind, _whole(item, resource), str((item.get("metadata") or {}).get("resourceVersion", ""))
         )
 
@@ -346,7 +350,7 @@ def _collection(resource: Resource, namespace: str) -> str:
 
 def _path(ref: Ref, subresource: str = "") -> str:
     if ref.resource.is_namespaced and not ref.namespace:
-        raise Invalid(f"{ref.resource.kind} {ref.name} needs a namespace.")
+        raise InvalidObject(f"{ref.resource.kind} {ref.name} needs a namespace.")
     path = f"{_collection(ref.resource, ref.namespace)}/{_element(ref.name)}"
     return f"{path}/{subresource}" if subresource else path
 
@@ -354,7 +358,7 @@ def _path(ref: Ref, subresource: str = "") -> str:
 def _element(name: str) -> str:
     """A name that cannot leave its place in a path."""
     if not _NAME.fullmatch(name) or ".." in name:
-        raise Invalid(f"{name!r} cannot name anything in Kubernetes.")
+        raise InvalidObject(f"{name!r} cannot name anything in Kubernetes.")
     return quote(name)
 
 
@@ -362,6 +366,6 @@ def _placed(item: Object) -> tuple[Resource, str, str]:
     """Kind, name and namespace, of an object that says all of them."""
     found = BY_KIND.get((str(item.get("apiVersion")), str(item.get("kind"))))
     if found is None:
-        raise Invalid(f"{item.get('apiVersion')} {item.get('kind')} is no kind that Slipway writes.")
+        raise InvalidObject(f"{item.get('apiVersion')} {item.get('kind')} is no kind that Slipway writes.")
     metadata = item.get("metadata") or {}
     return found, str(metadata.get("name") or ""), str(metadata.get("namespace") or "")

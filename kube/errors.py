@@ -9,7 +9,7 @@ class KubeError(Exception):
     """Anything that a cluster's API can refuse or fail."""
 
 
-class Unreachable(KubeError):
+class ApiUnreachable(KubeError):
     """No answer, or none in time: whether what was asked has been done is not known."""
 
 
@@ -34,7 +34,7 @@ class NotAuthenticated(KubeError):
     """The credential is not, or no longer, one that the cluster knows."""
 
 
-class NotAllowed(KubeError):
+class ApiForbidden(KubeError):
     """The credential may not do this. The message names user, verb and resource."""
 
 
@@ -42,7 +42,7 @@ class NamespaceEnding(KubeError):
     """Nothing can be made in a namespace that is being deleted."""
 
 
-class QuotaExceeded(KubeError):
+class NamespaceQuotaExceeded(KubeError):
     """A quota of the namespace leaves no room. The message has what was asked, used and allowed."""
 
 
@@ -62,12 +62,12 @@ class AlreadyExists(KubeError):
         self.is_going = is_going
 
 
-class Changed(KubeError):
+class ObjectChanged(KubeError):
     """It is not the object, or not the version of it, that the request was made for: read it again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class OwnedField:
     """A field that somebody else owns."""
 
     manager: str
@@ -79,23 +79,23 @@ class Claim:
 class OwnedByOthers(KubeError):
     """An apply would change fields that other managers own."""
 
-    def __init__(self, message: str, claims: tuple[Claim, ...]) -> None:
+    def __init__(self, message: str, claims: tuple[OwnedField, ...]) -> None:
         super().__init__(message)
         self.claims = claims
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class BodyFault:
     """One thing that is wrong with a body."""
 
     field: str
     message: str
 
 
-class Invalid(KubeError):
+class InvalidObject(KubeError):
     """The cluster will not take this as it is (400, 413, 415, 422, or an apply that has no such field)."""
 
-    def __init__(self, message: str, faults: tuple[Fault, ...] = ()) -> None:
+    def __init__(self, message: str, faults: tuple[BodyFault, ...] = ()) -> None:
         super().__init__(message)
         self.faults = faults
 

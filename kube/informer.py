@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from threading import Event, Lock
 from typing import Generic
 
-from kube.base import Change, ChangeType, Client, Kept, Object
+from kube.base import ChangeType, Kept, KubernetesClient, Object, ObjectChange
 from kube.errors import HistoryLost, KubeError, Throttled
 from kube.resources import Resource
 
@@ -38,7 +38,7 @@ class Informer(Generic[Kept]):
 
     def __init__(
         self,
-        client: Client,
+        client: KubernetesClient,
         resource: Resource,
         *,
         keep: Callable[[Object], Kept],
@@ -154,7 +154,7 @@ class Informer(Generic[Kept]):
                     return
         self._heard()
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: ObjectChange) -> None:
         self._heard()
         self._failures = 0
         # Versions of one kind can be compared as numbers (since 1.35 by contract, always in fact).

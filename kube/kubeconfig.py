@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kube.access import Access, FileToken, FixedToken, MadeToken, TokenSource
+from kube.access import Access, FileToken, FixedToken, GeneratedToken, TokenSource
 from kube.errors import BadConfig, PluginRefused
 from kube.plugins import Plugins
 from kube.untrusted_yaml import BadYaml, load
@@ -205,7 +205,7 @@ def _plugin_token(plugin: Any, trust: Trust) -> TokenSource:
     order = trust.plugins.order(plugin)
     if isinstance(order, str):
         raise PluginRefused(_refusal(f"the program {short(command)!r}", order))
-    return MadeToken(make=lambda: trust.plugins.run(order), clock=time.time)
+    return GeneratedToken(make=lambda: trust.plugins.run(order), clock=time.time)
 
 
 def _refusal(what: str, why: str) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from kube.errors import BadConfig, Unreachable
+from kube.errors import ApiUnreachable, BadConfig
 
 LIMIT_SECONDS = 10.0
 EARLY_SECONDS = 60.0
@@ -29,7 +29,7 @@ VALUE = r"[A-Za-z0-9][A-Za-z0-9._:/@-]*"
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _AllowedArguments:
     """What a program may be told."""
 
     begins: tuple[str, ...] = ()
@@ -39,15 +39,17 @@ class _Form:
     variables: frozenset[str] = frozenset()
 
 
-FORMS: dict[str, _Form] = {
-    "aws": _Form(
+FORMS: dict[str, _AllowedArguments] = {
+    "aws": _AllowedArguments(
         ("eks", "get-token"),
         frozenset({"--cluster-name", "--cluster-id", "--region", "--role-arn", "--output"}),
         variables=frozenset({"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_STS_REGIONAL_ENDPOINTS"}),
     ),
-    "aws-iam-authenticator": _Form(("token",), frozenset({"-i", "-r", "--cluster-id", "--role", "--region"})),
-    "gke-gcloud-auth-plugin": _Form(flags=frozenset({"--use_application_default_credentials"})),
-    "kubelogin": _Form(
+    "aws-iam-authenticator": _AllowedArguments(
+        ("token",), frozenset({"-i", "-r", "--cluster-id", "--role", "--region"})
+    ),
+    "gke-gcloud-auth-plugin": _AllowedArguments(flags=frozenset({"--use_application_default_credentials"})),
+    "kubelogin": _AllowedArguments(
         ("get-token",),
         frozenset({"--environment", "--server-id", "--client-id", "--tenant-id", "--login", "-l"}),
     ),
@@ -55,7 +57,7 @@ FORMS: dict[str, _Form] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PluginCommand:
     """A program to run, with nothing left to check."""
 
     argv: tuple[str, ...]
@@ -73,7 +75,7 @@ class Plugins:
     environment: Mapping[str, str] = field(default_factory=dict)
     limit_seconds: float = LIMIT_SECONDS
 
-    def order(self, plugin: Mapping[str, Any]) -> Order | str:
+    def order(self, plugin: Mapping[str, Any]) -> PluginCommand | str:
         """What is to be run, or why not."""
         name = str(plugin.get("command") or "").rpartition("/")[2]
         path = self.allowed.get(name)
@@ -95,10 +97,10 @@ class Plugins:
             if key not in form.variables or not re.fullmatch(VALUE, value):
                 return f"it may not be given the variable {key}"
             variables[key] = value
-        return Order((path, *arguments), variables, str(plugin["apiVersion"]))
+        return PluginCommand((path, *arguments), variables, str(plugin["apiVersion"]))
 
-    def run(self, order: Order) -> tuple[str, float]:
-        """A token, and the epoch second at which another one is wanted. Raises BadConfig, Unreachable."""
+    def run(self, order: PluginCommand) -> tuple[str, float]:
+        """A token, and the epoch second at which another one is wanted. Raises BadConfig, ApiUnreachable."""
         told = {"apiVersion": order.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
         environment = {**self.environment, **order.variables, "KUBERNETES_EXEC_INFO": json.dumps(told)}
         name = order.argv[0].rpartition("/")[2]
@@ -114,7 +116,7 @@ class Plugins:
                     check=False,
                 )
         except subprocess.TimeoutExpired as error:
-            raise Unreachable(f"{name} gave no token within {self.limit_seconds:g} s.") from error
+            raise ApiUnreachable(f"{name} gave no token within {self.limit_seconds:g} s.") from error
         except OSError as error:
             raise BadConfig(f"{name} cannot be run: {error}") from error
         if done.returncode:
@@ -123,7 +125,7 @@ class Plugins:
         return _token_in(done.stdout, name)
 
 
-def _argument_fault(form: _Form, arguments: list[str]) -> str:
+def _argument_fault(form: _AllowedArguments, arguments: list[str]) -> str:
     if tuple(arguments[: len(form.begins)]) != form.begins:
         return f"its arguments must begin with {' '.join(form.begins)}"
     rest = iter(arguments[len(form.begins) :])

@@ -16,7 +16,7 @@ class Rate:
 ORDINARY = Rate()
 
 
-class Bucket:
+class TokenBucket:
     """Of one cluster in one process. `clock` in seconds, only forwards."""
 
     def __init__(self, rate: Rate, *, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     method: str
     path: str
     """Begins with a slash; not yet percent-encoded."""
@@ -18,7 +18,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ApiReply:
     status: int
     headers: Mapping[str, str]
     """By lower-case names."""
@@ -26,10 +26,10 @@ class Reply:
 
 
 class Transport(Protocol):
-    def send(self, call: Call) -> Reply:
-        """Raises Unreachable, Throttled, BadConfig; every answer of the server is a Reply."""
+    def send(self, call: ApiCall) -> ApiReply:
+        """Raises ApiUnreachable, Throttled, BadConfig; every answer of the server is a ApiReply."""
 
-    def stream(self, call: Call) -> AbstractContextManager[tuple[Reply, Iterator[bytes]]]:
+    def stream(self, call: ApiCall) -> AbstractContextManager[tuple[ApiReply, Iterator[bytes]]]:
         """The head of the answer and its lines as they come; the lines of what is no success are in the head.
 
         `limit_seconds` is the longest silence. Raises as `send`, the iterator too.

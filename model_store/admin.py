@@ -27,7 +27,7 @@ class CheckRows(ReadOnly):
 
 
 @admin.register(CorruptBlob)
-class FindingRows(ReadOnly):
+class CorruptBlobRows(ReadOnly):
     list_display = ("found_at", "sha256", "size", "state", "detail", "reason", "stuck_at")
     list_filter = ("state",)
     search_fields = ("sha256",)

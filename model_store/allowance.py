@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from model_store.errors import QuotaExceeded
+from model_store.errors import StorageQuotaExceeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +14,9 @@ class Allowance:
     used_bytes: int
 
     def check(self, new_bytes: int) -> None:
-        """Raises QuotaExceeded. What adds nothing always fits."""
+        """Raises StorageQuotaExceeded. What adds nothing always fits."""
         if new_bytes and self.used_bytes + new_bytes > self.limit_bytes:
-            raise QuotaExceeded(
+            raise StorageQuotaExceeded(
                 team=self.team,
                 new_bytes=new_bytes,
                 used_bytes=self.used_bytes,

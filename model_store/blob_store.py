@@ -10,11 +10,11 @@ from django.conf import settings
 from django.db.models import Q
 
 from model_store import references
-from model_store.backends.base import Store
+from model_store.backends.base import BlobStore
 from model_store.backends.location import BucketLocation
 from model_store.backends.opening import BUCKET, opened_at
 from model_store.errors import BlobMissing, StagingBusy
-from model_store.file_manifest import Manifest, ManifestFile
+from model_store.file_manifest import FileManifest, ManifestFile
 from model_store.models import Check, CorruptBlob, UnreferencedBlob
 from model_store.states import CorruptBlobState
 
@@ -23,7 +23,7 @@ _ROWS_KEY = re.compile(r"(?:[a-z]+-)?\d+")
 """Of the staging areas that belong to rows."""
 
 
-def store() -> Store:
+def store() -> BlobStore:
     """The store of this installation."""
     node = Path(settings.SLIPWAY_STORE_DIR)
     if not settings.SLIPWAY_STORE:
@@ -64,7 +64,7 @@ def keep_unreferenced(key: str, *, since: datetime) -> None:
     time.
     """
     held = store().held(key)
-    manifest = Manifest(tuple(ManifestFile(sha256, size, sha256) for sha256, size in held.items()))
+    manifest = FileManifest(tuple(ManifestFile(sha256, size, sha256) for sha256, size in held.items()))
     # Noted before it is published, or the staging area would take it along when it is discarded.
     unneeded = held.keys() - references.referenced(held)
     UnreferencedBlob.objects.bulk_create(

@@ -5,11 +5,11 @@ from typing import ClassVar
 from common.errors import Conflict, Invalid, Missing, SlipwayError, Unavailable
 
 
-class Busy(Conflict):
+class RunUnderWay(Conflict):
     """The same is being done already."""
 
 
-class QuotaExceeded(Conflict):
+class StorageQuotaExceeded(Conflict):
     """The team would hold more than its quota allows."""
 
     cause: ClassVar[str] = "quota"
@@ -37,7 +37,7 @@ class UnknownUpload(Missing):
     """The model has no such upload, or none with such a content."""
 
 
-class Refused(SlipwayError):
+class FileRefused(SlipwayError):
     """A file or directory entry that must not enter the registry, and why."""
 
     def __init__(self, path: str, reason: str) -> None:
@@ -80,5 +80,5 @@ class StagingBusy(SlipwayError):
     """Another process is writing this staging area right now."""
 
 
-class WrongState(Conflict):
+class WrongRunState(Conflict):
     """Its state does not allow this."""

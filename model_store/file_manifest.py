@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from model_store.errors import Refused
+from model_store.errors import FileRefused
 from model_store.paths import check_collisions, check_file_path, printable
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -22,7 +22,7 @@ class ManifestFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class FileManifest:
     """Files sorted by the bytes of their paths; build it with `manifest_of`, which checks them."""
 
     files: tuple[ManifestFile, ...]
@@ -42,16 +42,16 @@ class Manifest:
         return sum(file.size for file in self.files)
 
 
-def manifest_of(files: Iterable[ManifestFile]) -> Manifest:
+def manifest_of(files: Iterable[ManifestFile]) -> FileManifest:
     """A checked manifest; Refused when a path is hostile, listed twice, both file and directory, or differs
     in case.
     """
     ordered = tuple(sorted(files, key=lambda file: file.path.encode("utf-8", "surrogatepass")))
     if not ordered:
-        raise Refused("(version)", "it holds no files")
+        raise FileRefused("(version)", "it holds no files")
     for file in ordered:
         check_file_path(file.path)
         if file.size < 0 or not _SHA256.fullmatch(file.sha256):
-            raise Refused(printable(file.path), "its size or sha256 is malformed")
+            raise FileRefused(printable(file.path), "its size or sha256 is malformed")
     check_collisions(file.path for file in ordered)
-    return Manifest(ordered)
+    return FileManifest(ordered)

@@ -15,10 +15,10 @@ from model_store import blob_store, metrics, states
 from model_store.badges import BADGES
 from model_store.inbox import disk_room, lost_files
 from model_store.pruning import RULES
-from model_store.reconcilers.checks import CheckReconciler
+from model_store.reconcilers.checks import StoreCheckReconciler
 from model_store.reconcilers.collections import CollectionReconciler
 from model_store.reconcilers.corrupt_blobs import CorruptBlobReconciler
-from model_store.reconcilers.host_caches import HostCacheReconciler
+from model_store.reconcilers.host_caches import ModelDirectoryReconciler
 from model_store.reconcilers.maintenance import StoreScheduleReconciler
 from model_store.sharing import why_not_shared
 from model_store.states import CorruptBlobState
@@ -52,7 +52,7 @@ SUBJECTS = (
         badges="finding",
     ),
     Subject(
-        "model_store.hostcache",
+        "model_store.modeldirectoryhost",
         _("Versions on a host"),
         "/models/+store/",
         title=_("Versions on the host %(host)s"),
@@ -102,9 +102,9 @@ MANIFEST = Manifest(
     reconcilers=(
         StoreScheduleReconciler(),
         CollectionReconciler(),
-        CheckReconciler(),
+        StoreCheckReconciler(),
         CorruptBlobReconciler(),
-        HostCacheReconciler(),
+        ModelDirectoryReconciler(),
     ),
     subjects=SUBJECTS,
     badges=BADGES,

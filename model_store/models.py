@@ -192,7 +192,7 @@ class CorruptBlob(Launched, Reconciled):
         return f"finding {self.pk}"
 
 
-class HostCache(Reconciled):
+class ModelDirectoryHost(Reconciled):
     """A host that has versions of a bucket laid out on its own disk, where only its processes reach them."""
 
     host = models.CharField(max_length=MOST_CHARACTERS, unique=True)

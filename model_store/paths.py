@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from common.characters import HIDDEN_CATEGORIES
-from model_store.errors import Refused
+from model_store.errors import FileRefused
 
 MAX_PATH_BYTES = 1_024
 MAX_COMPONENT_BYTES = 255
@@ -33,16 +33,16 @@ def check_file_path(path: str) -> str:
     try:
         encoded = path.encode("utf-8")
     except UnicodeEncodeError:
-        raise Refused(shown, "its name is not valid UTF-8") from None
+        raise FileRefused(shown, "its name is not valid UTF-8") from None
     if not path:
-        raise Refused("(empty)", "a file needs a name")
+        raise FileRefused("(empty)", "a file needs a name")
     if path.startswith("/") or re.match(r"[A-Za-z]:", path):
-        raise Refused(shown, "its path is absolute; only paths inside the version are allowed")
+        raise FileRefused(shown, "its path is absolute; only paths inside the version are allowed")
     if len(encoded) > MAX_PATH_BYTES:
-        raise Refused(shown, f"its path is longer than {MAX_PATH_BYTES} bytes")
+        raise FileRefused(shown, f"its path is longer than {MAX_PATH_BYTES} bytes")
     parts = path.split("/")
     if len(parts) > MAX_DEPTH:
-        raise Refused(shown, f"it lies more than {MAX_DEPTH} directories deep")
+        raise FileRefused(shown, f"it lies more than {MAX_DEPTH} directories deep")
     for part in parts:
         _check_component(part, shown)
     return path
@@ -50,22 +50,22 @@ def check_file_path(path: str) -> str:
 
 def _check_component(part: str, shown: str) -> None:
     if part in ("", ".", ".."):
-        raise Refused(shown, "its path has an empty, '.' or '..' part")
+        raise FileRefused(shown, "its path has an empty, '.' or '..' part")
     if len(part.encode()) > MAX_COMPONENT_BYTES:
-        raise Refused(
+        raise FileRefused(
             shown,
             f"a part of its path is longer than {MAX_COMPONENT_BYTES} bytes",
         )
     if any(unicodedata.category(character) in HIDDEN_CATEGORIES for character in part):
-        raise Refused(shown, "its name has control, invisible or text-reordering characters")
+        raise FileRefused(shown, "its name has control, invisible or text-reordering characters")
     if "\\" in part:
-        raise Refused(shown, "its name has a backslash, which is a directory separator elsewhere")
+        raise FileRefused(shown, "its name has a backslash, which is a directory separator elsewhere")
     if any(character in '<>:"|?*' for character in part):
-        raise Refused(shown, 'its name has one of < > : " | ? *, which other systems cannot store')
+        raise FileRefused(shown, 'its name has one of < > : " | ? *, which other systems cannot store')
     if part != part.strip() or part.endswith("."):
-        raise Refused(shown, "its name begins or ends with a space, or ends with a dot")
+        raise FileRefused(shown, "its name begins or ends with a space, or ends with a dot")
     if unicodedata.normalize("NFC", part) != part:
-        raise Refused(shown, "its name is not in Unicode's composed form (NFC)")
+        raise FileRefused(shown, "its name is not in Unicode's composed form (NFC)")
 
 
 def collision_key(path: str) -> str:
@@ -80,7 +80,7 @@ def check_collisions(paths: Iterable[str]) -> None:
     for path in listed:
         key = collision_key(path)
         if key in seen:
-            raise Refused(
+            raise FileRefused(
                 path,
                 f"'{seen[key]}' differs from it only in upper and lower case, or is the same",
             )
@@ -92,9 +92,9 @@ def check_collisions(paths: Iterable[str]) -> None:
             directory = "/".join(parts[:depth])
             key = collision_key(directory)
             if key in seen:
-                raise Refused(path, f"'{seen[key]}' is both a file and a directory")
+                raise FileRefused(path, f"'{seen[key]}' is both a file and a directory")
             if directories.setdefault(key, directory) != directory:
-                raise Refused(
+                raise FileRefused(
                     path,
                     f"the directory '{directories[key]}' differs only in upper and lower case",
                 )

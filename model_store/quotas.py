@@ -87,7 +87,7 @@ def new_bytes(team: Team, contents: Mapping[str, int]) -> int:
 
 
 def check(team: Team, files: Iterable[ManifestFile], *, without: Model | None = None) -> None:
-    """Raises QuotaExceeded when the team may not hold these files as well."""
+    """Raises StorageQuotaExceeded when the team may not hold these files as well."""
     if allowance := allowance_of(team, without=without):
         allowance.check(new_bytes(team, {file.sha256: file.size for file in files}))
 

@@ -9,11 +9,11 @@ from typing import Protocol
 WINDOW = 65_536
 
 
-class Malformed(Exception):
+class MalformedContent(Exception):
     """The bytes are not what they claim to be; the message completes "it is not a valid X: ..."."""
 
 
-class TooLarge(Malformed):
+class ContentTooLarge(MalformedContent):
     """The bytes are more than are looked at; the message stands by itself."""
 
 
@@ -47,7 +47,7 @@ class OpenFile:
 
 
 @dataclass(frozen=True, slots=True)
-class InMemory:
+class InMemoryContent:
     data: bytes
 
     @property
@@ -58,7 +58,7 @@ class InMemory:
         return self.data[offset : offset + length]
 
 
-class Windowed:
+class WindowedContent:
     """Content that comes from afar: a header is read in many small pieces, and each window comes once.
 
     `read` gets an offset and a length that lies within the `size`.
@@ -81,7 +81,7 @@ class Windowed:
         return self._window[at : at + length]
 
 
-class Cursor:
+class ContentCursor:
     """Reads forward through `content` from `start` to `end`; going past the end is Malformed, never a short
     read.
     """
@@ -99,7 +99,7 @@ class Cursor:
 
     def take(self, length: int) -> bytes:
         if length > self.left:
-            raise Malformed(f"it ends at byte {self.end}, inside a field of {length} bytes")
+            raise MalformedContent(f"it ends at byte {self.end}, inside a field of {length} bytes")
         offset = self.position - self._window_start
         data = self._window[offset : offset + length]
         if len(data) < length:
@@ -107,13 +107,13 @@ class Cursor:
             self._window = self._content.read_at(self.position, max(length, min(WINDOW, self.left)))
             data = self._window[:length]
             if len(data) < length:
-                raise Malformed("it ends early")
+                raise MalformedContent("it ends early")
         self.position += length
         return data
 
     def skip(self, length: int) -> None:
         if length > self.left:
-            raise Malformed(f"it ends at byte {self.end}, inside a field of {length} bytes")
+            raise MalformedContent(f"it ends at byte {self.end}, inside a field of {length} bytes")
         self.position += length
 
     def unpack(self, layout: struct.Struct) -> int | float:
@@ -128,4 +128,4 @@ class Cursor:
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
-        raise Malformed("a variable-length number is too long")
+        raise MalformedContent("a variable-length number is too long")

@@ -14,7 +14,7 @@ def _none(_: Collection[str]) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class BlobOwner:
     """Something that is made of blobs, such as a version."""
 
     name: str
@@ -23,7 +23,7 @@ class Owner:
     """Of its list of files: the name of its directory."""
 
 
-def _nothing(_: Collection[str]) -> Mapping[str, Sequence[Owner]]:
+def _nothing(_: Collection[str]) -> Mapping[str, Sequence[BlobOwner]]:
     return {}
 
 
@@ -49,7 +49,7 @@ class References:
     team: str = ""
     """The way from `rows` to the team that holds their `size` bytes; empty: nobody's quota counts them."""
     reserved: "Reserved | None" = None
-    owners: Callable[[Collection[str]], Mapping[str, Sequence[Owner]]] = _nothing
+    owners: Callable[[Collection[str]], Mapping[str, Sequence[BlobOwner]]] = _nothing
     """What `whole` files with these contents belong to, by sha256, oldest first."""
     laid_out: Callable[[Collection[str]], set[str]] = _none
     """Those of the digests whose directories may stay on a node."""
@@ -116,16 +116,16 @@ def size_of(sha256: str) -> int | None:
     return next((size for size in sizes if size is not None), None)
 
 
-def owners(blobs: Collection[str]) -> dict[str, tuple[Owner, ...]]:
+def owners(blobs: Collection[str]) -> dict[str, tuple[BlobOwner, ...]]:
     """Return the owners of these blobs, by sha256: one query per kind for any number of them."""
-    found: dict[str, tuple[Owner, ...]] = {}
+    found: dict[str, tuple[BlobOwner, ...]] = {}
     for one in _registered:
         for sha256, some in one.owners(blobs).items():
             found[sha256] = (*found.get(sha256, ()), *some)
     return found
 
 
-def owners_of(sha256: str) -> tuple[Owner, ...]:
+def owners_of(sha256: str) -> tuple[BlobOwner, ...]:
     return owners([sha256]).get(sha256, ())
 
 

@@ -9,12 +9,12 @@ from model_store import blob_store, references
 from model_store.backends.base import StoreDescription
 from model_store.errors import StoreUnavailable
 from model_store.models import Check, Collection, CorruptBlob, UnreferencedBlob
-from model_store.references import Owner
+from model_store.references import BlobOwner
 from model_store.states import OPEN_CORRUPT_BLOBS
 
 
 @dataclass(frozen=True, slots=True)
-class StoreNow:
+class StoreSummary:
     """The contents of the store. Sizes in bytes."""
 
     blobs: int
@@ -40,7 +40,7 @@ class StoreNow:
         return self.version_bytes / self.bytes if self.bytes else None
 
 
-def store_now() -> StoreNow:
+def store_now() -> StoreSummary:
     needed = references.usage()
     waiting = UnreferencedBlob.objects.aggregate(blobs=Count("*"), bytes=Sum("size"))
     store, problem = blob_store.store(), ""
@@ -49,7 +49,7 @@ def store_now() -> StoreNow:
         look = store.look()
     except StoreUnavailable as error:
         problem = str(error)
-    return StoreNow(
+    return StoreSummary(
         blobs=needed.blobs,
         bytes=needed.bytes,
         version_bytes=needed.all_bytes,
@@ -74,7 +74,7 @@ class CorruptBlobCard:
     """A corrupt blob as lists show it, with what it touches, oldest first."""
 
     corrupt_blob: CorruptBlob
-    owners: tuple[Owner, ...]
+    owners: tuple[BlobOwner, ...]
 
 
 def corrupt_blob_cards(corrupt_blobs: Sequence[CorruptBlob]) -> list[CorruptBlobCard]:

@@ -18,8 +18,8 @@ from common.hosts import this_host
 from common.jobs.rows import NEVER_LAUNCHED
 from common.reconcile import kernel
 from model_store import blob_store
-from model_store.errors import Busy, WrongState
-from model_store.models import Check, Collection, CorruptBlob, HostCache, StorageQuota
+from model_store.errors import RunUnderWay, WrongRunState
+from model_store.models import Check, Collection, CorruptBlob, ModelDirectoryHost, StorageQuota
 from model_store.states import CorruptBlobState
 
 MOST_BYTES = 2**62
@@ -57,7 +57,7 @@ def set_quota(
             detail = {"limit_bytes": limit_bytes, "former_limit_bytes": former}
             audit.record(actor, "quota.set", subject=quota, reason=why, detail=detail, team_id=team.pk)
     except IntegrityError:
-        raise Busy(_("Somebody else sets this quota right now. Look again.")) from None
+        raise RunUnderWay(_("Somebody else sets this quota right now. Look again.")) from None
     return quota
 
 
@@ -79,7 +79,7 @@ def start_collection(*, actor: Actor, reason: str = "", grace_seconds: int | Non
 
 
 def begin_collection(*, actor: Actor, reason: str = "", grace_seconds: int | None = None) -> Collection:
-    """Raises Busy."""
+    """Raises RunUnderWay."""
     grace = settings.SLIPWAY_STORE_GRACE_SECONDS if grace_seconds is None else grace_seconds
     row = Collection(asked_by_name=actor.name, reason=reason, grace_seconds=grace, began_at=kernel.clock())
     return _begun(row, actor=actor)
@@ -88,7 +88,7 @@ def begin_collection(*, actor: Actor, reason: str = "", grace_seconds: int | Non
 def start_check(*, actor: Actor, reason: str = "") -> Check:
     """Read the whole store and compare; it goes on after the answer. One that is stuck is tried again.
 
-    Raises NotAdministrator, Busy.
+    Raises NotAdministrator, RunUnderWay.
     """
     require_everywhere(actor, Right.FLEET_OPERATE)
     why = texts.reason(reason)
@@ -97,7 +97,7 @@ def start_check(*, actor: Actor, reason: str = "") -> Check:
 
 
 def begin_check(*, actor: Actor, reason: str = "") -> Check:
-    """Raises Busy."""
+    """Raises RunUnderWay."""
     row = Check(
         asked_by_name=actor.name,
         reason=reason,
@@ -108,7 +108,7 @@ def begin_check(*, actor: Actor, reason: str = "") -> Check:
 
 
 def _tried_again(kind: type[R], *, actor: Actor, reason: str) -> R | None:
-    """The run of this kind that is stuck, if one is. Raises Busy."""
+    """The run of this kind that is stuck, if one is. Raises RunUnderWay."""
     stuck = kind.objects.running().filter(stuck_at__isnull=False).first()
     if stuck is None:
         return None
@@ -120,7 +120,7 @@ def _tried_again(kind: type[R], *, actor: Actor, reason: str) -> R | None:
 
 
 def _begun(row: R, *, actor: Actor) -> R:
-    """Raises Busy while another one of its kind runs."""
+    """Raises RunUnderWay while another one of its kind runs."""
     try:
         with transaction.atomic():
             row.save(force_insert=True)
@@ -131,20 +131,22 @@ def _begun(row: R, *, actor: Actor) -> R:
     return row
 
 
-def _busy(kind: type[Collection | Check]) -> Busy:
-    return Busy(_("A %(verbose_name)s is under way already.") % {"verbose_name": kind._meta.verbose_name})
+def _busy(kind: type[Collection | Check]) -> RunUnderWay:
+    return RunUnderWay(
+        _("A %(verbose_name)s is under way already.") % {"verbose_name": kind._meta.verbose_name}
+    )
 
 
 def retry_repair(*, actor: Actor, corrupt_blob: CorruptBlob, reason: str = "") -> CorruptBlob:
     """Ask the sources of a blob that is lost, or whose repair is stuck, once more.
 
-    Raises NotAdministrator, WrongState.
+    Raises NotAdministrator, WrongRunState.
     """
     require_everywhere(actor, Right.FLEET_OPERATE)
     why = texts.reason(reason)
     with transaction.atomic():
         if not look_again(corrupt_blob) and not kernel.try_again(corrupt_blob, actor=actor, reason=why):
-            raise WrongState(
+            raise WrongRunState(
                 _("The finding is %(state)s; only what is lost can be looked for again.")
                 % {"state": corrupt_blob.get_state_display().lower()}
             )
@@ -168,11 +170,11 @@ def look_again(corrupt_blob: CorruptBlob, to: CorruptBlobState = CorruptBlobStat
 def note_directories_here() -> None:
     """Versions of a bucket are laid out on this host from now on; beside a shared directory all see them."""
     if settings.SLIPWAY_STORE:
-        HostCache.objects.get_or_create(host=this_host(), defaults={"lane_host": this_host()})
+        ModelDirectoryHost.objects.get_or_create(host=this_host(), defaults={"lane_host": this_host()})
 
 
 def let_go_of_directory(digest: str) -> None:
     """No version has these files any more: on this host at once, on others by their own processes."""
     blob_store.store().dematerialise(digest)
-    for row in HostCache.objects.exclude(host=this_host()):
+    for row in ModelDirectoryHost.objects.exclude(host=this_host()):
         kernel.wake(row)

@@ -21,13 +21,13 @@ BUCKET_PART_BYTES = 8 * 1024 * 1024
 """In a bucket, where each part is an object and costs requests."""
 
 
-class Body(Protocol):
+class RequestBody(Protocol):
     """The body of a request."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
-class Announced(Protocol):
+class AnnouncedContent(Protocol):
     """A content of an upload. `is_known`: the store had it when that began, so that it need not come."""
 
     @property
@@ -66,7 +66,7 @@ class UploadBuffer(ABC):
         return found
 
     @abstractmethod
-    def begin(self, files: Iterable[ManifestFile], contents: Collection[Announced]) -> None:
+    def begin(self, files: Iterable[ManifestFile], contents: Collection[AnnouncedContent]) -> None:
         """Take the room for the contents that are to come. Raises StoreFull, with nothing left."""
 
     @abstractmethod
@@ -78,25 +78,27 @@ class UploadBuffer(ABC):
         """Whether anything of it is left."""
 
     @abstractmethod
-    def is_missing(self, content: Announced) -> bool:
+    def is_missing(self, content: AnnouncedContent) -> bool:
         """Whether parts of it are still waited for."""
 
     @abstractmethod
-    def is_awaited(self, content: Announced) -> bool:
+    def is_awaited(self, content: AnnouncedContent) -> bool:
         """Whether its parts come, or have come: not so for what the store had, and has still."""
 
     @abstractmethod
-    def received(self, content: Announced) -> list[range]:
+    def received(self, content: AnnouncedContent) -> list[range]:
         """The bytes of a content that have come, as far as its parts are whole: neighbours together."""
 
     @abstractmethod
-    def missing(self, contents: Collection[Announced]) -> dict[str, list[range]]:
+    def missing(self, contents: Collection[AnnouncedContent]) -> dict[str, list[range]]:
         """Return the missing ranges of each content that is awaited, by sha256; close those that are
         whole.
         """
 
     @abstractmethod
-    def write(self, content: Announced, *, parts: range, body: Body, digest: bytes | None = None) -> bool:
+    def write(
+        self, content: AnnouncedContent, *, parts: range, body: RequestBody, digest: bytes | None = None
+    ) -> bool:
         """Take parts that follow one another from `body`; False when all of them had come before, or the
         content need not come.
 
@@ -106,15 +108,15 @@ class UploadBuffer(ABC):
         """
 
     @abstractmethod
-    def restart(self, content: Announced) -> None:
+    def restart(self, content: AnnouncedContent) -> None:
         """Wait for all parts of a whole content again."""
 
     @abstractmethod
-    def open_anew(self, content: Announced) -> None:
+    def open_anew(self, content: AnnouncedContent) -> None:
         """Wait for all parts of a content that was known. Raises OSError when there is no room."""
 
     @abstractmethod
-    def hand_over(self, content: Announced, staging: Staging, *, counted: Counted) -> bool:
+    def hand_over(self, content: AnnouncedContent, staging: Staging, *, counted: Counted) -> bool:
         """Have the staging area hold a whole content, if it is what was announced. Raises
         FileNotFoundError.
         """
@@ -123,7 +125,7 @@ class UploadBuffer(ABC):
     def discard(self) -> None: ...
 
 
-def lacking_bytes(contents: Iterable[Announced], missing: Mapping[str, Iterable[range]]) -> int:
+def lacking_bytes(contents: Iterable[AnnouncedContent], missing: Mapping[str, Iterable[range]]) -> int:
     """Return how many bytes of `UploadBuffer.missing` have not been received."""
     waited_for = [content for content in contents if content.sha256 in missing]
     return sum(one.size - sum(map(len, missing[one.sha256])) for one in waited_for)

@@ -4,21 +4,21 @@ from collections.abc import Collection
 
 from django.db.models import Q
 
-from model_store.references import Owner, References, Reserved
+from model_store.references import BlobOwner, References, Reserved
 from models_registry.files import forget_orphaned_buffers
 from models_registry.models import Upload, UploadContent, Version, VersionFile
 from models_registry.selectors.catalogue import without_json
 from models_registry.states import HOLDS_BLOBS, LIVE_UPLOADS, WHOLE
 
 
-def _owners(blobs: Collection[str]) -> dict[str, list[Owner]]:
+def _owners(blobs: Collection[str]) -> dict[str, list[BlobOwner]]:
     damaged = VersionFile.objects.filter(sha256__in=blobs, version__state__in=WHOLE)
     rows = without_json(damaged.select_related("version__model"), "version__")
-    touched: dict[str, dict[int, Owner]] = {}
+    touched: dict[str, dict[int, BlobOwner]] = {}
     for row in rows.order_by("version", "pk"):
         version = row.version
         url = f"/models/{version.model.name}/{version.name}/"
-        owner = Owner(str(version), url, version.digest or "")
+        owner = BlobOwner(str(version), url, version.digest or "")
         touched.setdefault(row.sha256, {})[version.pk] = owner
     return {sha256: list(several.values()) for sha256, several in touched.items()}
 

@@ -8,9 +8,9 @@ from django.utils.translation import gettext as _
 
 from common.jobs.runners.subprocess import local_runner
 from model_store import blob_store
-from model_store.backends.base import Store
+from model_store.backends.base import BlobStore
 from model_store.errors import BlobMissing
-from model_store.file_manifest import Manifest, ManifestFile
+from model_store.file_manifest import FileManifest, ManifestFile
 from model_store.models import CorruptBlob
 from model_store.processes import node_prefetch
 from model_store.services import note_directories_here
@@ -30,11 +30,11 @@ def buffer_of(upload: Upload) -> UploadBuffer:
     return buffer_at(blob_store.store().address, upload.key.hex, part_bytes=upload.part_bytes)
 
 
-def manifest_of(version: Version) -> Manifest:
+def manifest_of(version: Version) -> FileManifest:
     """The manifest that the version's rows were made from."""
     rows = VersionFile.objects.filter(version=version.pk)
     files = (ManifestFile(*columns) for columns in rows.values_list("path", "size", "sha256", "format"))
-    return Manifest(tuple(sorted(files, key=lambda file: file.path.encode())))
+    return FileManifest(tuple(sorted(files, key=lambda file: file.path.encode())))
 
 
 def damages(version: Version) -> QuerySet[CorruptBlob]:
@@ -100,7 +100,7 @@ def refuse_damaged(version: Version) -> None:
         )
 
 
-def _let_go_of_unused(place: Store, wanted: Manifest) -> None:
+def _let_go_of_unused(place: BlobStore, wanted: FileManifest) -> None:
     """Give up directories of versions that nobody serves, when the node has no room left for what is wanted.
 
     What becomes of their files is up to the node's cache, which deletes those that were used longest ago.

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from common.prepared import Ids, prepared
 from model_store import blob_store
 from model_store.errors import BlobMissing
-from model_store.file_manifest import Manifest
+from model_store.file_manifest import FileManifest
 from models_registry import files
 from models_registry.errors import SignatureNotTrusted, Unsigned
 from models_registry.models import Version, VersionSignature
@@ -34,7 +34,7 @@ class Seen:
     verdict: Verdict
 
 
-def look(version: Version, manifest: Manifest) -> list[Seen]:
+def look(version: Version, manifest: FileManifest) -> list[Seen]:
     """Verify the signatures of a version whose files are in the store, and make ours where it is missing."""
     trusted = public_keys_of(version.model.team_id)
     found = []
@@ -54,7 +54,7 @@ def _kept(version: Version, origin: SignatureOrigin) -> str:
     return rows.values_list("bundle", flat=True).first() or ""
 
 
-def _carried(manifest: Manifest) -> str | None:
+def _carried(manifest: FileManifest) -> str | None:
     """The bundle among the files; what is larger than a bundle can be is cut, and so no bundle."""
     file = next((file for file in manifest.files if file.path == SIGNATURE_PATH), None)
     if file is None:
@@ -66,7 +66,7 @@ def _carried(manifest: Manifest) -> str | None:
         return ""
 
 
-def _ours(version: Version, manifest: Manifest, trusted: Mapping[str, PublicKey]) -> Seen | None:
+def _ours(version: Version, manifest: FileManifest, trusted: Mapping[str, PublicKey]) -> Seen | None:
     bundle = _kept(version, SignatureOrigin.SLIPWAY)
     if not bundle:
         try:

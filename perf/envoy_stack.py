@@ -8,17 +8,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from common.reconcile.fence import Fence
 from gateway.backends.envoy.backend import EnvoyFiles
 from gateway.backends.envoy.bootstrap import command, write_bootstrap
 from gateway.backends.envoy.counters import EnvoyCounters
-from gateway.backends.envoy.layout import Layout
-from gateway.routes import Endpoint, Fence, RouteSpec, Target
+from gateway.backends.envoy.layout import EnvoyFileLayout
+from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint
 from perf.load import Answer, Client
 from perf.upstream import Upstream
 from tests.patience import eventually
 
-STABLE = Target("chat-1", "chatty:1")
-CANARY = Target("chat-2", "chatty:2")
+STABLE = RouteTarget("chat-1", "chatty:1")
+CANARY = RouteTarget("chat-2", "chatty:2")
 
 
 _handed_out: set[int] = set()
@@ -40,8 +41,8 @@ def free_port() -> int:
 
 class EnvoyStack:
     def __init__(self, home: Path, otlp: str = "", **limits: int) -> None:
-        """`limits`: the seconds of `Layout` for which clients are waited for."""
-        self.layout = Layout(
+        """`limits`: the seconds of `EnvoyFileLayout` for which clients are waited for."""
+        self.layout = EnvoyFileLayout(
             run_dir=home / "run" / "envoy",
             log_dir=home / "logs",
             bind="127.0.0.1",
@@ -77,15 +78,15 @@ class EnvoyStack:
             for worker in workers:
                 worker.kill()
 
-    def run_workers(self, target: Target, count: int = 1) -> list[Upstream]:
+    def run_workers(self, target: RouteTarget, count: int = 1) -> list[Upstream]:
         """Start workers and tell the gateway of them."""
         self.workers.setdefault(target.name, []).extend(Upstream(target.version) for _ in range(count))
         self.tell_endpoints(target)
         return self.workers[target.name]
 
-    def tell_endpoints(self, target: Target, *, without: Upstream | None = None) -> None:
+    def tell_endpoints(self, target: RouteTarget, *, without: Upstream | None = None) -> None:
         endpoints = [
-            Endpoint("127.0.0.1", worker.port)
+            WorkerEndpoint("127.0.0.1", worker.port)
             for worker in self.workers[target.name]
             if worker is not without
         ]

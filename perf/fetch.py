@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from model_store.file_manifest import Manifest, ManifestFile, manifest_of
+from model_store.file_manifest import FileManifest, ManifestFile, manifest_of
 from perf.required import Row, at_most, report
 
 MOST_CPU = 1.5
@@ -30,7 +30,7 @@ MOST_KB = 256_000
 class Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, files: dict[str, Path], manifest: Manifest) -> None:
+    def __init__(self, files: dict[str, Path], manifest: FileManifest) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.files, self.manifest, self.sent_bytes = files, manifest, 0
         threading.Thread(target=self.serve_forever, daemon=True).start()

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import psutil
 
-from gateway.routes import Fence, RouteSpec, Target
+from common.reconcile.fence import Fence
+from gateway.routes import RouteSpec, RouteTarget
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Client, Load
 from perf.required import Row, at_most, report
@@ -141,7 +142,7 @@ def calls(stack: EnvoyStack, services: int) -> list[Row]:
     alone = {name: own_cpu(call, 20) for name, call in asked.items()}
     for number in range(services):
         spec = RouteSpec(
-            f"service-{number}", Target(f"s{number}-a", "a:1"), Target(f"s{number}-b", "b:1"), 10
+            f"service-{number}", RouteTarget(f"s{number}-a", "a:1"), RouteTarget(f"s{number}-b", "b:1"), 10
         )
         gateway.set_route(spec, fence=Fence(1, 1))
     rows = []

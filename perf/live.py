@@ -51,7 +51,7 @@ def prepare(workers: int) -> list[str]:
     from accounts.services.people import create_user
     from accounts.services.tokens import create_token
     from accounts.states import Right, Role
-    from clusters.models import Cluster, Deployment, NodeAgent, Worker
+    from clusters.models import AgentToken, Cluster, Deployment, Worker
     from common.actor import Actor
     from models_registry.models import Model, Version
 
@@ -91,7 +91,7 @@ def prepare(workers: int) -> list[str]:
     machines = []
     for number in range(workers + -(-workers // PER_MACHINE)):
         machines.append(token(f"m{number}", Right.FLEET_REPORT))
-        NodeAgent.objects.create(
+        AgentToken.objects.create(
             cluster=cluster, node_uid=f"box-{number}", token=ApiToken.objects.latest("pk")
         )
     return [*machines, *(token(f"p{n}", Right.READ) for n in range(PEOPLE))]

@@ -181,18 +181,19 @@ def lay_routes(stack: EnvoyStack, count: int, stable: Upstream, candidate: Upstr
 
     Envoy ends when it has to watch the files of more targets than fs.inotify.max_user_instances allows.
     """
-    from gateway.backends.envoy.store import Store
-    from gateway.backends.state import State
+    from common.reconcile.fence import Fence
+    from gateway.backends.envoy.store import EnvoyFileStore
+    from gateway.backends.state import GatewayState
     from gateway.errors import GatewayUnreachable
-    from gateway.routes import Endpoint, Fence, RouteSpec, Target
+    from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint
 
-    state, now = State(), datetime.now(UTC)
-    old, new = Target(STABLE, "perf:v1"), Target(CANDIDATE, "perf:v2")
+    state, now = GatewayState(), datetime.now(UTC)
+    old, new = RouteTarget(STABLE, "perf:v1"), RouteTarget(CANDIDATE, "perf:v2")
     for target, worker in ((old, stable), (new, candidate)):
-        stack.gateway.set_target(target.name, [Endpoint("127.0.0.1", worker.port)], observed_at=now)
+        stack.gateway.set_target(target.name, [WorkerEndpoint("127.0.0.1", worker.port)], observed_at=now)
     for index in range(count):
         state = state.with_route(RouteSpec(f"s{index}", old, new, PERCENT), fence=Fence(1, 1), now=now)
-    Store(stack.layout).save(state)
+    EnvoyFileStore(stack.layout).save(state)
 
     def taken() -> bool:
         with suppress(GatewayUnreachable):

@@ -8,7 +8,7 @@ from releases.services.pod_patch import approved_patch
 
 
 def ensure_candidate(row: Release, *, replicas: int, prefetch_machines: int | None = None) -> None:
-    """Raises ClusterGoes, CodeNotAllowed, SignatureNotTrusted, NoImageFits."""
+    """Raises ClusterRemoving, CodeNotAllowed, SignatureNotTrusted, NoImageFits."""
     service = row.service
     deployments.ensure_deployment(
         name=row.candidate_deployment,

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from clusters import selectors as fleet
-from clusters.fleet import DeploymentNow
+from clusters.fleet import DeploymentSnapshot
 from clusters.states import Alert, DeploymentState, WorkerState
 from gateway import selectors as gateway
 from releases.condition import LEAST_REQUESTS, Condition, Observed, Workers, condition_of
@@ -47,7 +47,7 @@ def _stable_of(service: Service, release: Release | None) -> str:
 def _observed(
     service: Service,
     release: Release | None,
-    deployments: Mapping[str, DeploymentNow],
+    deployments: Mapping[str, DeploymentSnapshot],
     answered: tuple[int, int],
     problem: str,
 ) -> Observed:
@@ -64,7 +64,7 @@ def _observed(
     )
 
 
-def _workers(deployment: DeploymentNow) -> Workers:
+def _workers(deployment: DeploymentSnapshot) -> Workers:
     return Workers(
         wanted=deployment.row.replicas,
         ready=deployment.load.ready,
@@ -76,7 +76,7 @@ def _workers(deployment: DeploymentNow) -> Workers:
     )
 
 
-def _reasons(deployment: DeploymentNow) -> Iterator[str]:
+def _reasons(deployment: DeploymentSnapshot) -> Iterator[str]:
     """Of those who are not ready or lost: why."""
     failing = deployment.row.reason if deployment.row.state == DeploymentState.FAILING else ""
     yield from filter(None, [failing])

@@ -81,7 +81,7 @@ class Service(Revised):
     """An alias of the model that a promotion moves to the promoted version; blank: none."""
     cluster = models.ForeignKey("clusters.Cluster", on_delete=models.PROTECT, related_name="+")
     cluster_rule = models.JSONField(null=True, blank=True, editable=False)
-    """By which the cluster was chosen (`clusters.choosing.Rule`); None: it was named."""
+    """By which the cluster was chosen (`clusters.choosing.ClusterRequirements`); None: it was named."""
     cluster_choice = models.JSONField(default=list, blank=True, editable=False)
     """What spoke for and against each cluster then, the chosen one first: `{cluster, fits, says}`."""
     engine = models.CharField(max_length=30)

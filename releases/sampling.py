@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 
 from common import clock
 from gateway import selectors as gateway
-from gateway.errors import GatewayError, NotYetTold, UnknownRoute
-from gateway.traffic import Told
+from gateway.errors import CountsPending, GatewayError, UnknownRoute
+from gateway.traffic import CountsReading
 from gateway.watching import watched
 from releases.traffic import STALE_SECONDS, Reading, SideTraffic, Window
 
@@ -24,7 +24,7 @@ KEEP_SECONDS = 15 * 60
 FORGET_AFTER_SECONDS = 10 * 60
 
 
-def _told(service: str) -> Told:
+def _told(service: str) -> CountsReading:
     return watched(gateway.route(service))
 
 
@@ -69,7 +69,7 @@ class Sampler:
 
     def __init__(
         self,
-        read: Callable[[str], Told] = _told,
+        read: Callable[[str], CountsReading] = _told,
         *,
         kept: Callable[[str], tuple[float, Reading] | None] = _kept,
         clock: Callable[[], float] = time.monotonic,
@@ -108,7 +108,7 @@ class Sampler:
             told = self._read(service)
         except UnknownRoute:
             return Look(at, {}, _("The gateway has no route to this service yet."))
-        except NotYetTold as error:
+        except CountsPending as error:
             return Look(at, {}, str(error))
         except GatewayError as error:
             return Look(at, {}, _("The gateway does not answer: %(error)s") % {"error": error})

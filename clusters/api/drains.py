@@ -21,9 +21,9 @@ from clusters.draining.options import (
     REPLACE_SECONDS,
     USUAL_SECONDS,
     DrainOptions,
-    Policy,
+    PodPolicy,
 )
-from clusters.draining.pods import Fate, PlannedPod
+from clusters.draining.pods import PlannedPod, PodPlan
 from clusters.draining.progress import GONE
 from clusters.filters import DrainFilter
 from clusters.models import Cluster, Drain
@@ -34,11 +34,11 @@ from common.api.rows import RequiredReasonSerializer, StuckField
 from common.api.views import Listed, Read
 from common.audit import MAX_REASON
 
-FATES = (*((str(one), str(one)) for one in Fate), (GONE, GONE))
+FATES = (*((str(one), str(one)) for one in PodPlan), (GONE, GONE))
 
 
 class NamespacePolicySerializer(serializers.Serializer[Any]):
-    policy = serializers.ChoiceField(choices=[(str(one), str(one)) for one in Policy])
+    policy = serializers.ChoiceField(choices=[(str(one), str(one)) for one in PodPolicy])
     within_seconds = serializers.IntegerField(
         min_value=0,
         max_value=MOST_SECONDS,
@@ -115,7 +115,7 @@ class PreviewedPodSerializer(serializers.Serializer[PlannedPod]):
     owner = serializers.CharField(source="pod.owner", help_text="Its controller; empty: none.")
     deployment = serializers.CharField(source="pod.deployment", help_text="Slipway's; empty: another's pod.")
     gpus = serializers.IntegerField(source="pod.gpu_count")
-    fate = serializers.ChoiceField(choices=[(str(one), str(one)) for one in Fate])
+    fate = serializers.ChoiceField(choices=[(str(one), str(one)) for one in PodPlan])
     why = serializers.CharField()
     blocked_by = serializers.CharField(help_text="Budget that forbids its eviction now; empty: none.")
 

@@ -13,8 +13,8 @@ from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request
 from accounts.states import Right
+from clusters.api.fast_ingest import IngestEndpoint, told
 from clusters.api.report_serializers import HeartbeatReceiptSerializer, HeartbeatsSerializer
-from clusters.api.short_way import Door, told
 from clusters.services.heartbeats import Reporter, accept_heartbeats, reporter_of
 from common.api.json import loads
 
@@ -23,7 +23,7 @@ async def take(reporter: Reporter, body: bytes) -> bytes:
     return told(await accept_heartbeats(loads(body), reporter=reporter), entry_name="worker")
 
 
-DOOR = Door("/api/v1/heartbeats/", reporter_of, take)
+ENDPOINT = IngestEndpoint("/api/v1/heartbeats/", reporter_of, take)
 
 
 class Heartbeats(APIView):

@@ -40,7 +40,7 @@ class ModelFilesSerializer(serializers.Serializer[Any]):
     files = _FileSerializer(many=True)
 
 
-class _OfCluster(Endpoint):
+class _ClusterFilesEndpoint(Endpoint):
     serves_reporters = True
     queryset = Version.objects.all()
     serializer_class = ModelFilesSerializer
@@ -54,7 +54,7 @@ class _OfCluster(Endpoint):
 
 
 @extend_schema(parameters=[VERSION])
-class ModelFiles(_OfCluster):
+class DeployedVersionFiles(_ClusterFilesEndpoint):
     """The files of a version that runs on the cluster of the token."""
 
     @extend_schema(operation_id="list_model_files")
@@ -78,7 +78,7 @@ class ModelFiles(_OfCluster):
 
 
 @extend_schema(parameters=[VERSION])
-class ModelFile(_OfCluster):
+class DeployedVersionFile(_ClusterFilesEndpoint):
     """The bytes of one file of such a version."""
 
     @extend_schema(

@@ -12,8 +12,8 @@ from rest_framework.request import Request
 from rest_framework.utils.urls import replace_query_param
 
 from clusters.api import examples
-from clusters.backends.told import Told
-from clusters.shared_machines import SharedTold
+from clusters.backends.kubernetes_events import KubernetesEvent
+from clusters.shared_machines import SharedEvents
 from common.api.cursors import DEFAULT_LIMIT, MAX_LIMIT, Cursor
 from common.api.examples import example
 
@@ -30,7 +30,7 @@ EVENT_SCHEMA = [
 ]
 
 
-class EventSerializer(serializers.Serializer[Told]):
+class EventSerializer(serializers.Serializer[KubernetesEvent]):
     type = serializers.SerializerMethodField(help_text="`Normal` or `Warning`.")
     kind = serializers.CharField(help_text="What it is about: `Node` or `Pod`.")
     name = serializers.CharField()
@@ -42,7 +42,7 @@ class EventSerializer(serializers.Serializer[Told]):
     last_at = serializers.DateTimeField(allow_null=True)
     by = serializers.CharField(help_text="Component that tells it, such as `kubelet`; empty: unknown.")
 
-    def get_type(self, event: Told) -> str:
+    def get_type(self, event: KubernetesEvent) -> str:
         return TYPES[event.is_warning]
 
 
@@ -55,7 +55,7 @@ class EventsSerializer(serializers.Serializer[Any]):
     results = EventSerializer(many=True)
 
 
-def page_of(found: SharedTold | None, request: Request) -> dict[str, Any]:
+def page_of(found: SharedEvents | None, request: Request) -> dict[str, Any]:
     """Raises ValidationError."""
     asked = request.query_params
     limit = _limit(asked.get("limit"))
@@ -75,7 +75,7 @@ def page_of(found: SharedTold | None, request: Request) -> dict[str, Any]:
     }
 
 
-def _is_wanted(one: Told, asked: Any) -> bool:
+def _is_wanted(one: KubernetesEvent, asked: Any) -> bool:
     text = f"{one.reason} {one.message}".lower()
     return (
         asked.get("kind", one.kind) == one.kind
@@ -85,11 +85,11 @@ def _is_wanted(one: Told, asked: Any) -> bool:
     )
 
 
-def _place(one: Told) -> tuple[float, Sequence[str]]:
+def _place(one: KubernetesEvent) -> tuple[float, Sequence[str]]:
     return (one.last_at.timestamp() if one.last_at else 0.0, [one.kind, one.name, one.reason, one.message])
 
 
-def _next(request: Request, last: Told) -> str:
+def _next(request: Request, last: KubernetesEvent) -> str:
     at, key = _place(last)
     cursor = Cursor("-last_at", True, {"at": at}, {"key": key}).sealed(request.path)
     return str(replace_query_param(request.build_absolute_uri(), "cursor", cursor))

@@ -10,8 +10,8 @@ from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request
 from accounts.states import Right
+from clusters.api.fast_ingest import IngestEndpoint, told
 from clusters.api.report_serializers import NodeReportSerializer, ReceiptSerializer
-from clusters.api.short_way import Door, told
 from clusters.services.node_reports import ReportingAgent, accept_report, reporting_agent
 from common.api.json import loads
 
@@ -20,7 +20,7 @@ async def take(agent: ReportingAgent, body: bytes) -> bytes:
     return told(await accept_report(loads(body), agent=agent), entry_name="entry")
 
 
-DOOR = Door("/api/v1/node-reports/", reporting_agent, take)
+ENDPOINT = IngestEndpoint("/api/v1/node-reports/", reporting_agent, take)
 
 
 class NodeReports(APIView):

@@ -10,11 +10,11 @@ from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request
 from accounts.states import Right
+from clusters.api.fast_ingest import IngestEndpoint
 from clusters.api.report_serializers import RelayAnswerSerializer, RelayReportSerializer
-from clusters.api.short_way import Door
 from clusters.services.relay_reports import (
+    RelayInstructions,
     ReportingRelay,
-    Told,
     accept_relay_report,
     read_told,
     reporting_relay,
@@ -22,11 +22,11 @@ from clusters.services.relay_reports import (
 from common.api.json import dumps, loads
 
 
-async def take(relay: ReportingRelay, body: bytes, told: Told | None = None) -> bytes:
+async def take(relay: ReportingRelay, body: bytes, told: RelayInstructions | None = None) -> bytes:
     return dumps(await accept_relay_report(loads(body), relay=relay, told=told))
 
 
-DOOR = Door("/api/v1/relay-reports/", reporting_relay, take)
+ENDPOINT = IngestEndpoint("/api/v1/relay-reports/", reporting_relay, take)
 
 
 class RelayReports(APIView):

@@ -4,7 +4,7 @@ from rest_framework.routers import SimpleRouter
 from clusters.api import views
 from clusters.api.drains import Drains
 from clusters.api.heartbeats import Heartbeats
-from clusters.api.model_files import ModelFile, ModelFiles
+from clusters.api.model_files import DeployedVersionFile, DeployedVersionFiles
 from clusters.api.node_reports import NodeReports
 from clusters.api.relay_reports import RelayReports
 
@@ -18,9 +18,11 @@ urlpatterns = [
     path("heartbeats/", Heartbeats.as_view(), name="heartbeats"),
     path("relay-reports/", RelayReports.as_view(), name="relay-reports"),
     path("node-reports/", NodeReports.as_view(), name="node-reports"),
-    path("model-files/<int:version>/", ModelFiles.as_view({"get": "retrieve"}), name="model-files"),
+    path("model-files/<int:version>/", DeployedVersionFiles.as_view({"get": "retrieve"}), name="model-files"),
     path(
-        "model-files/<int:version>/<str:sha256>/", ModelFile.as_view({"get": "retrieve"}), name="model-file"
+        "model-files/<int:version>/<str:sha256>/",
+        DeployedVersionFile.as_view({"get": "retrieve"}),
+        name="model-file",
     ),
     path("workers/<str:worker>/log/", views.WorkerLogs.as_view({"get": "show"}), name="worker-log"),
     *router.urls,

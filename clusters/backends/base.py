@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from clusters.backends.labels import label_faults
 from clusters.backends.placement import (
@@ -16,33 +16,24 @@ from clusters.backends.placement import (
     faults_in,
     faults_of,
 )
-from clusters.backends.servers import Server
+from clusters.backends.servers import ModelServer
+from common.reconcile.fence import Fence
 
 if TYPE_CHECKING:
-    from clusters.backends.checks import Check
+    from clusters.backends.checks import ClusterCheck
     from clusters.backends.node_operations import NodeOperations
-    from clusters.backends.standing import ObservedPods
+    from clusters.backends.observed_pods import ObservedPods
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """Of deployments."""
 SECRET_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
 
 
-class Fence(NamedTuple):
-    """Order of writers of one deployment: a later holder, or a later turn of the same holder, wins.
-
-    `holder` is the id of the deployment's row, `turn` its fence in the reconcile kernel.
-    """
-
-    holder: int
-    turn: int
-
-
 class BackendError(Exception):
     """Anything a cluster can refuse or fail; the message is for people."""
 
 
-class StaleFence(BackendError):
+class StaleDeploymentFence(BackendError):
     """A later writer has already set this deployment."""
 
 
@@ -50,7 +41,7 @@ class ClusterUnreachable(BackendError):
     """The cluster does not answer, or not in time."""
 
 
-class RightsMissing(ClusterUnreachable):
+class ClusterRightsMissing(ClusterUnreachable):
     """The cluster refuses the credential, or what it may do: both come back without a change of ours."""
 
 
@@ -67,11 +58,11 @@ class CannotRun(BackendError):
     """The cluster will never run this as it is: no free port, no such engine, a name it cannot take."""
 
 
-class NotYet(BackendError):
+class RetryLater(BackendError):
     """It can be done in a while: apply again. The message says what is waited for."""
 
 
-class FilesOnTheWay(NotYet):
+class FilesPending(RetryLater):
     """The version's files are still being brought to where its workers will run."""
 
     def __init__(
@@ -180,7 +171,7 @@ class DeploymentSpec:
     """Besides its own."""
     secret_environment: Mapping[str, SecretKey] = field(default_factory=dict)
     """By variable, where its value lies."""
-    server: Server | None = None
+    server: ModelServer | None = None
     """In place of our worker; None: ours."""
     pod_patch: Mapping[str, Any] = field(default_factory=dict)
     """What a person changed of the template of its pods, and another approved."""
@@ -255,7 +246,7 @@ class ObservedScale:
     """As `DeploymentSpec.scale_turn`: of the last wish of ours that was carried out; 0: none was."""
 
 
-class GpuSharing(StrEnum):
+class GpuSharingMode(StrEnum):
     """The same words as clusters.states.GpuSharing."""
 
     NONE = ""
@@ -276,11 +267,11 @@ class ObservedGpu:
     serial: str = ""
     pci_bus_id: str = ""
     """`00000000:3B:00.0`, as in the kernel's messages about it; empty: not known."""
-    sharing: GpuSharing = GpuSharing.NONE
+    sharing: GpuSharingMode = GpuSharingMode.NONE
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class NodeCondition:
     """What a machine, or an agent on it, says of itself; types and polarity as in Kubernetes."""
 
     type: str
@@ -291,7 +282,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Cordon:
+class CordonMark:
     """New workers are kept off a machine; those that run stay."""
 
     by: str = ""
@@ -316,8 +307,8 @@ class ObservedNode:
     """What the provider of the machine calls it; empty where there is none."""
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
-    conditions: tuple[Condition, ...] = ()
-    cordon: Cordon | None = None
+    conditions: tuple[NodeCondition, ...] = ()
+    cordon: CordonMark | None = None
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """GPUs that pods may have, by the name under which the cluster counts them; empty: all of `gpus`."""
     capacity: Mapping[str, int] = field(default_factory=dict)
@@ -342,7 +333,7 @@ class UnreadNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ClusterHealth:
     ok: bool
     detail: str
 
@@ -358,7 +349,7 @@ class ClusterBackend(Protocol):
         """Make the deployment be `spec`: missing workers start, surplus and outdated ones drain and end.
 
         Absolute and idempotent. A worker that is outdated is replaced when it has ended: apply again while
-        `observe` does not show what was asked for. Raises StaleFence, CannotRun, NotYet.
+        `observe` does not show what was asked for. Raises StaleDeploymentFence, CannotRun, RetryLater.
         """
 
     def files_reason(self, spec: DeploymentSpec) -> str:
@@ -367,7 +358,7 @@ class ClusterBackend(Protocol):
     def remove(self, deployment: str, *, fence: Fence) -> None:
         """Drain and end all its workers; they are gone when `observe` shows none. Gone already is no error.
 
-        Raises StaleFence.
+        Raises StaleDeploymentFence.
         """
 
     def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
@@ -382,9 +373,9 @@ class ClusterBackend(Protocol):
     def pods(self) -> "ObservedPods":
         """What stands on its machines or waits for one, of others too, without what has ended."""
 
-    def health(self) -> Health:
+    def health(self) -> ClusterHealth:
         """Whether the cluster takes orders. Never raises."""
 
-    def checks(self) -> "tuple[Check, ...]":
+    def checks(self) -> "tuple[ClusterCheck, ...]":
         """What is looked at before it is trusted with work, in that order, within 20 s: first whether it can
         be reached; one that cannot is asked nothing else. Never raises."""

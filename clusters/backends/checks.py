@@ -10,7 +10,7 @@ RIGHT = "right: "
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ClusterCheck:
     name: str
     result: CheckResult
     detail: str

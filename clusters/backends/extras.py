@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Mapping
 from threading import Event
 from typing import Protocol, runtime_checkable
 
-from clusters.backends.base import Condition, ObservedScale
-from clusters.backends.checks import Check
-from clusters.backends.node_operations import Order
+from clusters.backends.base import NodeCondition, ObservedScale
+from clusters.backends.checks import ClusterCheck
+from clusters.backends.node_operations import NodeCommand
 from clusters.backends.pulls import ObservedPull
 
 
@@ -20,12 +20,12 @@ class Watchable(Protocol):
         *,
         deployment_changed: Callable[[str], None],
         machines_changed: Callable[[], None],
-    ) -> "HeardMachines":
+    ) -> "WatchedMachines":
         """Call, from threads of its own and until `stop`, with the name of each deployment whose workers
         changed, and when a machine did. Returns at once, and never raises for what the cluster does."""
 
 
-class HeardMachines(Protocol):
+class WatchedMachines(Protocol):
     """What a watch has of the machines of its cluster."""
 
     def machines(self) -> Mapping[str, bytes]:
@@ -51,7 +51,7 @@ class HeardMachines(Protocol):
 
 
 @runtime_checkable
-class LeavesScale(Protocol):
+class SupportsExternalScale(Protocol):
     """A backend that can leave it to others how many workers a deployment has."""
 
     def scale_of(self, deployment: str) -> ObservedScale | None:
@@ -59,24 +59,24 @@ class LeavesScale(Protocol):
 
 
 @runtime_checkable
-class OwnsItsPlace(Protocol):
+class SupportsOwnership(Protocol):
     """A backend whose place in its cluster could be another installation's, too."""
 
-    def own(self) -> tuple[Check, ...]:
+    def own(self) -> tuple[ClusterCheck, ...]:
         """Say in the cluster that the place is ours. Those that failed, where it is another's: nothing may
         be written there."""
 
 
 @runtime_checkable
-class GrantsRights(Protocol):
+class SupportsRightsReview(Protocol):
     """A backend whose cluster can take away what it granted."""
 
-    def right_checks(self) -> tuple[Check, ...]:
+    def right_checks(self) -> tuple[ClusterCheck, ...]:
         """Those of the checks that are about rights, at little cost. Raises ClusterUnreachable."""
 
 
 @runtime_checkable
-class HandsOutSecrets(Protocol):
+class SupportsSecrets(Protocol):
     """A backend whose workers need secrets of ours in their cluster."""
 
     def hand_out_secrets(self) -> None:
@@ -84,7 +84,7 @@ class HandsOutSecrets(Protocol):
 
 
 @runtime_checkable
-class Tidies(Protocol):
+class SupportsCleanup(Protocol):
     """A backend that has more in its cluster than what its deployments own."""
 
     def tidy(self, needed: Collection[str]) -> None:
@@ -102,11 +102,13 @@ class Closable(Protocol):
 
 
 @runtime_checkable
-class SetsConditions(Protocol):
+class SupportsConditions(Protocol):
     """Operations on machines of a cluster whose machines have conditions that others may write: drills do."""
 
-    def set_condition(self, node: str, kind: str, condition: Condition | None, order: Order) -> None:
+    def set_condition(
+        self, node: str, kind: str, condition: NodeCondition | None, order: NodeCommand
+    ) -> None:
         """The condition of this type is so from now on; None: there is none.
 
-        Raises as NodeOperations, NotPossible where Slipway may not.
+        Raises as NodeOperations, OperationUnsupported where Slipway may not.
         """

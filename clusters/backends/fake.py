@@ -7,30 +7,36 @@ from itertools import count, islice
 from clusters.backends.base import (
     CannotRun,
     ClusterConfig,
+    ClusterHealth,
     ClusterUnreachable,
-    Condition,
-    Cordon,
+    CordonMark,
     DeploymentSpec,
-    Fence,
-    Health,
     Misconfigured,
+    NodeCondition,
     ObservedGpu,
     ObservedNode,
     ObservedScale,
     ObservedState,
     ObservedWorker,
-    StaleFence,
+    StaleDeploymentFence,
     UnknownWorker,
     UnreadNode,
 )
-from clusters.backends.checks import Check
-from clusters.backends.node_operations import Eviction, Order, SomebodyElses, UnknownNode, is_overtaken
+from clusters.backends.checks import ClusterCheck
+from clusters.backends.node_operations import (
+    CordonedByOther,
+    Eviction,
+    NodeCommand,
+    UnknownNode,
+    is_overtaken,
+)
+from clusters.backends.observed_pods import DisruptionBudget, ObservedPod, ObservedPods
 from clusters.backends.placement import Taint
-from clusters.backends.standing import Budget, ObservedPods, StandingPod
 from clusters.states import CheckResult
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.fake import FakeRunner
 from common.jobs.spec import JobSpec
+from common.reconcile.fence import Fence
 
 NODE = ObservedNode(
     uid="fake-node-uid",
@@ -40,7 +46,7 @@ NODE = ObservedNode(
     memory_bytes=32 * 2**30,
     boot_id="first-boot",
     labels={"kubernetes.io/hostname": "fake-node"},
-    conditions=(Condition("Ready", "True"),),
+    conditions=(NodeCondition("Ready", "True"),),
     gpus=(ObservedGpu(uuid="GPU-fake", index=0, name="Fake GPU", memory_bytes=80 * 2**30),),
 )
 
@@ -50,13 +56,13 @@ _pids = count(40_000)
 
 
 @dataclass(slots=True)
-class _Deployment:
+class _AppliedDeployment:
     spec: DeploymentSpec
     fence: Fence
     removed: bool = False
 
 
-class FakeCluster:
+class FakeClusterBackend:
     """A ClusterBackend whose workers are ready at once, and gone at once, unless told otherwise.
 
     `reachable = False` makes every order fail. `starts_as` is the state of new workers. A spec whose
@@ -66,10 +72,10 @@ class FakeCluster:
     def __init__(self) -> None:
         self.reachable = True
         self.starts_as = ObservedState.READY
-        self.also_checked: tuple[Check, ...] = ()
+        self.also_checked: tuple[ClusterCheck, ...] = ()
         self.more_machines: list[ObservedNode] = []
         """New workers come to the first machine that is not cordoned."""
-        self._deployments: dict[str, _Deployment] = {}
+        self._deployments: dict[str, _AppliedDeployment] = {}
         self._workers: dict[str, ObservedWorker] = {}
         self._scaled_by: dict[str, str] = {}
         self._logs: dict[str, list[str]] = {}
@@ -103,8 +109,8 @@ class FakeCluster:
             held.spec.replicas, self._scaled_by.get(deployment, ""), held.spec.scale_turn or 0
         )
 
-    def _make(self, spec: DeploymentSpec, before: "_Deployment | None", fence: Fence) -> None:
-        self._deployments[spec.name] = _Deployment(spec, fence)
+    def _make(self, spec: DeploymentSpec, before: "_AppliedDeployment | None", fence: Fence) -> None:
+        self._deployments[spec.name] = _AppliedDeployment(spec, fence)
         outdated = before is not None and _lasting(before.spec) != _lasting(spec)
         there = self._of(spec.name)
         surplus = len(there) if outdated else max(0, len(there) - spec.replicas)
@@ -128,7 +134,7 @@ class FakeCluster:
         held = self._guard(deployment, fence)
         if held is None:
             return
-        self._deployments[deployment] = _Deployment(held.spec, fence, removed=True)
+        self._deployments[deployment] = _AppliedDeployment(held.spec, fence, removed=True)
         for worker in self._of(deployment):
             del self._workers[worker.name]
 
@@ -158,14 +164,16 @@ class FakeCluster:
             tuple(pod for one in self._machines() for pod in self.node_operations.pods(one.uid))
         )
 
-    def health(self) -> Health:
-        return Health(self.reachable, "The fake answers." if self.reachable else "The fake is out of reach.")
+    def health(self) -> ClusterHealth:
+        return ClusterHealth(
+            self.reachable, "The fake answers." if self.reachable else "The fake is out of reach."
+        )
 
-    def checks(self) -> tuple[Check, ...]:
+    def checks(self) -> tuple[ClusterCheck, ...]:
         health = self.health()
         if not health.ok:
-            return (Check("reachable", CheckResult.FAILED, health.detail),)
-        return (Check("reachable", CheckResult.PASSED, health.detail), *self.also_checked)
+            return (ClusterCheck("reachable", CheckResult.FAILED, health.detail),)
+        return (ClusterCheck("reachable", CheckResult.PASSED, health.detail), *self.also_checked)
 
     def crash(self, worker: str, *, reason: str = "terminated by SIGKILL") -> None:
         """Its process ends and is started again."""
@@ -194,10 +202,10 @@ class FakeCluster:
         if not self.reachable:
             raise ClusterUnreachable("The fake is out of reach.")
 
-    def _guard(self, deployment: str, fence: Fence) -> _Deployment | None:
+    def _guard(self, deployment: str, fence: Fence) -> _AppliedDeployment | None:
         held = self._deployments.get(deployment)
         if held is not None and fence < held.fence:
-            raise StaleFence(f"{deployment} was set by {held.fence}, which is later than {fence}.")
+            raise StaleDeploymentFence(f"{deployment} was set by {held.fence}, which is later than {fence}.")
         return held
 
     def _of(self, deployment: str) -> tuple[ObservedWorker, ...]:
@@ -223,11 +231,11 @@ class FakeCluster:
 class FakeNodeOperations:
     """A NodeOperations; `budgets` are those of deployments that let no worker go, with the reason."""
 
-    def __init__(self, cluster: FakeCluster) -> None:
-        self.cordoned: dict[str, Cordon] = {}
+    def __init__(self, cluster: FakeClusterBackend) -> None:
+        self.cordoned: dict[str, CordonMark] = {}
         self.taints: set[Taint] = set()
         self.budgets: dict[str, str] = {}
-        self.others: list[StandingPod] = []
+        self.others: list[ObservedPod] = []
         """Pods of the machine that are none of ours."""
         self.evictions: list[tuple[str, int | None]] = []
         """What was asked to leave, with its grace time."""
@@ -241,37 +249,37 @@ class FakeNodeOperations:
         self._fence = Fence(0, 0)
         self._cluster = cluster
 
-    def cordon(self, node: str, order: Order, taint: Taint | None = None) -> None:
+    def cordon(self, node: str, order: NodeCommand, taint: Taint | None = None) -> None:
         self._guard(node, order)
         held = self.cordoned.get(node)
         if held is not None and held.by != order.by:
-            raise SomebodyElses(f"{held.by} has cordoned {node} already.")
-        self.cordoned[node] = held or Cordon(order.by, order.reason, datetime.now(UTC))
+            raise CordonedByOther(f"{held.by} has cordoned {node} already.")
+        self.cordoned[node] = held or CordonMark(order.by, order.reason, datetime.now(UTC))
         if taint is not None:
             self.taint(node, taint, order)
 
-    def uncordon(self, node: str, order: Order) -> None:
+    def uncordon(self, node: str, order: NodeCommand) -> None:
         self._guard(node, order)
         held = self.cordoned.get(node)
         if held is not None and held.by != order.by:
-            raise SomebodyElses(f"{held.by} has cordoned {node}.")
+            raise CordonedByOther(f"{held.by} has cordoned {node}.")
         self.cordoned.pop(node, None)
 
-    def taint(self, node: str, taint: Taint, order: Order) -> None:
+    def taint(self, node: str, taint: Taint, order: NodeCommand) -> None:
         self.untaint(node, taint, order)
         self.taints.add(taint)
 
-    def untaint(self, node: str, taint: Taint, order: Order) -> None:
+    def untaint(self, node: str, taint: Taint, order: NodeCommand) -> None:
         self._guard(node, order)
         self.taints = {one for one in self.taints if (one.key, one.effect) != (taint.key, taint.effect)}
 
     def look(self, node: str) -> ObservedNode:
         return self._known(node)
 
-    def pods(self, node: str) -> tuple[StandingPod, ...]:
+    def pods(self, node: str) -> tuple[ObservedPod, ...]:
         machine = self._known(node)
         ours = (
-            StandingPod(
+            ObservedPod(
                 uid=worker.id,
                 name=worker.name,
                 node=worker.node,
@@ -286,15 +294,15 @@ class FakeNodeOperations:
         )
         return (*ours, *(one for one in self.others if (one.node or NODE.name) == machine.name))
 
-    def ask_checkpoint(self, node: str, pod: StandingPod, order: Order) -> None:
+    def ask_checkpoint(self, node: str, pod: ObservedPod, order: NodeCommand) -> None:
         self._guard(node, order)
         self.checkpoints_asked.append(pod.name)
 
     def evict(
         self,
         node: str,
-        pod: StandingPod,
-        order: Order,
+        pod: ObservedPod,
+        order: NodeCommand,
         *,
         grace_seconds: int | None = None,
         past_budgets: bool = False,
@@ -310,11 +318,11 @@ class FakeNodeOperations:
             self._cluster.turn(pod.uid, ObservedState.DRAINING)
         return Eviction(True)
 
-    def _budgets_of(self, name: str) -> tuple[Budget, ...]:
+    def _budgets_of(self, name: str) -> tuple[DisruptionBudget, ...]:
         why = self.budgets.get(name.rpartition("-")[0])
-        return (Budget(why, allowed=0),) if why else ()
+        return (DisruptionBudget(why, allowed=0),) if why else ()
 
-    def run_job(self, node: str, job: JobSpec, order: Order) -> None:
+    def run_job(self, node: str, job: JobSpec, order: NodeCommand) -> None:
         self._guard(node, order)
         self.job_runner.start(job)
 
@@ -322,15 +330,15 @@ class FakeNodeOperations:
         self._known(node)
         return self.job_runner
 
-    def pause_operands(self, node: str, order: Order) -> None:
+    def pause_operands(self, node: str, order: NodeCommand) -> None:
         self._guard(node, order)
         self.has_operands_paused = True
 
-    def resume_operands(self, node: str, order: Order) -> None:
+    def resume_operands(self, node: str, order: NodeCommand) -> None:
         self._guard(node, order)
         self.has_operands_paused = False
 
-    def reboot(self, node: str, order: Order) -> None:
+    def reboot(self, node: str, order: NodeCommand) -> None:
         self._guard(node, order)
         if order.op_key not in self._rebooted_by:
             self._rebooted_by.add(order.op_key)
@@ -343,10 +351,12 @@ class FakeNodeOperations:
                 return one
         raise UnknownNode(f"The fake has no machine {node}.")
 
-    def _guard(self, node: str, order: Order) -> None:
+    def _guard(self, node: str, order: NodeCommand) -> None:
         self._known(node)
         if is_overtaken(order.fence, self._fence):
-            raise StaleFence(f"{node} was changed by {self._fence}, which is later than {order.fence}.")
+            raise StaleDeploymentFence(
+                f"{node} was changed by {self._fence}, which is later than {order.fence}."
+            )
         self._fence = order.fence
 
 
@@ -355,11 +365,11 @@ def _lasting(spec: DeploymentSpec) -> DeploymentSpec:
     return replace(spec, replicas=0, scale_turn=None, leaving=None)
 
 
-_worlds: dict[str, FakeCluster] = {}
+_worlds: dict[str, FakeClusterBackend] = {}
 
 
-def connect(config: ClusterConfig) -> FakeCluster:
+def connect(config: ClusterConfig) -> FakeClusterBackend:
     """The fake of the row's setting `world`, or of its name: it lives as long as the process."""
     if unknown := sorted(config.settings.keys() - {"world"}):
         raise Misconfigured(f"A fake cluster has no setting {unknown[0]}; it has world.")
-    return _worlds.setdefault(str(config.settings.get("world", config.name)), FakeCluster())
+    return _worlds.setdefault(str(config.settings.get("world", config.name)), FakeClusterBackend())

@@ -4,27 +4,28 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from clusters.backends.base import BackendError, Fence, ObservedNode
+from clusters.backends.base import BackendError, ObservedNode
+from clusters.backends.observed_pods import ObservedPod
 from clusters.backends.placement import Taint
-from clusters.backends.standing import StandingPod
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobSpec
+from common.reconcile.fence import Fence
 
 
 class UnknownNode(BackendError):
     """The cluster has no machine of this uid."""
 
 
-class NotPossible(BackendError):
+class OperationUnsupported(BackendError):
     """This cluster cannot do that to a machine; the message says why, and what to do instead."""
 
 
-class SomebodyElses(BackendError):
+class CordonedByOther(BackendError):
     """A person, or another part, did it: what they did is theirs to take back."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class NodeCommand:
     """On whose behalf something is done. One `op_key` is one operation, however often it is ordered.
 
     The machine remembers the highest `fence` that came: whoever has a lower one of the same holder is refused
@@ -60,23 +61,24 @@ class Eviction:
 class NodeOperations(Protocol):
     """Machines are named by their uid. Every method answers within seconds and can be repeated.
 
-    Raises ClusterUnreachable, UnknownNode, StaleFence, and NotPossible where the cluster has no such thing.
+    Raises ClusterUnreachable, UnknownNode, StaleDeploymentFence, and OperationUnsupported where the cluster
+    has no such thing.
     """
 
-    def cordon(self, node: str, order: Order, taint: Taint | None = None) -> None:
+    def cordon(self, node: str, order: NodeCommand, taint: Taint | None = None) -> None:
         """No new worker is placed there; those that run stay. `nodes()` shows by whom and why. `taint`: is
         set with it, in one write.
 
-        Raises SomebodyElses when another one has cordoned it: it is cordoned, and stays theirs.
+        Raises CordonedByOther when another one has cordoned it: it is cordoned, and stays theirs.
         """
 
-    def uncordon(self, node: str, order: Order) -> None:
-        """Raises SomebodyElses when the cordon is not of `order.by`; none at all is no error."""
+    def uncordon(self, node: str, order: NodeCommand) -> None:
+        """Raises CordonedByOther when the cordon is not of `order.by`; none at all is no error."""
 
-    def taint(self, node: str, taint: Taint, order: Order) -> None:
+    def taint(self, node: str, taint: Taint, order: NodeCommand) -> None:
         """Workers that do not tolerate it keep off; one of the same key and effect is replaced."""
 
-    def untaint(self, node: str, taint: Taint, order: Order) -> None:
+    def untaint(self, node: str, taint: Taint, order: NodeCommand) -> None:
         """Gone already is no error."""
 
     def look(self, node: str) -> ObservedNode:
@@ -84,10 +86,10 @@ class NodeOperations(Protocol):
         done. Its GPUs need not be read.
         """
 
-    def pods(self, node: str) -> tuple[StandingPod, ...]:
+    def pods(self, node: str) -> tuple[ObservedPod, ...]:
         """All that stands on it, of others too, with the budgets that an eviction has to respect."""
 
-    def ask_checkpoint(self, node: str, pod: StandingPod, order: Order) -> None:
+    def ask_checkpoint(self, node: str, pod: ObservedPod, order: NodeCommand) -> None:
         """Tell a pod that wants it to keep its work, since it will be evicted; under the order's `by`.
         `pods()` shows when it has. One that is gone is no error.
         """
@@ -95,8 +97,8 @@ class NodeOperations(Protocol):
     def evict(
         self,
         node: str,
-        pod: StandingPod,
-        order: Order,
+        pod: ObservedPod,
+        order: NodeCommand,
         *,
         grace_seconds: int | None = None,
         past_budgets: bool = False,
@@ -108,7 +110,7 @@ class NodeOperations(Protocol):
         budgets say; never without its time to end.
         """
 
-    def run_job(self, node: str, job: JobSpec, order: Order) -> None:
+    def run_job(self, node: str, job: JobSpec, order: NodeCommand) -> None:
         """See to it that the job was started on this machine: at most once under its `op_key`, also after it
         has ended. `jobs` observes, stops and collects it. Raises NoRoom.
         """
@@ -116,14 +118,14 @@ class NodeOperations(Protocol):
     def jobs(self, node: str) -> JobRunner:
         """The jobs of this machine. To start one takes an order: `run_job`."""
 
-    def pause_operands(self, node: str, order: Order) -> None:
+    def pause_operands(self, node: str, order: NodeCommand) -> None:
         """What the GPU operator runs there and holds GPUs open (device plugin, DCGM, its exporter) leaves
         within moments, and stays away until `resume_operands`. One that is off, or that somebody else has
         paused, stays as it is; without the operator there is nothing to do.
         """
 
-    def resume_operands(self, node: str, order: Order) -> None:
+    def resume_operands(self, node: str, order: NodeCommand) -> None:
         """What `pause_operands` has paused comes back, whoever had it paused; nothing paused is no error."""
 
-    def reboot(self, node: str, order: Order) -> None:
+    def reboot(self, node: str, order: NodeCommand) -> None:
         """Irreversible: begun at most once for an `op_key`. Another `boot_id` shows that it has happened."""

@@ -24,7 +24,7 @@ from clusters.backends.placement import (
     TaintEffect,
     Toleration,
 )
-from clusters.backends.servers import SERVERS, USUAL, Server
+from clusters.backends.servers import SERVERS, USUAL, ModelServer
 from serving.relay_protocol import METRICS
 from serving.worker_command import WORKER_ENVIRONMENT
 
@@ -319,12 +319,12 @@ class PodSettings(_Settings):
     def secrets(self) -> dict[str, SecretKey]:
         return {name: SecretKey(one.secret, one.key) for name, one in self.secret_env.items()}
 
-    def server_of(self, engine: str) -> Server | None:
+    def server_of(self, engine: str) -> ModelServer | None:
         """None: it is our worker, which runs the engine."""
         if self.server is None and engine not in SERVERS:
             return None
         given = self.server.model_dump(exclude_none=True) if self.server else {}
-        return replace(USUAL.get(engine, Server()), **given)
+        return replace(USUAL.get(engine, ModelServer()), **given)
 
 
 def place_faults(pod: PodSettings, settings: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from clusters.backends.told import Told
+from clusters.backends.kubernetes_events import KubernetesEvent
 
 # kubernetes/kubernetes, pkg/kubelet/images/image_manager.go
 _PULLED = re.compile(
@@ -29,7 +29,7 @@ class ObservedPull:
     at: datetime
 
 
-def pull_of(told: Told) -> ObservedPull | None:
+def pull_of(told: KubernetesEvent) -> ObservedPull | None:
     """None: it tells of something else, or the image was there."""
     if told.kind != "Pod" or told.reason != "Pulled" or told.last_at is None or not told.host:
         return None

@@ -14,7 +14,7 @@ READ = ("vllm", "sglang", "tgi", "triton")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class ModelServer:
     """A program of an image that speaks OpenAI's API by itself, in place of our worker.
 
     Its environment has MODEL_DIR, MODEL_NAME and MODEL_VERSION (what requests may name) and PORT; Kubernetes
@@ -39,15 +39,15 @@ class Server:
 
 _NAMED = ("--served-model-name", "$(MODEL_NAME)")
 _HERE = ("--host=0.0.0.0", "--port=$(PORT)")
-USUAL: Mapping[str, Server] = {
+USUAL: Mapping[str, ModelServer] = {
     # The image's own command is `vllm serve`, or what does the same in older ones.
-    "vllm": Server(args=("--model=$(MODEL_DIR)", *_HERE, *_NAMED, "$(MODEL_VERSION)")),
-    "sglang": Server(
+    "vllm": ModelServer(args=("--model=$(MODEL_DIR)", *_HERE, *_NAMED, "$(MODEL_VERSION)")),
+    "sglang": ModelServer(
         command=("python3", "-m", "sglang.launch_server"),
         args=("--model-path=$(MODEL_DIR)", *_HERE, *_NAMED, "--enable-metrics"),
     ),
-    "tgi": Server(args=("--model-id=$(MODEL_DIR)", "--hostname=0.0.0.0", "--port=$(PORT)")),
-    "triton": Server(health_path="/v2/health/ready", metrics_port=8002),
-    "openai": Server(),
+    "tgi": ModelServer(args=("--model-id=$(MODEL_DIR)", "--hostname=0.0.0.0", "--port=$(PORT)")),
+    "triton": ModelServer(health_path="/v2/health/ready", metrics_port=8002),
+    "openai": ModelServer(),
 }
 """By engine, where its service says nothing else."""

@@ -2,7 +2,7 @@
 
 supervisord keeps its programs in configuration files: adding one is writing its file, `reloadConfig` and
 `addProcessGroup`; `Supervisor.add` does the three. One malformed file makes every later reload fail, so
-files are rendered from a `Program`, whose values cannot escape their line, and appear by rename.
+files are rendered from a `SupervisedProgram`, whose values cannot escape their line, and appear by rename.
 """
 
 import http.client
@@ -48,7 +48,7 @@ ENDED = frozenset({ProcessState.STOPPED, ProcessState.EXITED, ProcessState.FATAL
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class SupervisedProgram:
     """One process that supervisord keeps alive.
 
     `priority`: lower starts earlier and stops later; equal ones stop together. `healthy_after_seconds`: a
@@ -172,7 +172,7 @@ class Supervisor:
         """Every program with a state, by name."""
         return {seen["name"]: _observed_process(seen) for seen in self._call("slipway.getProcesses")}
 
-    def add(self, programs: Iterable[Program]) -> None:
+    def add(self, programs: Iterable[SupervisedProgram]) -> None:
         """Make each of the programs exist and start; one that exists already stays as it is."""
         added = list(programs)
         for program in added:
@@ -181,7 +181,7 @@ class Supervisor:
         for program in added:
             self._call("supervisor.addProcessGroup", program.name, but="ALREADY_ADDED")
 
-    def write(self, program: Program) -> None:
+    def write(self, program: SupervisedProgram) -> None:
         """The program's file alone: supervisord reads it when it starts or reloads."""
         files.replace(self._file(program.name), program.render().encode())
 
@@ -205,7 +205,7 @@ class Supervisor:
         self._file(name).unlink(missing_ok=True)
         return True
 
-    def runs(self, program: Program) -> bool:
+    def runs(self, program: SupervisedProgram) -> bool:
         """Whether supervisord's file of it says just this."""
         try:
             return self._file(program.name).read_text() == program.render()

@@ -13,7 +13,7 @@ from datetime import datetime
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from clusters.backends.standing import StandingPod
+from clusters.backends.observed_pods import ObservedPod
 from clusters.draining.options import DrainOptions
 from clusters.models import Drain
 from common.errors import Invalid
@@ -31,13 +31,13 @@ Post = Callable[..., Answer]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CheckpointReply:
     said: str
     """`done`; `wait`: it is not written yet; `away`: no answer, or none that can be meant."""
     words: str = ""
 
 
-def ask(drain: Drain, pod: StandingPod, *, deadline: datetime, post: Post = post) -> Told:
+def ask(drain: Drain, pod: ObservedPod, *, deadline: datetime, post: Post = post) -> CheckpointReply:
     """Posts `{action: checkpoint, drain, cluster, machine, reason, deadline, pod}`; is answered with `{state:
     done | wait, words}`, the words being optional."""
     assert pod.checkpoint is not None  # noqa: S101 - nobody else is asked
@@ -69,19 +69,19 @@ def ask(drain: Drain, pod: StandingPod, *, deadline: datetime, post: Post = post
             body=body,
         )
     except ValueError as error:
-        return Told(AWAY, f"Nothing is sent unsigned: {error}")
+        return CheckpointReply(AWAY, f"Nothing is sent unsigned: {error}")
     answer = post(
         pod.checkpoint.url, body=body, headers=headers, allowed=_allowed(), within_seconds=WITHIN_SECONDS
     )
     if answer.error or answer.status not in OK:
-        return Told(AWAY, (answer.error or f"HTTP {answer.status}")[:LONGEST_WORDS])
+        return CheckpointReply(AWAY, (answer.error or f"HTTP {answer.status}")[:LONGEST_WORDS])
     try:
         document = json.loads(answer.body)
     except ValueError:
         document = None
     if not isinstance(document, dict) or document.get("state") not in (DONE, WAIT):
-        return Told(AWAY, 'It answers neither {"state": "done"} nor {"state": "wait"}.')
-    return Told(document["state"], str(document.get("words", ""))[:LONGEST_WORDS])
+        return CheckpointReply(AWAY, 'It answers neither {"state": "done"} nor {"state": "wait"}.')
+    return CheckpointReply(document["state"], str(document.get("words", ""))[:LONGEST_WORDS])
 
 
 def webhook_faults(options: DrainOptions) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Whether a pod keeps its work before it is evicted: who is asked, who has answered, whose time is up. Pure.
 
-A pod asks for it by an annotation, see `StandingPod.checkpoint`. Whoever does not answer in time is evicted
+A pod asks for it by an annotation, see `ObservedPod.checkpoint`. Whoever does not answer in time is evicted
 all the same: a machine that is ill does not wait for ever.
 """
 
@@ -11,16 +11,16 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from clusters.backends.standing import MOST_CHECKPOINT_SECONDS, Checkpoint, StandingPod
+from clusters.backends.observed_pods import MOST_CHECKPOINT_SECONDS, CheckpointRequest, ObservedPod
 from clusters.draining.options import DrainOptions
-from clusters.draining.pods import Fate, PlannedPod
+from clusters.draining.pods import PlannedPod, PodPlan
 
 Entry = Mapping[str, Any]
 GONE = "gone"
 """Fate of a pod that has left, in a drain's row."""
 
 
-class Kept(StrEnum):
+class CheckpointProgress(StrEnum):
     """How far a pod is with it; as the row of a drain has it."""
 
     ASKED = "asked"
@@ -49,12 +49,12 @@ def with_webhooks(
     for one in planned:
         url = options.policy_of(one.pod.namespace).checkpoint_url
         entry = known.get(one.pod.uid, {})
-        is_meant = one.fate is Fate.EVICTED or entry.get("checkpoint")
+        is_meant = one.fate is PodPlan.EVICTED or entry.get("checkpoint")
         if not url or one.pod.has_ended or not is_meant:
             found.append(one)
             continue
         said = told[one.pod.uid].said if one.pod.uid in told else entry.get("webhook_said", "")
-        checkpoint = Checkpoint(
+        checkpoint = CheckpointRequest(
             on_sigterm=one.pod.checkpoint is not None and one.pod.checkpoint.on_sigterm,
             seconds=MOST_CHECKPOINT_SECONDS,
             url=url,
@@ -78,7 +78,7 @@ def asked_again(waiting: Iterable[PlannedPod], former: Iterable[Entry], at: date
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class EvictionBatch:
     """Pods whose turn to be evicted it is."""
 
     evict: Sequence[PlannedPod]
@@ -90,7 +90,7 @@ class Sorted:
 
 def sorted_by(
     due: Iterable[PlannedPod], former: Iterable[Entry], at: datetime, *, most_seconds: int
-) -> Sorted:
+) -> EvictionBatch:
     """Whoever wants to be asked first is asked, then waited for, then evicted."""
     known = {one["uid"]: one for one in former}
     evict, ask, wait = [], [], []
@@ -102,29 +102,33 @@ def sorted_by(
             evict.append(one)
         elif not entry.get("checkpoint"):
             ask.append(one)
-        elif (state := state_of(one.pod, entry, at, most_seconds=most_seconds)) is Kept.ASKED:
+        elif (state := state_of(one.pod, entry, at, most_seconds=most_seconds)) is CheckpointProgress.ASKED:
             wait.append(one)
         else:
             evict.append(one)
             kept[one.pod.uid] = str(state)
-    return Sorted(evict, ask, wait, kept)
+    return EvictionBatch(evict, ask, wait, kept)
 
 
-def state_of(pod: StandingPod, entry: Entry, at: datetime, *, most_seconds: int) -> Kept | None:
+def state_of(pod: ObservedPod, entry: Entry, at: datetime, *, most_seconds: int) -> CheckpointProgress | None:
     """Of a pod as it is seen now; None: it is not to be asked, or was not yet."""
     state, asked_at = entry.get("checkpoint"), entry.get("checkpoint_asked_at")
     if not state or pod.checkpoint is None:
         return None
-    if state != Kept.ASKED or not asked_at:
-        return Kept(state)
+    if state != CheckpointProgress.ASKED or not asked_at:
+        return CheckpointProgress(state)
     if pod.checkpoint.is_done:
-        return Kept.DONE
+        return CheckpointProgress.DONE
     limit = timedelta(seconds=min(pod.checkpoint.seconds, most_seconds))
-    return Kept.LATE if at - datetime.fromisoformat(asked_at) >= limit else Kept.ASKED
+    return (
+        CheckpointProgress.LATE
+        if at - datetime.fromisoformat(asked_at) >= limit
+        else CheckpointProgress.ASKED
+    )
 
 
 def columns_of(
-    pod: StandingPod,
+    pod: ObservedPod,
     former: Entry | None,
     asked: Mapping[str, str],
     now: datetime,
@@ -140,7 +144,7 @@ def columns_of(
     hook = _webhook_columns(pod, before, told, now)
     if pod.uid in asked:
         why = asked[pod.uid]
-        state = Kept.NOT_ASKED if why else Kept.ASKED
+        state = CheckpointProgress.NOT_ASKED if why else CheckpointProgress.ASKED
         return {
             "checkpoint": str(state),
             "checkpoint_asked_at": now.isoformat(),
@@ -152,7 +156,7 @@ def columns_of(
         return {}
     kept = {"checkpoint": str(state_now), "checkpoint_asked_at": before.get("checkpoint_asked_at")}
     kept["checkpoint_why"] = before.get("checkpoint_why", "")
-    if state_now is Kept.DONE and before.get("checkpoint") == Kept.ASKED:
+    if state_now is CheckpointProgress.DONE and before.get("checkpoint") == CheckpointProgress.ASKED:
         kept["checkpoint_done_at"] = now.isoformat()
     elif before.get("checkpoint_done_at"):
         kept["checkpoint_done_at"] = before["checkpoint_done_at"]
@@ -160,7 +164,7 @@ def columns_of(
 
 
 def _webhook_columns(
-    pod: StandingPod, before: Entry, told: Mapping[str, Any], now: datetime
+    pod: ObservedPod, before: Entry, told: Mapping[str, Any], now: datetime
 ) -> dict[str, Any]:
     if pod.checkpoint is None or not pod.checkpoint.url:
         return {}
@@ -181,16 +185,16 @@ def words_of(entries: Collection[Entry]) -> str:
     asked = [one for one in entries if one.get("checkpoint")]
     if not asked:
         return ""
-    done = [one for one in asked if one["checkpoint"] == Kept.DONE]
+    done = [one for one in asked if one["checkpoint"] == CheckpointProgress.DONE]
     said = f"{len(done)} of {len(asked)} pods have written a checkpoint."
-    unanswered = [one for one in asked if one["checkpoint"] == Kept.ASKED]
+    unanswered = [one for one in asked if one["checkpoint"] == CheckpointProgress.ASKED]
     if waits := [_named(one) for one in unanswered if one["fate"] != GONE]:
         said += f" Waiting for {', '.join(waits[:3])}."
     if ended := [one["name"] for one in unanswered if one["fate"] == GONE]:
         said += f" Ended by themselves first: {', '.join(ended[:3])}."
-    if late := [_named(one) for one in asked if one["checkpoint"] == Kept.LATE]:
+    if late := [_named(one) for one in asked if one["checkpoint"] == CheckpointProgress.LATE]:
         said += f" Not in time: {', '.join(late[:3])}."
-    if failed := [one for one in asked if one["checkpoint"] == Kept.NOT_ASKED]:
+    if failed := [one for one in asked if one["checkpoint"] == CheckpointProgress.NOT_ASKED]:
         said += f" {failed[0]['name']} could not be asked: {failed[0].get('checkpoint_why', '')}"
     return said
 

@@ -18,7 +18,7 @@ REPLACE_SECONDS = 600
 EVERY_NAMESPACE = "*"
 
 
-class Policy(StrEnum):
+class PodPolicy(StrEnum):
     """What becomes of the pods of a namespace."""
 
     EVICT = "evict"
@@ -31,7 +31,7 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NamespacePolicy:
-    policy: Policy = Policy.EVICT
+    policy: PodPolicy = PodPolicy.EVICT
     within_seconds: int = USUAL_SECONDS
     """With `finish`."""
     checkpoint_url: str = ""
@@ -40,7 +40,9 @@ class NamespacePolicy:
     @property
     def text(self) -> str:
         """`finish:1800 https://...`, as `namespaces_of` reads it."""
-        spoken = f"{self.policy}:{self.within_seconds}" if self.policy is Policy.FINISH else str(self.policy)
+        spoken = (
+            f"{self.policy}:{self.within_seconds}" if self.policy is PodPolicy.FINISH else str(self.policy)
+        )
         return f"{spoken} {self.checkpoint_url}".strip()
 
 
@@ -91,7 +93,7 @@ class DrainOptions:
         given = {name: value for name, value in document.items() if name in known}
         given["namespaces"] = {
             name: NamespacePolicy(
-                Policy(one["policy"]),
+                PodPolicy(one["policy"]),
                 int(one.get("within_seconds", USUAL_SECONDS)),
                 str(one.get("checkpoint_url", "")),
             )
@@ -129,15 +131,15 @@ def namespaces_of(text: str) -> dict[str, NamespacePolicy]:
         name, _equals, said = (part.strip() for part in line.partition("="))
         spoken, _space, url = said.partition(" ")
         policy, _colon, seconds = spoken.partition(":")
-        is_timed = policy == Policy.FINISH and seconds.isdecimal()
-        if not name or policy not in set(Policy) or (seconds and not is_timed):
+        is_timed = policy == PodPolicy.FINISH and seconds.isdecimal()
+        if not name or policy not in set(PodPolicy) or (seconds and not is_timed):
             raise ValueError(
                 _("%(line)s: give NAME = evict, NAME = leave or NAME = finish:SECONDS.") % {"line": line}
             )
         if name in found:
             raise ValueError(_("%(name)s is named twice.") % {"name": name})
         found[name] = NamespacePolicy(
-            Policy(policy), int(seconds[:9]) if seconds else USUAL_SECONDS, url.strip()
+            PodPolicy(policy), int(seconds[:9]) if seconds else USUAL_SECONDS, url.strip()
         )
     return found
 

@@ -7,11 +7,11 @@ from enum import StrEnum
 
 from django.utils.translation import gettext as _
 
-from clusters.backends.standing import StandingPod
-from clusters.draining.options import DrainOptions, Policy
+from clusters.backends.observed_pods import ObservedPod
+from clusters.draining.options import DrainOptions, PodPolicy
 
 
-class Fate(StrEnum):
+class PodPlan(StrEnum):
     """Of one pod."""
 
     EVICTED = "evicted"
@@ -26,53 +26,55 @@ class Fate(StrEnum):
     """The drain cannot be done as it was ordered."""
 
 
-GOES = frozenset({Fate.EVICTED, Fate.WAITED_FOR, Fate.LEAVING})
+GOES = frozenset({PodPlan.EVICTED, PodPlan.WAITED_FOR, PodPlan.LEAVING})
 """The machine is drained once none of these is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedPod:
-    pod: StandingPod
-    fate: Fate
+    pod: ObservedPod
+    fate: PodPlan
     why: str = ""
     blocked_by: str = ""
     """The budget that forbids it at the moment, in words; empty: none does."""
 
 
-def plan(pods: Iterable[StandingPod], options: DrainOptions, *, elapsed: timedelta) -> list[PlannedPod]:
+def plan(pods: Iterable[ObservedPod], options: DrainOptions, *, elapsed: timedelta) -> list[PlannedPod]:
     """Those that stop it first, then those that go, then those that stay; each in the order of their names.
 
     `elapsed`: since the drain was ordered.
     """
     found = [_planned(pod, options, elapsed) for pod in pods]
-    order = [Fate.STOPS, Fate.EVICTED, Fate.WAITED_FOR, Fate.LEAVING, Fate.LEFT]
+    order = [PodPlan.STOPS, PodPlan.EVICTED, PodPlan.WAITED_FOR, PodPlan.LEAVING, PodPlan.LEFT]
     return sorted(found, key=lambda one: (order.index(one.fate), one.pod.namespace, one.pod.name))
 
 
-def _planned(pod: StandingPod, options: DrainOptions, elapsed: timedelta) -> PlannedPod:
+def _planned(pod: ObservedPod, options: DrainOptions, elapsed: timedelta) -> PlannedPod:
     policy = options.policy_of(pod.namespace)
     if pod.is_mirror:
-        return PlannedPod(pod, Fate.LEFT, _("Its machine runs it by itself: nobody else can end it."))
+        return PlannedPod(pod, PodPlan.LEFT, _("Its machine runs it by itself: nobody else can end it."))
     if pod.is_daemon and options.daemons_are_left:
-        return PlannedPod(pod, Fate.LEFT, _("It belongs to every machine: it would come back at once."))
-    if policy.policy is Policy.LEAVE:
-        return PlannedPod(pod, Fate.LEFT, _("Pods of %(namespace)s are left.") % {"namespace": pod.namespace})
+        return PlannedPod(pod, PodPlan.LEFT, _("It belongs to every machine: it would come back at once."))
+    if policy.policy is PodPolicy.LEAVE:
+        return PlannedPod(
+            pod, PodPlan.LEFT, _("Pods of %(namespace)s are left.") % {"namespace": pod.namespace}
+        )
     if options.gpu_pods_only and not pod.has_gpu:
-        return PlannedPod(pod, Fate.LEFT, _("It has no GPU."))
+        return PlannedPod(pod, PodPlan.LEFT, _("It has no GPU."))
     if pod.is_leaving:
-        return PlannedPod(pod, Fate.LEAVING, _("It was asked to end."))
+        return PlannedPod(pod, PodPlan.LEAVING, _("It was asked to end."))
     if pod.has_ended:
-        return PlannedPod(pod, Fate.EVICTED, _("It has ended."))
+        return PlannedPod(pod, PodPlan.EVICTED, _("It has ended."))
     if stops := _why_it_stops(pod, options):
-        return PlannedPod(pod, Fate.STOPS, stops)
+        return PlannedPod(pod, PodPlan.STOPS, stops)
     left = policy.within_seconds - elapsed.total_seconds()
-    if policy.policy is Policy.FINISH and left > 0:
+    if policy.policy is PodPolicy.FINISH and left > 0:
         words = _("It may finish by itself for %(minutes)d more minutes.") % {"minutes": -(-left // 60)}
-        return PlannedPod(pod, Fate.WAITED_FOR, words)
-    return PlannedPod(pod, Fate.EVICTED, blocked_by="" if options.past_budgets else _what_forbids(pod))
+        return PlannedPod(pod, PodPlan.WAITED_FOR, words)
+    return PlannedPod(pod, PodPlan.EVICTED, blocked_by="" if options.past_budgets else _what_forbids(pod))
 
 
-def _why_it_stops(pod: StandingPod, options: DrainOptions) -> str:
+def _why_it_stops(pod: ObservedPod, options: DrainOptions) -> str:
     if pod.is_daemon:
         return _("It belongs to a DaemonSet, which would recreate it at once: leave such pods.")
     if not pod.owner and not options.unowned_may_go:
@@ -88,7 +90,7 @@ def _why_it_stops(pod: StandingPod, options: DrainOptions) -> str:
     return ""
 
 
-def _what_forbids(pod: StandingPod) -> str:
+def _what_forbids(pod: ObservedPod) -> str:
     for one in pod.budgets:
         if one.allowed <= 0:
             return _("The budget %(name)s allows none now: %(healthy)d of %(desired)d are ready.") % {
@@ -101,7 +103,7 @@ def _what_forbids(pod: StandingPod) -> str:
 
 def why_it_cannot_be(planned: Sequence[PlannedPod]) -> str:
     """The pods that stop it, in words; empty: none does."""
-    stops = [one for one in planned if one.fate is Fate.STOPS]
+    stops = [one for one in planned if one.fate is PodPlan.STOPS]
     named = "; ".join(f"{one.pod.title}: {one.why}" for one in stops[:5])
     if len(stops) <= 5:
         return named

@@ -9,7 +9,7 @@ from clusters.backends.node_operations import Eviction
 from clusters.draining.checkpoints import GONE as GONE
 from clusters.draining.checkpoints import TOLD, columns_of
 from clusters.draining.options import DrainOptions
-from clusters.draining.pods import GOES, Fate, PlannedPod, why_it_cannot_be
+from clusters.draining.pods import GOES, PlannedPod, PodPlan, why_it_cannot_be
 from common.retry import backoff
 
 Entry = Mapping[str, Any]
@@ -53,7 +53,7 @@ def due(planned: Iterable[PlannedPod], former: Iterable[Entry], at: datetime) ->
     found = [
         one
         for one in planned
-        if one.fate is Fate.EVICTED
+        if one.fate is PodPlan.EVICTED
         and not (again.get(one.pod.uid) and datetime.fromisoformat(again[one.pod.uid]) > at)
     ]
     return sorted(found, key=lambda one: bool(one.blocked_by))
@@ -124,7 +124,7 @@ def _entry(
     }
     if answer is None:
         # The API's own words are later than what was read of the budget.
-        still_held = former and former["refusals"] and planned.fate is Fate.EVICTED
+        still_held = former and former["refusals"] and planned.fate is PodPlan.EVICTED
         return entry | ({"blocked_by": former["blocked_by"]} if former and still_held else {})
     entry["asked_at"] = entry["asked_at"] or now.isoformat()
     if answer.is_accepted:

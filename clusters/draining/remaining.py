@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 from clusters.capacities import capacity, rooms_of
-from clusters.capacity import MachineRoom
+from clusters.capacity import MachineCapacity
 from clusters.models import Node
 
 
@@ -79,19 +79,19 @@ def remaining(node: Node, gpus_of_pods: Iterable[Mapping[str, int] | int]) -> Re
     )
 
 
-def free_of(room: MachineRoom) -> dict[str, int]:
+def free_of(room: MachineCapacity) -> dict[str, int]:
     return {
         resource: max(0, count - sum(room.used.get(resource, {}).values()))
         for resource, count in room.allocatable.items()
     }
 
 
-def placed(rooms: Sequence[MachineRoom], pods: Iterable[Mapping[str, int]]) -> int:
+def placed(rooms: Sequence[MachineCapacity], pods: Iterable[Mapping[str, int]]) -> int:
     """How many of the pods find a machine, the largest first, each on the fullest that still has room."""
     return sum(each_placed(rooms, sorted(pods, key=lambda one: -sum(one.values()))))
 
 
-def each_placed(rooms: Sequence[MachineRoom], pods: Iterable[Mapping[str, int]]) -> list[bool]:
+def each_placed(rooms: Sequence[MachineCapacity], pods: Iterable[Mapping[str, int]]) -> list[bool]:
     """Which of the pods find a machine when they come in this order; one without GPUs finds any."""
     free = [free_of(room) for room in rooms]
     found = []

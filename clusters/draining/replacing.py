@@ -7,7 +7,7 @@ from typing import Any
 from clusters.backends.pod_settings import PodSettings
 from clusters.capacities import capacity, rooms_of
 from clusters.draining.options import DrainOptions
-from clusters.draining.pods import Fate, PlannedPod
+from clusters.draining.pods import PlannedPod, PodPlan
 from clusters.draining.remaining import each_placed
 from clusters.models import Deployment, Node, Worker
 from clusters.states import GONE, WorkerState
@@ -37,7 +37,7 @@ def time_for_replacements(options: DrainOptions) -> int:
 
 def replacements(node: Node, planned: Iterable[PlannedPod], options: DrainOptions) -> list[Replacement]:
     """Of ready workers alone: what does not answer is not missed. Five queries; none without pods of ours."""
-    leaving = {one.pod.name: one for one in planned if one.pod.deployment and one.fate is Fate.EVICTED}
+    leaving = {one.pod.name: one for one in planned if one.pod.deployment and one.fate is PodPlan.EVICTED}
     if not leaving:
         return []
     workers = Worker.objects.filter(

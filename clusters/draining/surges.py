@@ -8,7 +8,7 @@ from clusters.states import DRAINS, WorkerState
 
 
 @dataclass(frozen=True, slots=True)
-class SurgeNow:
+class ActiveSurge:
     extra: int = 0
     """Workers beyond the wish."""
     leaving: tuple[str, ...] | None = None
@@ -17,10 +17,10 @@ class SurgeNow:
     """Why there are more; empty: there are not."""
 
 
-NO_SURGE = SurgeNow()
+NO_SURGE = ActiveSurge()
 
 
-def surge_of(row: Deployment) -> SurgeNow:
+def surge_of(row: Deployment) -> ActiveSurge:
     """What drains want of it beyond its own wish; one that wants no workers gets none. One query."""
     known = list(Surge.objects.filter(deployment=row).select_related("drain__node"))
     if not known:
@@ -29,10 +29,10 @@ def surge_of(row: Deployment) -> SurgeNow:
     extra = sum(one.extra for one in counting) if row.replicas else 0
     leaving = tuple(name for one in counting for name in one.handed_over)
     if not extra:
-        return SurgeNow(leaving=leaving)
+        return ActiveSurge(leaving=leaving)
     machines = ", ".join(sorted({one.drain.node.name for one in counting if one.extra}))
     more = "1 worker more" if extra == 1 else f"{extra} workers more"
-    return SurgeNow(
+    return ActiveSurge(
         extra,
         leaving,
         f"It has {more} than {row.replicas} for now: {machines} is being drained, and its workers there are "

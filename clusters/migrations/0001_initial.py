@@ -250,7 +250,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name='NodeAgent',
+            name='AgentToken',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('created_at', models.DateTimeField(default=common.clock.now, editable=False)),

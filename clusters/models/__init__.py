@@ -11,11 +11,12 @@ from clusters.models.deployments import (
 from clusters.models.drains import Drain, DrainRows, Surge
 from clusters.models.image_pulls import ImagePull
 from clusters.models.nodes import Gpu, Node, NodeRows, Occupancy
-from clusters.models.tokens import BoundToken, FilesToken, NodeAgent, RelayToken, ReportToken
+from clusters.models.tokens import AgentToken, BoundToken, FilesToken, RelayToken, ReportToken
 
 __all__ = [
     "MAX_REPLICAS",
     "MAX_SLOTS",
+    "AgentToken",
     "BoundToken",
     "Cluster",
     "ClusterRows",
@@ -27,7 +28,6 @@ __all__ = [
     "Gpu",
     "ImagePull",
     "Node",
-    "NodeAgent",
     "NodeRows",
     "Occupancy",
     "RelayToken",

@@ -7,7 +7,7 @@ from clusters.models.clusters import Cluster
 from clusters.states import (
     GpuSharing,
     GpuState,
-    Group,
+    MachineGroup,
     NodeOperation,
     NodeState,
 )
@@ -62,7 +62,7 @@ class Node(Reconciled):
     """GPUs that pods may have, by the name under which its cluster counts them."""
     capacity = models.JSONField(default=dict, blank=True)
     """GPUs, slices and shares that it has, healthy or not, by the same names."""
-    group = models.CharField(max_length=10, choices=Group.choices, default=Group.ONLINE)
+    group = models.CharField(max_length=10, choices=MachineGroup.choices, default=MachineGroup.ONLINE)
     state = models.CharField(max_length=20, choices=NodeState.choices, default=NodeState.READY)
     state_since = models.DateTimeField(default=clock.now)
     problem = models.TextField(blank=True)

@@ -16,7 +16,7 @@ class BoundToken(models.Model):
         ordering: ClassVar = ["pk"]
 
 
-class NodeAgent(BoundToken):
+class AgentToken(BoundToken):
     """Whoever reports a machine."""
 
     cluster = models.ForeignKey("clusters.Cluster", on_delete=models.CASCADE, related_name="+")

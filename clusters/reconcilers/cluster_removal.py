@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from accounts.models import ApiToken
 from accounts.services.tokens import revoke_of_part
 from clusters.events import ClusterRemoved
-from clusters.models import Cluster, FilesToken, Gpu, Node, NodeAgent, RelayToken
+from clusters.models import AgentToken, Cluster, FilesToken, Gpu, Node, RelayToken
 from clusters.states import GpuState, NodeState
 from clusters.uses import cluster_uses
 from common import audit, events
@@ -20,7 +20,7 @@ LOOK_EVERY = timedelta(seconds=5)
 ACTOR = Actor.system("clusters")
 
 
-class Removal(Step[Cluster]):
+class RemoveCluster(Step[Cluster]):
     """Asks nothing of the cluster: one that is gone for good can be removed, too."""
 
     name = "removal"
@@ -47,7 +47,7 @@ def _forget_machines(row: Cluster, now: datetime) -> None:
     Gpu.objects.filter(cluster=row).exclude(state=GpuState.GONE).update(state=GpuState.GONE, state_since=now)
     nodes = Node.objects.filter(cluster=row).exclude(state=NodeState.GONE)
     nodes.update(state=NodeState.GONE, state_since=now, problem="", agent_silent_since=None)
-    kinds = (NodeAgent, FilesToken, RelayToken)
+    kinds = (AgentToken, FilesToken, RelayToken)
     for rows in (kind.objects.filter(cluster=row) for kind in kinds):
         held = list(rows.values_list("token", flat=True))
         for token in ApiToken.objects.filter(pk__in=held, revoked_at=None).select_related("owner"):

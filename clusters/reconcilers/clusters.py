@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from clusters import selectors
-from clusters.agents import AgentHeard, silent_since
-from clusters.backends.base import BackendError, ClusterBackend, RightsMissing
-from clusters.backends.checks import RIGHT, Check, missing_rights
+from clusters.agents import AgentContact, silent_since
+from clusters.backends.base import BackendError, ClusterBackend, ClusterRightsMissing
+from clusters.backends.checks import RIGHT, ClusterCheck, missing_rights
 from clusters.backends.configured import backend_of
-from clusters.backends.extras import GrantsRights, HandsOutSecrets, OwnsItsPlace, Tidies
+from clusters.backends.extras import SupportsCleanup, SupportsOwnership, SupportsRightsReview, SupportsSecrets
 from clusters.events import ClusterChecksFailed, ClusterRightsLost
 from clusters.models import Cluster
 from clusters.reconcilers import occupancy
-from clusters.reconcilers.cluster_removal import Removal
+from clusters.reconcilers.cluster_removal import RemoveCluster
 from clusters.reconcilers.files_tokens import RenewFilesToken, is_due
 from clusters.reconcilers.inventory import ObservedCluster, record_agents, record_machines
 from clusters.reconcilers.occupancy import CountPods
@@ -35,8 +35,8 @@ HEARD_LATELY = timedelta(seconds=20)
 CHECK_EVERY = timedelta(minutes=15)
 RIGHTS_EVERY = timedelta(seconds=45)
 """So that a lost right is known within a minute."""
-RelayOf = Callable[[Cluster], AgentHeard | None]
-AgentsOf = Callable[[int], Mapping[int, AgentHeard] | None]
+RelayOf = Callable[[Cluster], AgentContact | None]
+AgentsOf = Callable[[int], Mapping[int, AgentContact] | None]
 
 
 class Survey(Step[Cluster]):
@@ -98,22 +98,22 @@ class RunChecks(Step[Cluster]):
     def __init__(self, backend_of: Callable[[Cluster], ClusterBackend]) -> None:
         self.backend_of = backend_of
 
-    def observe(self, row: Cluster, operation: Operation) -> tuple[Check, ...]:
+    def observe(self, row: Cluster, operation: Operation) -> tuple[ClusterCheck, ...]:
         try:
             backend = self.backend_of(row)
-            if isinstance(backend, OwnsItsPlace) and (refusals := backend.own()):
+            if isinstance(backend, SupportsOwnership) and (refusals := backend.own()):
                 return refusals
             # Checks say why it cannot; until it can, no worker that needs them begins.
             with suppress(BackendError):
-                if isinstance(backend, HandsOutSecrets):
+                if isinstance(backend, SupportsSecrets):
                     backend.hand_out_secrets()
-                if isinstance(backend, Tidies):
+                if isinstance(backend, SupportsCleanup):
                     backend.tidy(selectors.digests_needed_on(row))
             return backend.checks()
         except BackendError as error:
-            return (Check("settings", CheckResult.FAILED, str(error)),)
+            return (ClusterCheck("settings", CheckResult.FAILED, str(error)),)
 
-    def settle(self, row: Cluster, seen: tuple[Check, ...], now: datetime) -> Outcome:
+    def settle(self, row: Cluster, seen: tuple[ClusterCheck, ...], now: datetime) -> Outcome:
         found = _written(seen)
         is_news = found != row.checks or row.is_check_due
 
@@ -140,8 +140,8 @@ class WatchRights(Step[Cluster]):
         """None: they are not known."""
         try:
             backend = self.backend_of(row)
-            return _written(backend.right_checks()) if isinstance(backend, GrantsRights) else None
-        except RightsMissing:
+            return _written(backend.right_checks()) if isinstance(backend, SupportsRightsReview) else None
+        except ClusterRightsMissing:
             return []
         except BackendError:
             return None
@@ -152,7 +152,7 @@ class WatchRights(Step[Cluster]):
         return proceed(save={"rights_seen_at": now, **({"check_asked_at": now} if is_news else {})})
 
 
-def _written(checks: Iterable[Check]) -> list[dict[str, str]]:
+def _written(checks: Iterable[ClusterCheck]) -> list[dict[str, str]]:
     return [asdict(one) | {"result": str(one.result)} for one in checks]
 
 
@@ -190,7 +190,7 @@ class ClusterReconciler(Reconciler[Cluster]):
         if row.removed_at is not None:
             return None
         if row.removal_asked_at is not None:
-            return Removal()
+            return RemoveCluster()
         if is_due(row, now):
             return RenewFilesToken()
         if is_relay_token_due(row, now):

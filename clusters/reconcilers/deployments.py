@@ -9,25 +9,24 @@ from typing import Any
 from django.db.models import QuerySet
 
 from clusters import file_fetches, heartbeat_records, selectors
-from clusters.agents import AgentHeard
+from clusters.agents import AgentContact
 from clusters.alerts import alert_named
 from clusters.backends.base import (
     BackendError,
     ClusterBackend,
     ClusterUnreachable,
-    Fence,
-    FilesOnTheWay,
+    FilesPending,
     Misconfigured,
-    NotYet,
     ObservedScale,
     ObservedState,
     ObservedWorker,
-    StaleFence,
+    RetryLater,
+    StaleDeploymentFence,
 )
 from clusters.backends.configured import backend_of
-from clusters.backends.extras import LeavesScale, Watchable
+from clusters.backends.extras import SupportsExternalScale, Watchable
 from clusters.deployment_specs import spec_of
-from clusters.draining.surges import NO_SURGE, SurgeNow, surge_of
+from clusters.draining.surges import NO_SURGE, ActiveSurge, surge_of
 from clusters.events import (
     DeploymentDegraded,
     DeploymentFailing,
@@ -37,19 +36,20 @@ from clusters.events import (
 )
 from clusters.fleet import LastHeartbeat
 from clusters.models import Cluster, Deployment, Node, Worker
-from clusters.observations import COLUMNS, Noted, facts_of, has_ended, note
+from clusters.observations import COLUMNS, WorkerChanges, facts_of, has_ended, note
 from clusters.reconcilers.report_tokens import RenewReportToken, end_report_tokens, is_due
 from clusters.report_tokens import has_relay, workers_report
 from clusters.scrape_targets import is_read
 from clusters.services.lost_rights import why_unanswered
 from clusters.shared_machines import SharedWorkers, shared_workers
 from clusters.states import GONE, MOVES, DeploymentState, NodeState
-from clusters.verdicts import Verdict, held_back, verdict
+from clusters.verdicts import WorkerVerdict, held_back, verdict
 from common import audit, events
 from common.actor import Actor
 from common.characters import storable
 from common.live.touch import touch
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
+from common.reconcile.fence import Fence
 from images.pulls import note_pull_failure, note_pulls
 
 ACTOR = Actor.system("clusters")
@@ -64,13 +64,13 @@ LONGEST_LOG = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class DeploymentTools:
     """What the steps reach the world with."""
 
     backend_of: Callable[[Cluster], ClusterBackend] = backend_of
     heartbeats: Callable[[list[str]], Mapping[str, LastHeartbeat] | None] = heartbeat_records.latest
-    agents: Callable[[int], Mapping[int, AgentHeard] | None] = selectors.agents_of
-    relay: Callable[[Cluster], AgentHeard | None] = selectors.relay_of
+    agents: Callable[[int], Mapping[int, AgentContact] | None] = selectors.agents_of
+    relay: Callable[[Cluster], AgentContact | None] = selectors.relay_of
     heard: Callable[[Cluster, str], SharedWorkers | None] = shared_workers
 
 
@@ -81,8 +81,8 @@ class ObservedDeployment:
     logs: Mapping[str, str]
     heartbeats: Mapping[str, LastHeartbeat] | None
     nodes: Mapping[str, int]
-    agents: Mapping[int, AgentHeard]
-    surge: SurgeNow = NO_SURGE
+    agents: Mapping[int, AgentContact]
+    surge: ActiveSurge = NO_SURGE
     scale: ObservedScale | None = None
     """Where others decide how many workers there are."""
     heard_at: datetime | None = None
@@ -92,7 +92,7 @@ class ObservedDeployment:
 
 
 class DeploymentStep(Step[Deployment]):
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: DeploymentTools) -> None:
         self.tools = tools
 
     def observe(self, row: Deployment, operation: Operation) -> ObservedDeployment:
@@ -101,8 +101,10 @@ class DeploymentStep(Step[Deployment]):
             backend = self.tools.backend_of(row.cluster)
             heard = self.heard(row, backend, known)
             workers = heard.workers if heard else backend.observe(row.name)
-            asks = heard is None and row.leaves_scale and isinstance(backend, LeavesScale)
-            scale = backend.scale_of(row.name) if asks and isinstance(backend, LeavesScale) else None
+            asks = heard is None and row.leaves_scale and isinstance(backend, SupportsExternalScale)
+            scale = (
+                backend.scale_of(row.name) if asks and isinstance(backend, SupportsExternalScale) else None
+            )
         except (ClusterUnreachable, Misconfigured) as error:
             return ObservedDeployment(known, (), {}, None, {}, {}, problem=why_unanswered(row.cluster, error))
         rows = {worker.uid: worker for worker in known}
@@ -138,7 +140,7 @@ class DeploymentStep(Step[Deployment]):
             return None
         return self.tools.heartbeats([one.id for one in workers])
 
-    def noted(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Noted:
+    def noted(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> WorkerChanges:
         return note(
             row.pk,
             seen.known,
@@ -160,7 +162,7 @@ class DeploymentStep(Step[Deployment]):
         )
 
 
-class Watch(DeploymentStep):
+class WatchDeployment(DeploymentStep):
     """Look how the workers are; if they are not those that were wished for, or one has ended, the wish has to
     be told again."""
 
@@ -190,7 +192,7 @@ class Watch(DeploymentStep):
         save = columns(row, seen, noted, found, now)
         is_fulfilled = has_its_workers(row, seen)
         if not is_fulfilled or seen.logs:
-            # What has ended starts again by itself, but only `Apply` brings back files that it lacks.
+            # Workers that ended start again by themselves, but only `ApplyDeployment` brings back lost files.
             save["applied_generation"] = 0
         is_steady = is_fulfilled and found.state == DeploymentState.READY and not seen.logs
         return wait(
@@ -198,13 +200,13 @@ class Watch(DeploymentStep):
         )
 
 
-class Apply(DeploymentStep):
+class ApplyDeployment(DeploymentStep):
     """Tell the backend the wish, again and again until it shows exactly the workers that were wished for."""
 
     name = "apply"
     effect = Effect.ABSOLUTE
     _refusal = ""
-    _coming: NotYet | None = None
+    _coming: RetryLater | None = None
     _files_reason: str | None = None
     _unanswered = ""
     """Why it may not have been told: then it is told again, whatever is seen."""
@@ -217,11 +219,11 @@ class Apply(DeploymentStep):
             backend, spec = self.tools.backend_of(row.cluster), spec_of(row)
             self._files_reason = backend.files_reason(spec)
             backend.apply(spec, fence=Fence(row.pk, operation.fence))
-        except StaleFence:
+        except StaleDeploymentFence:
             raise LeaseLost from None
         except (ClusterUnreachable, Misconfigured) as error:
             self._unanswered = why_unanswered(row.cluster, error)
-        except NotYet as error:
+        except RetryLater as error:
             self._coming = error
         except BackendError as error:
             self._refusal = str(error)
@@ -238,16 +240,16 @@ class Apply(DeploymentStep):
             and found.state == DeploymentState.READY
         ):
             # It wants no workers yet, and so lacks none: what it waits for are its files.
-            found = Verdict(DeploymentState.STARTING, "")
+            found = WorkerVerdict(DeploymentState.STARTING, "")
         if self._refusal:
             found = held_back(found, self._refusal)
         if self._coming or self._unanswered:
-            found = Verdict(found.state, str(self._coming or self._unanswered))
+            found = WorkerVerdict(found.state, str(self._coming or self._unanswered))
         save = columns(row, seen, noted, found, now, coming=self._coming)
         if self._files_reason is not None:
             save["files_reason"] = self._files_reason
         write = writing(row, seen, noted, found, save, coming=self._coming)
-        if self._refusal or self._unanswered or isinstance(self._coming, FilesOnTheWay):
+        if self._refusal or self._unanswered or isinstance(self._coming, FilesPending):
             return wait(TROUBLED, save=save, write=write)
         if self._coming or not has_its_workers(row, seen):
             return wait(CHANGING, save=save, write=write)
@@ -263,7 +265,7 @@ class DrainWait(Step[Deployment]):
         return wait(max(timedelta(0), removal_due(row) - now))
 
 
-class Remove(DeploymentStep):
+class RemoveDeployment(DeploymentStep):
     name = "remove"
     effect = Effect.ABSOLUTE
     _unanswered = ""
@@ -271,7 +273,7 @@ class Remove(DeploymentStep):
     def act(self, row: Deployment, operation: Operation) -> Mapping[str, Any]:
         try:
             self.tools.backend_of(row.cluster).remove(row.name, fence=Fence(row.pk, operation.fence))
-        except StaleFence:
+        except StaleDeploymentFence:
             raise LeaseLost from None
         except (ClusterUnreachable, Misconfigured) as error:
             # That no worker is seen is no reason then: other things of it may be there.
@@ -282,7 +284,7 @@ class Remove(DeploymentStep):
         if seen.problem:
             return wait(TROUBLED)
         noted = self.noted(row, seen, now)
-        still = Verdict(DeploymentState.REMOVING, row.reason)
+        still = WorkerVerdict(DeploymentState.REMOVING, row.reason)
         if seen.workers or self._unanswered:
             save = columns(row, seen, noted, still, now)
             return wait(
@@ -290,7 +292,7 @@ class Remove(DeploymentStep):
                 save=save,
                 write=writing(row, seen, noted, still, save),
             )
-        gone = Verdict(DeploymentState.REMOVED, row.reason)
+        gone = WorkerVerdict(DeploymentState.REMOVED, row.reason)
         save = columns(row, seen, noted, gone, now) | {"sealed_report_token": ""}
         write = writing(row, seen, noted, gone, save)
 
@@ -304,8 +306,8 @@ class Remove(DeploymentStep):
 class DeploymentReconciler(Reconciler[Deployment]):
     model = Deployment
 
-    def __init__(self, tools: Tools | None = None) -> None:
-        self.tools = tools or Tools()
+    def __init__(self, tools: DeploymentTools | None = None) -> None:
+        self.tools = tools or DeploymentTools()
 
     def rows(self) -> QuerySet[Deployment]:
         return Deployment.objects.select_related("cluster", "image")
@@ -320,12 +322,12 @@ class DeploymentReconciler(Reconciler[Deployment]):
         if row.state == DeploymentState.REMOVED:
             return None
         if row.state == DeploymentState.REMOVING:
-            return DrainWait() if now < removal_due(row) else Remove(self.tools)
+            return DrainWait() if now < removal_due(row) else RemoveDeployment(self.tools)
         if is_due(row, now):
             return RenewReportToken()
         if row.applied_generation != row.generation:
-            return Apply(self.tools)
-        return Watch(self.tools)
+            return ApplyDeployment(self.tools)
+        return WatchDeployment(self.tools)
 
     def on_stuck(self, row: Deployment, reason: str) -> Mapping[str, Any]:
         events.publish(DeploymentFailing(row.pk))
@@ -358,7 +360,7 @@ def log_of(backend: ClusterBackend, worker: str) -> str:
         return ""  # An end without its last words is still an end.
 
 
-def judged(row: Deployment, seen: ObservedDeployment, noted: Noted, now: datetime) -> Verdict:
+def judged(row: Deployment, seen: ObservedDeployment, noted: WorkerChanges, now: datetime) -> WorkerVerdict:
     return verdict(
         wanted=wanted_of(row, seen),
         workers=[facts_of(worker) for worker in noted.workers],
@@ -370,11 +372,11 @@ def judged(row: Deployment, seen: ObservedDeployment, noted: Noted, now: datetim
 def columns(
     row: Deployment,
     seen: ObservedDeployment,
-    noted: Noted,
-    found: Verdict,
+    noted: WorkerChanges,
+    found: WorkerVerdict,
     now: datetime,
     *,
-    coming: NotYet | None = None,
+    coming: RetryLater | None = None,
 ) -> dict[str, Any]:
     """What the row is to say. `coming`: what the cluster waits for before it starts workers."""
     reason = " ".join(filter(None, (found.reason, seen.surge.words)))
@@ -385,7 +387,7 @@ def columns(
     save["fetches"] = file_fetches.documents(
         [
             *(one.fetch for one in seen.workers if one.fetch),
-            *(coming.fetches if isinstance(coming, FilesOnTheWay) else ()),
+            *(coming.fetches if isinstance(coming, FilesPending) else ()),
         ],
         before=row.fetches,
         seconds=(now - row.observed_at).total_seconds() if row.observed_at else 0.0,
@@ -405,11 +407,11 @@ def columns(
 def writing(
     row: Deployment,
     seen: ObservedDeployment,
-    noted: Noted,
-    found: Verdict,
+    noted: WorkerChanges,
+    found: WorkerVerdict,
     save: Mapping[str, Any],
     *,
-    coming: NotYet | None = None,
+    coming: RetryLater | None = None,
 ) -> Callable[[], None]:
     """Write what has changed and tell whom it concerns; most looks find nothing."""
     is_move = found.state != row.state
@@ -438,13 +440,13 @@ def writing(
 
 
 def note_image(
-    row: Deployment, seen: ObservedDeployment, noted: Noted, coming: NotYet | None, now: datetime
+    row: Deployment, seen: ObservedDeployment, noted: WorkerChanges, coming: RetryLater | None, now: datetime
 ) -> None:
     """Tell the catalogue that the cluster cannot pull the image, or that workers start with it."""
     if row.image is None:
         return
     failures = [one.pull_failure for one in seen.workers if one.pull_failure]
-    if isinstance(coming, FilesOnTheWay) and coming.pull_failure:
+    if isinstance(coming, FilesPending) and coming.pull_failure:
         failures.append(coming.pull_failure)
     cluster = row.cluster
     if failures:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from clusters.draining.checkpoint_webhook import AT_ONCE, Told, ask
-from clusters.draining.checkpoints import Sorted, asked_again
+from clusters.draining.checkpoint_webhook import AT_ONCE, CheckpointReply, ask
+from clusters.draining.checkpoints import EvictionBatch, asked_again
 from clusters.models import Drain
 from common import audit
 from common.actor import Actor
@@ -12,7 +12,7 @@ from common.actor import Actor
 ACTOR = Actor.system("clusters")
 
 
-def ask_webhooks(row: Drain, turn: Sorted, at: datetime) -> dict[str, Told]:
+def ask_webhooks(row: Drain, turn: EvictionBatch, at: datetime) -> dict[str, CheckpointReply]:
     """By uid of the pod; those that were not asked yet first. A question that is asked twice is no harm: it
     is the same one."""
     new = [one for one in turn.ask if one.pod.checkpoint and one.pod.checkpoint.url]

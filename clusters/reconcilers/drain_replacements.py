@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from clusters.backends.standing import StandingPod
+from clusters.backends.observed_pods import ObservedPod
 from clusters.draining.pods import plan, why_it_cannot_be
 from clusters.draining.progress import entries_of
 from clusters.draining.replacing import (
@@ -29,12 +29,12 @@ class StartReplacements(DrainStep):
     name = "start replacements"
     effect = Effect.NONE
 
-    def observe(self, row: Drain, operation: Operation) -> Sequence[StandingPod]:
+    def observe(self, row: Drain, operation: Operation) -> Sequence[ObservedPod]:
         with self.asking(row):
             return self.operations(row).pods(row.node.uid)
         return ()
 
-    def settle(self, row: Drain, seen: Sequence[StandingPod], now: datetime) -> Outcome:
+    def settle(self, row: Drain, seen: Sequence[ObservedPod], now: datetime) -> Outcome:
         planned = plan(seen, row.wanted, elapsed=now - row.asked_at)
         save: dict[str, Any] = {"pods": entries_of(planned, row.pods, {}, now), "seen_at": now}
         if why := self.refusal or why_it_cannot_be(planned):

@@ -10,9 +10,9 @@ from clusters.backends.base import (
     ClusterBackend,
     ClusterUnreachable,
     Misconfigured,
-    StaleFence,
+    StaleDeploymentFence,
 )
-from clusters.backends.node_operations import NodeOperations, SomebodyElses
+from clusters.backends.node_operations import CordonedByOther, NodeOperations
 from clusters.events import WorkersChanged
 from clusters.models import Cluster, Deployment, Drain, Surge, Worker
 from clusters.services.lost_rights import why_unanswered
@@ -41,11 +41,11 @@ class DrainStep(Step[Drain]):
         """Of its cluster: what it will never do is kept as `refusal`."""
         try:
             yield
-        except StaleFence:
+        except StaleDeploymentFence:
             raise LeaseLost from None
         except (ClusterUnreachable, Misconfigured) as error:
             raise Unavailable(why_unanswered(row.node.cluster, error)) from None
-        except SomebodyElses:
+        except CordonedByOther:
             raise
         except BackendError as error:
             self.refusal = str(error)

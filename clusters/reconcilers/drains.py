@@ -10,18 +10,18 @@ from django.db.models import QuerySet
 
 from clusters.backends.base import ObservedNode
 from clusters.backends.configured import backend_of
-from clusters.backends.node_operations import Eviction, NodeOperations, Order, SomebodyElses
-from clusters.backends.standing import StandingPod
-from clusters.draining.checkpoint_webhook import Told
+from clusters.backends.node_operations import CordonedByOther, Eviction, NodeCommand, NodeOperations
+from clusters.backends.observed_pods import ObservedPod
+from clusters.draining.checkpoint_webhook import CheckpointReply
 from clusters.draining.checkpoints import (
-    Kept,
+    CheckpointProgress,
     grace_of,
     news_of,
     sorted_by,
     with_webhooks,
     words_of,
 )
-from clusters.draining.pods import Fate, PlannedPod, plan, why_it_cannot_be
+from clusters.draining.pods import PlannedPod, PodPlan, plan, why_it_cannot_be
 from clusters.draining.progress import due, entries_of, look_after, still_there, why_it_ends
 from clusters.draining.surges import surges
 from clusters.events import (
@@ -60,7 +60,7 @@ AT_ONCE = 10
 """So many pods are asked to leave in one step, which has 20 s."""
 
 
-class Cordon(DrainStep):
+class CordonMachine(DrainStep):
     """No new pod comes. Whose cordon it is tells whether it is taken back when the drain is cancelled."""
 
     name = "cordon"
@@ -70,7 +70,7 @@ class Cordon(DrainStep):
         try:
             with self.asking(row):
                 self.operations(row).cordon(row.node.uid, order)
-        except SomebodyElses:
+        except CordonedByOther:
             pass  # it is cordoned, and stays theirs
 
     def observe(self, row: Drain, operation: Operation) -> ObservedNode | None:
@@ -94,23 +94,23 @@ class Cordon(DrainStep):
         return move(DrainState.REPLACING, save={"has_cordoned": is_ours, "state_since": now}, write=write)
 
 
-class TurnAway(DrainStep):
+class DivertRequests(DrainStep):
     """Requests go to other workers before the first of ours there ends."""
 
     name = "turn away"
     effect = Effect.NONE
 
-    def observe(self, row: Drain, operation: Operation) -> Sequence[StandingPod]:
+    def observe(self, row: Drain, operation: Operation) -> Sequence[ObservedPod]:
         with self.asking(row):
             return self.operations(row).pods(row.node.uid)
         return ()
 
-    def settle(self, row: Drain, seen: Sequence[StandingPod], now: datetime) -> Outcome:
+    def settle(self, row: Drain, seen: Sequence[ObservedPod], now: datetime) -> Outcome:
         planned = plan(seen, row.wanted, elapsed=now - row.asked_at)
         save = {"pods": entries_of(planned, row.pods, {}, now), "seen_at": now, "state_since": now}
         if why := self.refusal or why_it_cannot_be(planned):
             return failed(row, why, now, save=save)
-        leaving = [one.pod.name for one in planned if one.pod.deployment and one.fate is Fate.EVICTED]
+        leaving = [one.pod.name for one in planned if one.pod.deployment and one.fate is PodPlan.EVICTED]
 
         def write() -> None:
             workers = Worker.objects.filter(name__in=leaving, deployment__cluster=row.node.cluster_id)
@@ -123,12 +123,12 @@ class TurnAway(DrainStep):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    pods: Sequence[StandingPod] = ()
+class NodeView:
+    pods: Sequence[ObservedPod] = ()
     is_cordoned: bool = True
 
 
-class Evict(DrainStep):
+class EvictPods(DrainStep):
     """Each pod that is to go is asked to; whom a budget holds back is asked again later."""
 
     name = "evict"
@@ -138,7 +138,7 @@ class Evict(DrainStep):
         self.answers: dict[str, Eviction] = {}
         self.asked: dict[str, str] = {}
         """For a checkpoint, by uid: empty, or why that was not possible."""
-        self.told: dict[str, Told] = {}
+        self.told: dict[str, CheckpointReply] = {}
         """What webhooks said when they were asked for one, by uid."""
         self.kept: dict[str, str] = {}
         """How far with their checkpoints were whom it has evicted, by uid."""
@@ -208,20 +208,20 @@ class Evict(DrainStep):
                     one.deployment, where={"removal_asked_at__isnull": True}, applied_generation=0
                 )
 
-    def _ask(self, row: Drain, operations: NodeOperations, one: PlannedPod, order: Order) -> str:
+    def _ask(self, row: Drain, operations: NodeOperations, one: PlannedPod, order: NodeCommand) -> str:
         """Whoever may not be asked is evicted without: an eviction needs no such right."""
         with self.asking(row):
             operations.ask_checkpoint(row.node.uid, one.pod, order)
         why, self.refusal = self.refusal, ""
         return why
 
-    def observe(self, row: Drain, operation: Operation) -> Seen:
+    def observe(self, row: Drain, operation: Operation) -> NodeView:
         with self.asking(row):
             operations = self.operations(row)
-            return Seen(operations.pods(row.node.uid), operations.look(row.node.uid).cordon is not None)
-        return Seen()
+            return NodeView(operations.pods(row.node.uid), operations.look(row.node.uid).cordon is not None)
+        return NodeView()
 
-    def settle(self, row: Drain, seen: Seen, now: datetime) -> Outcome:
+    def settle(self, row: Drain, seen: NodeView, now: datetime) -> Outcome:
         if self.refusal:
             return failed(row, self.refusal, now)
         planned = plan(seen.pods, row.wanted, elapsed=now - row.asked_at)
@@ -251,7 +251,7 @@ class Evict(DrainStep):
         if why := why_it_ends(planned, row.wanted, now - row.asked_at, blocked):
             return failed(row, why, now, save=save)
         is_news = _shown(entries) != _shown(row.pods)
-        waits = any(one.get("checkpoint") == Kept.ASKED for one in entries)
+        waits = any(one.get("checkpoint") == CheckpointProgress.ASKED for one in entries)
         problem = next((one["blocked_by"] for one in entries if one["blocked_by"]), "")
         problem = problem or (words_of(entries) if waits else "")
 
@@ -265,7 +265,7 @@ class Evict(DrainStep):
         return wait(after, save={**save, "problem": problem}, write=write)
 
 
-class TakeBack(DrainStep):
+class UndoCordon(DrainStep):
     """A cordon of its own; one that a person or another part set stays."""
 
     name = "take back"
@@ -275,7 +275,7 @@ class TakeBack(DrainStep):
         try:
             with self.asking(row):
                 self.operations(row).uncordon(row.node.uid, order)
-        except SomebodyElses:
+        except CordonedByOther:
             pass
 
     def observe(self, row: Drain, operation: Operation) -> ObservedNode | None:
@@ -306,7 +306,7 @@ class TakeBack(DrainStep):
         )
 
 
-class Abandon(DrainStep):
+class AbandonDrain(DrainStep):
     """Nobody can be asked any more."""
 
     name = "abandon"
@@ -336,19 +336,19 @@ class DrainReconciler(Reconciler[Drain]):
         if not row.is_under_way:
             return None
         if row.node.cluster.removed_at is not None:
-            return Abandon(self.backend_of)
+            return AbandonDrain(self.backend_of)
         match row.state:
             case DrainState.CORDONING:
-                return Cordon(self.backend_of)
+                return CordonMachine(self.backend_of)
             case DrainState.REPLACING:
                 started = AwaitReplacements if row.replacements else StartReplacements
                 return started(self.backend_of)
             case DrainState.TURNING_AWAY:
-                return TurnAway(self.backend_of)
+                return DivertRequests(self.backend_of)
             case DrainState.EVICTING:
-                return Evict(self.backend_of)
+                return EvictPods(self.backend_of)
             case DrainState.CANCELLING:
-                return TakeBack(self.backend_of)
+                return UndoCordon(self.backend_of)
             case _:
                 raise NotKnownHere.state(row.state)
 

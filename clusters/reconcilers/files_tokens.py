@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from django.db.models import F
 
 from clusters.backends.configured import SECRETS_PURPOSE
-from clusters.backends.kubernetes.settings import ModelFiles
+from clusters.backends.kubernetes.settings import FileDeliveryKind
 from clusters.backends.kubernetes.store_token import STORE_TOKEN, fetches_from_us
 from clusters.models import Cluster, FilesToken
 from clusters.services.files_tokens import issue_files_token
@@ -41,7 +41,9 @@ class RenewFilesToken(Step[Cluster]):
 
 def is_due(row: Cluster, now: datetime) -> bool:
     settings = row.settings
-    needs_one = fetches_from_us(settings.get("model_files", ModelFiles.AUTO), settings.get("store_url", ""))
+    needs_one = fetches_from_us(
+        settings.get("model_files", FileDeliveryKind.AUTO), settings.get("store_url", "")
+    )
     if row.kind != ClusterKind.KUBERNETES or not needs_one:
         return False
     last = FilesToken.objects.filter(cluster=row, token__revoked_at=None).order_by("-pk")

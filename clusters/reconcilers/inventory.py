@@ -11,12 +11,12 @@ from typing import Any
 
 from django.db.models import Q
 
-from clusters.agents import AgentHeard, is_silent, silent_since
-from clusters.backends.base import Cordon, ObservedGpu, ObservedNode, UnreadNode
-from clusters.backends.sightings import Sighting, cordon_digest, sightings_of
+from clusters.agents import AgentContact, is_silent, silent_since
+from clusters.backends.base import CordonMark, ObservedGpu, ObservedNode, UnreadNode
+from clusters.backends.node_observations import NodeObservation, cordon_digest, sightings_of
 from clusters.events import AgentSilent
 from clusters.models import Cluster, Gpu, Node
-from clusters.reconcilers.written import Written
+from clusters.reconcilers.row_writer import RowWriter
 from clusters.states import GpuState, NodeState
 from common import events
 
@@ -30,7 +30,7 @@ SEEN_AT_WITHIN = timedelta(minutes=1)
 class ObservedCluster:
     problem: str
     """Why it takes no orders; empty when it does."""
-    machines: tuple[Sighting, ...] | None
+    machines: tuple[NodeObservation, ...] | None
     """None: it did not answer."""
     heard_at: datetime | None = None
     """When this was so; None: just now."""
@@ -59,7 +59,7 @@ def record_machines(cluster: Cluster, seen: ObservedCluster, now: datetime) -> b
     if not other and not gone:
         return False
     rows = _rows_of(cluster, [known[one.uid].pk for one in other if one.uid in known])
-    nodes = Written(Node, now)
+    nodes = RowWriter(Node, now)
     for one in other:
         row = rows.setdefault(one.uid, Node(cluster=cluster, uid=one.uid, seen_at=now))
         columns = _unread(one) if isinstance(one, UnreadNode) else node_columns(one)
@@ -72,24 +72,24 @@ def record_machines(cluster: Cluster, seen: ObservedCluster, now: datetime) -> b
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _StoredNode:
     pk: int
     seen_as: str
     state: str
-    cordon: Cordon | None
+    cordon: CordonMark | None
 
-    def is_still(self, seen: Sighting) -> bool:
+    def is_still(self, seen: NodeObservation) -> bool:
         """A cordon is written by those who set it, too: of that what the row was seen as says nothing."""
         if self.seen_as != seen.digest or self.state not in SEEN:
             return False
         return seen.cordon_digest == cordon_digest(self.cordon)
 
 
-def _known(cluster: Cluster) -> dict[str, _Known]:
+def _known(cluster: Cluster) -> dict[str, _StoredNode]:
     columns = ("is_cordoned", "cordoned_by", "cordon_reason", "cordoned_at")
     found = Node.objects.filter(cluster=cluster).values_list("uid", "pk", "seen_as", "state", *columns)
     return {
-        uid: _Known(pk, seen_as, state, Cordon(*cordon) if is_cordoned else None)
+        uid: _StoredNode(pk, seen_as, state, CordonMark(*cordon) if is_cordoned else None)
         for uid, pk, seen_as, state, is_cordoned, *cordon in found.iterator()
     }
 
@@ -104,7 +104,7 @@ def _rows_of(cluster: Cluster, pks: Sequence[int]) -> dict[str, Node]:
 
 
 def record_agents(
-    cluster: Cluster, heard: Mapping[int, AgentHeard] | None, *, before: datetime | None, now: datetime
+    cluster: Cluster, heard: Mapping[int, AgentContact] | None, *, before: datetime | None, now: datetime
 ) -> bool:
     """Write since when agents are silent. `heard`: those of machines that have one; None: nobody knows.
     `before`: when this was last looked at. True if anybody would want to know."""
@@ -137,7 +137,7 @@ def _unread(seen: UnreadNode) -> dict[str, Any]:
     return {"name": seen.name, "state": NodeState.UNKNOWN, "problem": seen.problem}
 
 
-def cordon_columns(cordon: Cordon | None) -> dict[str, Any]:
+def cordon_columns(cordon: CordonMark | None) -> dict[str, Any]:
     return {
         "is_cordoned": cordon is not None,
         "cordoned_by": cordon.by if cordon else "",
@@ -186,7 +186,7 @@ def _record_gpus(
         known |= {row.uuid: row for row in held}
     for uuids in _batches([uuid for uuid in there if uuid not in known]):
         known |= {row.uuid: row for row in Gpu.objects.filter(cluster=cluster, uuid__in=uuids)}
-    gpus = Written(Gpu, now)
+    gpus = RowWriter(Gpu, now)
     for uuid, (node, gpu) in there.items():
         row = known.pop(uuid) if uuid in known else Gpu(cluster=cluster, uuid=uuid)
         gpus.note(row, _gpu_columns(node, gpu))

@@ -12,10 +12,10 @@ from clusters.backends.base import (
     ClusterUnreachable,
     Misconfigured,
     ObservedNode,
-    StaleFence,
+    StaleDeploymentFence,
 )
 from clusters.backends.configured import backend_of
-from clusters.backends.node_operations import NodeOperations, Order, UnknownNode
+from clusters.backends.node_operations import NodeCommand, NodeOperations, UnknownNode
 from clusters.events import NodeCordoned, NodeUncordoned
 from clusters.models import Cluster, Node
 from clusters.reconcilers.inventory import cordon_columns
@@ -31,7 +31,7 @@ from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, 
 ACTOR = Actor.system("clusters")
 LOOK_EVERY = timedelta(seconds=1)
 
-ORDERS: Mapping[str, Callable[[NodeOperations, str, Order], object]] = {
+ORDERS: Mapping[str, Callable[[NodeOperations, str, NodeCommand], object]] = {
     NodeOperation.CORDON: lambda operations, node, order: operations.cordon(node, order),
     NodeOperation.UNCORDON: lambda operations, node, order: operations.uncordon(node, order),
 }
@@ -50,7 +50,7 @@ NO_OPERATION: Mapping[str, Any] = {
 }
 
 
-class Operate(Step[Node]):
+class OperateNode(Step[Node]):
     name = "operate"
     effect = Effect.ABSOLUTE
     _refusal = ""
@@ -67,7 +67,7 @@ class Operate(Step[Node]):
         order = order_for(row, operation, node=row, by=by, reason=row.operation_reason)
         try:
             ORDERS[row.operation](self.backend_of(row.cluster).node_operations, row.uid, order)
-        except StaleFence:
+        except StaleDeploymentFence:
             raise LeaseLost from None
         except (ClusterUnreachable, Misconfigured) as error:
             raise _away(row, error) from None
@@ -131,7 +131,7 @@ class NodeReconciler(Reconciler[Node]):
         return row.cluster.host
 
     def next_step(self, row: Node, now: datetime) -> Step[Node] | None:
-        return Operate(self.backend_of) if row.operation else None
+        return OperateNode(self.backend_of) if row.operation else None
 
     def on_stuck(self, row: Node, reason: str) -> Mapping[str, Any]:
         touch("fleet")

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from clusters.backends.base import BackendError, ClusterBackend
-from clusters.backends.standing import ObservedPods, StandingPod
+from clusters.backends.observed_pods import ObservedPod, ObservedPods
 from clusters.models import Cluster, Occupancy
 from clusters.shared_machines import shared_pods
 from common.live.touch import touch
@@ -53,12 +53,12 @@ def is_due(row: Cluster, now: datetime) -> bool:
     return row.counted_at is None or row.counted_at <= now - COUNT_EVERY
 
 
-def counts_of(pods: Iterable[StandingPod]) -> dict[str, Any]:
+def counts_of(pods: Iterable[ObservedPod]) -> dict[str, Any]:
     """Columns of `Occupancy`."""
     used: dict[str, dict[str, dict[str, int]]] = {}
     stand: dict[str, dict[str, int]] = {}
     sizes: dict[str, Counter[str]] = {}
-    waiting: list[StandingPod] = []
+    waiting: list[ObservedPod] = []
     for pod in pods:
         if pod.has_ended:
             continue
@@ -85,7 +85,7 @@ def _add(counts: dict[str, int], whose: str, count: int) -> None:
     counts[whose] = counts.get(whose, 0) + count
 
 
-def _pending(pod: StandingPod) -> Mapping[str, Any]:
+def _pending(pod: ObservedPod) -> Mapping[str, Any]:
     return {
         "namespace": pod.namespace,
         "name": pod.name,

@@ -5,7 +5,7 @@ from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
 from accounts.states import Right
-from clusters.errors import ClusterGoes, ClusterInUse
+from clusters.errors import ClusterInUse, ClusterRemoving
 from clusters.models import Cluster
 from clusters.uses import cluster_uses
 from common import audit, clock
@@ -54,10 +54,10 @@ def refuse_while_used(cluster: Cluster) -> None:
 
 
 def refuse_if_it_goes(cluster: Cluster) -> None:
-    """Raises ClusterGoes. For inside the transaction that sends something there."""
+    """Raises ClusterRemoving. For inside the transaction that sends something there."""
     asked = Cluster.objects.filter(pk=cluster.pk).values_list("removal_asked_at", flat=True).first()
     if asked is not None:
-        raise ClusterGoes(
+        raise ClusterRemoving(
             _("The cluster %(cluster)s is being removed, or was: choose another one.")
             % {"cluster": cluster.name}
         )

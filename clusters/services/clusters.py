@@ -12,7 +12,7 @@ from accounts.states import Right
 from clusters.backends.base import SECRET_NAME, Misconfigured
 from clusters.backends.configured import SECRETS_PURPOSE, connect
 from clusters.backends.labels import is_label
-from clusters.errors import HostInUse, InvalidCluster, NameTaken
+from clusters.errors import FleetNameTaken, HostInUse, InvalidCluster
 from clusters.events import ClusterMoved, ClusterRegistered
 from clusters.models import Cluster, Deployment
 from clusters.services.cluster_removal import refuse_if_it_goes
@@ -47,7 +47,7 @@ def register_cluster(
     """A cluster of `team`, or shared by all (for administrators). The same one again changes nothing.
     One that runs on a host itself runs on this one. It is looked at and checked from now on.
 
-    Raises NotAllowed, ValidationError, InvalidCluster, NameTaken when another cluster has the name.
+    Raises NotAllowed, ValidationError, InvalidCluster, FleetNameTaken when another cluster has the name.
     """
     require_for_owner(actor, Right.FLEET_OPERATE, team)
     host = this_host() if kind in ON_A_HOST else ""
@@ -75,7 +75,7 @@ def register_cluster(
             cluster, is_new = existing, False
         if not is_new:
             if not _is_same(cluster, wanted, secrets or {}):
-                raise NameTaken(
+                raise FleetNameTaken(
                     _(
                         "There is another cluster with the name %(name)s. Choose another name, or change "
                         "that one."
@@ -140,7 +140,7 @@ def change_cluster(
 def check_cluster(*, actor: Actor, cluster: Cluster) -> Cluster:
     """Have everything that it must let Slipway do looked at anew; its row has the results within seconds.
 
-    Raises NotAllowed, ClusterGoes.
+    Raises NotAllowed, ClusterRemoving.
     """
     require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
     with transaction.atomic():

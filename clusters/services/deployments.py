@@ -9,7 +9,7 @@ from accounts.models import Team
 from accounts.services.rights import require
 from accounts.states import Right
 from clusters import selectors
-from clusters.errors import DeploymentGone, InvalidDeployment, NameTaken, StaleScale
+from clusters.errors import DeploymentGone, FleetNameTaken, InvalidDeployment, StaleScale
 from clusters.events import WorkersChanged
 from clusters.images import pick_image
 from clusters.models import MAX_REPLICAS, Cluster, Deployment
@@ -50,10 +50,10 @@ def ensure_deployment(
 ) -> Deployment:
     """Create the deployment under its deterministic name; its workers follow.
 
-    What the same `op_key` has made is returned as it is now, however often it is asked for. Raises NameTaken
-    when another operation made one of this name, DeploymentGone when it was removed since, ValidationError,
-    NotAllowed, Missing when the cluster is another team's, ClusterGoes when it is being removed,
-    CodeNotAllowed, SignatureNotTrusted, NoImageFits.
+    What the same `op_key` has made is returned as it is now, however often it is asked for. Raises
+    FleetNameTaken when another operation made one of this name, DeploymentGone when it was removed
+    since, ValidationError, NotAllowed, Missing when the cluster is another team's, ClusterRemoving when it is
+    being removed, CodeNotAllowed, SignatureNotTrusted, NoImageFits.
 
     With no `replicas` and `prefetch_machines`, its files come to so many machines, 0: to all that could run
     it.
@@ -102,7 +102,7 @@ def ensure_deployment(
         wanted.refresh_from_db()
         return wanted
     if existing.op_key != op_key:
-        raise NameTaken(
+        raise FleetNameTaken(
             _("There is another deployment with the name %(name)s: %(created_by)s made it.")
             % {"name": name, "created_by": existing.created_by}
         )
@@ -165,7 +165,7 @@ def scale_deployment(
             row.refresh_from_db()
             if row.state in GONE:
                 raise DeploymentGone(_("The deployment %(name)s has been removed.") % {"name": name})
-            raise NameTaken(
+            raise FleetNameTaken(
                 _("Someone else scaled %(name)s at the same moment, to %(replicas)s. Try again.")
                 % {"name": name, "replicas": row.replicas}
             )

@@ -15,11 +15,11 @@ from clusters.backends.base import BackendError
 from clusters.backends.configured import backend_of
 from clusters.draining.checkpoint_webhook import webhook_faults
 from clusters.draining.options import DrainOptions
-from clusters.draining.pods import GOES, Fate, PlannedPod, plan, why_it_cannot_be
+from clusters.draining.pods import GOES, PlannedPod, PodPlan, plan, why_it_cannot_be
 from clusters.draining.progress import entries_of
 from clusters.draining.remaining import Remaining, remaining
 from clusters.draining.replacing import Replacement, replacements
-from clusters.errors import CannotLook, CannotOperate, DrainEnded, NodeBusy
+from clusters.errors import ClusterUnreadable, DrainEnded, NodeBusy, OperationNotAllowed
 from clusters.models import Deployment, Drain, Node
 from clusters.notes import deployment_notes
 from clusters.states import DRAINS, UNDER_WAY, DrainState, NodeState, WorkerState
@@ -80,15 +80,15 @@ class DrainPreview:
 def preview_drain(*, actor: Actor, node: Node, options: DrainOptions) -> DrainPreview:
     """What a drain would do now, asked of the cluster; it changes nothing.
 
-    Raises NotAllowed, Invalid, CannotOperate for a machine that is gone, CannotLook when the cluster does not
-    answer or may not be asked.
+    Raises NotAllowed, Invalid, OperationNotAllowed for a machine that is gone, ClusterUnreadable when the
+    cluster does not answer or may not be asked.
     """
     require_for_owner(actor, Right.FLEET_OPERATE, node.cluster.team)
     _check(node, options)
     try:
         pods = backend_of(node.cluster).node_operations.pods(node.uid)
     except BackendError as error:
-        raise CannotLook(
+        raise ClusterUnreadable(
             _("What stands on %(node)s cannot be seen: %(why)s") % {"node": node.name, "why": error}
         ) from None
     planned = plan(pods, options, elapsed=timedelta(0))
@@ -110,7 +110,7 @@ def drain_node(
 
     What the same `op_key` has ordered is returned as it is now. Raises NotAllowed, Invalid without a reason
     or with options that cannot be meant, NodeBusy while another operation or drain of the machine is under
-    way, CannotOperate when it is gone.
+    way, OperationNotAllowed when it is gone.
     """
     options = options or DrainOptions()
     require_for_owner(actor, Right.FLEET_OPERATE, node.cluster.team)
@@ -198,7 +198,7 @@ def _check(node: Node, options: DrainOptions) -> None:
     if faults := {**options.faults(), **webhook_faults(options)}:
         raise Invalid(fields={name: [words] for name, words in faults.items()})
     if node.state == NodeState.GONE:
-        raise CannotOperate(
+        raise OperationNotAllowed(
             _("The cluster has no machine %(node)s any more: there is nothing to operate.")
             % {"node": node.name}
         )
@@ -206,7 +206,7 @@ def _check(node: Node, options: DrainOptions) -> None:
 
 def _affected(node: Node, planned: Sequence[PlannedPod]) -> list[AffectedDeployment]:
     leaving = Counter(
-        one.pod.deployment for one in planned if one.pod.deployment and one.fate in (*GOES, Fate.STOPS)
+        one.pod.deployment for one in planned if one.pod.deployment and one.fate in (*GOES, PodPlan.STOPS)
     )
     elsewhere = Count("workers", filter=Q(workers__state=WorkerState.READY) & ~Q(workers__node=node))
     rows = Deployment.objects.filter(name__in=leaving, cluster=node.cluster).annotate(elsewhere=elsewhere)

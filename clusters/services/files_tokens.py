@@ -26,7 +26,8 @@ def issue_files_token(
 
     Those before it are revoked. The last one stays until the next renewal if `keep_last`: fetches that are
     under way began with it, and pods hear of a renewed Secret only when they start. Where it has leaked, do
-    not keep it. Raises NotAllowed, Invalid, NameTaken when a person has the name of the agents' account.
+    not keep it. Raises NotAllowed, Invalid, FleetNameTaken when a person has the name of the agents'
+    account.
     """
     require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
     with transaction.atomic():

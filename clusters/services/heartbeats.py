@@ -11,7 +11,7 @@ from accounts.states import Right
 from clusters.fleet import DeploymentRow
 from clusters.heartbeat_store import HeartbeatStore, current_heartbeat_store
 from clusters.models import ReportToken
-from clusters.services.node_reports import Receipt, Refusal, entry_name, not_as_deployed
+from clusters.services.node_reports import RejectedHeartbeat, ReportReceipt, entry_name, not_as_deployed
 from common import clock
 from common.errors import Invalid, NotAllowed
 from serving.protocol import MAX_WORKERS_PER_REPORT, Heartbeat
@@ -38,7 +38,7 @@ def reporter_of(actor: KnownActor) -> Reporter:
     return Reporter(grants_of(actor), own)
 
 
-async def accept_heartbeats(document: object, *, reporter: Reporter) -> Receipt:
+async def accept_heartbeats(document: object, *, reporter: Reporter) -> ReportReceipt:
     """Share the good heartbeats of `{"workers": [...]}`, or the one that the document is, with all processes;
     say what is wrong with others.
 
@@ -59,14 +59,14 @@ async def accept_heartbeats(document: object, *, reporter: Reporter) -> Receipt:
         await store.rows()
     turn = round(clock.seconds() * 1000)
     refused = [
-        Refusal(entry_name(entry, "worker"), reason)
+        RejectedHeartbeat(entry_name(entry, "worker"), reason)
         for entry in entries
         if (reason := _take(entry, store, reporter, turn))
     ]
     if is_alone and refused:
         # Whoever sends one looks at the status, and says in its log why it is not heard.
         raise NotAllowed(refused[0].reason)
-    return Receipt(len(entries) - len(refused), refused)
+    return ReportReceipt(len(entries) - len(refused), refused)
 
 
 def _take(entry: object, store: HeartbeatStore, reporter: Reporter, turn: int) -> str:

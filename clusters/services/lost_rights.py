@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from clusters.backends.base import BackendError, RightsMissing
+from clusters.backends.base import BackendError, ClusterRightsMissing
 from clusters.models import Cluster
 from common.reconcile import kernel
 
@@ -22,7 +22,7 @@ def recheck_rights(cluster: Cluster) -> None:
 
 def why_unanswered(cluster: Cluster, error: BackendError) -> str:
     """Return the words for what cannot be done at the moment; rights that are missing are looked for."""
-    if isinstance(error, RightsMissing):
+    if isinstance(error, ClusterRightsMissing):
         recheck_rights(cluster)
         return f"{cluster.name}: {error}"
     return f"The cluster {cluster.name} does not answer: {error}"  # untranslated

@@ -11,8 +11,8 @@ from accounts.services.people import create_machine
 from accounts.services.rights import require_for_owner
 from accounts.services.tokens import IssuedToken, issue_for_part, revoke_of_part
 from accounts.states import Right
-from clusters.errors import NameTaken
-from clusters.models import Cluster, Node, NodeAgent
+from clusters.errors import FleetNameTaken
+from clusters.models import AgentToken, Cluster, Node
 from common import audit
 from common.actor import Actor
 from common.errors import Invalid
@@ -36,7 +36,7 @@ def issue_node_token(
     """A token that reports this machine and no other; those that it had before are revoked. Of a team's
     cluster it is limited to that team.
 
-    Raises NotAllowed, Invalid, NameTaken when a person has the name of the agents' account.
+    Raises NotAllowed, Invalid, FleetNameTaken when a person has the name of the agents' account.
     """
     require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
     with transaction.atomic():
@@ -51,7 +51,7 @@ def issue_node_token(
         )
         for token in old:
             revoke_of_part(actor=actor, token=token, reason="renewed")
-        NodeAgent.objects.create(cluster=cluster, node_uid=node_uid, token=issued.token)
+        AgentToken.objects.create(cluster=cluster, node_uid=node_uid, token=issued.token)
         touch("fleet")
     return issued
 
@@ -68,7 +68,7 @@ def remove_node_agent(*, actor: Actor, node: Node, reason: str) -> Node:
     with transaction.atomic():
         for token in _tokens(node.cluster, node.uid):
             revoke_of_part(actor=actor, token=token, reason=reason)
-        gone, _kinds = NodeAgent.objects.filter(cluster=node.cluster, node_uid=node.uid).delete()
+        gone, _kinds = AgentToken.objects.filter(cluster=node.cluster, node_uid=node.uid).delete()
         if gone:
             Node.objects.filter(pk=node.pk).update(agent_silent_since=None)
             node.agent_silent_since = None
@@ -80,7 +80,7 @@ def remove_node_agent(*, actor: Actor, node: Node, reason: str) -> Node:
 
 
 def _tokens(cluster: Cluster, node_uid: str) -> "list[ApiToken]":
-    agents = NodeAgent.objects.filter(cluster=cluster, node_uid=node_uid).values("token")
+    agents = AgentToken.objects.filter(cluster=cluster, node_uid=node_uid).values("token")
     return list(ApiToken.objects.select_related("owner").filter(pk__in=agents, revoked_at=None))
 
 
@@ -114,7 +114,7 @@ def _robot() -> User:
     if robot is None:
         return create_machine(actor=Actor.system("clusters"), username=ROBOT)
     if not robot.is_machine:
-        raise NameTaken(
+        raise FleetNameTaken(
             _(
                 "The name %(name)s is that of the account by which machines are reported, but a person has "
                 "it. Rename that person, then try again."

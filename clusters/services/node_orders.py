@@ -9,11 +9,11 @@ from django.db import transaction
 from django.db.models import F
 from django.utils.crypto import salted_hmac
 
-from clusters.backends.base import Fence
 from clusters.backends.configured import backend_of
-from clusters.backends.node_operations import NodeOperations, Order
+from clusters.backends.node_operations import NodeCommand, NodeOperations
 from clusters.models import Node
 from common.reconcile import LeaseLost, Operation, Reconciled
+from common.reconcile.fence import Fence
 
 HOLDER_DIGITS = 12
 """48 bits: no two that meet at one machine are the same."""
@@ -21,7 +21,7 @@ HOLDER_DIGITS = 12
 
 def order_for(
     row: Reconciled, operation: Operation, *, node: Node, by: str, reason: str, op_key: str = ""
-) -> Order:
+) -> NodeCommand:
     """The next order of the machine, on behalf of a step of `row`; for `act`, which may begin it anew with
     another each time. `op_key`: default: the step's. Raises LeaseLost when the row was claimed anew since.
     """
@@ -32,7 +32,7 @@ def order_for(
             raise LeaseLost
         Node.objects.filter(pk=node.pk).update(orders=F("orders") + 1)
         turn = Node.objects.filter(pk=node.pk).values_list("orders", flat=True).get()
-    return Order(op_key or operation.op_key, Fence(_holder(node), turn), by, reason)
+    return NodeCommand(op_key or operation.op_key, Fence(_holder(node), turn), by, reason)
 
 
 def _holder(node: Node) -> int:

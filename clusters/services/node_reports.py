@@ -10,7 +10,7 @@ from accounts.services.rights import require, require_for_owner
 from accounts.states import Right
 from clusters.fleet import DeploymentRow
 from clusters.heartbeat_store import HeartbeatStore, current_heartbeat_store
-from clusters.models import NodeAgent
+from clusters.models import AgentToken
 from common.actor import Actor
 from common.errors import Invalid, NotAllowed
 from serving.protocol import Device, Heartbeat, NodeReport
@@ -27,7 +27,7 @@ class ReportingAgent:
 def reporting_agent(actor: Actor) -> ReportingAgent:
     """The machine that the actor's token speaks for. Raises NotAllowed, OutOfScope."""
     require(actor, Right.FLEET_REPORT)
-    found = NodeAgent.objects.select_related("cluster__team").filter(token=actor.token_id).first()
+    found = AgentToken.objects.select_related("cluster__team").filter(token=actor.token_id).first()
     if actor.token_id is None or found is None:
         raise NotAllowed(_("This token is of no machine. Report with the one that its agent was given."))
     require_for_owner(actor, Right.FLEET_REPORT, found.cluster.team)
@@ -35,25 +35,25 @@ def reporting_agent(actor: Actor) -> ReportingAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RejectedHeartbeat:
     entry: str
     """Worker or device, as it named itself; empty when it did not."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class ReportReceipt:
     accepted: int
     """Workers and devices."""
-    refused: Sequence[Refusal]
+    refused: Sequence[RejectedHeartbeat]
 
 
-async def accept_report(document: object, *, agent: ReportingAgent) -> Receipt:
+async def accept_report(document: object, *, agent: ReportingAgent) -> ReportReceipt:
     """Share a report's good entries with all processes; say what is wrong with others.
 
     A worker must be one that the cluster shows on this machine, or has not placed yet, and be what its
     deployment says it is. Raises Invalid when it is no report, NotAllowed when it is of another machine,
-    LateReport when it is not newer than what came.
+    OutdatedReport when it is not newer than what came.
     """
     try:
         report = NodeReport.from_dict(document)
@@ -69,7 +69,7 @@ async def accept_report(document: object, *, agent: ReportingAgent) -> Receipt:
         await store.rows()
     turn = await store.order.accept(f"{agent.cluster_id}/{report.node}", report.session, report.sequence)
     refused = [
-        Refusal(entry_name(entry, "worker"), reason)
+        RejectedHeartbeat(entry_name(entry, "worker"), reason)
         for entry in report.workers
         if (reason := _take(entry, store, agent, turn))
     ]
@@ -78,9 +78,9 @@ async def accept_report(document: object, *, agent: ReportingAgent) -> Receipt:
         try:
             devices.append(Device.from_dict(entry))
         except ValueError as error:
-            refused.append(Refusal(entry_name(entry, "uuid"), f"{error}."))
+            refused.append(RejectedHeartbeat(entry_name(entry, "uuid"), f"{error}."))
     store.ingest_devices(agent.cluster_id, report.node, devices, turn=turn)
-    return Receipt(len(report.workers) + len(report.devices) - len(refused), refused)
+    return ReportReceipt(len(report.workers) + len(report.devices) - len(refused), refused)
 
 
 def _take(entry: object, store: HeartbeatStore, agent: ReportingAgent, turn: int) -> str:

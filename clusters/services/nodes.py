@@ -5,7 +5,7 @@ from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
 from accounts.states import Right
-from clusters.errors import CannotOperate, NodeBusy
+from clusters.errors import NodeBusy, OperationNotAllowed
 from clusters.models import Node
 from clusters.services.drains import refuse_while_drained
 from clusters.states import NodeOperation, NodeState
@@ -24,7 +24,7 @@ def cordon_node(*, actor: Actor, node: Node, reason: str) -> Node:
     """
     require_for_owner(actor, Right.FLEET_OPERATE, node.cluster.team)
     if node.is_cordoned:
-        raise CannotOperate(
+        raise OperationNotAllowed(
             _("%(node)s is cordoned already, by %(by)s: %(reason)s")
             % {
                 "node": node.name,
@@ -39,7 +39,7 @@ def uncordon_node(*, actor: Actor, node: Node, reason: str) -> Node:
     """New workers may be placed there again, whoever cordoned it. Raises as `cordon_node`."""
     require_for_owner(actor, Right.FLEET_OPERATE, node.cluster.team)
     if not node.is_cordoned:
-        raise CannotOperate(_("%(node)s is not cordoned.") % {"node": node.name})
+        raise OperationNotAllowed(_("%(node)s is not cordoned.") % {"node": node.name})
     return _order(actor, node, NodeOperation.UNCORDON, reason)
 
 
@@ -48,7 +48,7 @@ def _order(actor: Actor, node: Node, operation: NodeOperation, reason: str) -> N
     if not reason:
         raise Invalid(fields={"reason": [_("Give a reason: whoever finds the machine so reads it.")]})
     if node.state == NodeState.GONE:
-        raise CannotOperate(
+        raise OperationNotAllowed(
             _("The cluster has no machine %(node)s any more: there is nothing to operate.")
             % {"node": node.name}
         )

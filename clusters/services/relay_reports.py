@@ -17,7 +17,7 @@ from clusters.agents import relay_key
 from clusters.heartbeat_store import current_heartbeat_store
 from clusters.models import RelayToken, ReportToken
 from clusters.scrape_targets import scrape_targets
-from clusters.services.node_reports import Refusal, entry_name, mismatch
+from clusters.services.node_reports import RejectedHeartbeat, entry_name, mismatch
 from common import clock
 from common.errors import Invalid, NotAllowed
 from serving.protocol import Heartbeat
@@ -32,7 +32,7 @@ class ReportingRelay:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RelayInstructions:
     """What a relay has to know."""
 
     revision: str
@@ -51,14 +51,14 @@ def reporting_relay(actor: KnownActor) -> ReportingRelay:
 
 
 async def accept_relay_report(
-    document: object, *, relay: ReportingRelay, told: Told | None = None
+    document: object, *, relay: ReportingRelay, told: RelayInstructions | None = None
 ) -> dict[str, Any]:
     """Share its good heartbeats with all processes; answer what is wrong with others, and what the relay does
     not know yet (`serving.relay_protocol.RelayAnswer`).
 
     `told`: what the relay has to know, where it was read already. A worker must be one that the cluster
     shows, and be what its deployment says it is. Raises Invalid when it
-    is no report, LateReport when it is not newer than what came.
+    is no report, OutdatedReport when it is not newer than what came.
     """
     try:
         report = RelayReport.from_dict(document)
@@ -77,10 +77,10 @@ async def accept_relay_report(
         try:
             heartbeat = Heartbeat.from_dict(entry)
         except ValueError as error:
-            refused.append(Refusal(entry_name(entry, "worker"), f"{error}."))
+            refused.append(RejectedHeartbeat(entry_name(entry, "worker"), f"{error}."))
             continue
         if reason := mismatch(heartbeat, store, cluster_id=relay.cluster_id):
-            refused.append(Refusal(heartbeat.worker, reason))
+            refused.append(RejectedHeartbeat(heartbeat.worker, reason))
         else:
             store.ingest(heartbeat, turn=turn)
     store.ingest_relay(relay.cluster_id, turn=turn)
@@ -95,10 +95,10 @@ async def accept_relay_report(
     return answer
 
 
-_kept: dict[int, tuple[float, Told]] = {}
+_kept: dict[int, tuple[float, RelayInstructions]] = {}
 
 
-async def _told(cluster_id: int) -> Told:
+async def _told(cluster_id: int) -> RelayInstructions:
     held = _kept.get(cluster_id)
     if held is None or held[0] < time.monotonic():
         held = (time.monotonic() + TOLD_SECONDS, await database_sync_to_async(read_told)(cluster_id))
@@ -106,10 +106,10 @@ async def _told(cluster_id: int) -> Told:
     return held[1]
 
 
-def read_told(cluster_id: int) -> Told:
+def read_told(cluster_id: int) -> RelayInstructions:
     tokens = ReportToken.objects.filter(deployment__cluster=cluster_id, token__revoked_at=None)
     living = tokens.filter(token__expires_at__gt=clock.now()).order_by("pk")
     reporters = dict(living.values_list("token__secret_hash", "deployment__name"))
     targets = scrape_targets(cluster_id)
     content = orjson.dumps([reporters, targets], option=orjson.OPT_SORT_KEYS)
-    return Told(hashlib.sha256(content).hexdigest()[:16], reporters, targets)
+    return RelayInstructions(hashlib.sha256(content).hexdigest()[:16], reporters, targets)

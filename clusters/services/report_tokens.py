@@ -23,7 +23,7 @@ def issue_report_token(
 
     Those before it are revoked. The last one stays until it ends or the next one is made if `keep_last`: pods
     have a renewed Secret some minutes later. Where it has leaked, do not keep it. Raises NotAllowed,
-    NameTaken when a person has the name of the agents' account.
+    FleetNameTaken when a person has the name of the agents' account.
     """
     require(actor, Right.FLEET_OPERATE, deployment.team_id)
     with transaction.atomic():
@@ -47,7 +47,7 @@ def issue_report_token(
 
 def issue_relay_token(*, actor: Actor, cluster: Cluster, reason: str = "") -> IssuedToken:
     """A token that reports the workers of this cluster for its relay, and nothing else. Of a team's cluster
-    it is limited to that team. Those before the last one are revoked. Raises NotAllowed, NameTaken.
+    it is limited to that team. Those before the last one are revoked. Raises NotAllowed, FleetNameTaken.
     """
     require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
     with transaction.atomic():

@@ -13,13 +13,13 @@ from accounts.selectors import may_for_owner
 from accounts.states import Right
 from clusters import heartbeat_records, overview, selectors
 from clusters.filters import DeploymentFilter, MachineFilter
-from clusters.fleet import DeploymentNow, Fleet, WorkerNow
+from clusters.fleet import DeploymentSnapshot, FleetSnapshot, WorkerSnapshot
 from clusters.image_pulls import pulls_on
 from clusters.machine_facts import machine_facts, standing_on
 from clusters.models import Deployment, Node
 from clusters.node_events import events_of
 from clusters.notes import DeploymentNote, deployment_notes
-from clusters.overview import MACHINES_ON_A_PAGE, Machine
+from clusters.overview import MACHINES_ON_A_PAGE, MachineRow
 from clusters.panels import node_panels
 from clusters.pod_facts import pod_facts
 from clusters.services.logs import worker_log
@@ -37,7 +37,7 @@ LOG_LINES = 200
 READINGS_SHOWN = ("utilization_ratio", "memory_used_bytes", "temperature_celsius")
 TROUBLES_SHOWN = 8
 
-MACHINE_SORTS: dict[str, Callable[[Machine], Any]] = {
+MACHINE_SORTS: dict[str, Callable[[MachineRow], Any]] = {
     "name": lambda machine: machine.node.row.name,
     "state": lambda machine: machine.node.row.state,
     "zone": lambda machine: machine.facts.zone or None,
@@ -51,7 +51,7 @@ MACHINE_SORTS: dict[str, Callable[[Machine], Any]] = {
     "workers": lambda machine: machine.node.load.workers,
     "trouble": lambda machine: 0 if overview.cell_of(machine.node).mark else 1,
 }
-WORKER_SORTS: dict[str, Callable[[WorkerNow], Any]] = {
+WORKER_SORTS: dict[str, Callable[[WorkerSnapshot], Any]] = {
     "name": lambda worker: worker.row.name,
     "service": lambda worker: worker.deployment.service,
     "version": lambda worker: worker.deployment.version_label,
@@ -63,7 +63,7 @@ WORKER_SORTS: dict[str, Callable[[WorkerNow], Any]] = {
     "since": lambda worker: worker.row.state_since,
     "trouble": lambda worker: 0 if overview.in_trouble(worker) else 1,
 }
-DEPLOYMENT_SORTS: dict[str, Callable[[DeploymentNow], Any]] = {
+DEPLOYMENT_SORTS: dict[str, Callable[[DeploymentSnapshot], Any]] = {
     "name": lambda one: one.row.name,
     "service": lambda one: one.row.service,
     "version": lambda one: one.row.version_label,
@@ -74,7 +74,7 @@ DEPLOYMENT_SORTS: dict[str, Callable[[DeploymentNow], Any]] = {
 }
 
 
-def frame(fleet: Fleet) -> dict[str, Any]:
+def frame(fleet: FleetSnapshot) -> dict[str, Any]:
     """What every tab of the fleet shows above its table."""
     # A failing deployment speaks for its failed workers.
     troubled = [
@@ -94,7 +94,7 @@ def frame(fleet: Fleet) -> dict[str, Any]:
     }
 
 
-def _noted(fleet: Fleet) -> list[tuple[DeploymentNow, DeploymentNote]]:
+def _noted(fleet: FleetSnapshot) -> list[tuple[DeploymentSnapshot, DeploymentNote]]:
     """The visible deployments of which somebody above has something to say."""
     notes = deployment_notes()
     return [(one, notes[one.row.name]) for one in overview.deployments_of(fleet) if one.row.name in notes]
@@ -147,7 +147,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     return page(request, "clusters/workers.html", context, parts=("now", "listing"))
 
 
-def _is_in(worker: WorkerNow, state: str) -> bool:
+def _is_in(worker: WorkerSnapshot, state: str) -> bool:
     return overview.in_trouble(worker) if state == "trouble" else worker.state == state
 
 

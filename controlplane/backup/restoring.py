@@ -27,7 +27,7 @@ from controlplane.backup.taking import row_counts, say
 from controlplane.environment import variable
 from model_store import blob_store
 from model_store.errors import BlobMissing, StagingBusy, StoreFull, StoreUnavailable
-from model_store.file_manifest import Manifest as FileManifest
+from model_store.file_manifest import FileManifest as FileManifest
 from model_store.file_manifest import ManifestFile
 
 ACTOR = Actor.system("restore")

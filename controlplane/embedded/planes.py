@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clusters.backends.supervisor_rpc import Program
+from clusters.backends.supervisor_rpc import SupervisedProgram
 from common import files
 from controlplane.embedded import running
 from controlplane.embedded.home import Plane
@@ -59,7 +59,7 @@ class Supervisord:
         self._started = 0.0
         self._failed_starts = 0
 
-    def configure(self, programs: Sequence[Program], *, include: str = "") -> None:
+    def configure(self, programs: Sequence[SupervisedProgram], *, include: str = "") -> None:
         """Raises OSError."""
         files.replace(
             self._plane.conf, supervisord_conf(list(programs), self._plane, include=include).encode()

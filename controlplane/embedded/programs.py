@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from clusters.backends.embedded.machine import machine_id
-from clusters.backends.supervisor_rpc import Program
+from clusters.backends.supervisor_rpc import SupervisedProgram
 from controlplane.embedded import sample_cluster
 from controlplane.embedded.home import Home, Plane, Refusal
 from controlplane.embedded.supervisord import NAMESPACE_FACTORY
 from controlplane.env import otlp_traces
 from controlplane.environment import PROJECT, Environment
 from gateway.backends.envoy.bootstrap import command as envoy_command
-from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.layout import EnvoyFileLayout
 from serving.protocol import AGENT_SOCKET
 
 # In each plane started in this order and stopped in the opposite one. The control plane stops first; of the
@@ -29,8 +29,8 @@ GATEWAY_NAME, AGENT_NAME = "gateway", "node-agent"
 class Programs:
     """What always runs, by plane."""
 
-    control: list[Program]
-    data: list[Program]
+    control: list[SupervisedProgram]
+    data: list[SupervisedProgram]
 
 
 def programs(env: Environment, home: Home) -> Programs:
@@ -38,7 +38,7 @@ def programs(env: Environment, home: Home) -> Programs:
 
     part = partial(_part, home)
 
-    def control(role: str, *arguments: str, **options: Any) -> Program:
+    def control(role: str, *arguments: str, **options: Any) -> SupervisedProgram:
         """A role of `slipway-server`. It imports for seconds: ending before five, it has failed to start."""
         command = (sys.executable, "-m", "controlplane.server", role, *arguments)
         return part(role, *command, priority=PART, healthy_after_seconds=5, **options)
@@ -59,7 +59,7 @@ def programs(env: Environment, home: Home) -> Programs:
     return Programs(control=parts, data=data)
 
 
-def agent_program(env: Environment, home: Home) -> Program:
+def agent_program(env: Environment, home: Home) -> SupervisedProgram:
     """The agent that reports this machine."""
     consoles = env.report_url or (env.local_url(env.port),)
     return _part(
@@ -75,14 +75,16 @@ def agent_program(env: Environment, home: Home) -> Program:
     )
 
 
-def _part(home: Home, name: str, *command: str, priority: int, **options: Any) -> Program:
+def _part(home: Home, name: str, *command: str, priority: int, **options: Any) -> SupervisedProgram:
     log = home.logs / f"{name}.log"
-    return Program(name=name, command=command, directory=PROJECT, log=log, priority=priority, **options)
+    return SupervisedProgram(
+        name=name, command=command, directory=PROJECT, log=log, priority=priority, **options
+    )
 
 
-def gateway_layout(env: Environment, home: Home) -> Layout:
+def gateway_layout(env: Environment, home: Home) -> EnvoyFileLayout:
     """As gateway.backends.envoy.configured.own_layout, without Django's settings."""
-    return Layout(
+    return EnvoyFileLayout(
         run_dir=home.envoy,
         log_dir=home.logs,
         bind=env.bind,
@@ -94,7 +96,7 @@ def gateway_layout(env: Environment, home: Home) -> Layout:
     )
 
 
-def supervisord_conf(programs: list[Program], plane: Plane, *, include: str = "") -> str:
+def supervisord_conf(programs: list[SupervisedProgram], plane: Plane, *, include: str = "") -> str:
     """`include`: further programs, as a pattern of file names beside the plane's configuration."""
     head = f"""\
 [supervisord]

@@ -10,7 +10,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from clusters.backends.supervisor_rpc import Program
+from clusters.backends.supervisor_rpc import SupervisedProgram
 from controlplane.embedded.home import Home
 from controlplane.environment import PROJECT, Environment
 from kube.fake.machine import uid_of
@@ -52,9 +52,9 @@ def want(home: Home) -> None:
     directory(home).mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
-def programs(env: Environment, home: Home) -> list[Program]:
+def programs(env: Environment, home: Home) -> list[SupervisedProgram]:
     """The API server with its machines, the Envoy of its Gateway, and an agent for each machine."""
-    part = partial(Program, directory=PROJECT, priority=PRIORITY)
+    part = partial(SupervisedProgram, directory=PROJECT, priority=PRIORITY)
     place, python = str(directory(home)), sys.executable
     clients, admin = str(env.sample_gateway_port), str(env.sample_gateway_admin_port)
     size = ("--machines", MACHINES, "--cpus", CPUS, "--gib", GIB, "--gpus", GPUS)
@@ -83,14 +83,14 @@ def programs(env: Environment, home: Home) -> list[Program]:
     ]
 
 
-def _agents(env: Environment, home: Home) -> list[Program]:
+def _agents(env: Environment, home: Home) -> list[SupervisedProgram]:
     """Their machines are those that drills play. They wait for their tokens, which the sample asks for."""
     found = []
     for number, (uid, token) in enumerate(agent_tokens(home.path).items()):
         name, machine = f"{AGENT_NAMES}{number}", directory(home) / f"fake-{number}"
         consoles = env.report_url or (env.local_url(env.port),)
         found.append(
-            Program(
+            SupervisedProgram(
                 name=name,
                 command=(
                     *(sys.executable, "-m", "serving.node_agent", "--node", uid, "--played"),

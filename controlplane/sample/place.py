@@ -9,8 +9,8 @@ from typing import Any
 
 from controlplane.embedded.sample_cluster import CLUSTER, NAMESPACE, agent_tokens
 from controlplane.sample.failure import SampleFailed
-from kube.base import Client as KubeClient
-from kube.errors import BadConfig, KubeError, NotAllowed, NotFound
+from kube.base import KubernetesClient as KubeClient
+from kube.errors import ApiForbidden, BadConfig, KubeError, NotFound
 from kube.fake.gateway.controller import GATEWAY
 from kube.fake.gateway.controller import NAMESPACE as GATEWAYS_NAMESPACE
 from kube.kubeconfig import access_of
@@ -138,7 +138,7 @@ def the_gateway(cluster: KubeClient, wish: Wish) -> Ref:
     SampleFailed naming all that is missing, KubeError."""
     lacks = []
     # Who may not read namespaces is told by the checks of the cluster that it is missing.
-    with suppress(NotAllowed):
+    with suppress(ApiForbidden):
         try:
             cluster.get(Ref(NAMESPACES, wish.namespace))
         except NotFound:
@@ -180,7 +180,7 @@ def _gateways(cluster: KubeClient, named: str) -> tuple[list[Ref], str]:
         ]
     except NotFound:
         return [], f"There is no Gateway {named}."
-    except NotAllowed as error:
+    except ApiForbidden as error:
         if named:
             return [], f"The account may not read the Gateway {named}: {error} {GRANT}"
         return [], "The account may not list the Gateways of all namespaces: name yours with --gateway."

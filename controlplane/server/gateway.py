@@ -20,7 +20,7 @@ from controlplane.embedded.processes import HAND_OVER, Signals, say
 from controlplane.env import refuse
 from controlplane.garbage import set_up_django
 from gateway.backends.envoy.bootstrap import command, renew_bootstrap, write_bootstrap
-from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.errors import GatewayError
 
 LOOK_EVERY_SECONDS = 0.5
@@ -62,7 +62,7 @@ def _take(lock: int) -> None:
         time.sleep(0.05)
 
 
-def _adopted(layout: Layout) -> psutil.Process | None:
+def _adopted(layout: EnvoyFileLayout) -> psutil.Process | None:
     """The Envoy that runs with our files; None: there is none, or it is to listen elsewhere and was ended."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -78,7 +78,7 @@ def _adopted(layout: Layout) -> psutil.Process | None:
     return None
 
 
-def _started(layout: Layout) -> psutil.Popen:
+def _started(layout: EnvoyFileLayout) -> psutil.Popen:
     write_bootstrap(layout)
     return psutil.Popen(command(layout), stdin=subprocess.DEVNULL, start_new_session=True)
 

@@ -117,12 +117,12 @@ def _end_of(path: Path) -> bytes:
 
 def gateway() -> Iterator[tuple[str, Any]]:
     """What Envoy says of itself: parsed JSON, or text. Raises GatewayError."""
-    from gateway.backends.envoy.admin import Admin
+    from gateway.backends.envoy.admin import AdminClient
     from gateway.backends.envoy.configured import own_layout
 
     layout = own_layout()
     for path in ENVOY_PATHS:
-        with Admin(port=layout.admin_port, node_id=layout.node_id).connected() as connection:
+        with AdminClient(port=layout.admin_port, node_id=layout.node_id).connected() as connection:
             body = connection.get(f"/{path}")
         try:
             yield f"{path}.json", orjson.loads(body)

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from gateway.routes import Endpoint, Fence, NamedService, RouteSpec
+from common.reconcile.fence import Fence
+from gateway.routes import NamedService, RouteSpec, WorkerEndpoint
 from gateway.traffic import TargetCounts
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class GatewayHealth:
     ok: bool
     detail: str
     address: str = ""
@@ -37,12 +38,12 @@ class TrafficBackend(Protocol):
     def set_route(self, spec: RouteSpec, *, fence: Fence) -> None:
         """Make the route be `spec`, weights included, creating it if needed.
 
-        Raises StaleFence when a later writer was here; InvalidRoute, with nothing changed, when the gateway
-        would refuse it; GatewayUnreachable, GatewayBusy.
+        Raises StaleRouteFence when a later writer was here; InvalidRoute, with nothing changed, when the
+        gateway would refuse it; GatewayUnreachable, GatewayBusy.
         """
 
     def set_target(
-        self, target: str, to: Sequence[Endpoint] | NamedService, *, observed_at: datetime
+        self, target: str, to: Sequence[WorkerEndpoint] | NamedService, *, observed_at: datetime
     ) -> None:
         """Replace where `target` is; an observation older than the last one applied is ignored.
 
@@ -52,7 +53,7 @@ class TrafficBackend(Protocol):
         """
 
     def remove_route(self, route: str, *, fence: Fence) -> None:
-        """Stop routing; removing what is gone is no error. Raises StaleFence, GatewayUnreachable,
+        """Stop routing; removing what is gone is no error. Raises StaleRouteFence, GatewayUnreachable,
         GatewayBusy."""
 
     def refresh(self) -> None:
@@ -64,7 +65,7 @@ class TrafficBackend(Protocol):
     def desired_route(self, route: str) -> RouteSpec | None:
         """The route as last set."""
 
-    def ready(self, target: str) -> frozenset[Endpoint | NamedService]:
+    def ready(self, target: str) -> frozenset[WorkerEndpoint | NamedService]:
         """Of where `target` is, what the gateway itself finds ready now; nothing while no route leads to it.
 
         Raises GatewayUnreachable.
@@ -82,7 +83,7 @@ class TrafficBackend(Protocol):
     def gateway_class(self) -> GatewayClass | None:
         """None for a kind that has no classes. Raises GatewayUnreachable."""
 
-    def health(self) -> Health:
+    def health(self) -> GatewayHealth:
         """Whether the gateway answers and has taken the last configuration. Never raises."""
 
 
@@ -99,7 +100,7 @@ class TrafficMetrics(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class GatewayRowConfig:
     """What a gateway's row says of it."""
 
     cluster: str
@@ -109,8 +110,8 @@ class Config:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backends:
-    """What a kind of gateway makes of a `Config`; its module's `from_config` raises InvalidGateway."""
+class GatewayBackend:
+    """The backend of a `GatewayRowConfig`; the `from_config` of its kind's module raises InvalidGateway."""
 
     traffic: TrafficBackend
     metrics: TrafficMetrics | None

@@ -6,9 +6,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import get_args
 
+from common.reconcile.fence import Fence
 from gateway.cohorts import cohort_fault
-from gateway.errors import InvalidEndpoint, InvalidRoute, StaleFence
-from gateway.routes import Cohort, Endpoint, Fence, NamedService, ReleaseHeader, RouteSpec, Target
+from gateway.errors import InvalidEndpoint, InvalidRoute, StaleRouteFence
+from gateway.routes import (
+    Cohort,
+    NamedService,
+    ReleaseHeader,
+    RouteSpec,
+    RouteTarget,
+    WorkerEndpoint,
+)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -45,7 +53,7 @@ def _check_cohort(spec: RouteSpec, cohort: Cohort) -> None:
         raise InvalidRoute(f"Route {spec.name}: a candidate with a cohort of its own gets no copies.")
 
 
-def check_percent(route: str, candidate: Target | None, candidate_percent: int) -> None:
+def check_percent(route: str, candidate: RouteTarget | None, candidate_percent: int) -> None:
     """Raises InvalidRoute."""
     if isinstance(candidate_percent, bool) or not isinstance(candidate_percent, int):
         raise InvalidRoute(f"Route {route}: the candidate's share must be a whole number of percent.")
@@ -58,8 +66,8 @@ def check_percent(route: str, candidate: Target | None, candidate_percent: int) 
 
 
 def check_place(
-    target: str, place: Sequence[Endpoint] | NamedService, *, observed_at: datetime
-) -> tuple[Endpoint, ...] | NamedService:
+    target: str, place: Sequence[WorkerEndpoint] | NamedService, *, observed_at: datetime
+) -> tuple[WorkerEndpoint, ...] | NamedService:
     """The endpoints in order, each once, or the service. Raises InvalidEndpoint, InvalidRoute."""
     if observed_at.tzinfo is None:
         raise ValueError("An observation without a time zone cannot be put in order.")
@@ -84,7 +92,7 @@ def _check_port(target: str, port: int) -> None:
         raise InvalidEndpoint(f"Target {target}: {port} is no port; it must be 1 to 65535.")
 
 
-def _endpoints(target: str, endpoints: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
+def _endpoints(target: str, endpoints: Sequence[WorkerEndpoint]) -> tuple[WorkerEndpoint, ...]:
     for endpoint in endpoints:
         try:
             address = ipaddress.ip_address(endpoint.address)
@@ -99,14 +107,14 @@ def _endpoints(target: str, endpoints: Sequence[Endpoint]) -> tuple[Endpoint, ..
 
 
 def refuse_stale(route: str, *, last: Fence | None, fence: Fence) -> None:
-    """Raises StaleFence."""
+    """Raises StaleRouteFence."""
     if last is not None and fence < last:
-        raise StaleFence(
+        raise StaleRouteFence(
             f"Route {route} was set by {last.holder}/{last.turn} since; {fence.holder}/{fence.turn} is late."
         )
 
 
-def _check_target(spec: RouteSpec, target: Target) -> None:
+def _check_target(spec: RouteSpec, target: RouteTarget) -> None:
     if not NAME.fullmatch(target.name):
         raise InvalidRoute(f"Route {spec.name}: target {target.name!r} must match {NAME.pattern}.")
     if not VERSION.fullmatch(target.version):

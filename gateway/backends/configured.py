@@ -11,16 +11,16 @@ from django.conf import settings
 from clusters import selectors as fleet
 from common.hosts import this_host
 from common.sealed import CannotUnseal
-from gateway.backends.base import Backends, Config, TrafficBackend, TrafficMetrics
-from gateway.backends.elsewhere import Elsewhere
+from gateway.backends.base import GatewayBackend, GatewayRowConfig, TrafficBackend, TrafficMetrics
 from gateway.backends.envoy.configured import layout_from
-from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy_statistics import EnvoySettings, EnvoyStatistics, same_start
 from gateway.backends.prometheus import TOKEN, PrometheusCounters, PrometheusSettings
+from gateway.backends.remote_gateway import RemoteGateway
 from gateway.backends.worker_counters import WorkerCounters
 from gateway.errors import GatewayUnreachable, InvalidGateway, NoGateway, UnknownRoute
 from gateway.models import Gateway, Route
-from gateway.routes import Endpoint
+from gateway.routes import WorkerEndpoint
 from gateway.states import GatewayKind, MetricsKind
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PROMETHEUS, ENVOY = "prometheus", "envoy"
 """The settings that say where those are, whatever the kind of the gateway."""
 _lock = Lock()
-_made: dict[int, tuple[tuple[int, int], Backends]] = {}
+_made: dict[int, tuple[tuple[int, int], GatewayBackend]] = {}
 """By row: the revisions, of it and of its cluster, that it was made from, and what was made of it."""
 
 
@@ -51,7 +51,7 @@ def metrics_of(gateway: Gateway) -> TrafficMetrics:
     return metrics
 
 
-def backends_of(gateway: Gateway) -> Backends:
+def backends_of(gateway: Gateway) -> GatewayBackend:
     """One per row and process, until its revision or its cluster's is another one. Raises InvalidGateway."""
     now = revisions_of(gateway)
     with _lock:
@@ -67,16 +67,16 @@ def revisions_of(gateway: Gateway) -> tuple[int, int]:
     return gateway.revision, gateway.cluster.revision
 
 
-def config_of(gateway: Gateway) -> Config:
+def config_of(gateway: Gateway) -> GatewayRowConfig:
     """Raises InvalidGateway where its secrets cannot be read any more."""
     try:
         secrets = gateway.secrets
     except CannotUnseal as error:
         raise InvalidGateway(str(error)) from None
-    return Config(cluster=gateway.cluster.name, settings=gateway.settings, secrets=secrets)
+    return GatewayRowConfig(cluster=gateway.cluster.name, settings=gateway.settings, secrets=secrets)
 
 
-def envoy_layout_of(cluster: str) -> Layout:
+def envoy_layout_of(cluster: str) -> EnvoyFileLayout:
     """Where the Envoy of this cluster has its files and ports. Raises NoGateway, InvalidGateway."""
     found = Gateway.objects.select_related("cluster").filter(cluster__name=cluster).first()
     if found is None:
@@ -101,7 +101,7 @@ def gateway_of(cluster: "Cluster | int") -> Gateway:
     return found
 
 
-def look_at(gateway: Gateway) -> Backends:
+def look_at(gateway: Gateway) -> GatewayBackend:
     """Made anew, of a row that may not be saved yet. Asks nobody. Raises InvalidGateway, whose message says
     which setting is wrong."""
     name = settings.SLIPWAY_GATEWAY_BACKENDS.get(gateway.kind)
@@ -128,17 +128,17 @@ def look_at(gateway: Gateway) -> Backends:
             }
         )
     if is_elsewhere(gateway):
-        there = Elsewhere(gateway.host)
+        there = RemoteGateway(gateway.host)
         made = replace(made, traffic=there, metrics=there, public_url=gateway.host_url or made.public_url)
     public_url = gateway.public_url.rstrip("/") or made.public_url
     return replace(made, public_url=public_url)
 
 
-def _of_kind(module: str, config: Config) -> Backends:
-    return cast(Backends, import_module(module).from_config(config))
+def _of_kind(module: str, config: GatewayRowConfig) -> GatewayBackend:
+    return cast(GatewayBackend, import_module(module).from_config(config))
 
 
-def _prometheus(config: Config) -> tuple[PrometheusCounters, Config]:
+def _prometheus(config: GatewayRowConfig) -> tuple[PrometheusCounters, GatewayRowConfig]:
     """And what is left for its kind. Raises InvalidGateway."""
     settings = PrometheusSettings.read(config.settings.get(PROMETHEUS))
     counters = PrometheusCounters(settings, _ready_workers_of, token=config.secrets.get(TOKEN, ""))
@@ -147,7 +147,7 @@ def _prometheus(config: Config) -> tuple[PrometheusCounters, Config]:
     return counters, replace(config, settings=left, secrets=secrets)
 
 
-def _envoy(gateway: Gateway, config: Config) -> tuple[EnvoyStatistics, Config]:
+def _envoy(gateway: Gateway, config: GatewayRowConfig) -> tuple[EnvoyStatistics, GatewayRowConfig]:
     """And what is left for its kind. Raises InvalidGateway."""
     settings = EnvoySettings.read(config.settings.get(ENVOY))
 
@@ -197,8 +197,8 @@ def _check_routed(service: str) -> None:
         raise UnknownRoute(f"{service} has no route.")
 
 
-def _workers_of(route: str) -> dict[str, list[Endpoint]]:
+def _workers_of(route: str) -> dict[str, list[WorkerEndpoint]]:
     """Of the deployments of a service, also of those that lately left its route. Raises UnknownRoute."""
     _check_routed(route)
     listening = fleet.listening_workers(route)
-    return {name: [Endpoint(*one) for one in addresses] for name, addresses in listening.items()}
+    return {name: [WorkerEndpoint(*one) for one in addresses] for name, addresses in listening.items()}

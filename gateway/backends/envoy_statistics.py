@@ -63,7 +63,7 @@ class EnvoySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class UpstreamCounts:
     """What one Envoy has counted, by upstream cluster."""
 
     instance: str
@@ -119,7 +119,7 @@ def same_start(noted: str | None, seems: datetime) -> datetime:
     return before if before is not None and abs(seems - before) <= SAME_START else seems
 
 
-def parsed(instance: str, text: str) -> Said:
+def parsed(instance: str, text: str) -> UpstreamCounts:
     """Raises GatewayUnreachable where it is not what an Envoy says."""
     numbers: dict[str, Counter[str]] = {}
     times: dict[str, dict[float, int]] = {}
@@ -141,10 +141,12 @@ def parsed(instance: str, text: str) -> Said:
         raise GatewayUnreachable(
             f"{instance} answers, and not as Envoy's /stats/prometheus: is it its address?"
         )
-    return Said(instance, uptime, numbers, times)
+    return UpstreamCounts(instance, uptime, numbers, times)
 
 
-def _counts(said: Sequence[Said], names: Sequence[str], *, epoch: str, since: datetime) -> TargetCounts:
+def _counts(
+    said: Sequence[UpstreamCounts], names: Sequence[str], *, epoch: str, since: datetime
+) -> TargetCounts:
     total: Counter[str] = Counter()
     for one in said:
         for name in names:
@@ -211,7 +213,7 @@ def _places(url: str) -> list[tuple[str, str, int]]:
     return [(host, address, port) for address in found]
 
 
-def _ask(place: tuple[str, str, int]) -> Said:
+def _ask(place: tuple[str, str, int]) -> UpstreamCounts:
     host, address, port = place
     connection = HTTPConnection(address, port, timeout=WITHIN_SECONDS)
     try:

@@ -10,16 +10,23 @@ from itertools import accumulate
 
 from django.conf import settings
 
+from common.reconcile.fence import Fence
 from gateway.backends import checks
-from gateway.backends.base import Backends, Config, GatewayClass, Health
-from gateway.backends.state import State
+from gateway.backends.base import GatewayBackend, GatewayClass, GatewayHealth, GatewayRowConfig
+from gateway.backends.state import GatewayState
 from gateway.cohorts import is_of
 from gateway.errors import GatewayUnreachable, UnknownRoute
 from gateway.latency import BOUNDS_MS, Histogram
-from gateway.routes import Endpoint, Fence, NamedService, RouteSpec, Side, Target
+from gateway.routes import (
+    NamedService,
+    RouteSpec,
+    RouteTarget,
+    Side,
+    WorkerEndpoint,
+)
 from gateway.traffic import TargetCounts
 
-Place = Sequence[Endpoint] | NamedService
+Place = Sequence[WorkerEndpoint] | NamedService
 _BOUNDS = (*BOUNDS_MS, math.inf)
 
 
@@ -57,7 +64,7 @@ class FakeGateway:
     def __init__(self, *, seed: int = 0, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._clock = clock
         self._random = random.Random(seed)  # noqa: S311
-        self._state = State()
+        self._state = GatewayState()
         self._observed: dict[str, tuple[datetime, Place]] = {}
         self._behaviours: dict[str, Behaviour] = {}
         self._tallies: dict[tuple[str, str], _Tally] = {}
@@ -67,7 +74,7 @@ class FakeGateway:
         self.lacks = ""
         self.unable: dict[str, str] = {}
         """What it cannot, by name, with the reason."""
-        self.config: Config | None = None
+        self.config: GatewayRowConfig | None = None
         """What its row says, where it was made from one."""
 
     # What the world does to it.
@@ -146,7 +153,7 @@ class FakeGateway:
     def desired_route(self, route: str) -> RouteSpec | None:
         return self._state.routes.get(route)
 
-    def ready(self, target: str) -> frozenset[Endpoint | NamedService]:
+    def ready(self, target: str) -> frozenset[WorkerEndpoint | NamedService]:
         self._must_run()
         return self._reachable(target) if target in self._state.clusters else frozenset()
 
@@ -165,8 +172,10 @@ class FakeGateway:
     def gateway_class(self) -> GatewayClass | None:
         return None
 
-    def health(self) -> Health:
-        return Health(self._runs, "The fake gateway runs." if self._runs else "The fake gateway is stopped.")
+    def health(self) -> GatewayHealth:
+        return GatewayHealth(
+            self._runs, "The fake gateway runs." if self._runs else "The fake gateway is stopped."
+        )
 
     def _must_run(self) -> None:
         if not self._runs:
@@ -181,13 +190,13 @@ class FakeGateway:
             raise UnknownRoute(f"The gateway has no route {route}.")
         return spec
 
-    def _reachable(self, target: str) -> frozenset[Endpoint | NamedService]:
+    def _reachable(self, target: str) -> frozenset[WorkerEndpoint | NamedService]:
         _, place = self._observed.get(target, (None, ()))
         return frozenset({place}) if isinstance(place, NamedService) else frozenset(place)
 
     def _choose(
         self, spec: RouteSpec, release: Side | None, headers: Mapping[str, str]
-    ) -> tuple[Target, bool]:
+    ) -> tuple[RouteTarget, bool]:
         if release == "stable":
             return spec.stable, True
         if release == "canary" and spec.candidate is not None:
@@ -243,7 +252,7 @@ def _cumulative(buckets: list[int]) -> Histogram:
     return tuple(zip(_BOUNDS, accumulate(buckets), strict=True))
 
 
-def from_config(config: Config) -> Backends:
+def from_config(config: GatewayRowConfig) -> GatewayBackend:
     fake = FakeGateway()
     fake.config = config
-    return Backends(traffic=fake, metrics=fake, public_url=settings.SLIPWAY_GATEWAY_URL)
+    return GatewayBackend(traffic=fake, metrics=fake, public_url=settings.SLIPWAY_GATEWAY_URL)

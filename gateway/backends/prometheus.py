@@ -19,7 +19,7 @@ from common.outbound import own_machine
 from common.outbound.client import in_words, whole_body
 from common.outbound.faults import Forbidden, Misbehaves, Unreachable
 from common.outbound.transport import Deadline, Pinned
-from gateway.backends.worker_counters import Reading, labels_text, summed
+from gateway.backends.worker_counters import WorkerReading, labels_text, summed
 from gateway.errors import GatewayUnreachable, InvalidGateway
 from gateway.latency import Histogram
 from gateway.traffic import TargetCounts
@@ -187,15 +187,15 @@ class PrometheusCounters:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ScrapedWorker:
     """A worker between two scrapes."""
 
     worker: Worker
     at: float
     """The moment of all of them, seconds since the epoch: when the one that was scraped first was. Else one
     version would be ahead of another, by as many requests as come between two scrapes."""
-    before: Reading
-    after: Reading
+    before: WorkerReading
+    after: WorkerReading
     share: float
     """How far the moment lies between them, 0..1."""
 
@@ -204,7 +204,7 @@ def _worker(metric: Mapping[str, str]) -> Worker:
     return frozenset((name, value) for name, value in metric.items() if name not in _OWN_LABELS)
 
 
-def _seen(matrix: Sequence[Any], alive: set[Worker]) -> list[_Seen]:
+def _seen(matrix: Sequence[Any], alive: set[Worker]) -> list[_ScrapedWorker]:
     """All at one moment. Numbers count with the start of the process that the same scrape brought: one that
     has just begun lacks some of those that the one before it had."""
     started: dict[Worker, dict[float, float]] = {}
@@ -224,20 +224,22 @@ def _seen(matrix: Sequence[Any], alive: set[Worker]) -> list[_Seen]:
                 numbers[worker, float(at)][name, own] = float(value)
     moment = min((max(scrapes) for scrapes in started.values()), default=0.0)
 
-    def reading(worker: Worker, at: float) -> Reading:
+    def reading(worker: Worker, at: float) -> WorkerReading:
         began = started[worker][at]
-        return Reading(f"{sorted(worker)}@{began}", datetime.fromtimestamp(began, UTC), numbers[worker, at])
+        return WorkerReading(
+            f"{sorted(worker)}@{began}", datetime.fromtimestamp(began, UTC), numbers[worker, at]
+        )
 
     found = []
     for worker, scrapes in sorted(started.items(), key=lambda one: sorted(one[0])):
         after = min(at for at in scrapes if at >= moment)
         before = max((at for at in scrapes if at <= moment), default=after)
         share = (moment - before) / (after - before) if after > before else 1.0
-        found.append(_Seen(worker, moment, reading(worker, before), reading(worker, after), share))
+        found.append(_ScrapedWorker(worker, moment, reading(worker, before), reading(worker, after), share))
     return found
 
 
-def _together(workers: Sequence[_Seen]) -> TargetCounts:
+def _together(workers: Sequence[_ScrapedWorker]) -> TargetCounts:
     """What they had counted at their moment, as if requests came evenly between two scrapes."""
     parts = [(summed([one.before]), summed([one.after]), one.share) for one in workers]
 

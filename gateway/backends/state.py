@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
+from common.reconcile.fence import Fence
 from gateway.errors import GatewayError
-from gateway.routes import Cohort, Fence, RouteSpec, Target
+from gateway.routes import Cohort, RouteSpec, RouteTarget
 
 FORMAT = 1
 KEEP_FORMER = timedelta(minutes=10)
@@ -17,20 +18,20 @@ KEEP_REMOVED = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class Former:
+class FormerTarget:
     route: str
     left_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class GatewayState:
     routes: Mapping[str, RouteSpec] = field(default_factory=dict)
     fences: Mapping[str, Fence] = field(default_factory=dict)
     """Last writer per route, removed routes included."""
     removed: Mapping[str, datetime] = field(default_factory=dict)
     warming: Mapping[str, datetime] = field(default_factory=dict)
     """Targets whose clusters are being made ready for a route that does not lead to them yet."""
-    former: Mapping[str, Former] = field(default_factory=dict)
+    former: Mapping[str, FormerTarget] = field(default_factory=dict)
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -118,7 +119,7 @@ class State:
                 removed={name: datetime.fromisoformat(at) for name, at in data["removed"].items()},
                 warming={name: datetime.fromisoformat(at) for name, at in data["warming"].items()},
                 former={
-                    name: Former(was["route"], datetime.fromisoformat(was["left_at"]))
+                    name: FormerTarget(was["route"], datetime.fromisoformat(was["left_at"]))
                     for name, was in data["former"].items()
                 },
             )
@@ -127,7 +128,7 @@ class State:
                 f"The gateway's state is damaged ({error!r}): remove it, and the gateway is set up anew."
             ) from None
 
-    def _with_leavers(self, route: str, *, staying: set[str], now: datetime) -> Mapping[str, Former]:
+    def _with_leavers(self, route: str, *, staying: set[str], now: datetime) -> Mapping[str, FormerTarget]:
         spec = self.routes.get(route)
         if spec is None:
             return self.former
@@ -135,7 +136,7 @@ class State:
             target.name for name, other in self.routes.items() if name != route for target in other.targets
         }
         leavers = {target.name for target in spec.targets} - staying - elsewhere
-        return {**self.former, **{name: Former(route, now) for name in leavers}}
+        return {**self.former, **{name: FormerTarget(route, now) for name in leavers}}
 
 
 def _without(mapping: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
@@ -165,8 +166,8 @@ def spec_from_dict(name: str, data: Any) -> RouteSpec:
     candidate = data["candidate"]
     return RouteSpec(
         name=name,
-        stable=Target(*data["stable"]),
-        candidate=Target(*candidate) if candidate else None,
+        stable=RouteTarget(*data["stable"]),
+        candidate=RouteTarget(*candidate) if candidate else None,
         candidate_percent=int(data["candidate_percent"]),
         # An older Slipway did not write it; the route's row says it again within seconds.
         release_header=data.get("release_header", "off"),

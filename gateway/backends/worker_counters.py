@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.errors import GatewayUnreachable
 from gateway.latency import BOUNDS_MS, Histogram
-from gateway.routes import Endpoint
+from gateway.routes import WorkerEndpoint
 from gateway.traffic import TargetCounts
 
 WITHIN_SECONDS = 2.0
@@ -26,7 +26,7 @@ class WorkerCounters:
     so that a sum is only ever compared with one over the same processes.
     """
 
-    def __init__(self, workers_of: Callable[[str], Mapping[str, Sequence[Endpoint]]]) -> None:
+    def __init__(self, workers_of: Callable[[str], Mapping[str, Sequence[WorkerEndpoint]]]) -> None:
         """`workers_of` a route: where the workers of each of its targets are; raises UnknownRoute."""
         self._workers_of = workers_of
 
@@ -44,7 +44,7 @@ class WorkerCounters:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class WorkerReading:
     """What one worker said of itself."""
 
     process: str
@@ -53,7 +53,7 @@ class Reading:
     """By name and labels, as `labels_text` writes them."""
 
 
-def _read(worker: Endpoint) -> Reading | None:
+def _read(worker: WorkerEndpoint) -> WorkerReading | None:
     """None: it does not answer, or is no worker of ours."""
     connection = HTTPConnection(worker.address, worker.port, timeout=WITHIN_SECONDS)
     try:
@@ -74,14 +74,14 @@ def _read(worker: Endpoint) -> Reading | None:
     finally:
         connection.close()
     process = f"{worker.address}:{worker.port}@{started}"
-    return Reading(process, datetime.fromtimestamp(started, UTC), numbers)
+    return WorkerReading(process, datetime.fromtimestamp(started, UTC), numbers)
 
 
 def labels_text(labels: Mapping[str, str]) -> str:
     return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
 
 
-def summed(workers: Iterable[Reading]) -> TargetCounts:
+def summed(workers: Iterable[WorkerReading]) -> TargetCounts:
     readings = list(workers)
 
     def counted(event: str, chosen_by: str = "gateway") -> int:
@@ -108,7 +108,7 @@ def summed(workers: Iterable[Reading]) -> TargetCounts:
     )
 
 
-def _histogram(name: str, readings: Sequence[Reading]) -> Histogram:
+def _histogram(name: str, readings: Sequence[WorkerReading]) -> Histogram:
     counts = dict.fromkeys((*BOUNDS_MS, math.inf), 0)
     for reading in readings:
         for (key, labels), count in reading.numbers.items():

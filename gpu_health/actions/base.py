@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from clusters.backends.base import ObservedNode
-from clusters.backends.node_operations import NodeOperations, Order
+from clusters.backends.node_operations import NodeCommand, NodeOperations
 from clusters.models import Node
 from clusters.states import ClusterKind
 from common.jobs.spec import BY_CIRCUMSTANCE, Container, JobObservation, JobSpec, JobState, Limits, owner_of
@@ -27,13 +27,15 @@ class Target:
 
 
 class ActionKind(Protocol):
-    def begin(self, target: Target, order: Order) -> None:
-        """Start it, at most once under `order.op_key`. Raises NotPossible, StaleFence, ClusterUnreachable."""
+    def begin(self, target: Target, order: NodeCommand) -> None:
+        """Start it, at most once under `order.op_key`. Raises OperationUnsupported, StaleFence,
+        ClusterUnreachable.
+        """
 
     def look(self, target: Target, op_key: str) -> Work:
         """How far it is."""
 
-    def happened(self, target: Target, order: Order) -> bool | None:
+    def happened(self, target: Target, order: NodeCommand) -> bool | None:
         """After a crash, with a later order: whether it was begun. The machine has learned the order's fence
         when this answers, so that nobody who slept meanwhile can begin it. None: nobody can see.
         """
@@ -68,14 +70,14 @@ class JobAction:
     def commands_for(self, target: Target) -> Sequence[Command]:
         return self.commands
 
-    def begin(self, target: Target, order: Order) -> None:
+    def begin(self, target: Target, order: NodeCommand) -> None:
         target.operations.run_job(target.node.uid, self.spec(target, order.op_key), order)
 
     def look(self, target: Target, op_key: str) -> Work:
         seen = target.operations.jobs(target.node.uid).observe(self.spec(target, op_key).name)
         return work_of(seen, self.name)
 
-    def happened(self, target: Target, order: Order) -> bool | None:
+    def happened(self, target: Target, order: NodeCommand) -> bool | None:
         # A job has one name for ever: its second start is none, whoever comes late.
         seen = target.operations.jobs(target.node.uid).observe(self.spec(target, order.op_key).name)
         return seen.state is not JobState.GONE

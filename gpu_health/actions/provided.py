@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from clusters.backends.node_operations import NotPossible, Order
+from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from gpu_health.actions.base import Target, restarted
 from gpu_health.healing.facts import Progress, Work
 from gpu_health.providers.base import Deed, Machine, MachineProvider, State, Told
@@ -25,11 +25,11 @@ class ProviderAction:
     def name(self) -> str:
         return str(self.deed)
 
-    def begin(self, target: Target, order: Order) -> None:
+    def begin(self, target: Target, order: NodeCommand) -> None:
         provider = self._provider()
         told = provider.order(self.deed, machine_of(target), order.op_key, order.reason)
         if told.state is State.FAILED:
-            raise NotPossible(f"The provider refuses: {told.words}")
+            raise OperationUnsupported(f"The provider refuses: {told.words}")
 
     def look(self, target: Target, op_key: str) -> Work:
         # A machine that runs anew has been switched off and on, whatever else is told of it.
@@ -37,7 +37,7 @@ class ProviderAction:
             return seen
         return self._work(self._provider().status(self.deed, machine_of(target), op_key))
 
-    def happened(self, target: Target, order: Order) -> bool | None:
+    def happened(self, target: Target, order: NodeCommand) -> bool | None:
         if self.deed is not Deed.REPLACE and restarted(target).progress is Progress.SUCCEEDED:
             return True
         told = self._provider().status(self.deed, machine_of(target), order.op_key)
@@ -54,7 +54,7 @@ class ProviderAction:
     def _provider(self) -> MachineProvider:
         provider = machine_provider()
         if provider is None:
-            raise NotPossible(f"No provider of machines is configured: nobody can {self.deed} one.")
+            raise OperationUnsupported(f"No provider of machines is configured: nobody can {self.deed} one.")
         return provider
 
 

@@ -1,6 +1,6 @@
 """Restart the machine. Another boot id, and that it is ready again, show that it was."""
 
-from clusters.backends.node_operations import NotPossible, Order
+from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from gpu_health.actions.base import Target, restarted
 from gpu_health.actions.provided import ProviderAction
 from gpu_health.healing.facts import Progress, Work
@@ -13,10 +13,10 @@ BY_PROVIDER = ProviderAction(Deed.REBOOT)
 class Reboot:
     name = "reboot"
 
-    def begin(self, target: Target, order: Order) -> None:
+    def begin(self, target: Target, order: NodeCommand) -> None:
         try:
             target.operations.reboot(target.node.uid, order)
-        except NotPossible:
+        except OperationUnsupported:
             if machine_provider() is None:
                 raise
             BY_PROVIDER.begin(target, order)
@@ -24,7 +24,7 @@ class Reboot:
     def look(self, target: Target, op_key: str) -> Work:
         return restarted(target)
 
-    def happened(self, target: Target, order: Order) -> bool | None:
+    def happened(self, target: Target, order: NodeCommand) -> bool | None:
         if restarted(target).progress is Progress.SUCCEEDED:
             return True
         if machine_provider() is not None:

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusters.backends.node_operations import NotPossible, Order
+from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from gpu_health.actions.base import Command, JobAction, Target
 from gpu_health.actions.holders import started, stopped
 
 
 @dataclass(frozen=True, slots=True)
 class ResetBus(JobAction):
-    def begin(self, target: Target, order: Order) -> None:
+    def begin(self, target: Target, order: NodeCommand) -> None:
         if ":" not in target.incident.device:
-            raise NotPossible("Nobody knows on which bus the GPU is.")
+            raise OperationUnsupported("Nobody knows on which bus the GPU is.")
         super(ResetBus, self).begin(target, order)
 
     def commands_for(self, target: Target) -> Sequence[Command]:

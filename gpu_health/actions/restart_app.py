@@ -4,8 +4,8 @@ Which one holds the GPU is known on one machine by the process that the driver n
 one pod with GPUs stands on the machine. Whoever else holds it is their owner's to restart.
 """
 
-from clusters.backends.node_operations import NotPossible, Order
-from clusters.backends.standing import StandingPod
+from clusters.backends.node_operations import NodeCommand, OperationUnsupported
+from clusters.backends.observed_pods import ObservedPod
 from clusters.models import Worker
 from clusters.states import ClusterKind
 from gpu_health.actions.base import Target
@@ -16,27 +16,27 @@ from gpu_health.models import StoredReading
 class RestartApp:
     name = "restart_app"
 
-    def begin(self, target: Target, order: Order) -> None:
+    def begin(self, target: Target, order: NodeCommand) -> None:
         pod = application_on(target)
         answer = target.operations.evict(target.node.uid, pod, order)
         if not answer.is_accepted:
-            raise NotPossible(f"{pod.title} cannot be restarted now: {answer.blocked_by}")
+            raise OperationUnsupported(f"{pod.title} cannot be restarted now: {answer.blocked_by}")
 
     def look(self, target: Target, op_key: str) -> Work:
         return Work(Progress.SUCCEEDED, "The worker on the GPU was asked to end; it is started anew.")
 
-    def happened(self, target: Target, order: Order) -> bool | None:
+    def happened(self, target: Target, order: NodeCommand) -> bool | None:
         if not _process(target):
             return None  # the one pod that stands there may be the former one, or that in its place
         try:
             application_on(target)
-        except NotPossible:
+        except OperationUnsupported:
             return True
         return False
 
 
-def application_on(target: Target) -> StandingPod:
-    """Raises NotPossible where nobody knows it, or it is not ours."""
+def application_on(target: Target) -> ObservedPod:
+    """Raises OperationUnsupported where nobody knows it, or it is not ours."""
     pods = [
         one
         for one in target.operations.pods(target.node.uid)
@@ -46,12 +46,12 @@ def application_on(target: Target) -> StandingPod:
         names = set(Worker.objects.filter(node=target.node, pid=pid).values_list("name", flat=True))
         pods = [one for one in pods if one.name in names]
         if not pods:
-            raise NotPossible(f"No worker of Slipway has the process {pid} that the driver names.")
+            raise OperationUnsupported(f"No worker of Slipway has the process {pid} that the driver names.")
     if len(pods) != 1:
         told = f"{len(pods)} pods with GPUs" if pods else "No pod with GPUs"
-        raise NotPossible(f"{told} on the machine: nobody can say which one to restart.")
+        raise OperationUnsupported(f"{told} on the machine: nobody can say which one to restart.")
     if not pods[0].deployment:
-        raise NotPossible(f"{pods[0].title} is not Slipway's: its owner restarts it.")
+        raise OperationUnsupported(f"{pods[0].title} is not Slipway's: its owner restarts it.")
     return pods[0]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from clusters.backends.node_operations import NotPossible, Order
+from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from gpu_health.actions.base import Command, JobAction, Target
 
 DAEMONS: Mapping[str, str] = {
@@ -42,9 +42,9 @@ RESTART_DEVICE_PLUGIN = JobAction(
 
 @dataclass(frozen=True, slots=True)
 class RestartDaemon(JobAction):
-    def begin(self, target: Target, order: Order) -> None:
+    def begin(self, target: Target, order: NodeCommand) -> None:
         if not self.commands_for(target):
-            raise NotPossible(f"Nobody knows which daemon {target.incident.fault} is about.")
+            raise OperationUnsupported(f"Nobody knows which daemon {target.incident.fault} is about.")
         super(RestartDaemon, self).begin(target, order)
 
     def commands_for(self, target: Target) -> Sequence[Command]:

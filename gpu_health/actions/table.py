@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from clusters.backends.node_operations import NotPossible, Order
+from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from gpu_health.actions.base import ActionKind, Target
 from gpu_health.actions.provided import ProviderAction
 from gpu_health.actions.reboot import Reboot
@@ -30,13 +30,13 @@ class Unavailable:
     def __init__(self, words: str) -> None:
         self.words = words
 
-    def begin(self, target: Target, order: Order) -> None:
-        raise NotPossible(self.words)
+    def begin(self, target: Target, order: NodeCommand) -> None:
+        raise OperationUnsupported(self.words)
 
     def look(self, target: Target, op_key: str) -> Work:
         return Work(Progress.IMPOSSIBLE, self.words)
 
-    def happened(self, target: Target, order: Order) -> bool | None:
+    def happened(self, target: Target, order: NodeCommand) -> bool | None:
         return False
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 
-from clusters.backends.node_operations import NotPossible
+from clusters.backends.node_operations import OperationUnsupported
 from clusters.models import Node
 from clusters.states import ClusterKind
 from common.jobs.spec import Container, JobSpec, Limits
@@ -72,5 +72,5 @@ def check_order(target: Target, op_key: str, checks: Sequence[str]) -> JobSpec:
 def _drill_of(target: Target) -> Drill:
     drill = target.incident.drill
     if drill is None:
-        raise NotPossible("The drill is gone.")
+        raise OperationUnsupported("The drill is gone.")
     return drill

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from clusters.backends.configured import backend_of
-from clusters.backends.node_operations import NodeOperations, NotPossible, UnknownNode
+from clusters.backends.node_operations import NodeOperations, OperationUnsupported, UnknownNode
 from clusters.services.node_orders import order_for
 from common.jobs.spec import JobObservation, JobSpec, JobState, owner_of
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, move, wait
@@ -47,18 +47,20 @@ class WaitForIdle(CheckStep):
 
     name = "wait for idle"
 
-    def observe(self, row: GpuCheck, operation: Operation) -> Sequence[str] | NotPossible | UnknownNode:
+    def observe(
+        self, row: GpuCheck, operation: Operation
+    ) -> Sequence[str] | OperationUnsupported | UnknownNode:
         """Who computes there."""
         operations = self.operations(row)
         try:
             with asking(row):
                 pods = operations.pods(row.node.uid)
-        except (NotPossible, UnknownNode) as error:
+        except (OperationUnsupported, UnknownNode) as error:
             return error
         return [one.title for one in pods if not one.has_ended and (one.has_gpu or one.deployment)]
 
     def settle(
-        self, row: GpuCheck, seen: Sequence[str] | NotPossible | UnknownNode, now: datetime
+        self, row: GpuCheck, seen: Sequence[str] | OperationUnsupported | UnknownNode, now: datetime
     ) -> Outcome:
         if row.cancelled_by:
             return _ended(CheckState.CANCELLED, f"Cancelled by {row.cancelled_by}.", now)
@@ -91,7 +93,7 @@ class RunCheck(CheckStep):
                     why = f"check {row.pk}"
                     order = order_for(row, operation, node=row.node, by=BY, reason=why, op_key=job.op_key)
                     operations.run_job(row.node.uid, job, order)
-        except (NotPossible, UnknownNode) as error:
+        except (OperationUnsupported, UnknownNode) as error:
             self._impossible = str(error)
 
     def observe(self, row: GpuCheck, operation: Operation) -> JobObservation | None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from clusters.backends.base import Condition
+from clusters.backends.base import NodeCondition
 from clusters.backends.configured import backend_of
-from clusters.backends.extras import SetsConditions
-from clusters.backends.node_operations import NodeOperations, NotPossible, UnknownNode
+from clusters.backends.extras import SupportsConditions
+from clusters.backends.node_operations import NodeOperations, OperationUnsupported, UnknownNode
 from clusters.services.node_orders import order_for
 from common import audit
 from common.errors import Invalid
@@ -71,7 +71,7 @@ class DrillStep(Step[Drill]):
                     why = f"drill {row.pk}"
                     order = order_for(row, operation, node=row.node, by=BY, reason=why, op_key=spec.op_key)
                     operations.run_job(row.node.uid, spec, order)
-        except (NotPossible, UnknownNode) as error:
+        except (OperationUnsupported, UnknownNode) as error:
             self._impossible = str(error)
 
     def played(self, row: Drill, what: str) -> Played:
@@ -85,11 +85,13 @@ class DrillStep(Step[Drill]):
             return Played(failure=_why(seen))
         return Played(is_done=True, result=seen.result)
 
-    def set_condition(self, row: Drill, operation: Operation, kind: str, wanted: Condition | None) -> None:
-        """Raises NotPossible, UnknownNode."""
+    def set_condition(
+        self, row: Drill, operation: Operation, kind: str, wanted: NodeCondition | None
+    ) -> None:
+        """Raises OperationUnsupported, UnknownNode."""
         operations = self.operations(row)
-        if not isinstance(operations, SetsConditions):
-            raise NotPossible("Machines of this cluster have no conditions that others may write.")
+        if not isinstance(operations, SupportsConditions):
+            raise OperationUnsupported("Machines of this cluster have no conditions that others may write.")
         with asking(row):
             order = order_for(row, operation, node=row.node, by=BY, reason=f"drill {row.pk}")
             operations.set_condition(row.node.uid, kind, wanted, order)
@@ -152,7 +154,7 @@ class Play(DrillStep):
             self._at = operation.at.timestamp()
             try:
                 self._is_told = self._tell(row, scenario, operation)
-            except (NotPossible, UnknownNode, Invalid) as error:
+            except (OperationUnsupported, UnknownNode, Invalid) as error:
                 self._impossible = str(error)
 
     def _tell(self, row: Drill, scenario: Scenario, operation: Operation) -> bool:
@@ -207,10 +209,10 @@ def known(row: Drill) -> Scenario:
     return row.played
 
 
-def condition_of(row: Drill, scenario: Scenario) -> Condition:
+def condition_of(row: Drill, scenario: Scenario) -> NodeCondition:
     told = scenario.part(Way.CONDITION)
     message = f"{told.get('message', '')} {mark(row.pk)}".strip()
-    return Condition(told["type"], told["status"], told.get("reason", ""), message)
+    return NodeCondition(told["type"], told["status"], told.get("reason", ""), message)
 
 
 def event_of(row: Drill, scenario: Scenario) -> dict[str, Any]:
@@ -307,8 +309,8 @@ class End(DrillStep):
         former = row.former_condition["condition"]
         try:
             kind = condition_of(row, known(row)).type
-            self.set_condition(row, operation, kind, Condition(**former) if former else None)
-        except (NotPossible, UnknownNode) as error:
+            self.set_condition(row, operation, kind, NodeCondition(**former) if former else None)
+        except (OperationUnsupported, UnknownNode) as error:
             self._impossible = str(error)
 
     def settle(self, row: Drill, seen: tuple[Played, bool], now: datetime) -> Outcome:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import replace
 
-from clusters.backends.node_operations import SomebodyElses
+from clusters.backends.node_operations import CordonedByOther
 from common.reconcile import Effect, Operation
 from gpu_health.actions.base import Target
 from gpu_health.healing.facts import (
@@ -27,7 +27,7 @@ class Quarantine(IncidentStep):
         with asking(row):
             try:
                 operations.cordon(row.node.uid, order, TAINT)
-            except SomebodyElses:  # it is cordoned, and stays theirs
+            except CordonedByOther:  # it is cordoned, and stays theirs
                 operations.taint(row.node.uid, TAINT, order)
 
 
@@ -58,5 +58,5 @@ class Return(IncidentStep):
         operations = self.operations(row)
         with asking(row):
             operations.untaint(row.node.uid, TAINT, order)
-            with suppress(SomebodyElses):
+            with suppress(CordonedByOther):
                 operations.uncordon(row.node.uid, order)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from clusters.backends.node_operations import NotPossible, SomebodyElses
+from clusters.backends.node_operations import CordonedByOther, OperationUnsupported
 from clusters.states import NodeState
 from common.models import Intent
 from common.reconcile import Effect, Operation, Outcome, wait
@@ -38,7 +38,7 @@ class Collect(IncidentStep):
         try:
             with asking(row):
                 COLLECT.begin(self.target(row), order)
-        except NotPossible as error:
+        except OperationUnsupported as error:
             self._impossible = str(error)
 
     def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
@@ -50,7 +50,7 @@ class Collect(IncidentStep):
                 name = COLLECT.spec(target, f"{operation.op_key}:evidence").name
                 with asking(row):
                     seen = target.operations.jobs(row.node.uid).observe(name)
-            except NotPossible:
+            except OperationUnsupported:
                 return Sight(machine)
             if seen.state.value == "gone":
                 return Sight(machine)
@@ -84,7 +84,7 @@ class Act(IncidentStep):
                     note_paused_operands(row)
                     target.operations.pause_operands(row.node.uid, order)
                 kind_for(row).begin(target, order)
-        except NotPossible as error:
+        except OperationUnsupported as error:
             self._impossible = str(error)
             return {"impossible": self._impossible}
         return None
@@ -99,7 +99,7 @@ class Act(IncidentStep):
                 operations.cordon(row.node.uid, order) if row.is_quarantined else operations.untaint(
                     row.node.uid, TAINT, order
                 )
-            except SomebodyElses:
+            except CordonedByOther:
                 operations.taint(row.node.uid, TAINT, order)
             return kind_for(row).happened(target, order)
 
@@ -109,7 +109,7 @@ class Act(IncidentStep):
         try:
             with asking(row):
                 work = kind_for(row).look(target, f"{operation.op_key}:act")
-        except NotPossible as error:
+        except OperationUnsupported as error:
             work = Work(Progress.IMPOSSIBLE, str(error))
         return Sight(replace(machine, act=work))
 
@@ -189,7 +189,7 @@ class Verify(IncidentStep):
         try:
             with asking(row):
                 target.operations.run_job(row.node.uid, check_spec(target, order.op_key), order)
-        except NotPossible as error:
+        except OperationUnsupported as error:
             self._impossible = str(error)
 
     def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
@@ -201,7 +201,7 @@ class Verify(IncidentStep):
         try:
             with asking(row):
                 seen = target.operations.jobs(row.node.uid).observe(name)
-        except NotPossible:
+        except OperationUnsupported:
             return Sight(machine)
         if seen.state.value == "gone":
             return Sight(machine)

@@ -11,9 +11,15 @@ from clusters.backends.base import (
     ClusterUnreachable,
     Misconfigured,
     ObservedNode,
-    StaleFence,
+    StaleDeploymentFence,
 )
-from clusters.backends.node_operations import NodeOperations, NotPossible, Order, SomebodyElses, UnknownNode
+from clusters.backends.node_operations import (
+    CordonedByOther,
+    NodeCommand,
+    NodeOperations,
+    OperationUnsupported,
+    UnknownNode,
+)
 from clusters.backends.placement import Taint, TaintEffect
 from clusters.models import Cluster, Worker
 from clusters.services.node_orders import order_for
@@ -94,7 +100,7 @@ class IncidentStep(Step[Incident]):
     def operations(self, row: Incident) -> NodeOperations:
         return self.backend(row).node_operations
 
-    def order(self, row: Incident, operation: Operation, what: str) -> Order:
+    def order(self, row: Incident, operation: Operation, what: str) -> NodeCommand:
         return order_for(
             row,
             operation,
@@ -136,9 +142,9 @@ class asking:
         return None
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, StaleFence):
+        if isinstance(error, StaleDeploymentFence):
             raise LeaseLost from None
         if isinstance(error, ClusterUnreachable | Misconfigured):
             raise Unavailable(f"The cluster {self._row.node.cluster.name} does not answer: {error}") from None
-        if isinstance(error, BackendError) and not isinstance(error, NotPossible | SomebodyElses):
+        if isinstance(error, BackendError) and not isinstance(error, OperationUnsupported | CordonedByOther):
             raise Unavailable(str(error)) from None

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
 from accounts.states import Right
-from clusters.models import Cluster, Node, NodeAgent
+from clusters.models import AgentToken, Cluster, Node
 from clusters.states import ClusterKind, NodeState
 from common import audit, clock
 from common.actor import Actor
@@ -119,7 +119,7 @@ def _way(played: Scenario, wanted: str, node: Node) -> str:
     ways = [str(way) for way in played.ways]
     if node.cluster.kind != ClusterKind.KUBERNETES:
         ways = [way for way in ways if way != Way.CONDITION]
-    elif not NodeAgent.objects.filter(cluster=node.cluster, node_uid=node.uid).exists():
+    elif not AgentToken.objects.filter(cluster=node.cluster, node_uid=node.uid).exists():
         ways = [way for way in ways if way != Way.AGENT]
     if wanted and wanted not in ways:
         words = _("On this machine the scenario can be simulated by: %(ways)s.") % {

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 
-from clusters.backends.told import about
+from clusters.backends.kubernetes_events import about
 from clusters.models import Cluster, Gpu, Node
 from clusters.shared_machines import told_about
 from clusters.states import ClusterKind, NodeState

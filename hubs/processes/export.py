@@ -16,7 +16,7 @@ from hubs.target import RepositoryTarget, SlipwayTarget
 from model_store.backends.base import Staging
 from model_store.backends.opening import opened_at
 from model_store.file_manifest import ManifestFile
-from model_store.processes.job import Job
+from model_store.processes.job import StagingJob
 from model_store.processes.job_runner import work
 from models_registry.importing.transfer import Progress
 
@@ -24,7 +24,7 @@ FILES = "files"
 """Note of the staging area: `[path, size, sha256]` of every file that is to be sent."""
 
 
-def push_job(job: Job, staging: Staging, report: Callable[[Progress], None]) -> ExportResult:
+def push_job(job: StagingJob, staging: Staging, report: Callable[[Progress], None]) -> ExportResult:
     target = job.source
     assert isinstance(target, RepositoryTarget | SlipwayTarget)  # noqa: S101
     store = opened_at(job.store)
@@ -51,7 +51,7 @@ def push_job(job: Job, staging: Staging, report: Callable[[Progress], None]) -> 
 
 def main(arguments: list[str]) -> int:
     return work(
-        Job.from_json(arguments[0], RepositoryTarget, SlipwayTarget, secret=sys.stdin.read()), push_job
+        StagingJob.from_json(arguments[0], RepositoryTarget, SlipwayTarget, secret=sys.stdin.read()), push_job
     )
 
 

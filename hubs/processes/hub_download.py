@@ -10,13 +10,13 @@ from hubs.backends.kinds import hub_at
 from hubs.download import fetch_repository
 from hubs.source import RepositorySource
 from model_store.backends.base import Staging
-from model_store.processes.job import Job
+from model_store.processes.job import StagingJob
 from model_store.processes.job_runner import work
 from models_registry.importing.results import ImportResult
 from models_registry.importing.transfer import Progress
 
 
-def fetch_job(job: Job, staging: Staging, report: Callable[[Progress], None]) -> ImportResult:
+def fetch_job(job: StagingJob, staging: Staging, report: Callable[[Progress], None]) -> ImportResult:
     source = job.source
     assert isinstance(source, RepositorySource)  # noqa: S101
     hub = hub_at(source.endpoint, kind=source.kind, token=job.secret, trusted_hosts=source.trusted_hosts)
@@ -24,7 +24,7 @@ def fetch_job(job: Job, staging: Staging, report: Callable[[Progress], None]) ->
 
 
 def main(arguments: list[str]) -> int:
-    return work(Job.from_json(arguments[0], RepositorySource, secret=sys.stdin.read()), fetch_job)
+    return work(StagingJob.from_json(arguments[0], RepositorySource, secret=sys.stdin.read()), fetch_job)
 
 
 if __name__ == "__main__":

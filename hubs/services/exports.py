@@ -19,7 +19,7 @@ from hubs.models import Export
 from hubs.services import checks
 from hubs.services.transfers import Transfers
 from hubs.states import EXPORT_STATES, ExportKind, TransferState
-from model_store.errors import Busy
+from model_store.errors import RunUnderWay
 from models_registry import names
 from models_registry.errors import SourceNotAllowed, WrongState
 from models_registry.models import Version, VersionFile
@@ -52,9 +52,9 @@ def start_export(
     """Publish a ready version as one commit of a repository, or as a version of a model on another Slipway,
     whose name `repo_id` is then; it goes on after the answer.
 
-    Files of the repository that the version does not have stay there. With `create`, a repository, branch
-    or model that is missing is made. Raises NotAllowed, Invalid, WrongState, Busy while another export goes
-    there.
+    Files of the repository that the version does not have stay there. With `create`, a repository, branch or
+    model that is missing is made. Raises NotAllowed, Invalid, WrongState, RunUnderWay while another export
+    goes there.
     """
     require(actor, Right.MODELS_EXPORT, version.model.team)
     why = texts.demanded_reason(reason, asks=_("Say why it is published."))
@@ -97,8 +97,8 @@ class _Exports(Transfers[Export]):
     states = EXPORT_STATES
     begins = moves_files = TransferState.SENDING
 
-    def taken(self, transfer: Export) -> Busy:
-        return Busy(
+    def taken(self, transfer: Export) -> RunUnderWay:
+        return RunUnderWay(
             _("Another export goes to %(target)s on %(endpoint)s already.")
             % {"target": transfer.target, "endpoint": transfer.endpoint}
         )

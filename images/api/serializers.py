@@ -11,9 +11,9 @@ from images.models import ImagePullFailure, ImageTrial, RuntimeImage
 from images.presets import PRESETS
 from images.references import MAX_REFERENCE
 from images.refreshing import RefreshOutcome
-from images.rules import Fact
+from images.rules import RefusalSubject
 from images.services import FORMATS, MAX_CODE
-from images.states import ENGINES, Acceleration, ImageState, Outcome
+from images.states import ENGINES, Acceleration, ImageState, TrialOutcome
 
 CODE = (
     "Compute capabilities: `9.0`, `9.0a`, `9.0+PTX`, or `sm_90` as `torch.cuda.get_arch_list()` prints "
@@ -22,7 +22,7 @@ CODE = (
 ACCELERATION = "Image acceleration; empty: pulled as a whole."
 
 
-class MirrorsField(serializers.DictField):
+class MirrorsMapField(serializers.DictField):
     """Of the rows, repositories; shown, whole references."""
 
     child = serializers.CharField(max_length=MAX_REFERENCE + 80)
@@ -93,7 +93,7 @@ class ImageSerializer(serializers.ModelSerializer[RuntimeImage]):
 
 @example(examples.TRIAL)
 class TrialSerializer(serializers.ModelSerializer[ImageTrial]):
-    outcome = serializers.ChoiceField(choices=Outcome.choices)
+    outcome = serializers.ChoiceField(choices=TrialOutcome.choices)
 
     class Meta:
         model = ImageTrial
@@ -110,7 +110,7 @@ class ImageDetailSerializer(ImageSerializer):
 
 class _ChangeableSerializer(serializers.Serializer[Any]):
     description = serializers.CharField(max_length=500, required=False, allow_blank=True)
-    mirrors = MirrorsField(
+    mirrors = MirrorsMapField(
         required=False,
         help_text="By region: the repository there, or a reference with the image's digest.",
     )
@@ -182,7 +182,7 @@ class NewTrialSerializer(serializers.Serializer[Any]):
     architecture = serializers.CharField(
         max_length=200, required=False, allow_blank=True, help_text="Model architecture; empty: any."
     )
-    outcome = serializers.ChoiceField(choices=Outcome.choices)
+    outcome = serializers.ChoiceField(choices=TrialOutcome.choices)
     words = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
 
 
@@ -244,7 +244,7 @@ class AskedModelSerializer(serializers.Serializer[Any]):
 
 
 class ImageRefusalSerializer(serializers.Serializer[Any]):
-    fact = serializers.ChoiceField(choices=[fact.value for fact in Fact])
+    fact = serializers.ChoiceField(choices=[fact.value for fact in RefusalSubject])
     sentence = serializers.CharField()
 
 

@@ -22,17 +22,17 @@ from threading import Event, Thread
 from typing import Any
 
 from kube.client import KubeClient
-from kube.fake.cluster import FakeCluster
+from kube.fake.cluster import SimulatedCluster
 from kube.fake.controllers.machines import is_silent
 from kube.fake.extensions import EXTENSIONS
 from kube.fake.gateway.__main__ import FILES
 from kube.fake.gateway.controller import GatewayController
 from kube.fake.gateway_api import gateway_api
 from kube.fake.http_server import FakeHttpServer
-from kube.fake.kinds import BUILT_IN, Kind
+from kube.fake.kinds import BUILT_IN, ObjectKind
 from kube.fake.kubelet import Kubelet
 from kube.fake.machine import node, uid_of
-from kube.fake.storage import Key
+from kube.fake.storage import ObjectKey
 from kube.fake.transport import FakeTransport
 from kube.fake.wire import ADMIN
 
@@ -98,7 +98,7 @@ def run(
     port: int,
     nodes: list[dict[str, Any]],
     stop: Event,
-    kinds: Sequence[Kind] = BUILT_IN,
+    kinds: Sequence[ObjectKind] = BUILT_IN,
     namespaces: Sequence[str] = (),
     gateway: tuple[int, int] | None = None,
     entrypoints: Mapping[str, Sequence[str]] | None = None,
@@ -107,7 +107,7 @@ def run(
     block = 64 + os.getpid() % 128
     addresses = (f"127.{block}.{number // 250}.{number % 250 + 1}" for number in itertools.count())
     kinds = (*kinds, *(gateway_api() if gateway else ()))
-    cluster = FakeCluster(nodes=nodes, kinds=kinds, start=datetime.now(UTC))
+    cluster = SimulatedCluster(nodes=nodes, kinds=kinds, start=datetime.now(UTC))
     client = KubeClient(FakeTransport(cluster))
     kubelets = [
         _kubelet(cluster, client, one["metadata"]["name"], directory, addresses, entrypoints) for one in nodes
@@ -149,7 +149,7 @@ def run(
 
 
 def _kubelet(
-    cluster: FakeCluster,
+    cluster: SimulatedCluster,
     client: KubeClient,
     name: str,
     directory: Path,
@@ -157,7 +157,7 @@ def _kubelet(
     entrypoints: Mapping[str, Sequence[str]] | None,
 ) -> Kubelet:
     def is_cut_off() -> bool:
-        found = cluster.storage.peek(Key("nodes", "", name))
+        found = cluster.storage.peek(ObjectKey("nodes", "", name))
         return found is None or is_silent(found)
 
     return Kubelet(

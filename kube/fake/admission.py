@@ -5,10 +5,10 @@ priorities, accounts, quotas.
 from typing import Any
 
 from kube.fake import quotas
-from kube.fake.causes import Cause
-from kube.fake.kinds import Kind
-from kube.fake.refusals import Refused, details_of, forbidden
-from kube.fake.storage import Key, Storage
+from kube.fake.causes import StatusCause
+from kube.fake.kinds import ObjectKind
+from kube.fake.refusals import RequestRefused, details_of, forbidden
+from kube.fake.storage import ObjectKey, ObjectStorage
 
 Object = dict[str, Any]
 NEVER_DELETED = {"default", "kube-system", "kube-public"}
@@ -17,33 +17,33 @@ PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 
 
 class Admission:
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: ObjectStorage) -> None:
         self.storage = storage
-        self.kinds: dict[str, Kind] = {}
+        self.kinds: dict[str, ObjectKind] = {}
         """By resource."""
 
-    def check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
-        """Before something is made in it. Raises Refused."""
+    def check_namespace(self, kind: ObjectKind, namespace: str, name: str) -> None:
+        """Before something is made in it. Raises RequestRefused."""
         if not kind.is_namespaced:
             return
-        found = self.storage.peek(Key("namespaces", "", namespace))
+        found = self.storage.peek(ObjectKey("namespaces", "", namespace))
         if found is None:
             details = {"name": namespace, "kind": "namespaces"}
-            raise Refused(404, "NotFound", f'namespaces "{namespace}" not found', details)
+            raise RequestRefused(404, "NotFound", f'namespaces "{namespace}" not found', details)
         if found["metadata"].get("deletionTimestamp"):
-            cause = Cause(
+            cause = StatusCause(
                 "NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"
             )
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
             raise forbidden(kind, name, why, [cause])
 
-    def check_deletion(self, kind: Kind, name: str) -> None:
+    def check_deletion(self, kind: ObjectKind, name: str) -> None:
         if kind.resource == "namespaces" and name in NEVER_DELETED:
             details = details_of(kind, name)
             said = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
-            raise Refused(403, "Forbidden", said, details)
+            raise RequestRefused(403, "Forbidden", said, details)
 
-    def complete(self, kind: Kind, item: Object, *, is_new: bool) -> None:
+    def complete(self, kind: ObjectKind, item: Object, *, is_new: bool) -> None:
         """Put in what admission puts in."""
         if kind.kind == "Namespace" and is_new:
             _namespace(item)
@@ -58,8 +58,8 @@ class Admission:
         elif kind.kind == "Job" and is_new:
             _job(item)
 
-    def _prioritise(self, kind: Kind, item: Object) -> None:
-        """By its PriorityClass, or by that which is everybody's. Raises Refused."""
+    def _prioritise(self, kind: ObjectKind, item: Object) -> None:
+        """By its PriorityClass, or by that which is everybody's. Raises RequestRefused."""
         spec = item["spec"]
         classes = [one for key, one in self.storage.held() if key.resource == PRIORITY_CLASSES]
         name = spec.get("priorityClassName")
@@ -81,16 +81,16 @@ class Admission:
         default = (found or {}).get("preemptionPolicy") or "PreemptLowerPriority"
         spec.setdefault("preemptionPolicy", default)
 
-    def _check_account(self, kind: Kind, item: Object) -> None:
-        """Each namespace is about to have `default`. Raises Refused."""
+    def _check_account(self, kind: ObjectKind, item: Object) -> None:
+        """Each namespace is about to have `default`. Raises RequestRefused."""
         name, namespace = item["spec"]["serviceAccountName"], item["metadata"]["namespace"]
-        if name != "default" and self.storage.peek(Key("serviceaccounts", namespace, name)) is None:
+        if name != "default" and self.storage.peek(ObjectKey("serviceaccounts", namespace, name)) is None:
             place = f"{namespace}/{name}"
             why = f'error looking up service account {place}: serviceaccount "{name}" not found'
             raise forbidden(kind, _asked_name(item), why)
 
-    def check(self, kind: Kind, item: Object, old: Object | None) -> None:
-        """Raises Refused."""
+    def check(self, kind: ObjectKind, item: Object, old: Object | None) -> None:
+        """Raises RequestRefused."""
         counted = self.kinds.get(quotas.QUOTAS)
         if old is None and counted is not None:
             quotas.check(self.storage, counted, self.kinds, kind, item)

@@ -8,9 +8,9 @@ from typing import Any
 import yaml
 
 from kube.fake.defaults import quantity
-from kube.fake.kinds import Kind
+from kube.fake.kinds import ObjectKind
 from kube.fake.refusals import (
-    Refused,
+    RequestRefused,
     bad_request,
     invalid_options,
     not_allowed,
@@ -20,9 +20,9 @@ from kube.fake.refusals import (
     unsupported_media,
     wrong_value,
 )
-from kube.fake.schema import Shape
+from kube.fake.schema import FieldSchema
 from kube.fake.typed import decoding_fault, unknown_fields
-from kube.fake.wire import Request
+from kube.fake.wire import ApiRequest
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -65,8 +65,8 @@ def yaml_body(body: bytes) -> tuple[Any, list[str]]:
         loader.dispose()
 
 
-def check_options(request: Request, options: str) -> None:
-    """Raises Refused for query parameters that cannot be meant."""
+def check_options(request: ApiRequest, options: str) -> None:
+    """Raises RequestRefused for query parameters that cannot be meant."""
     query = request.query
     manager = query.get("fieldManager", "")
     if len(manager.encode()) > 128:
@@ -99,17 +99,17 @@ def check_delete_options(options: Mapping[str, Any], dry_runs: list[str]) -> Non
         raise invalid_options("DeleteOptions", unsupported("dryRun", json.dumps(dry_runs), ["All"]))
 
 
-def check_size(request: Request) -> None:
+def check_size(request: ApiRequest) -> None:
     if len(request.body) > MOST_BYTES:
         raise too_large(f"limit is {MOST_BYTES}")
 
 
-def too_large(why: str) -> Refused:
-    return Refused(413, "RequestEntityTooLarge", f"Request entity too large: {why}", None)
+def too_large(why: str) -> RequestRefused:
+    return RequestRefused(413, "RequestEntityTooLarge", f"Request entity too large: {why}", None)
 
 
-def object_body(request: Request, kind: Kind, warnings: list[str]) -> dict[str, Any]:
-    """Of a POST or PUT, with what is unknown warned of or refused. Raises Refused."""
+def object_body(request: ApiRequest, kind: ObjectKind, warnings: list[str]) -> dict[str, Any]:
+    """Of a POST or PUT, with what is unknown warned of or refused. Raises RequestRefused."""
     if request.content_type not in ("", "application/json", "application/yaml"):
         accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
         if kind.is_custom:
@@ -134,7 +134,7 @@ def object_body(request: Request, kind: Kind, warnings: list[str]) -> dict[str, 
     return item
 
 
-def _check_kind(item: Mapping[str, Any], kind: Kind) -> None:
+def _check_kind(item: Mapping[str, Any], kind: ObjectKind) -> None:
     found, version = item.get("kind"), item.get("apiVersion")
     if kind.is_custom and not (found and version):
         missing = "Kind" if not found else "apiVersion"
@@ -156,7 +156,7 @@ def _check_kind(item: Mapping[str, Any], kind: Kind) -> None:
         )
 
 
-def check_fields(request: Request, kind: Kind, item: dict[str, Any], warnings: list[str]) -> None:
+def check_fields(request: ApiRequest, kind: ObjectKind, item: dict[str, Any], warnings: list[str]) -> None:
     handled = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
     if not kind.is_custom:
         if fault := _quantity_fault(item, kind.shape) or decoding_fault(item, kind.shape, kind.kind):
@@ -171,10 +171,10 @@ def check_fields(request: Request, kind: Kind, item: dict[str, Any], warnings: l
         warnings += unknown
 
 
-def _quantity_fault(value: Any, shape: Shape) -> str:
+def _quantity_fault(value: Any, shape: FieldSchema) -> str:
     if shape.kind == "quantity":
         return "" if quantity(value) is not None else _QUANTITY_FAULT
-    inner: list[tuple[Any, Shape | None]] = []
+    inner: list[tuple[Any, FieldSchema | None]] = []
     if isinstance(value, dict):
         inner = [(one, shape.child(key)) for key, one in value.items()]
     elif isinstance(value, list):
@@ -191,8 +191,8 @@ def _base64_fault(item: Mapping[str, Any]) -> str:
     return ""
 
 
-def apply_body(request: Request, warnings: list[str]) -> dict[str, Any]:
-    """Of a server-side apply. Raises Refused."""
+def apply_body(request: ApiRequest, warnings: list[str]) -> dict[str, Any]:
+    """Of a server-side apply. Raises RequestRefused."""
     try:
         item, repeated = yaml_body(request.body)
     except yaml.YAMLError as error:
@@ -205,8 +205,8 @@ def apply_body(request: Request, warnings: list[str]) -> dict[str, Any]:
     return item if isinstance(item, dict) else {}
 
 
-def patch_body(request: Request) -> Any:
-    """Of the other patches. Raises Refused."""
+def patch_body(request: ApiRequest) -> Any:
+    """Of the other patches. Raises RequestRefused."""
     try:
         patch = json.loads(request.body)
     except ValueError as error:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Cause:
+class StatusCause:
     reason: str
     message: str
     field: str

@@ -5,11 +5,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
-from kube.errors import Unreachable
-from kube.fake.refusals import Refused
+from kube.errors import ApiUnreachable
+from kube.fake.refusals import RequestRefused
 from kube.fake.server import FakeApiServer
-from kube.fake.wire import ADMIN, Answer, Request, User, refusal
-from kube.transport import Call
+from kube.fake.wire import ADMIN, ApiRequest, ApiResponse, RequestUser, refusal
+from kube.transport import ApiCall
 
 RETRY_AFTER_SECONDS = 7.0
 
@@ -30,7 +30,7 @@ class Mishap(StrEnum):
     LATE = "too slow: done after others that are asked later"
 
 
-class Spoiling(StrEnum):
+class WatchFault(StrEnum):
     """Of what one watch tells."""
 
     CUT = "cut after the first change"
@@ -42,15 +42,17 @@ class Spoiling(StrEnum):
 
 
 ANSWERS = {
-    Mishap.OVERLOADED: Refused(
+    Mishap.OVERLOADED: RequestRefused(
         429, "TooManyRequests", "too many requests", headers={"retry-after": f"{RETRY_AFTER_SECONDS:g}"}
     ),
-    Mishap.FAILED: Refused(500, "InternalError", "etcdserver: request timed out"),
-    Mishap.UNAVAILABLE: Refused(503, "ServiceUnavailable", "etcdserver: leader changed"),
-    Mishap.EXPIRED: Refused(401, "Unauthorized", "Unauthorized"),
-    Mishap.CONFLICT: Refused(409, "Conflict", "Operation cannot be fulfilled: the object has been modified"),
-    Mishap.REFUSED: Refused(422, "Invalid", "admission webhook denied the request"),
-    Mishap.FORGOTTEN: Refused(410, "Expired", "too old resource version"),
+    Mishap.FAILED: RequestRefused(500, "InternalError", "etcdserver: request timed out"),
+    Mishap.UNAVAILABLE: RequestRefused(503, "ServiceUnavailable", "etcdserver: leader changed"),
+    Mishap.EXPIRED: RequestRefused(401, "Unauthorized", "Unauthorized"),
+    Mishap.CONFLICT: RequestRefused(
+        409, "Conflict", "Operation cannot be fulfilled: the object has been modified"
+    ),
+    Mishap.REFUSED: RequestRefused(422, "Invalid", "admission webhook denied the request"),
+    Mishap.FORGOTTEN: RequestRefused(410, "Expired", "too old resource version"),
 }
 
 
@@ -61,9 +63,9 @@ class Chaos:
         self,
         server: FakeApiServer,
         *,
-        user: User = ADMIN,
+        user: RequestUser = ADMIN,
         calls: Iterable[Mishap | None] = (),
-        watches: Iterable[Spoiling | None] = (),
+        watches: Iterable[WatchFault | None] = (),
     ) -> None:
         self._server = server
         self._user = user
@@ -71,9 +73,9 @@ class Chaos:
         self.watches = deque(watches)
         self.late_by = 3
         """So many others are served before one that nobody waits for any more."""
-        self._late: list[tuple[int, Call]] = []
+        self._late: list[tuple[int, ApiCall]] = []
 
-    def __call__(self, call: Call) -> Answer | None:
+    def __call__(self, call: ApiCall) -> ApiResponse | None:
         self._serve_due()
         mishap = self.calls.popleft() if self.calls else None
         if mishap is None or not _can_happen(mishap, call):
@@ -86,7 +88,7 @@ class Chaos:
             self._serve(call)
         elif mishap is Mishap.LATE and call.method != "GET":
             self._late.append((self.late_by, call))
-        raise Unreachable(f"The cluster does not answer: {mishap}.")
+        raise ApiUnreachable(f"The cluster does not answer: {mishap}.")
 
     def calm(self) -> None:
         """Nothing more goes wrong; what is late still comes."""
@@ -103,10 +105,10 @@ class Chaos:
         spoiling = self.watches.popleft() if self.watches else None
         if spoiling is None:
             yield from lines
-        elif spoiling is Spoiling.DOUBLED:
+        elif spoiling is WatchFault.DOUBLED:
             for line in lines:
                 yield from (line, line)
-        elif spoiling is Spoiling.SWAPPED:
+        elif spoiling is WatchFault.SWAPPED:
             yield from _swapped(lines)
         else:
             yield from _stopped(lines, spoiling)
@@ -117,13 +119,13 @@ class Chaos:
         for call in due:
             self._serve(call)
 
-    def _serve(self, call: Call) -> None:
+    def _serve(self, call: ApiCall) -> None:
         self._server.handle(
-            Request(call.method, call.path, call.query, call.headers, call.body or b"", self._user)
+            ApiRequest(call.method, call.path, call.query, call.headers, call.body or b"", self._user)
         )
 
 
-def _can_happen(mishap: Mishap, call: Call) -> bool:
+def _can_happen(mishap: Mishap, call: ApiCall) -> bool:
     if mishap in (Mishap.CONFLICT, Mishap.REFUSED):
         return call.method != "GET"
     return mishap is not Mishap.FORGOTTEN or "limit" in call.query or "watch" in call.query
@@ -135,12 +137,12 @@ def _swapped(lines: Iterator[bytes]) -> Iterator[bytes]:
         yield from (first,) if second is None else (second, first)
 
 
-def _stopped(lines: Iterator[bytes], how: Spoiling) -> Iterator[bytes]:
+def _stopped(lines: Iterator[bytes], how: WatchFault) -> Iterator[bytes]:
     for line in lines:
         yield line
-        if how is Spoiling.CUT:
-            raise Unreachable("The watch was cut off.")
-        if how in (Spoiling.FORGOTTEN, Spoiling.EXPIRED):
-            refused = ANSWERS[Mishap.FORGOTTEN if how is Spoiling.FORGOTTEN else Mishap.EXPIRED]
+        if how is WatchFault.CUT:
+            raise ApiUnreachable("The watch was cut off.")
+        if how in (WatchFault.FORGOTTEN, WatchFault.EXPIRED):
+            refused = ANSWERS[Mishap.FORGOTTEN if how is WatchFault.FORGOTTEN else Mishap.EXPIRED]
             yield json.dumps({"type": "ERROR", "object": refused.body()}).encode()
         return

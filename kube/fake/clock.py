@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 START = datetime(2026, 11, 22, 8, 52, 39, tzinfo=UTC)
 
 
-class Clock:
+class SimulatedClock:
     """`seconds` since the cluster began."""
 
     def __init__(self, start: datetime = START) -> None:

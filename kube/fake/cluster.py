@@ -17,10 +17,10 @@ from kube.fake.controllers import (
     replica_sets,
     stateful_sets,
 )
-from kube.fake.controllers.hands import Hands
+from kube.fake.controllers.controller_tools import ControllerTools
 from kube.fake.controllers.node_lifecycle import Evictions, NodeLifecycle, PodCollector
 from kube.fake.controllers.scheduling import Scheduler
-from kube.fake.kinds import BUILT_IN, Kind
+from kube.fake.kinds import BUILT_IN, ObjectKind
 from kube.fake.server import FakeApiServer, Object
 
 TICK_SECONDS = 0.25
@@ -31,7 +31,7 @@ ROOT_CA = "kube-root-ca.crt"
 AUTHORITY = "-----BEGIN CERTIFICATE-----\nfake\n-----END CERTIFICATE-----\n"
 
 
-class FakeCluster(FakeApiServer):
+class SimulatedCluster(FakeApiServer):
     """`controllers_run` False: the controller manager is away; scheduler and kubelets go on. `operators_run`
     False: extensions have their definitions, and nobody who does what their objects say."""
 
@@ -39,7 +39,7 @@ class FakeCluster(FakeApiServer):
         self,
         *,
         seed: int = 1,
-        kinds: Iterable[Kind] = BUILT_IN,
+        kinds: Iterable[ObjectKind] = BUILT_IN,
         nodes: Iterable[Object] = (),
         start: datetime = START,
     ) -> None:
@@ -47,8 +47,8 @@ class FakeCluster(FakeApiServer):
         self.controllers_run = True
         self.operators_run = True
         super().__init__(seed=seed, kinds=kinds, start=start)
-        self._hands = Hands(self)
-        self._jobs = jobs.Jobs()
+        self._hands = ControllerTools(self)
+        self._jobs = jobs.JobController()
         self._replica_sets = replica_sets.ReplicaSets()
         self._idle_ticks = 0
         self._seen = 0

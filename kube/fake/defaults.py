@@ -6,8 +6,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from kube.fake.kinds import Kind
-from kube.fake.schema import ANY, Shape
+from kube.fake.kinds import ObjectKind
+from kube.fake.schema import ANY, FieldSchema
 
 Object = dict[str, Any]
 
@@ -86,7 +86,7 @@ def canonical(written: Any) -> str:
     return f"{int(number)}{_DECIMAL[power]}"
 
 
-def as_stored(value: Any, shape: Shape) -> Any:
+def as_stored(value: Any, shape: FieldSchema) -> Any:
     """Decoded into the type and written again: without nulls, unknown fields and what is empty."""
     if shape.kind == "quantity":
         return canonical(value)
@@ -110,7 +110,7 @@ def as_stored(value: Any, shape: Shape) -> Any:
     return value
 
 
-def _is_left_out(key: str, value: Any, shape: Shape) -> bool:
+def _is_left_out(key: str, value: Any, shape: FieldSchema) -> bool:
     if value is False:
         return key in FALSE_IS_ABSENT
     if value == 0 and not isinstance(value, bool | str):
@@ -122,7 +122,7 @@ def _is_left_out(key: str, value: Any, shape: Shape) -> bool:
     return False
 
 
-def with_empty_structs(kind: Kind, item: Object) -> Object:
+def with_empty_structs(kind: ObjectKind, item: Object) -> Object:
     """With what is written even when empty."""
     return _filled(item, ALWAYS_WRITTEN.get(kind.shape.name, {}))
 
@@ -136,7 +136,7 @@ def _filled(value: Object, empty: Object) -> Object:
     return value
 
 
-def zero(kind: Kind) -> Object:
+def zero(kind: ObjectKind) -> Object:
     """What a new object of the kind is compared with: structs that are always there own nothing
     themselves.
     """
@@ -324,7 +324,7 @@ FILLERS: dict[str, Callable[[Object], None]] = {
 }
 
 
-def normalised(kind: Kind, item: Object) -> Object:
+def normalised(kind: ObjectKind, item: Object) -> Object:
     """A body as it is stored: unknown fields dropped, defaults filled in."""
     item = as_stored(item, kind.shape) if not kind.is_custom else item
     item["apiVersion"], item["kind"] = kind.api_version, kind.kind

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kube.fake.admission import Admission
-from kube.fake.clock import Clock
-from kube.fake.kinds import Kind
+from kube.fake.clock import SimulatedClock
+from kube.fake.kinds import ObjectKind
 from kube.fake.refusals import not_found, precondition, success
-from kube.fake.storage import Storage
+from kube.fake.storage import ObjectStorage
 
 Object = dict[str, Any]
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
@@ -15,13 +15,19 @@ FORCED_GRACE_SECONDS = 30
 
 
 class Deleter:
-    def __init__(self, storage: Storage, clock: Clock, admission: Admission) -> None:
+    def __init__(self, storage: ObjectStorage, clock: SimulatedClock, admission: Admission) -> None:
         self.storage = storage
         self.clock = clock
         self.admission = admission
 
     def delete(
-        self, kind: Kind, namespace: str, name: str, options: Mapping[str, Any], *, is_dry_run: bool = False
+        self,
+        kind: ObjectKind,
+        namespace: str,
+        name: str,
+        options: Mapping[str, Any],
+        *,
+        is_dry_run: bool = False,
     ) -> tuple[Object, int]:
         """The answer and its status. Raises Refused."""
         self.admission.check_deletion(kind, name)
@@ -39,7 +45,7 @@ class Deleter:
                 return self._namespace(kind, item), 200
             return self._any(kind, item, policy), 200
 
-    def _policy(self, kind: Kind, item: Object, options: Mapping[str, Any]) -> str:
+    def _policy(self, kind: ObjectKind, item: Object, options: Mapping[str, Any]) -> str:
         policy = options.get("propagationPolicy")
         if policy is None and options.get("orphanDependents") is not None:
             policy = "Orphan" if options["orphanDependents"] else "Background"
@@ -49,7 +55,7 @@ class Deleter:
             policy = "Orphan" if kind.orphans_by_default else "Background"
         return str(policy)
 
-    def _any(self, kind: Kind, item: Object, policy: str) -> Object:
+    def _any(self, kind: ObjectKind, item: Object, policy: str) -> Object:
         metadata = item["metadata"]
         wanted = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(policy)
         finalizers = [one for one in metadata.get("finalizers") or () if one not in (FOREGROUND, ORPHAN)]
@@ -69,7 +75,7 @@ class Deleter:
                 metadata["generation"] += 1
         return self.storage.put(kind, item)
 
-    def _pod(self, kind: Kind, item: Object, options: Mapping[str, Any], policy: str) -> Object:
+    def _pod(self, kind: ObjectKind, item: Object, options: Mapping[str, Any], policy: str) -> Object:
         metadata, spec = item["metadata"], item["spec"]
         grace = options.get("gracePeriodSeconds")
         grace = spec.get("terminationGracePeriodSeconds", FORCED_GRACE_SECONDS) if grace is None else grace
@@ -103,7 +109,7 @@ class Deleter:
             for reference in one["metadata"].get("ownerReferences") or ()
         )
 
-    def _namespace(self, kind: Kind, item: Object) -> Object:
+    def _namespace(self, kind: ObjectKind, item: Object) -> Object:
         if item["metadata"].get("deletionTimestamp"):
             return item
         item["metadata"]["deletionTimestamp"] = self.clock.stamp()
@@ -111,7 +117,7 @@ class Deleter:
         return self.storage.put(kind, item)
 
 
-def check_preconditions(kind: Kind, item: Object, wanted: Mapping[str, Any]) -> None:
+def check_preconditions(kind: ObjectKind, item: Object, wanted: Mapping[str, Any]) -> None:
     metadata = item["metadata"]
     for key, what in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         if wanted.get(key) not in (None, "", metadata[key]):

@@ -7,9 +7,9 @@ scheduler are of events.k8s.io, which have a series in place of a count (tools/e
 from dataclasses import dataclass, field
 from typing import Any
 
-from kube.fake.clock import Clock
-from kube.fake.kinds import Kind
-from kube.fake.storage import Key, Storage
+from kube.fake.clock import SimulatedClock
+from kube.fake.kinds import ObjectKind
+from kube.fake.storage import ObjectKey, ObjectStorage
 
 Object = dict[str, Any]
 EVENTS = "events"
@@ -44,7 +44,7 @@ class _Budget:
 class Recorder:
     """What is told of an object that its cluster has no namespace for is lost, as it is there."""
 
-    def __init__(self, storage: Storage, clock: Clock, kind: Kind) -> None:
+    def __init__(self, storage: ObjectStorage, clock: SimulatedClock, kind: ObjectKind) -> None:
         self._storage = storage
         self._clock = clock
         self._kind = kind
@@ -134,7 +134,7 @@ class Recorder:
                 self._storage.remove(self._kind, one)
 
     def _is_heard(self, about: Object) -> bool:
-        namespace = self._storage.peek(Key("namespaces", "", about.get("namespace") or "default"))
+        namespace = self._storage.peek(ObjectKey("namespaces", "", about.get("namespace") or "default"))
         return namespace is not None and "deletionTimestamp" not in namespace["metadata"]
 
     def _may_speak(self, who: tuple[str, ...]) -> bool:

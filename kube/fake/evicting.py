@@ -4,13 +4,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kube.fake.clock import Clock
+from kube.fake.clock import SimulatedClock
 from kube.fake.deleting import Deleter, check_preconditions
-from kube.fake.kinds import Kind
-from kube.fake.refusals import Refused, bad_request, internal, not_found
+from kube.fake.kinds import ObjectKind
+from kube.fake.refusals import RequestRefused, bad_request, internal, not_found
 from kube.fake.selectors import matches_labels
-from kube.fake.storage import Storage
-from kube.fake.wire import Answer, Request, Target
+from kube.fake.storage import ObjectStorage
+from kube.fake.wire import ApiRequest, ApiResponse, RequestTarget
 
 Object = dict[str, Any]
 MANY = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
@@ -19,13 +19,13 @@ UNOBSERVED_RETRY_SECONDS = 10
 
 
 class Evictor:
-    def __init__(self, storage: Storage, clock: Clock, deleter: Deleter) -> None:
+    def __init__(self, storage: ObjectStorage, clock: SimulatedClock, deleter: Deleter) -> None:
         self.storage = storage
         self.clock = clock
         self.deleter = deleter
 
-    def post(self, target: Target, request: Request, budgets: Kind) -> Answer:
-        """Raises Refused."""
+    def post(self, target: RequestTarget, request: ApiRequest, budgets: ObjectKind) -> ApiResponse:
+        """Raises RequestRefused."""
         body: Object = json.loads(request.body or b"{}")
         if (body.get("metadata") or {}).get("name") != target.name:
             raise bad_request("name in URL does not match name in Eviction object")
@@ -47,7 +47,7 @@ class Evictor:
                     target.name,
                     {key: one for key, one in options.items() if key != "preconditions"},
                 )
-        return Answer(
+        return ApiResponse(
             201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
         )
 
@@ -56,8 +56,8 @@ class Evictor:
         phase = pod["status"].get("phase")
         return phase in ("Pending", "Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]
 
-    def _spend(self, pod: Object, budgets: Kind, *, is_dry_run: bool) -> None:
-        """Of the budget that the pod has. Raises Refused."""
+    def _spend(self, pod: Object, budgets: ObjectKind, *, is_dry_run: bool) -> None:
+        """Of the budget that the pod has. Raises RequestRefused."""
         metadata = pod["metadata"]
         found = [
             one
@@ -96,7 +96,7 @@ class Evictor:
                     condition["lastTransitionTime"] = self.clock.stamp()
         self.storage.put(budgets, budget)
 
-    def _mark(self, kind: Kind, pod: Object) -> None:
+    def _mark(self, kind: ObjectKind, pod: Object) -> None:
         current = self.storage.get(kind, pod["metadata"]["namespace"], pod["metadata"]["name"])
         if current is None or "deletionTimestamp" in current["metadata"]:
             return
@@ -118,10 +118,10 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def refused(why: str, *, is_waiting: bool = False) -> Refused:
+def refused(why: str, *, is_waiting: bool = False) -> RequestRefused:
     details: Object = {"causes": [{"reason": "DisruptionBudget", "message": why}]}
     headers = {}
     if is_waiting:
         details["retryAfterSeconds"] = UNOBSERVED_RETRY_SECONDS
         headers["retry-after"] = str(UNOBSERVED_RETRY_SECONDS)
-    return Refused(429, "TooManyRequests", REFUSED, details, headers)
+    return RequestRefused(429, "TooManyRequests", REFUSED, details, headers)

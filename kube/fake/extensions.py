@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from kube.fake.gateway_api import ANYTHING, NUMBER, TEXT, many, struct, with_default
-from kube.fake.kinds import Kind
-from kube.fake.schema import Shape, of_definition, shape_of
+from kube.fake.kinds import ObjectKind
+from kube.fake.schema import FieldSchema, of_definition, shape_of
 
 Schema = dict[str, Any]
 LEADER_WORKER_SET = "leaderworkerset.x-k8s.io"
@@ -138,9 +138,11 @@ DATA_LOAD = struct(
 )
 
 
-def _kind(group: str, version: str, name: str, plural: str, schema: Schema, *, scaled: bool = False) -> Kind:
+def _kind(
+    group: str, version: str, name: str, plural: str, schema: Schema, *, scaled: bool = False
+) -> ObjectKind:
     whole = json.loads(json.dumps(schema))
-    return Kind(
+    return ObjectKind(
         group,
         version,
         name,
@@ -153,9 +155,9 @@ def _kind(group: str, version: str, name: str, plural: str, schema: Schema, *, s
     )
 
 
-def _with_pod_templates(shape: Shape, *names: str) -> Shape:
+def _with_pod_templates(shape: FieldSchema, *names: str) -> FieldSchema:
     """Whose fields of these names, anywhere, are merged as pod templates are."""
-    fields: Mapping[str, Shape] = {
+    fields: Mapping[str, FieldSchema] = {
         name: shape_of("V1PodTemplateSpec") if name in names else _with_pod_templates(one, *names)
         for name, one in shape.fields.items()
         if name != "metadata"
@@ -166,14 +168,14 @@ def _with_pod_templates(shape: Shape, *names: str) -> Shape:
     return shape
 
 
-def _leader_worker_sets() -> Kind:
+def _leader_worker_sets() -> ObjectKind:
     kind = _kind(
         LEADER_WORKER_SET, "v1", "LeaderWorkerSet", "leaderworkersets", LEADER_WORKER_SETS, scaled=True
     )
     return replace(kind, shape=_with_pod_templates(kind.shape, "leaderTemplate", "workerTemplate"))
 
 
-EXTENSIONS: tuple[Kind, ...] = (
+EXTENSIONS: tuple[ObjectKind, ...] = (
     _leader_worker_sets(),
     _kind(FLUID, "v1alpha1", "Dataset", "datasets", DATASET),
     _kind(FLUID, "v1alpha1", "AlluxioRuntime", "alluxioruntimes", RUNTIME, scaled=True),

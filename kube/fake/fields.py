@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kube.fake.schema import ANY, KEY_DEFAULTS, Shape
+from kube.fake.schema import ANY, KEY_DEFAULTS, FieldSchema
 
 Path = tuple[str, ...]
 Fields = frozenset[Path]
@@ -17,7 +17,7 @@ ABSENT: Any = object()
 NOTHING: Fields = frozenset()
 
 
-def element_of(item: Any, shape: Shape) -> str:
+def element_of(item: Any, shape: FieldSchema) -> str:
     """Of an item in a list that has keys or is a set."""
     if shape.is_set:
         return "v:" + json.dumps(item)
@@ -28,7 +28,7 @@ def element_of(item: Any, shape: Shape) -> str:
     )
 
 
-def children_of(value: Any, shape: Shape) -> Iterator[tuple[str, Any, Shape]]:
+def children_of(value: Any, shape: FieldSchema) -> Iterator[tuple[str, Any, FieldSchema]]:
     """Element, value and shape of what a map, struct or list with keys holds."""
     if shape.kind == "list":
         for item in value or ():
@@ -38,7 +38,7 @@ def children_of(value: Any, shape: Shape) -> Iterator[tuple[str, Any, Shape]]:
             yield "f:" + key, inner, shape.child(key) or ANY
 
 
-def fields_of(value: Any, shape: Shape, path: Path = ()) -> Iterator[Path]:
+def fields_of(value: Any, shape: FieldSchema, path: Path = ()) -> Iterator[Path]:
     """What whoever applies this value owns."""
     if shape.is_leaf or not value:
         if shape.is_leaf or shape.kind != "list":
@@ -54,7 +54,7 @@ def fields_of(value: Any, shape: Shape, path: Path = ()) -> Iterator[Path]:
 
 
 @dataclass
-class Difference:
+class FieldDifference:
     added: set[Path] = field(default_factory=set)
     modified: set[Path] = field(default_factory=set)
     removed: set[Path] = field(default_factory=set)
@@ -64,11 +64,13 @@ class Difference:
         return frozenset(self.added | self.modified)
 
 
-def compare(old: Any, new: Any, shape: Shape, path: Path = (), found: Difference | None = None) -> Difference:
+def compare(
+    old: Any, new: Any, shape: FieldSchema, path: Path = (), found: FieldDifference | None = None
+) -> FieldDifference:
     """Of two values; ABSENT has no fields. A map, struct or list item that is wholly new or gone counts
     itself.
     """
-    found = found if found is not None else Difference()
+    found = found if found is not None else FieldDifference()
     if old is ABSENT or new is ABSENT:
         (found.added if old is ABSENT else found.removed).add(path)
         if shape.is_leaf or old is new:
@@ -96,7 +98,7 @@ def with_named_parents(fields: Iterable[Path]) -> Fields:
     )
 
 
-def without(value: Any, shape: Shape, removed: Fields, path: Path = ()) -> Any:
+def without(value: Any, shape: FieldSchema, removed: Fields, path: Path = ()) -> Any:
     """The value less these fields, with all that is below them; None when nothing of it is left."""
     if shape.is_leaf or not value:
         return value

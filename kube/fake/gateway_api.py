@@ -7,8 +7,8 @@ that a mistake of ours would meet; the others pass.
 import json
 from typing import Any
 
-from kube.fake.causes import Cause
-from kube.fake.kinds import Kind
+from kube.fake.causes import StatusCause
+from kube.fake.kinds import ObjectKind
 from kube.fake.schema import of_definition
 
 Schema = dict[str, Any]
@@ -259,7 +259,7 @@ CLASS = struct(
 GRANT = struct((), spec=struct(("from", "to"), to=many(ANYTHING), **{"from": many(ANYTHING)}))
 
 
-def _route_rules(item: Object, _: Object | None) -> list[Cause]:
+def _route_rules(item: Object, _: Object | None) -> list[StatusCause]:
     faults = []
     for index, rule in enumerate(item["spec"].get("rules") or ()):
         place = f"spec.rules[{index}]"
@@ -274,20 +274,20 @@ def _route_rules(item: Object, _: Object | None) -> list[Cause]:
     return faults
 
 
-def _class_rules(item: Object, old: Object | None) -> list[Cause]:
+def _class_rules(item: Object, old: Object | None) -> list[StatusCause]:
     if old is None or item["spec"].get("controllerName") == old["spec"].get("controllerName"):
         return []
     return [_broken("spec.controllerName", "Value is immutable")]
 
 
-def _broken(place: str, why: str) -> Cause:
+def _broken(place: str, why: str) -> StatusCause:
     """Of a rule in CEL: the message alone."""
-    return Cause("FieldValueInvalid", f"Invalid value: {why}", place)
+    return StatusCause("FieldValueInvalid", f"Invalid value: {why}", place)
 
 
-def _kind(name: str, plural: str, schema: Schema, **more: Any) -> Kind:
+def _kind(name: str, plural: str, schema: Schema, **more: Any) -> ObjectKind:
     whole = json.loads(json.dumps(schema))
-    return Kind(
+    return ObjectKind(
         GROUP,
         "v1",
         name,
@@ -302,7 +302,7 @@ def _kind(name: str, plural: str, schema: Schema, **more: Any) -> Kind:
     )
 
 
-def gateway_api(*, rules_have_names: bool = True) -> tuple[Kind, ...]:
+def gateway_api(*, rules_have_names: bool = True) -> tuple[ObjectKind, ...]:
     """`rules_have_names`: a Gateway API before 1.4 prunes them."""
     route = _route(rules_have_names=rules_have_names)
     return (

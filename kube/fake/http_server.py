@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from kube.fake.server import FakeApiServer
-from kube.fake.watching import Watch
-from kube.fake.wire import ANONYMOUS, UNKNOWN, Answer, Request, User
+from kube.fake.watching import WatchStream
+from kube.fake.wire import ANONYMOUS, UNKNOWN, ApiRequest, ApiResponse, RequestUser
 
 WATCH_SECONDS = 300.0
 """The longest, where nobody says how long."""
@@ -20,7 +20,7 @@ class FakeHttpServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, server: FakeApiServer, *, tokens: Mapping[str, User], port: int = 0) -> None:
+    def __init__(self, server: FakeApiServer, *, tokens: Mapping[str, RequestUser], port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.api = server
         self.tokens = tokens
@@ -48,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
         address = urlsplit(self.path)
         length = int(self.headers.get("content-length") or 0)
         answer = self.server.api.handle(
-            Request(
+            ApiRequest(
                 self.command,
                 unquote(address.path),
                 dict(parse_qsl(address.query, keep_blank_values=True)),
@@ -57,18 +57,18 @@ class _Handler(BaseHTTPRequestHandler):
                 self._user(),
             )
         )
-        if isinstance(answer, Watch):
+        if isinstance(answer, WatchStream):
             self._stream(answer)
         else:
             self._send(answer)
 
-    def _user(self) -> User:
+    def _user(self) -> RequestUser:
         kind, _, token = self.headers.get("authorization", "").partition(" ")
         if kind != "Bearer" or not token:
             return ANONYMOUS
         return self.server.tokens.get(token, UNKNOWN)
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: ApiResponse) -> None:
         body = answer.as_bytes()
         self.send_response(answer.status)
         for name, value in ({"content-type": "application/json"} | answer.headers).items():
@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _stream(self, watch: Watch) -> None:
+    def _stream(self, watch: WatchStream) -> None:
         storage = self.server.api.storage
         self.send_response(200)
         self.send_header("content-type", "application/json")

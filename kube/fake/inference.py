@@ -7,7 +7,7 @@ Slipway writes or reads.
 import json
 
 from kube.fake.gateway_api import ANYTHING, NAME, PORT, TEXT, many, struct, with_default
-from kube.fake.kinds import Kind
+from kube.fake.kinds import ObjectKind
 from kube.fake.schema import of_definition
 
 _NUMBER = struct(("number",), number=PORT)
@@ -32,9 +32,9 @@ _POOL = struct(
 )
 
 
-def inference_pool() -> Kind:
+def inference_pool() -> ObjectKind:
     whole = json.loads(json.dumps(_POOL))
-    return Kind(
+    return ObjectKind(
         "inference.networking.k8s.io",
         "v1",
         "InferencePool",

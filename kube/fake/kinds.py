@@ -4,22 +4,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kube.fake.causes import Cause
-from kube.fake.schema import Shape, shape_of
+from kube.fake.causes import StatusCause
+from kube.fake.schema import FieldSchema, shape_of
 
-Rules = Callable[[dict[str, Any], dict[str, Any] | None], list[Cause]]
+Rules = Callable[[dict[str, Any], dict[str, Any] | None], list[StatusCause]]
 
 NO_FIELDS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
-class Kind:
+class ObjectKind:
     group: str
     version: str
     kind: str
     plural: str
     is_namespaced: bool = True
-    shape: Shape = field(default_factory=lambda: Shape("any"), compare=False, repr=False)
+    shape: FieldSchema = field(default_factory=lambda: FieldSchema("any"), compare=False, repr=False)
     subresources: frozenset[str] = NO_FIELDS
     has_generation: bool = False
     creates_on_update: bool = False
@@ -63,13 +63,13 @@ STATUS = frozenset({"status"})
 SCALED = frozenset({"status", "scale"})
 
 
-def _core(kind: str, plural: str, **more: object) -> Kind:
-    made = Kind("", "v1", kind, plural, shape=shape_of(f"V1{kind}"))
+def _core(kind: str, plural: str, **more: object) -> ObjectKind:
+    made = ObjectKind("", "v1", kind, plural, shape=shape_of(f"V1{kind}"))
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def _of(group: str, kind: str, plural: str, **more: object) -> Kind:
-    made = Kind(group, "v1", kind, plural, shape=shape_of(f"V1{kind}"))
+def _of(group: str, kind: str, plural: str, **more: object) -> ObjectKind:
+    made = ObjectKind(group, "v1", kind, plural, shape=shape_of(f"V1{kind}"))
     return replace(made, **more)  # type: ignore[arg-type]
 
 
@@ -103,7 +103,7 @@ POD_FIELDS = frozenset(
 )
 LABELLED_STATUS = frozenset({"annotations", "labels", "finalizers"})
 
-BUILT_IN: tuple[Kind, ...] = (
+BUILT_IN: tuple[ObjectKind, ...] = (
     _core("ConfigMap", "configmaps"),
     _core("Secret", "secrets", selectable=frozenset({"type"})),
     _core("ServiceAccount", "serviceaccounts", subresources=frozenset({"token"})),
@@ -135,7 +135,7 @@ BUILT_IN: tuple[Kind, ...] = (
     _core("ResourceQuota", "resourcequotas", subresources=STATUS),
     _core("LimitRange", "limitranges"),
     _core("PersistentVolumeClaim", "persistentvolumeclaims", subresources=STATUS),
-    Kind(
+    ObjectKind(
         "",
         "v1",
         "Event",
@@ -155,7 +155,7 @@ BUILT_IN: tuple[Kind, ...] = (
     ),
     _of("apps", "StatefulSet", "statefulsets", subresources=SCALED, has_generation=True),
     _of("apps", "DaemonSet", "daemonsets", subresources=STATUS, has_generation=True),
-    Kind(
+    ObjectKind(
         "autoscaling",
         "v2",
         "HorizontalPodAutoscaler",
@@ -183,7 +183,7 @@ BUILT_IN: tuple[Kind, ...] = (
     _of("networking.k8s.io", "NetworkPolicy", "networkpolicies", has_generation=True),
     _of("policy", "PodDisruptionBudget", "poddisruptionbudgets", subresources=STATUS, has_generation=True),
     _of("scheduling.k8s.io", "PriorityClass", "priorityclasses", is_namespaced=False, has_generation=True),
-    Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", is_namespaced=False),
+    ObjectKind("storage.k8s.io", "v1", "StorageClass", "storageclasses", is_namespaced=False),
     _of(RBAC, "Role", "roles"),
     _of(RBAC, "RoleBinding", "rolebindings"),
     _of(RBAC, "ClusterRole", "clusterroles", is_namespaced=False),

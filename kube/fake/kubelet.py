@@ -14,12 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kube.base import Client, Object
-from kube.errors import Changed, NotFound
+from kube.base import KubernetesClient, Object
+from kube.errors import NotFound, ObjectChanged
 from kube.fake.commands import expanded, mapped
 from kube.fake.events import Recorder
 from kube.fake.handlers import is_ready, pre_stop_seconds
-from kube.fake.surroundings import EVERYWHERE, Missing, Surroundings
+from kube.fake.surroundings import EVERYWHERE, MissingReference, Surroundings
 from kube.resources import PODS, Ref
 
 PROBE_SECONDS = 0.5
@@ -82,7 +82,7 @@ class Kubelet:
 
     def __init__(
         self,
-        client: Client,
+        client: KubernetesClient,
         node: str,
         root: Path,
         addresses: Iterator[str],
@@ -198,7 +198,7 @@ class Kubelet:
     def _start(self, pod: _Pod, container: _Container, item: Object) -> None:
         try:
             container.process = self._started(pod, container, item)
-        except Missing as missing:
+        except MissingReference as missing:
             container.lacks = str(missing)
             self._say(pod, container, "Failed", f"Error: {missing}", warning=True)
             return
@@ -259,7 +259,7 @@ class Kubelet:
         if now >= pod.end_at:
             self._kill(pod)
         if all(process.poll() is not None for process in running):
-            with suppress(NotFound, Changed):
+            with suppress(NotFound, ObjectChanged):
                 self._client.delete(pod.ref, uid=pod.uid, grace_seconds=0)
 
     def _kill(self, pod: _Pod) -> None:
@@ -303,7 +303,7 @@ class Kubelet:
         change = {"status": status | {"conditions": [*others, *status["conditions"]]}}
         try:
             self._client.patch(pod.ref, change, subresource="status")
-        except (NotFound, Changed):
+        except (NotFound, ObjectChanged):
             return
         pod.told = _status(pod)
 

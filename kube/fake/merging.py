@@ -3,10 +3,10 @@
 from typing import Any
 
 from kube.fake.fields import element_of
-from kube.fake.schema import ANY, Shape
+from kube.fake.schema import ANY, FieldSchema
 
 
-def merged(live: Any, wish: Any, shape: Shape) -> Any:
+def merged(live: Any, wish: Any, shape: FieldSchema) -> Any:
     if wish is None or shape.is_leaf or live is None:
         return wish
     if shape.kind == "list":
@@ -17,7 +17,7 @@ def merged(live: Any, wish: Any, shape: Shape) -> Any:
     return result
 
 
-def _merged_list(live: list[Any], wish: list[Any], shape: Shape) -> list[Any]:
+def _merged_list(live: list[Any], wish: list[Any], shape: FieldSchema) -> list[Any]:
     """In the order of the wish; what only the object has keeps its place as far as it can."""
     inner = ANY if shape.is_set else shape.item or ANY
     mine = [element_of(item, shape) for item in wish]

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kube.fake.causes import Cause
-from kube.fake.kinds import Kind
+from kube.fake.causes import StatusCause
+from kube.fake.kinds import ObjectKind
 from kube.fake.refusals import immutable, not_allowed, required, too_long, wrong_value
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -48,7 +48,7 @@ SERVER_MADE = (
 )
 
 
-def name_faults(kind: Kind, name: str, place: str = "metadata.name") -> list[Cause]:
+def name_faults(kind: ObjectKind, name: str, place: str = "metadata.name") -> list[StatusCause]:
     if not name:
         return [required(place, "name or generateName is required")]
     is_label = kind.short == "DNS label"
@@ -61,7 +61,7 @@ def name_faults(kind: Kind, name: str, place: str = "metadata.name") -> list[Cau
     return faults
 
 
-def label_faults(labels: Mapping[str, Any], place: str) -> list[Cause]:
+def label_faults(labels: Mapping[str, Any], place: str) -> list[StatusCause]:
     faults = []
     for key, value in labels.items():
         faults += key_faults(key, place)
@@ -72,7 +72,7 @@ def label_faults(labels: Mapping[str, Any], place: str) -> list[Cause]:
     return faults
 
 
-def key_faults(key: str, place: str) -> list[Cause]:
+def key_faults(key: str, place: str) -> list[StatusCause]:
     prefix, slash, name = key.rpartition("/")
     if slash and not SUBDOMAIN.fullmatch(prefix):
         return [wrong_value(place, json.dumps(key), f"prefix part {NOT_A_SUBDOMAIN}")]
@@ -83,7 +83,7 @@ def key_faults(key: str, place: str) -> list[Cause]:
     return []
 
 
-def metadata_faults(kind: Kind, metadata: Mapping[str, Any]) -> list[Cause]:
+def metadata_faults(kind: ObjectKind, metadata: Mapping[str, Any]) -> list[StatusCause]:
     faults = name_faults(kind, metadata.get("name", ""))
     faults += label_faults(metadata.get("labels") or {}, "metadata.labels")
     annotations = metadata.get("annotations") or {}
@@ -98,7 +98,7 @@ def metadata_faults(kind: Kind, metadata: Mapping[str, Any]) -> list[Cause]:
     return faults
 
 
-def metadata_update_faults(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+def metadata_update_faults(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[StatusCause]:
     """Each twice: the API server looks twice."""
     faults = []
     if new.get("uid") not in (None, "", old["uid"]):

@@ -5,14 +5,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kube.fake.causes import Cause
+from kube.fake.causes import StatusCause
 from kube.fake.fields import element_of
-from kube.fake.kinds import Kind
+from kube.fake.kinds import ObjectKind
 from kube.fake.refusals import required, unsupported, wrong_value
 from kube.fake.schema import from_openapi
 
 Object = dict[str, Any]
-SKIPPED = Cause(
+SKIPPED = StatusCause(
     "FieldValueInvalid",
     "Invalid value: null: some validation rules were not checked because the object was invalid; correct "
     "the existing "
@@ -21,7 +21,7 @@ SKIPPED = Cause(
 )
 
 
-def custom_defaults(kind: Kind, item: Object) -> Object:
+def custom_defaults(kind: ObjectKind, item: Object) -> Object:
     """Unknown fields pruned, defaults put in."""
     schema = kind.openapi
     if not schema:
@@ -59,7 +59,7 @@ def _completed(value: Any, schema: Mapping[str, Any]) -> Any:
     return value
 
 
-def custom_faults(kind: Kind, item: Object, old: Object | None) -> list[Cause]:
+def custom_faults(kind: ObjectKind, item: Object, old: Object | None) -> list[StatusCause]:
     """Structural faults first; the rules only for a body of the right shape."""
     schema = kind.openapi
     if not schema:
@@ -71,14 +71,14 @@ def custom_faults(kind: Kind, item: Object, old: Object | None) -> list[Cause]:
     return [cause for cause, _ in faults] + (kind.rules(item, old) if kind.rules else [])
 
 
-def _faults(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[tuple[Cause, bool]]:
+def _faults(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[tuple[StatusCause, bool]]:
     """Cause, and whether it keeps the rules from being looked at."""
     kind = schema.get("type")
     if kind and not _is_of(value, kind) and not schema.get("x-kubernetes-int-or-string"):
         found = {str: "string", bool: "boolean", list: "array", dict: "object", float: "number"}
         word = found.get(type(value), "integer")
         why = f"{path} in body must be of type {kind}: {json.dumps(word)}"
-        yield Cause("FieldValueTypeInvalid", f"Invalid value: {json.dumps(word)}: {why}", path), True
+        yield StatusCause("FieldValueTypeInvalid", f"Invalid value: {json.dumps(word)}: {why}", path), True
         return
     yield from _scalar_faults(value, schema, path)
     if isinstance(value, dict):
@@ -94,16 +94,18 @@ def _faults(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[tuple[
         yield from _list_faults(value, schema, path)
 
 
-def _list_faults(value: list[Any], schema: Mapping[str, Any], path: str) -> Iterator[tuple[Cause, bool]]:
+def _list_faults(
+    value: list[Any], schema: Mapping[str, Any], path: str
+) -> Iterator[tuple[StatusCause, bool]]:
     most, least = schema.get("maxItems"), schema.get("minItems")
     if most is not None and len(value) > most:
         yield (
-            Cause("FieldValueTooMany", f"Too many: {len(value)}: must have at most {most} items", path),
+            StatusCause("FieldValueTooMany", f"Too many: {len(value)}: must have at most {most} items", path),
             True,
         )
     if least is not None and len(value) < least:
         why = f"{path} in body should have at least {least} items"
-        yield Cause("FieldValueInvalid", f"Invalid value: {len(value)}: {why}", path), False
+        yield StatusCause("FieldValueInvalid", f"Invalid value: {len(value)}: {why}", path), False
     shape = from_openapi(schema)
     seen: set[str] = set()
     for index, one in enumerate(value):
@@ -111,7 +113,10 @@ def _list_faults(value: list[Any], schema: Mapping[str, Any], path: str) -> Iter
             element = element_of(one, shape)
             if element in seen:
                 shown = element[2:]
-                yield Cause("FieldValueDuplicate", f"Duplicate value: {shown}", f"{path}[{index}]"), False
+                yield (
+                    StatusCause("FieldValueDuplicate", f"Duplicate value: {shown}", f"{path}[{index}]"),
+                    False,
+                )
             seen.add(element)
         yield from _faults(one, schema.get("items") or {}, f"{path}[{index}]")
 
@@ -123,14 +128,14 @@ def _is_of(value: Any, kind: str) -> bool:
     return isinstance(value, int if kind == "integer" else (int, float)) and not isinstance(value, bool)
 
 
-def _scalar_faults(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[tuple[Cause, bool]]:
+def _scalar_faults(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[tuple[StatusCause, bool]]:
     shown = json.dumps(value)
     if "enum" in schema and value not in schema["enum"]:
         yield unsupported(path, shown, schema["enum"]), True
     if isinstance(value, str):
         most, least = schema.get("maxLength"), schema.get("minLength")
         if most is not None and len(value) > most:
-            yield Cause("FieldValueTooLong", f"Too long: may not be more than {most} bytes", path), True
+            yield StatusCause("FieldValueTooLong", f"Too long: may not be more than {most} bytes", path), True
         if least is not None and len(value) < least:
             why = f"{path} in body should be at least {least} chars long"
             yield wrong_value(path, shown, why), False

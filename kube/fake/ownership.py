@@ -19,9 +19,9 @@ from kube.fake.fields import (
     without,
     written,
 )
-from kube.fake.kinds import Kind
+from kube.fake.kinds import ObjectKind
 from kube.fake.merging import merged
-from kube.fake.schema import Shape
+from kube.fake.schema import FieldSchema
 
 APPLY, UPDATE = "Apply", "Update"
 BEFORE_FIRST_APPLY = "before-first-apply"
@@ -61,12 +61,12 @@ class Manager(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Owned:
+class FieldOwnership:
     fields: Fields
     time: str
 
 
-Managers = dict[Manager, Owned]
+Managers = dict[Manager, FieldOwnership]
 
 
 class FieldConflict(Exception):
@@ -85,7 +85,9 @@ def managers_of(metadata: Mapping[str, Any]) -> Managers:
         manager = Manager(
             entry["manager"], entry["operation"], entry.get("apiVersion", ""), entry.get("subresource", "")
         )
-        found[manager] = Owned(frozenset(decoded(entry.get("fieldsV1") or {})), entry.get("time", ""))
+        found[manager] = FieldOwnership(
+            frozenset(decoded(entry.get("fieldsV1") or {})), entry.get("time", "")
+        )
     return found
 
 
@@ -108,7 +110,7 @@ def entries_of(managers: Managers) -> list[dict[str, Any]]:
     return entries
 
 
-def not_written(kind: Kind, subresource: str) -> tuple[Path, ...]:
+def not_written(kind: ObjectKind, subresource: str) -> tuple[Path, ...]:
     """Beginnings of paths that a write through here leaves as they are."""
     if subresource == "status":
         kept: list[Path] = [("f:spec",), ("f:data",)]
@@ -133,7 +135,7 @@ def after_update(
     managers: Managers,
     old: Any,
     new: Any,
-    shape: Shape,
+    shape: FieldSchema,
     *,
     manager: Manager,
     now: str,
@@ -150,10 +152,10 @@ def after_update(
     for one, owned in managers.items():
         left = owned.fields - removed if one == manager else owned.fields - removed - changed
         if left:
-            after[one] = Owned(left, owned.time)
+            after[one] = FieldOwnership(left, owned.time)
     mine = (after[manager].fields if manager in after else NOTHING) | changed
     if mine:
-        after[manager] = Owned(mine, now)
+        after[manager] = FieldOwnership(mine, now)
     return after
 
 
@@ -161,7 +163,7 @@ def applied(
     live: dict[str, Any] | None,
     wish: dict[str, Any],
     managers: Managers,
-    shape: Shape,
+    shape: FieldSchema,
     *,
     manager: Manager,
     force: bool,
@@ -169,7 +171,7 @@ def applied(
     hidden: tuple[Path, ...],
 ) -> tuple[dict[str, Any], Managers]:
     """The object and its owners after an apply. Raises FieldConflict."""
-    before = managers.get(manager, Owned(NOTHING, "")).fields
+    before = managers.get(manager, FieldOwnership(NOTHING, "")).fields
     managers = dict(managers)
     mine = _ownable(fields_of(wish, shape), hidden)
     result: dict[str, Any] = merged(live if live is not None else {}, wish, shape)
@@ -188,14 +190,14 @@ def applied(
         conflicts += [(one, path) for path in sorted(taken)]
         left = managers[one].fields - taken - removed
         if left:
-            managers[one] = Owned(left, managers[one].time)
+            managers[one] = FieldOwnership(left, managers[one].time)
         else:
             del managers[one]
     if conflicts and not force:
         raise FieldConflict(conflicts)
     if mine:
         old_time = managers[manager].time if manager in managers else ""
-        managers[manager] = Owned(mine, now if mine != before or changed or removed else old_time)
+        managers[manager] = FieldOwnership(mine, now if mine != before or changed or removed else old_time)
     else:
         managers.pop(manager, None)
     return result, managers
@@ -215,6 +217,6 @@ def conflict_text(conflicts: list[tuple[Manager, Path]]) -> str:
     return f"Apply failed with {len(conflicts)} {noun}: " + "\n".join(parts)
 
 
-def owned_before_first_apply(live: dict[str, Any], shape: Shape, hidden: tuple[Path, ...]) -> Fields:
+def owned_before_first_apply(live: dict[str, Any], shape: FieldSchema, hidden: tuple[Path, ...]) -> Fields:
     """All that an object has that nobody is known to own."""
     return _ownable(compare({}, live, shape).set, hidden)

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from kube.fake.schema import ANY, Shape
+from kube.fake.schema import ANY, FieldSchema
 
 
 class PatchRefused(Exception):
@@ -102,7 +102,7 @@ def _put(value: Any, path: str, item: Any, *, is_insert: bool) -> None:
         parent[at] = item
 
 
-def strategic_merge(value: Any, patch: Any, shape: Shape) -> Any:
+def strategic_merge(value: Any, patch: Any, shape: FieldSchema) -> Any:
     """Lists with a merge key are merged by it, a new item first; all others are replaced. Raises
     NoMergeKey.
     """
@@ -147,7 +147,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _merged_by_key(old: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
+def _merged_by_key(old: list[Any], patch: list[Any], shape: FieldSchema) -> list[Any]:
     key, inner = shape.merge_key, shape.item or ANY
     if any(item.get("$patch") == "replace" for item in patch):
         return [_plain(item) for item in patch if "$patch" not in item]

@@ -5,16 +5,16 @@ from decimal import Decimal
 from typing import Any
 
 from kube.fake.defaults import canonical, quantity
-from kube.fake.kinds import Kind
+from kube.fake.kinds import ObjectKind
 from kube.fake.refusals import forbidden
-from kube.fake.storage import Storage
+from kube.fake.storage import ObjectStorage
 
 Object = dict[str, Any]
 QUOTAS = "resourcequotas"
 COUNTED = {"pods", "services", "configmaps", "secrets", "persistentvolumeclaims"}
 
 
-def usage_of(kind: Kind, item: Object) -> dict[str, Decimal]:
+def usage_of(kind: ObjectKind, item: Object) -> dict[str, Decimal]:
     """By the names that quotas use."""
     used = {f"count/{kind.resource}": Decimal(1)}
     if kind.resource in COUNTED:
@@ -32,7 +32,13 @@ def usage_of(kind: Kind, item: Object) -> dict[str, Decimal]:
     return used
 
 
-def check(storage: Storage, quotas: Kind, kinds: Mapping[str, Kind], kind: Kind, item: Object) -> None:
+def check(
+    storage: ObjectStorage,
+    quotas: ObjectKind,
+    kinds: Mapping[str, ObjectKind],
+    kind: ObjectKind,
+    item: Object,
+) -> None:
     """Before something new is stored. Raises Refused."""
     namespace = item["metadata"].get("namespace", "")
     wanted = usage_of(kind, item)
@@ -54,7 +60,7 @@ def check(storage: Storage, quotas: Kind, kinds: Mapping[str, Kind], kind: Kind,
 
 
 def used_in(
-    storage: Storage, kinds: Mapping[str, Kind], namespace: str, names: set[str]
+    storage: ObjectStorage, kinds: Mapping[str, ObjectKind], namespace: str, names: set[str]
 ) -> dict[str, Decimal]:
     total: dict[str, Decimal] = {}
     for key, item in storage.held():

@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
-from kube.fake.kinds import Kind
+from kube.fake.kinds import ObjectKind
 from kube.fake.refusals import (
-    Refused,
+    RequestRefused,
     bad_request,
     internal,
     invalid_options,
@@ -17,25 +17,25 @@ from kube.fake.refusals import (
     unsupported,
 )
 from kube.fake.selectors import field_selector, label_selector
-from kube.fake.storage import Storage, TooOld
-from kube.fake.wire import Request, Target
+from kube.fake.storage import HistoryExpired, ObjectStorage
+from kube.fake.wire import ApiRequest, RequestTarget
 
 Object = dict[str, Any]
 RETRY_SECONDS = 1
 
 
-def too_large_version(version: int, current: int) -> Refused:
+def too_large_version(version: int, current: int) -> RequestRefused:
     said = f"Too large resource version: {version}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": RETRY_SECONDS}
-    return Refused(504, "Timeout", f"Timeout: {said}", details, {"retry-after": str(RETRY_SECONDS)})
+    return RequestRefused(504, "Timeout", f"Timeout: {said}", details, {"retry-after": str(RETRY_SECONDS)})
 
 
 class Reader:
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: ObjectStorage) -> None:
         self.storage = storage
 
-    def get(self, target: Target, request: Request) -> Object:
+    def get(self, target: RequestTarget, request: ApiRequest) -> Object:
         version = request.query.get("resourceVersion", "")
         if version:
             self.check_version(version)
@@ -54,8 +54,8 @@ class Reader:
             raise too_large_version(int(version), self.storage.revision)
         return int(version)
 
-    def list(self, target: Target, request: Request) -> Object:
-        """Raises Refused."""
+    def list(self, target: RequestTarget, request: ApiRequest) -> Object:
+        """Raises RequestRefused."""
         query, kind = request.query, target.kind
         limit = _limit(query.get("limit", ""))
         matches = selection(kind, request)
@@ -79,7 +79,7 @@ class Reader:
                 revision = self.storage.revision
             try:
                 items = self.storage.items_at(kind, target.namespace, revision)
-            except TooOld:
+            except HistoryExpired:
                 raise self._too_old(bool(token), start) from None
         found = [item for item in items if _place(item) > start and matches(item)]
         metadata: Object = {"resourceVersion": str(revision)} | ({"continue": ""} if kind.is_custom else {})
@@ -97,9 +97,9 @@ class Reader:
         api_version = f"{kind.group}/{target.version}" if kind.group else target.version
         return {"kind": kind.list_kind, "apiVersion": api_version, "metadata": metadata, "items": served}
 
-    def _too_old(self, is_continued: bool, start: str) -> Refused:
+    def _too_old(self, is_continued: bool, start: str) -> RequestRefused:
         if not is_continued:
-            return Refused(410, "Expired", "The resourceVersion for the provided list is too old.")
+            return RequestRefused(410, "Expired", "The resourceVersion for the provided list is too old.")
         said = (
             "The provided continue parameter is too old to display a consistent list result. You can "
             "start a new "
@@ -109,7 +109,7 @@ class Reader:
             "returned and "
             "now may show up in the list."
         )
-        return Refused(410, "Expired", said, list_metadata={"continue": _token(-1, start)})
+        return RequestRefused(410, "Expired", said, list_metadata={"continue": _token(-1, start)})
 
 
 def _place(item: Object) -> str:
@@ -136,7 +136,7 @@ def _limit(written: str) -> int:
     return max(0, int(written or 0))
 
 
-def check_list_options(request: Request) -> None:
+def check_list_options(request: ApiRequest) -> None:
     query = request.query
     match, version = query.get("resourceVersionMatch"), query.get("resourceVersion", "")
     if match is None:
@@ -157,14 +157,14 @@ def check_list_options(request: Request) -> None:
         raise invalid_options("ListOptions", not_allowed(place, why))
 
 
-def selection(kind: Kind, request: Request) -> Any:
-    """Whether an object is meant by the request's selectors. Raises Refused."""
+def selection(kind: ObjectKind, request: ApiRequest) -> Any:
+    """Whether an object is meant by the request's selectors. Raises RequestRefused."""
     by_label = label_selector(request.query.get("labelSelector", ""))
     by_field = field_selector(kind, request.query.get("fieldSelector", ""))
     return lambda item: by_label(item) and by_field(item)
 
 
-def as_served(item: Object, target: Target) -> Object:
+def as_served(item: Object, target: RequestTarget) -> Object:
     """In the version that was asked for."""
     group = target.kind.group
     return item | {"apiVersion": f"{group}/{target.version}" if group else target.version}

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kube.fake.clock import Clock
-from kube.fake.kinds import Kind
-from kube.fake.refusals import Refused, no_such_path, wrong_value
-from kube.fake.rights import Asked, Rights
-from kube.fake.wire import Answer, Request
+from kube.fake.clock import SimulatedClock
+from kube.fake.kinds import ObjectKind
+from kube.fake.refusals import RequestRefused, no_such_path, wrong_value
+from kube.fake.rights import AccessRequest, Rights
+from kube.fake.wire import ApiRequest, ApiResponse
 
 Object = dict[str, Any]
 VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.2", "platform": "linux/amd64"}
@@ -16,20 +16,20 @@ VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update
 SUBRESOURCE_VERBS = {"eviction": ["create"], "token": ["create"], "binding": ["create"], "log": ["get"]}
 
 
-def review(path: str, request: Request, rights: Rights, clock: Clock) -> Answer | None:
-    """None: this asks for something else. Raises Refused."""
+def review(path: str, request: ApiRequest, rights: Rights, clock: SimulatedClock) -> ApiResponse | None:
+    """None: this asks for something else. Raises RequestRefused."""
     if request.method != "POST":
         return None
     if path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
-        return Answer(201, _access(json.loads(request.body), request, rights))
+        return ApiResponse(201, _access(json.loads(request.body), request, rights))
     if path == "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews":
-        return Answer(201, _rules(json.loads(request.body), request, rights))
+        return ApiResponse(201, _rules(json.loads(request.body), request, rights))
     if path == "/apis/authentication.k8s.io/v1/selfsubjectreviews":
         info = {"username": request.user.name, "groups": list(request.user.groups)}
         if request.user.uid:
             info["uid"] = request.user.uid
         made = {"creationTimestamp": clock.stamp()}
-        return Answer(
+        return ApiResponse(
             201,
             {
                 "kind": "SelfSubjectReview",
@@ -41,7 +41,7 @@ def review(path: str, request: Request, rights: Rights, clock: Clock) -> Answer 
     return None
 
 
-def _access(body: Object, request: Request, rights: Rights) -> Object:
+def _access(body: Object, request: ApiRequest, rights: Rights) -> Object:
     spec = body.get("spec") or {}
     asked = spec.get("resourceAttributes")
     if asked is None and spec.get("nonResourceAttributes") is None:
@@ -49,7 +49,7 @@ def _access(body: Object, request: Request, rights: Rights) -> Object:
         cause = wrong_value("spec.resourceAttributes", "null", why)
         details = {"group": "authorization.k8s.io", "causes": [cause.as_json()]}
         said = f'.authorization.k8s.io "" is invalid: {cause.field}: {cause.message}'
-        raise Refused(422, "Invalid", said, details)
+        raise RequestRefused(422, "Invalid", said, details)
     allowed, reason = rights.allows(request.user, _asked(asked or {}))
     status: Object = {"allowed": allowed}
     if reason:
@@ -63,10 +63,10 @@ def _access(body: Object, request: Request, rights: Rights) -> Object:
     }
 
 
-def _rules(body: Object, request: Request, rights: Rights) -> Object:
+def _rules(body: Object, request: ApiRequest, rights: Rights) -> Object:
     spec = body.get("spec") or {}
     if not spec.get("namespace"):
-        raise Refused(400, "BadRequest", "no namespace on request", {})
+        raise RequestRefused(400, "BadRequest", "no namespace on request", {})
     listed = list(rights.rules_of(request.user, spec["namespace"]))
     return {
         "kind": "SelfSubjectRulesReview",
@@ -77,13 +77,13 @@ def _rules(body: Object, request: Request, rights: Rights) -> Object:
     }
 
 
-def _asked(attributes: Mapping[str, str]) -> Asked:
+def _asked(attributes: Mapping[str, str]) -> AccessRequest:
     keys = ("verb", "group", "resource", "subresource", "namespace", "name")
-    return Asked(**{key: attributes.get(key, "") for key in keys})
+    return AccessRequest(**{key: attributes.get(key, "") for key in keys})
 
 
-def described(path: str, kinds: Iterable[Kind]) -> Object | str:
-    """Discovery, version and health. Raises Refused."""
+def described(path: str, kinds: Iterable[ObjectKind]) -> Object | str:
+    """Discovery, version and health. Raises RequestRefused."""
     kinds = list(kinds)
     if path == "/version":
         return VERSION
@@ -111,13 +111,13 @@ def described(path: str, kinds: Iterable[Kind]) -> Object | str:
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": listed}
 
 
-def _group(name: str, kinds: list[Kind]) -> Object:
+def _group(name: str, kinds: list[ObjectKind]) -> Object:
     versions = sorted({one.version for one in kinds if one.group == name})
     written = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": written, "preferredVersion": written[0]}
 
 
-def _entries(kind: Kind) -> list[Object]:
+def _entries(kind: ObjectKind) -> list[Object]:
     whole = {"name": kind.plural, "singularName": kind.kind.lower(), "namespaced": kind.is_namespaced}
     entries: list[Object] = [whole | {"kind": kind.kind, "verbs": VERBS}]
     for name in sorted(kind.subresources):

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kube.fake.refusals import Refused
-from kube.fake.storage import Storage
-from kube.fake.wire import ADMINS, Request, User
+from kube.fake.refusals import RequestRefused
+from kube.fake.storage import ObjectStorage
+from kube.fake.wire import ADMINS, ApiRequest, RequestUser
 
 Object = dict[str, Any]
 RBAC = "rbac.authorization.k8s.io"
@@ -16,7 +16,7 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class AccessRequest:
     verb: str
     group: str
     resource: str
@@ -30,10 +30,10 @@ class Asked:
 
 
 class Rights:
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: ObjectStorage) -> None:
         self._storage = storage
 
-    def allows(self, user: User, asked: Asked) -> tuple[bool, str]:
+    def allows(self, user: RequestUser, asked: AccessRequest) -> tuple[bool, str]:
         """And by what."""
         if ADMINS in user.groups:
             return True, ""
@@ -44,15 +44,15 @@ class Rights:
                 return True, _reason(binding, user)
         return False, ""
 
-    def rules_of(self, user: User, namespace: str) -> Iterator[Object]:
+    def rules_of(self, user: RequestUser, namespace: str) -> Iterator[Object]:
         """All that bind in this namespace."""
         if ADMINS in user.groups:
             yield {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
         for _, role in self._roles_of(user, namespace):
             yield from role.get("rules") or ()
 
-    def check(self, user: User, asked: Asked) -> None:
-        """Raises Refused."""
+    def check(self, user: RequestUser, asked: AccessRequest) -> None:
+        """Raises RequestRefused."""
         if self.allows(user, asked)[0]:
             return
         where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
@@ -65,10 +65,10 @@ class Rights:
             f'{resource}{named} is forbidden: User "{user.name}" cannot {asked.verb} resource '
             f'"{asked.whole}" in API group "{asked.group}" {where}'
         )
-        raise Refused(403, "Forbidden", said, details | {"kind": asked.resource})
+        raise RequestRefused(403, "Forbidden", said, details | {"kind": asked.resource})
 
-    def check_path(self, user: User, request: Request) -> None:
-        """Of what is no object. Raises Refused."""
+    def check_path(self, user: RequestUser, request: ApiRequest) -> None:
+        """Of what is no object. Raises RequestRefused."""
         path = request.path
         if ADMINS in user.groups or path in FOR_ANYBODY:
             return
@@ -76,9 +76,9 @@ class Rights:
         if is_discovery and "system:authenticated" in user.groups:
             return
         said = f'forbidden: User "{user.name}" cannot {request.method.lower()} path "{path}"'
-        raise Refused(403, "Forbidden", said, {})
+        raise RequestRefused(403, "Forbidden", said, {})
 
-    def _roles_of(self, user: User, namespace: str) -> Iterator[tuple[Object, Object]]:
+    def _roles_of(self, user: RequestUser, namespace: str) -> Iterator[tuple[Object, Object]]:
         held = self._storage.held()
         roles = {(key.resource, key.namespace, key.name): item for key, item in held}
         for key, binding in held:
@@ -94,7 +94,7 @@ class Rights:
                 yield binding, role
 
 
-def asked_for(request: Request) -> Asked:
+def asked_for(request: ApiRequest) -> AccessRequest:
     """Of a request for objects, whatever they are."""
     parts = request.path.strip("/").split("/")
     group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
@@ -113,10 +113,10 @@ def asked_for(request: Request) -> Asked:
         verb = "delete" if name else "deletecollection"
     else:
         verb = VERBS.get(request.method, request.method.lower())
-    return Asked(verb, group, resource, subresource, namespace, name)
+    return AccessRequest(verb, group, resource, subresource, namespace, name)
 
 
-def _is(user: User, subject: Mapping[str, Any]) -> bool:
+def _is(user: RequestUser, subject: Mapping[str, Any]) -> bool:
     kind, name = subject.get("kind"), subject.get("name")
     if kind == "Group":
         return name in user.groups
@@ -125,7 +125,7 @@ def _is(user: User, subject: Mapping[str, Any]) -> bool:
     return user.name == name
 
 
-def _covers(rule: Mapping[str, Any], asked: Asked) -> bool:
+def _covers(rule: Mapping[str, Any], asked: AccessRequest) -> bool:
     def has(key: str, value: str) -> bool:
         listed = rule.get(key) or ()
         return "*" in listed or value in listed
@@ -143,7 +143,7 @@ def _covers(rule: Mapping[str, Any], asked: Asked) -> bool:
     return not names or asked.name in names
 
 
-def _reason(binding: Object, user: User) -> str:
+def _reason(binding: Object, user: RequestUser) -> str:
     reference, metadata = binding["roleRef"], binding["metadata"]
     place = f"{metadata['name']}/{metadata['namespace']}" if metadata.get("namespace") else metadata["name"]
     return (

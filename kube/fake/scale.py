@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kube.fake.causes import Cause
-from kube.fake.kinds import Kind
-from kube.fake.refusals import Refused, wrong_value
+from kube.fake.causes import StatusCause
+from kube.fake.kinds import ObjectKind
+from kube.fake.refusals import RequestRefused, wrong_value
 from kube.fake.selectors import written_selector
 from kube.fake.storage import copied
 from kube.fake.validation import NEGATIVE
@@ -12,7 +12,7 @@ from kube.fake.validation import NEGATIVE
 Object = dict[str, Any]
 
 
-def scale_of(kind: Kind, item: Object) -> Object:
+def scale_of(kind: ObjectKind, item: Object) -> Object:
     metadata = {
         key: item["metadata"][key]
         for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -35,14 +35,14 @@ def scale_of(kind: Kind, item: Object) -> Object:
 
 
 def scaled(item: Object, scale: Object) -> Object:
-    """The object as the scale says. Raises Refused."""
+    """The object as the scale says. Raises RequestRefused."""
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0:
-        cause: Cause = wrong_value("spec.replicas", str(replicas), NEGATIVE)
+        cause: StatusCause = wrong_value("spec.replicas", str(replicas), NEGATIVE)
         name = item["metadata"]["name"]
         details = {"name": name, "group": "autoscaling", "kind": "Scale", "causes": [cause.as_json()]}
         said = f'Scale.autoscaling "{name}" is invalid: {cause.field}: {cause.message}'
-        raise Refused(422, "Invalid", said, details)
+        raise RequestRefused(422, "Invalid", said, details)
     new: Object = copied(item)
     new["spec"]["replicas"] = replicas
     if version := (scale.get("metadata") or {}).get("resourceVersion"):

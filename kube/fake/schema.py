@@ -84,7 +84,7 @@ NUMBERED = {"maxSurge", "maxUnavailable", "minAvailable", "port", "targetPort"}
 
 
 @dataclass(frozen=True)
-class Shape:
+class FieldSchema:
     """One field: what it may hold."""
 
     kind: str
@@ -93,8 +93,8 @@ class Shape:
     """
     name: str = ""
     """Of a struct's type."""
-    fields: Mapping[str, "Shape"] = field(default_factory=dict, compare=False, hash=False)
-    item: "Shape | None" = None
+    fields: Mapping[str, "FieldSchema"] = field(default_factory=dict, compare=False, hash=False)
+    item: "FieldSchema | None" = None
     keys: tuple[str, ...] = ()
     merge_key: str = ""
     """Of a strategic merge patch; empty: the list is replaced."""
@@ -106,7 +106,7 @@ class Shape:
         """Owned as a whole."""
         return self.is_atomic or self.kind not in ("struct", "map", "list")
 
-    def child(self, name: str) -> "Shape | None":
+    def child(self, name: str) -> "FieldSchema | None":
         """Of a field or key; None: there is none of this name."""
         if self.kind == "map":
             return self.item
@@ -115,10 +115,10 @@ class Shape:
         return ANY
 
 
-ANY = Shape("any")
+ANY = FieldSchema("any")
 
 
-class _Fields(dict[str, Shape]):
+class _Fields(dict[str, FieldSchema]):
     """Built when first asked for: types refer to themselves."""
 
     def __init__(self, owner: str, written: Mapping[str, str]) -> None:
@@ -138,13 +138,15 @@ class _Fields(dict[str, Shape]):
 
 
 @cache
-def shape_of(type_name: str) -> Shape:
+def shape_of(type_name: str) -> FieldSchema:
     """Of a built-in type, as `V1Deployment`."""
     written = _TYPES[type_name]
-    return Shape("struct", type_name, fields=_Fields(type_name, written), is_atomic=type_name in ATOMIC_TYPES)
+    return FieldSchema(
+        "struct", type_name, fields=_Fields(type_name, written), is_atomic=type_name in ATOMIC_TYPES
+    )
 
 
-def _shape(written: str, place: str) -> Shape:
+def _shape(written: str, place: str) -> FieldSchema:
     if written.startswith("[]"):
         keys = KEYED.get(place, ())
         is_set = place in SETS
@@ -152,27 +154,31 @@ def _shape(written: str, place: str) -> Shape:
             place, keys[0] if keys and place not in REPLACED_BY_STRATEGY else ""
         )
         item = _shape(written[2:], place + "[]")
-        return Shape(
+        return FieldSchema(
             "list", item=item, keys=keys, merge_key=merge_key, is_set=is_set, is_atomic=not (keys or is_set)
         )
     if written.startswith("{}"):
-        item = Shape("quantity") if place in QUANTITIES else _shape(written[2:], place + "{}")
-        return Shape("map", item=item, is_atomic=place in ATOMIC_MAPS)
+        item = FieldSchema("quantity") if place in QUANTITIES else _shape(written[2:], place + "{}")
+        return FieldSchema("map", item=item, is_atomic=place in ATOMIC_MAPS)
     if written in _TYPES:
         return shape_of(written)
     if written == "object" or written.startswith("V1"):
         return ANY
-    return Shape(written)
+    return FieldSchema(written)
 
 
-def of_definition(schema: Mapping[str, Any]) -> Shape:
+def of_definition(schema: Mapping[str, Any]) -> FieldSchema:
     """Of a whole custom resource: its metadata is like everybody's."""
     shape = from_openapi(schema)
-    plain = {"apiVersion": Shape("string"), "kind": Shape("string"), "metadata": shape_of("V1ObjectMeta")}
-    return Shape("struct", "", fields={**shape.fields, **plain})
+    plain = {
+        "apiVersion": FieldSchema("string"),
+        "kind": FieldSchema("string"),
+        "metadata": shape_of("V1ObjectMeta"),
+    }
+    return FieldSchema("struct", "", fields={**shape.fields, **plain})
 
 
-def from_openapi(schema: Mapping[str, Any]) -> Shape:
+def from_openapi(schema: Mapping[str, Any]) -> FieldSchema:
     """Of a custom resource: `openAPIV3Schema` of its definition, with its `x-kubernetes-*` marks."""
     kind = schema.get("type", "")
     if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-int-or-string"):
@@ -181,17 +187,19 @@ def from_openapi(schema: Mapping[str, Any]) -> Shape:
         atomic = schema.get("x-kubernetes-map-type") == "atomic"
         if "properties" in schema:
             fields = {name: from_openapi(one) for name, one in schema["properties"].items()}
-            return Shape("struct", "", fields=fields, is_atomic=atomic)
+            return FieldSchema("struct", "", fields=fields, is_atomic=atomic)
         inside = schema.get("additionalProperties")
-        return Shape("map", item=from_openapi(inside) if isinstance(inside, dict) else ANY, is_atomic=atomic)
+        return FieldSchema(
+            "map", item=from_openapi(inside) if isinstance(inside, dict) else ANY, is_atomic=atomic
+        )
     if kind == "array":
         keys = tuple(sorted(schema.get("x-kubernetes-list-map-keys", ())))
         is_set = schema.get("x-kubernetes-list-type") == "set"
-        return Shape(
+        return FieldSchema(
             "list",
             item=from_openapi(schema["items"]),
             keys=keys,
             is_set=is_set,
             is_atomic=not (keys or is_set),
         )
-    return Shape(kind) if kind else ANY
+    return FieldSchema(kind) if kind else ANY

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kube.fake.kinds import Kind
+from kube.fake.kinds import ObjectKind
 from kube.fake.refusals import bad_request
 
 Matches = Callable[[dict[str, Any]], bool]
@@ -104,7 +104,7 @@ def _is_number(value: str | None) -> bool:
     return value is not None and value.lstrip("-").isdigit()
 
 
-def field_selector(kind: Kind, text: str) -> Matches:
+def field_selector(kind: ObjectKind, text: str) -> Matches:
     """Raises Refused."""
     tests = []
     for part in filter(None, text.split(",")):
@@ -118,13 +118,13 @@ def field_selector(kind: Kind, text: str) -> Matches:
     return lambda item: all((_text_at(item, path) == value) == wanted for path, value, wanted in tests)
 
 
-def _is_always_selectable(kind: Kind, path: str) -> bool:
+def _is_always_selectable(kind: ObjectKind, path: str) -> bool:
     return path == "metadata.name" or (
         path == "metadata.namespace" and (kind.is_namespaced or not kind.is_custom)
     )
 
 
-def _refusal(kind: Kind, path: str) -> str:
+def _refusal(kind: ObjectKind, path: str) -> str:
     if kind.is_custom or kind.selectable:
         return f"field label not supported: {path}"
     return f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -13,40 +13,42 @@ from typing import Any
 
 from kube.fake.admission import PRIORITY_CLASSES, Admission
 from kube.fake.bodies import APPLY_PATCH, check_size
-from kube.fake.clock import START, Clock
+from kube.fake.clock import START, SimulatedClock
 from kube.fake.deleting import Deleter
-from kube.fake.doors import Doors
 from kube.fake.events import EVENTS, Recorder
 from kube.fake.evicting import Evictor
-from kube.fake.kinds import BUILT_IN, Kind
+from kube.fake.kinds import BUILT_IN, ObjectKind
 from kube.fake.reading import Reader
-from kube.fake.refusals import Refused, internal, wrong_method
+from kube.fake.refusals import RequestRefused, internal, wrong_method
 from kube.fake.reviews import described, review
 from kube.fake.rights import Rights, asked_for
 from kube.fake.scale import scale_of
-from kube.fake.storage import Storage
-from kube.fake.watching import Watch, is_watch
-from kube.fake.wire import UNKNOWN, Answer, Request, Target, refusal, target_of
-from kube.fake.writing import By, Writer
+from kube.fake.storage import ObjectStorage
+from kube.fake.verbs import Verbs
+from kube.fake.watching import WatchStream, is_watch
+from kube.fake.wire import UNKNOWN, ApiRequest, ApiResponse, RequestTarget, refusal, target_of
+from kube.fake.writing import WriteOptions, Writer
 
 Object = dict[str, Any]
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 class FakeApiServer:
-    def __init__(self, *, seed: int = 1, kinds: Iterable[Kind] = BUILT_IN, start: datetime = START) -> None:
-        self.clock = Clock(start)
-        self.storage = Storage()
+    def __init__(
+        self, *, seed: int = 1, kinds: Iterable[ObjectKind] = BUILT_IN, start: datetime = START
+    ) -> None:
+        self.clock = SimulatedClock(start)
+        self.storage = ObjectStorage()
         self.storage.seconds = lambda: self.clock.seconds
         self.admission = Admission(self.storage)
         self.writer = Writer(self.storage, self.clock, self.admission, seed)
         self.reader = Reader(self.storage)
         self.deleter = Deleter(self.storage, self.clock, self.admission)
-        self.doors = Doors(self.writer, self.reader, self.deleter)
+        self.doors = Verbs(self.writer, self.reader, self.deleter)
         self.rights = Rights(self.storage)
         self.evictor = Evictor(self.storage, self.clock, self.deleter)
         self.logs: dict[tuple[str, ...], str] = {}
-        self.kinds: dict[tuple[str, str], Kind] = {}
+        self.kinds: dict[tuple[str, str], ObjectKind] = {}
         for kind in kinds:
             self.add_kind(kind)
         self.events = Recorder(self.storage, self.clock, self.kind_of(EVENTS))
@@ -55,44 +57,44 @@ class FakeApiServer:
         for name, value in SYSTEM_PRIORITIES.items():
             self.make(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
 
-    def add_kind(self, kind: Kind) -> None:
+    def add_kind(self, kind: ObjectKind) -> None:
         self.kinds[kind.group, kind.plural] = kind
         self.admission.kinds[kind.resource] = kind
 
-    def kind_of(self, resource: str) -> Kind:
+    def kind_of(self, resource: str) -> ObjectKind:
         """By `pods`, `deployments.apps`."""
         plural, _, group = resource.partition(".")
         return self.kinds[group, plural]
 
     def make(self, resource: str, item: Object, *, manager: str = "cluster") -> Object:
-        """Something that is there before anybody asks. Raises Refused."""
+        """Something that is there before anybody asks. Raises RequestRefused."""
         kind = self.kind_of(resource)
         namespace = item["metadata"].get("namespace", "")
-        return self.writer.create(kind, namespace, dict(item), By(manager)).item
+        return self.writer.create(kind, namespace, dict(item), WriteOptions(manager)).item
 
     def plant(self, resource: str, item: Object) -> Object:
         """As it is, with nothing checked or filled in."""
         return self.storage.put(self.kind_of(resource), item)
 
-    def handle(self, request: Request) -> Answer | Watch:
+    def handle(self, request: ApiRequest) -> ApiResponse | WatchStream:
         """The whole answer, or a watch that goes on."""
         try:
             if request.user == UNKNOWN:
-                raise Refused(401, "Unauthorized", "Unauthorized")
+                raise RequestRefused(401, "Unauthorized", "Unauthorized")
             if self._is_of_objects(request.path):
                 return self._handled(request)
             self.rights.check_path(request.user, request)
             if request.method != "GET":
                 raise wrong_method()
-            return Answer(200, described(request.path, self.kinds.values()))
-        except Refused as refused:
+            return ApiResponse(200, described(request.path, self.kinds.values()))
+        except RequestRefused as refused:
             return refusal(refused)
 
     def _is_of_objects(self, path: str) -> bool:
         parts = path.strip("/").split("/")
         return (parts[0] == "api" and len(parts) > 2) or (parts[0] == "apis" and len(parts) > 3)
 
-    def _handled(self, request: Request) -> Answer | Watch:
+    def _handled(self, request: ApiRequest) -> ApiResponse | WatchStream:
         asked = asked_for(request)
         self.rights.check(request.user, asked)
         if (reviewed := review(request.path, request, self.rights, self.clock)) is not None:
@@ -103,10 +105,12 @@ class FakeApiServer:
         if is_apply and self.storage.get(target.kind, target.namespace, target.name) is None:
             self.rights.check(request.user, replace(asked, verb="create"))
         if request.method == "GET" and not target.name and is_watch(request):
-            return Watch(self.storage, target, request)
+            return WatchStream(self.storage, target, request)
         return self._door(target, request)(target, request)
 
-    def _door(self, target: Target, request: Request) -> Callable[[Target, Request], Answer]:
+    def _door(
+        self, target: RequestTarget, request: ApiRequest
+    ) -> Callable[[RequestTarget, ApiRequest], ApiResponse]:
         method, has_name = request.method, bool(target.name)
         if method == "GET":
             if not has_name:
@@ -130,7 +134,7 @@ class FakeApiServer:
             return self.doors.delete if has_name else self.doors.delete_collection
         raise wrong_method()
 
-    def _log(self, target: Target, request: Request) -> Answer:
+    def _log(self, target: RequestTarget, request: ApiRequest) -> ApiResponse:
         """Of what `logs` has of a pod, by namespace and name, and by its container where they differ."""
         pod = self.reader.get(target, request)
         whose = (target.namespace, target.name)
@@ -139,8 +143,8 @@ class FakeApiServer:
             node = pod["spec"].get("nodeName", "")
             raise internal(f'Get "https://{node}:10250/containerLogs/": dial tcp: connection refused')
         lines = text.splitlines(keepends=True)[-int(request.query.get("tailLines") or len(text)) :]
-        return Answer(200, "".join(lines)[-int(request.query.get("limitBytes") or len(text)) :])
+        return ApiResponse(200, "".join(lines)[-int(request.query.get("limitBytes") or len(text)) :])
 
 
-def _json(body: Object) -> Answer:
-    return Answer(200, json.loads(json.dumps(body)))
+def _json(body: Object) -> ApiResponse:
+    return ApiResponse(200, json.loads(json.dumps(body)))

@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kube.fake.kinds import Kind
+from kube.fake.kinds import ObjectKind
 
 
-class Key(NamedTuple):
+class ObjectKey(NamedTuple):
     resource: str
     namespace: str
     name: str
 
 
 @dataclass(frozen=True)
-class Change:
+class StoredChange:
     """One write. `before` is None for a creation, `after` for a deletion."""
 
     revision: int
-    key: Key
+    key: ObjectKey
     before: dict[str, Any] | None
     after: dict[str, Any] | None
     at_seconds: float = 0.0
@@ -39,11 +39,11 @@ MOST_HISTORY = 50_000
 """Changes that are remembered: a cluster that runs for days forgets, as a real one does."""
 
 
-class TooOld(Exception):
+class HistoryExpired(Exception):
     """The history does not reach back that far."""
 
 
-class Storage:
+class ObjectStorage:
     """Holds what it is given and gives copies. `lock` is held by whoever reads and then writes."""
 
     def __init__(self) -> None:
@@ -52,36 +52,36 @@ class Storage:
         self.revision = 1
         self.oldest = 0
         """Revisions before it are compacted away."""
-        self._objects: dict[Key, dict[str, Any]] = {}
-        self._keys: dict[str, set[Key]] = {}
+        self._objects: dict[ObjectKey, dict[str, Any]] = {}
+        self._keys: dict[str, set[ObjectKey]] = {}
         """By resource."""
-        self._history: list[Change] = []
+        self._history: list[StoredChange] = []
         self.seconds: Callable[[], float] = float
         """The time of a change."""
 
-    def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
-        found = self._objects.get(Key(kind.resource, namespace if kind.is_namespaced else "", name))
+    def get(self, kind: ObjectKind, namespace: str, name: str) -> dict[str, Any] | None:
+        found = self._objects.get(ObjectKey(kind.resource, namespace if kind.is_namespaced else "", name))
         return copied(found) if found is not None else None
 
-    def peek(self, key: Key) -> dict[str, Any] | None:
+    def peek(self, key: ObjectKey) -> dict[str, Any] | None:
         """Not a copy: to look at only."""
         return self._objects.get(key)
 
-    def put(self, kind: Kind, item: dict[str, Any]) -> dict[str, Any]:
+    def put(self, kind: ObjectKind, item: dict[str, Any]) -> dict[str, Any]:
         """Stores the object under a new resourceVersion, and returns it so."""
         with self.lock:
             self.revision += 1
             stored = copied(item)
             stored["metadata"]["resourceVersion"] = str(self.revision)
             key = self._key(kind, stored)
-            self._record(Change(self.revision, key, self._objects.get(key), stored, self.seconds()))
+            self._record(StoredChange(self.revision, key, self._objects.get(key), stored, self.seconds()))
             self._objects[key] = stored
             self._keys.setdefault(key.resource, set()).add(key)
             self.changed.notify_all()
             result: dict[str, Any] = copied(stored)
             return result
 
-    def remove(self, kind: Kind, item: dict[str, Any]) -> None:
+    def remove(self, kind: ObjectKind, item: dict[str, Any]) -> None:
         """What the deletion's event shows is the object as it last was, under a revision of its own."""
         with self.lock:
             key = self._key(kind, item)
@@ -90,34 +90,34 @@ class Storage:
             self.revision += 1
             last = copied(before)
             last["metadata"]["resourceVersion"] = str(self.revision)
-            self._record(Change(self.revision, key, last, None, self.seconds()))
+            self._record(StoredChange(self.revision, key, last, None, self.seconds()))
             self.changed.notify_all()
 
-    def _key(self, kind: Kind, item: dict[str, Any]) -> Key:
+    def _key(self, kind: ObjectKind, item: dict[str, Any]) -> ObjectKey:
         metadata = item["metadata"]
-        return Key(
+        return ObjectKey(
             kind.resource, metadata.get("namespace", "") if kind.is_namespaced else "", metadata["name"]
         )
 
-    def _record(self, change: Change) -> None:
+    def _record(self, change: StoredChange) -> None:
         self._history.append(change)
         if len(self._history) > MOST_HISTORY:
             forgotten = self._history[: MOST_HISTORY // 2]
             self.oldest = forgotten[-1].revision
             del self._history[: len(forgotten)]
 
-    def items(self, kind: Kind, namespace: str = "") -> list[dict[str, Any]]:
+    def items(self, kind: ObjectKind, namespace: str = "") -> list[dict[str, Any]]:
         """In the order of their keys; an empty namespace is all of them."""
         with self.lock:
             found = self._keys.get(kind.resource, ())
             keys = sorted(key for key in found if namespace in ("", key.namespace))
             return [copied(self._objects[key]) for key in keys]
 
-    def items_at(self, kind: Kind, namespace: str, revision: int) -> list[dict[str, Any]]:
-        """As they were then. Raises TooOld."""
+    def items_at(self, kind: ObjectKind, namespace: str, revision: int) -> list[dict[str, Any]]:
+        """As they were then. Raises HistoryExpired."""
         with self.lock:
             if revision < self.oldest:
-                raise TooOld
+                raise HistoryExpired
             objects = {
                 key: one
                 for key, one in self._objects.items()
@@ -134,11 +134,11 @@ class Storage:
                     objects[change.key] = change.before
             return [copied(objects[key]) for key in sorted(objects)]
 
-    def changes(self, resource: str, namespace: str, after: int) -> Iterator[Change]:
-        """Of one kind, later than a revision, the oldest first. Raises TooOld."""
+    def changes(self, resource: str, namespace: str, after: int) -> Iterator[StoredChange]:
+        """Of one kind, later than a revision, the oldest first. Raises HistoryExpired."""
         with self.lock:
             if after < self.oldest:
-                raise TooOld
+                raise HistoryExpired
             first = bisect_right(self._history, after, key=lambda change: change.revision)
             found = [
                 change
@@ -147,19 +147,19 @@ class Storage:
             ]
         yield from found
 
-    def look(self, kind: Kind, namespace: str = "") -> list[dict[str, Any]]:
+    def look(self, kind: ObjectKind, namespace: str = "") -> list[dict[str, Any]]:
         """As `items`, but not copies: to look at only."""
         with self.lock:
             found = self._keys.get(kind.resource, ())
             keys = sorted(key for key in found if namespace in ("", key.namespace))
             return [self._objects[key] for key in keys]
 
-    def held(self) -> list[tuple[Key, dict[str, Any]]]:
+    def held(self) -> list[tuple[ObjectKey, dict[str, Any]]]:
         """As `everything`, but not copies: to look at only."""
         with self.lock:
             return list(self._objects.items())
 
-    def everything(self) -> list[tuple[Key, dict[str, Any]]]:
+    def everything(self) -> list[tuple[ObjectKey, dict[str, Any]]]:
         with self.lock:
             return [(key, copied(one)) for key, one in self._objects.items()]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from kube.base import Client, Object
+from kube.base import KubernetesClient, Object
 from kube.errors import NotFound
 from kube.fake.commands import mapped
 from kube.resources import CONFIG_MAPS, SECRETS, Ref
@@ -13,14 +13,14 @@ from kube.resources import CONFIG_MAPS, SECRETS, Ref
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what a container listens on is its pod's address here
 
 
-class Missing(Exception):
+class MissingReference(Exception):
     """What the container is to be made of is not there, in a kubelet's words."""
 
 
 class Surroundings:
     """Of the pods of one namespace and of one machine, whose disk is `root`."""
 
-    def __init__(self, client: Client, namespace: str, root: Path) -> None:
+    def __init__(self, client: KubernetesClient, namespace: str, root: Path) -> None:
         self._client = client
         self._namespace = namespace
         self._root = root
@@ -28,7 +28,9 @@ class Surroundings:
     def environment(
         self, spec: Object, *, told: Mapping[str, str], mounts: Mapping[str, str], address: str
     ) -> dict[str, str]:
-        """`spec`: of the container. `told`: what it may ask of its pod, by field path. Raises Missing."""
+        """`spec`: of the container. `told`: what it may ask of its pod, by field path. Raises
+        MissingReference.
+        """
         found: dict[str, str] = {}
         for source in spec.get("envFrom") or ():
             prefix = source.get("prefix", "")
@@ -89,5 +91,7 @@ class Surroundings:
         except NotFound:
             if reference.get("optional"):
                 return {}
-            raise Missing(f'{"secret" if is_secret else "configmap"} "{ref.name}" not found') from None
+            raise MissingReference(
+                f'{"secret" if is_secret else "configmap"} "{ref.name}" not found'
+            ) from None
         return {key: base64.b64decode(one).decode() if is_secret else one for key, one in data.items()}

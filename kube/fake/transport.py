@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from math import inf
 
 from kube.client import PAGE_ITEMS, KubeClient
-from kube.errors import Unreachable
-from kube.fake.refusals import Refused
+from kube.errors import ApiUnreachable
+from kube.fake.refusals import RequestRefused
 from kube.fake.server import FakeApiServer
-from kube.fake.watching import Watch
-from kube.fake.wire import ADMIN, Answer, Request, User, refusal
-from kube.transport import Call, Reply
+from kube.fake.watching import WatchStream
+from kube.fake.wire import ADMIN, ApiRequest, ApiResponse, RequestUser, refusal
+from kube.transport import ApiCall, ApiReply
 
-Fault = Callable[[Call], Answer | None]
-"""What to answer in the server's place; None: nothing. May raise Unreachable."""
+Fault = Callable[[ApiCall], ApiResponse | None]
+"""What to answer in the server's place; None: nothing. May raise ApiUnreachable."""
 
 
 class FakeTransport:
@@ -25,7 +25,7 @@ class FakeTransport:
     """
 
     def __init__(
-        self, server: FakeApiServer, *, user: User = ADMIN, longest_watch_seconds: float = 0.05
+        self, server: FakeApiServer, *, user: RequestUser = ADMIN, longest_watch_seconds: float = 0.05
     ) -> None:
         self.server = server
         self.user = user
@@ -34,35 +34,35 @@ class FakeTransport:
         self.faults: list[Fault] = []
         self.spoil: Callable[[Iterator[bytes]], Iterator[bytes]] = iter
         """What becomes of the lines of a watch on their way."""
-        self.calls: list[Call] = []
+        self.calls: list[ApiCall] = []
 
-    def send(self, call: Call) -> Reply:
+    def send(self, call: ApiCall) -> ApiReply:
         answer = self._faulty(call) or self.server.handle(self._request(call))
-        if isinstance(answer, Watch):
+        if isinstance(answer, WatchStream):
             raise AssertionError("a watch is streamed")
-        return Reply(answer.status, answer.headers, answer.as_bytes())
+        return ApiReply(answer.status, answer.headers, answer.as_bytes())
 
-    def _faulty(self, call: Call) -> Answer | None:
+    def _faulty(self, call: ApiCall) -> ApiResponse | None:
         self.calls.append(call)
         if not self.reachable:
-            raise Unreachable("The cluster does not answer.")
+            raise ApiUnreachable("The cluster does not answer.")
         for fault in self.faults:
             if (answer := fault(call)) is not None:
                 return answer
         return None
 
-    def _request(self, call: Call) -> Request:
-        return Request(call.method, call.path, call.query, call.headers, call.body or b"", self.user)
+    def _request(self, call: ApiCall) -> ApiRequest:
+        return ApiRequest(call.method, call.path, call.query, call.headers, call.body or b"", self.user)
 
     @contextmanager
-    def stream(self, call: Call) -> Iterator[tuple[Reply, Iterator[bytes]]]:
+    def stream(self, call: ApiCall) -> Iterator[tuple[ApiReply, Iterator[bytes]]]:
         answer = self._faulty(call) or self.server.handle(self._request(call))
-        if isinstance(answer, Watch):
-            yield Reply(200, {}, b""), self.spoil(self._lines(answer))
+        if isinstance(answer, WatchStream):
+            yield ApiReply(200, {}, b""), self.spoil(self._lines(answer))
         else:
-            yield Reply(answer.status, answer.headers, answer.as_bytes()), iter(())
+            yield ApiReply(answer.status, answer.headers, answer.as_bytes()), iter(())
 
-    def _lines(self, watch: Watch) -> Iterator[bytes]:
+    def _lines(self, watch: WatchStream) -> Iterator[bytes]:
         storage = self.server.storage
         deadline = time.monotonic() + min(watch.limit_seconds or inf, self.longest_watch_seconds)
         while True:
@@ -72,7 +72,7 @@ class FakeTransport:
                 if not events and not watch.has_ended and left > 0 and self.reachable:
                     storage.changed.wait(left)
             if not self.reachable:
-                raise Unreachable("The watch was cut off.")
+                raise ApiUnreachable("The watch was cut off.")
             if not events and not watch.has_ended and left <= 0:
                 events = watch.end()
             yield from (json.dumps(event).encode() for event in events)
@@ -87,25 +87,25 @@ def failing(status: int, message: str, *, reason: str = "", times: int = 1) -> F
     """So many answers are this Status."""
     left = [times]
 
-    def fault(_: Call) -> Answer | None:
+    def fault(_: ApiCall) -> ApiResponse | None:
         if left[0] <= 0:
             return None
         left[0] -= 1
-        return refusal(Refused(status, reason, message))
+        return refusal(RequestRefused(status, reason, message))
 
     return fault
 
 
-def after_doing(server: FakeApiServer, user: User, *, times: int = 1) -> Fault:
+def after_doing(server: FakeApiServer, user: RequestUser, *, times: int = 1) -> Fault:
     """What was asked is done, and its answer is lost."""
     left = [times]
 
-    def fault(call: Call) -> Answer | None:
+    def fault(call: ApiCall) -> ApiResponse | None:
         if left[0] <= 0:
             return None
         left[0] -= 1
-        server.handle(Request(call.method, call.path, call.query, call.headers, call.body or b"", user))
-        raise Unreachable("The answer was lost.")
+        server.handle(ApiRequest(call.method, call.path, call.query, call.headers, call.body or b"", user))
+        raise ApiUnreachable("The answer was lost.")
 
     return fault
 
@@ -118,7 +118,7 @@ class OnlyAt:
         self.calls = 0
         self._fault = fault
 
-    def __call__(self, call: Call) -> Answer | None:
+    def __call__(self, call: ApiCall) -> ApiResponse | None:
         self.calls += 1
         return self._fault(call) if self.calls == self.at else None
 
@@ -131,11 +131,13 @@ class OnlyAt:
 def pausing(at: int, meanwhile: Callable[[], None]) -> OnlyAt:
     """Before its call number `at`, whoever calls sleeps past its lease, and others go on."""
 
-    def pause(_: Call) -> None:
+    def pause(_: ApiCall) -> None:
         meanwhile()
 
     return OnlyAt(at, pause)
 
 
-def client_of(server: FakeApiServer, user: User = ADMIN, *, page_items: int = PAGE_ITEMS) -> KubeClient:
+def client_of(
+    server: FakeApiServer, user: RequestUser = ADMIN, *, page_items: int = PAGE_ITEMS
+) -> KubeClient:
     return KubeClient(FakeTransport(server, user=user), page_items=page_items)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kube.fake.fields import element_of, written
-from kube.fake.schema import Shape
+from kube.fake.schema import FieldSchema
 
 _WORD = {dict: "object", list: "array", str: "string", bool: "bool"}
 SCALARS = {"string", "time", "integer", "number", "boolean", "quantity"}
@@ -25,7 +25,7 @@ def _fits(value: Any, kind: str) -> bool:
     return kind not in ("integer", "number")
 
 
-def unknown_fields(value: Any, shape: Shape, path: str = "") -> Iterator[str]:
+def unknown_fields(value: Any, shape: FieldSchema, path: str = "") -> Iterator[str]:
     """As warnings name them: `spec.template.spec.containers[0].imagee`."""
     if shape.kind == "struct" and isinstance(value, dict):
         for key, inner in value.items():
@@ -43,7 +43,7 @@ def unknown_fields(value: Any, shape: Shape, path: str = "") -> Iterator[str]:
             yield from unknown_fields(inner, shape.item, f"{path}.{key}")
 
 
-def decoding_fault(value: Any, shape: Shape, place: str) -> str:
+def decoding_fault(value: Any, shape: FieldSchema, place: str) -> str:
     """Of JSON that Go cannot read into the type; `place` as Go names it: `ConfigMap.data`. Empty: none."""
     if value is None or shape.kind == "any":
         return ""
@@ -55,7 +55,7 @@ def decoding_fault(value: Any, shape: Shape, place: str) -> str:
     if not isinstance(value, list if shape.kind == "list" else dict):
         go = "[]" if shape.kind == "list" else "map[string]string" if shape.kind == "map" else "struct"
         return f"json: cannot unmarshal {_json_word(value)} into Go struct field {place} of type {go}"
-    inner: list[tuple[Any, Shape | None, str]]
+    inner: list[tuple[Any, FieldSchema | None, str]]
     if isinstance(value, list):
         inner = [(item, shape.item, place) for item in value]
     else:
@@ -71,7 +71,7 @@ def _json_word(value: Any) -> str:
     return _WORD.get(type(value), "number")
 
 
-def apply_fault(value: Any, shape: Shape, path: tuple[str, ...] = ()) -> str:
+def apply_fault(value: Any, shape: FieldSchema, path: tuple[str, ...] = ()) -> str:
     """Why an apply's body is no value of its type, as structured-merge-diff says it. Empty: none."""
     if value is None or shape.kind == "any":
         return ""
@@ -99,7 +99,7 @@ def apply_fault(value: Any, shape: Shape, path: tuple[str, ...] = ()) -> str:
     return ""
 
 
-def _list_fault(value: list[Any], shape: Shape, path: tuple[str, ...]) -> str:
+def _list_fault(value: list[Any], shape: FieldSchema, path: tuple[str, ...]) -> str:
     seen: set[str] = set()
     for index, item in enumerate(value):
         element = element_of(item, shape) if shape.keys or shape.is_set else f"i:{index}"

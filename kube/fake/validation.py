@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kube.fake.causes import Cause
+from kube.fake.causes import StatusCause
 from kube.fake.defaults import quantity
-from kube.fake.kinds import Kind
+from kube.fake.kinds import ObjectKind
 from kube.fake.metadata_rules import (
     LABEL,
     NOT_A_LABEL,
@@ -38,7 +38,7 @@ def compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def faults_of(kind: Kind, item: Object, old: Object | None = None) -> list[Cause]:
+def faults_of(kind: ObjectKind, item: Object, old: Object | None = None) -> list[StatusCause]:
     """Why this cannot be stored; `old` is what is stored now."""
     faults = metadata_faults(kind, item["metadata"])
     if old is not None:
@@ -50,11 +50,11 @@ def faults_of(kind: Kind, item: Object, old: Object | None = None) -> list[Cause
     return faults
 
 
-def _config_map(item: Object) -> list[Cause]:
+def _config_map(item: Object) -> list[StatusCause]:
     return _data_faults(item, "[]")
 
 
-def _secret(item: Object) -> list[Cause]:
+def _secret(item: Object) -> list[StatusCause]:
     faults = _data_faults(item, "data")
     if item.get("type") == "kubernetes.io/tls":
         held = item.get("data") or {}
@@ -62,7 +62,7 @@ def _secret(item: Object) -> list[Cause]:
     return faults
 
 
-def _data_faults(item: Object, place: str) -> list[Cause]:
+def _data_faults(item: Object, place: str) -> list[StatusCause]:
     data = (item.get("data") or {}) | (item.get("binaryData") or {})
     faults = [
         wrong_value(f"data[{key}]", compact(key), NOT_A_CONFIG_KEY)
@@ -79,14 +79,14 @@ def _data_faults(item: Object, place: str) -> list[Cause]:
     return faults
 
 
-def _secret_update(item: Object, old: Object) -> list[Cause]:
+def _secret_update(item: Object, old: Object) -> list[StatusCause]:
     faults = _frozen_data(item, old)
     if item.get("type") != old.get("type"):
         faults.append(immutable("type", compact(item.get("type"))))
     return faults
 
 
-def _frozen_data(item: Object, old: Object) -> list[Cause]:
+def _frozen_data(item: Object, old: Object) -> list[StatusCause]:
     if not old.get("immutable"):
         return []
     why = "field is immutable when `immutable` is set"
@@ -95,7 +95,7 @@ def _frozen_data(item: Object, old: Object) -> list[Cause]:
     ]
 
 
-def pod_spec_faults(spec: Mapping[str, Any], place: str, *, is_template: bool = False) -> list[Cause]:
+def pod_spec_faults(spec: Mapping[str, Any], place: str, *, is_template: bool = False) -> list[StatusCause]:
     faults = []
     names = {volume.get("name") for volume in spec.get("volumes") or ()}
     for index, volume in enumerate(spec.get("volumes") or ()):
@@ -119,7 +119,7 @@ def pod_spec_faults(spec: Mapping[str, Any], place: str, *, is_template: bool = 
     return faults
 
 
-def _container_faults(container: Mapping[str, Any], place: str, volumes: set[Any]) -> list[Cause]:
+def _container_faults(container: Mapping[str, Any], place: str, volumes: set[Any]) -> list[StatusCause]:
     faults = []
     name = container.get("name", "")
     if not name:
@@ -139,12 +139,14 @@ def _container_faults(container: Mapping[str, Any], place: str, volumes: set[Any
         if mount.get("name") not in volumes:
             found = compact(mount.get("name"))
             faults.append(
-                Cause("FieldValueNotFound", f"Not found: {found}", f"{place}.volumeMounts[{index}].name")
+                StatusCause(
+                    "FieldValueNotFound", f"Not found: {found}", f"{place}.volumeMounts[{index}].name"
+                )
             )
     return faults + _resource_faults(container.get("resources") or {}, f"{place}.resources")
 
 
-def _resource_faults(resources: Mapping[str, Any], place: str) -> list[Cause]:
+def _resource_faults(resources: Mapping[str, Any], place: str) -> list[StatusCause]:
     faults = []
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for name, value in limits.items():
@@ -164,11 +166,11 @@ def _resource_faults(resources: Mapping[str, Any], place: str) -> list[Cause]:
     return faults
 
 
-def _pod(item: Object) -> list[Cause]:
+def _pod(item: Object) -> list[StatusCause]:
     return pod_spec_faults(item["spec"], "spec")
 
 
-def _workload(item: Object) -> list[Cause]:
+def _workload(item: Object) -> list[StatusCause]:
     spec = item["spec"]
     template = spec.get("template") or {}
     faults = []
@@ -184,7 +186,7 @@ def _workload(item: Object) -> list[Cause]:
     return faults + pod_spec_faults(template.get("spec") or {}, "spec.template.spec", is_template=True)
 
 
-def _same_selector(item: Object, old: Object) -> list[Cause]:
+def _same_selector(item: Object, old: Object) -> list[StatusCause]:
     if item["spec"].get("selector") == old["spec"].get("selector"):
         return []
     return [immutable("spec.selector", compact(item["spec"].get("selector")))]
@@ -201,7 +203,7 @@ STATEFUL_MAY = (
 )
 
 
-def _stateful_set(item: Object, old: Object) -> list[Cause]:
+def _stateful_set(item: Object, old: Object) -> list[StatusCause]:
     new_rest = {key: one for key, one in item["spec"].items() if key not in STATEFUL_MAY}
     if new_rest == {key: one for key, one in old["spec"].items() if key not in STATEFUL_MAY}:
         return []
@@ -212,7 +214,7 @@ def _stateful_set(item: Object, old: Object) -> list[Cause]:
     return [not_allowed("spec", why)]
 
 
-def _job(item: Object) -> list[Cause]:
+def _job(item: Object) -> list[StatusCause]:
     spec = item["spec"]
     faults = []
     if len(item["metadata"].get("name", "")) > 63:
@@ -223,7 +225,7 @@ def _job(item: Object) -> list[Cause]:
     policy, place = spec["template"]["spec"].get("restartPolicy"), "spec.template.spec.restartPolicy"
     if policy in (None, "", "Always"):
         said = 'Required value: valid values: "OnFailure", "Never"'
-        faults.append(Cause("FieldValueRequired", said, place))
+        faults.append(StatusCause("FieldValueRequired", said, place))
     elif policy not in ("OnFailure", "Never"):
         faults.append(unsupported(place, compact(policy), ["OnFailure", "Never"]))
     elif spec.get("podFailurePolicy") and policy != "Never":
@@ -232,7 +234,7 @@ def _job(item: Object) -> list[Cause]:
     return faults
 
 
-def _generated_selector_faults(item: Object) -> list[Cause]:
+def _generated_selector_faults(item: Object) -> list[StatusCause]:
     spec, labels = item["spec"], item["spec"]["template"].get("metadata", {}).get("labels") or {}
     selector = spec.get("selector") or {}
     wanted = {key: labels.get(key) for key in ("batch.kubernetes.io/controller-uid",)}
@@ -244,7 +246,7 @@ def _generated_selector_faults(item: Object) -> list[Cause]:
     ]
 
 
-def _job_update(item: Object, old: Object) -> list[Cause]:
+def _job_update(item: Object, old: Object) -> list[StatusCause]:
     may_change = {"template"} if old["spec"].get("suspend") else set()
     return [
         immutable(f"spec.{key}", compact(item["spec"].get(key)))
@@ -253,7 +255,7 @@ def _job_update(item: Object, old: Object) -> list[Cause]:
     ]
 
 
-def _pod_update(item: Object, old: Object) -> list[Cause]:
+def _pod_update(item: Object, old: Object) -> list[StatusCause]:
     def fixed(spec: Mapping[str, Any]) -> Object:
         free = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
         rest = {key: one for key, one in spec.items() if key not in free}
@@ -274,14 +276,14 @@ def _pod_update(item: Object, old: Object) -> list[Cause]:
     return [not_allowed("spec", why)]
 
 
-def _service_update(item: Object, old: Object) -> list[Cause]:
+def _service_update(item: Object, old: Object) -> list[StatusCause]:
     new, was = item["spec"].get("clusterIP"), old["spec"].get("clusterIP")
     if new == was:
         return []
     return [wrong_value("spec.clusterIPs[0]", compact([new]), "may not change once set")]
 
 
-def _node(item: Object) -> list[Cause]:
+def _node(item: Object) -> list[StatusCause]:
     faults = []
     seen = set()
     for index, taint in enumerate(item["spec"].get("taints") or ()):
@@ -293,12 +295,12 @@ def _node(item: Object) -> list[Cause]:
             shown = {"Key": taint.get("key"), "Value": taint.get("value", ""), "Effect": taint.get("effect")}
             why = f"Duplicate value: {compact(shown | {'TimeAdded': None})}: "
             why += "taints must be unique by key and effect pair"
-            faults += 2 * [Cause("FieldValueDuplicate", why, place)]
+            faults += 2 * [StatusCause("FieldValueDuplicate", why, place)]
         seen.add(both)
     return faults
 
 
-def _node_update(item: Object, old: Object) -> list[Cause]:
+def _node_update(item: Object, old: Object) -> list[StatusCause]:
     was = old["spec"].get("providerID")
     if was and item["spec"].get("providerID") != was:
         return [
@@ -307,14 +309,14 @@ def _node_update(item: Object, old: Object) -> list[Cause]:
     return []
 
 
-def _event(item: Object) -> list[Cause]:
+def _event(item: Object) -> list[StatusCause]:
     place = item["involvedObject"].get("namespace", "")
     if place in ("", item["metadata"].get("namespace", "")):
         return []
     return [wrong_value("involvedObject.namespace", compact(place), "does not match event.namespace")]
 
 
-def _budget(item: Object) -> list[Cause]:
+def _budget(item: Object) -> list[StatusCause]:
     spec = item["spec"]
     if "minAvailable" in spec and "maxUnavailable" in spec:
         why = "minAvailable and maxUnavailable cannot be both set"
@@ -322,13 +324,13 @@ def _budget(item: Object) -> list[Cause]:
     return []
 
 
-def _binding_update(item: Object, old: Object) -> list[Cause]:
+def _binding_update(item: Object, old: Object) -> list[StatusCause]:
     if item.get("roleRef") == old.get("roleRef"):
         return []
     return [wrong_value("roleRef", compact(item.get("roleRef")), "cannot change roleRef")]
 
 
-def _claim_update(item: Object, old: Object) -> list[Cause]:
+def _claim_update(item: Object, old: Object) -> list[StatusCause]:
     def rest(spec: Mapping[str, Any]) -> Object:
         return {key: one for key, one in spec.items() if key not in ("resources", "volumeName")}
 
@@ -350,7 +352,7 @@ def _claim_update(item: Object, old: Object) -> list[Cause]:
     return [not_allowed("spec", why)]
 
 
-CHECKS: dict[str, Callable[[Object], list[Cause]]] = {
+CHECKS: dict[str, Callable[[Object], list[StatusCause]]] = {
     "ConfigMap": _config_map,
     "Secret": _secret,
     "Pod": _pod,
@@ -362,7 +364,7 @@ CHECKS: dict[str, Callable[[Object], list[Cause]]] = {
     "Event": _event,
     "PodDisruptionBudget": _budget,
 }
-UPDATE_CHECKS: dict[str, Callable[[Object, Object], list[Cause]]] = {
+UPDATE_CHECKS: dict[str, Callable[[Object, Object], list[StatusCause]]] = {
     "ConfigMap": _frozen_data,
     "Secret": _secret_update,
     "Deployment": _same_selector,

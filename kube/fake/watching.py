@@ -3,9 +3,9 @@
 from typing import Any
 
 from kube.fake.reading import as_served, check_watch_version, selection
-from kube.fake.refusals import Refused, invalid_options, not_allowed
-from kube.fake.storage import Change, Storage, TooOld
-from kube.fake.wire import Request, Target
+from kube.fake.refusals import RequestRefused, invalid_options, not_allowed
+from kube.fake.storage import HistoryExpired, ObjectStorage, StoredChange
+from kube.fake.wire import ApiRequest, RequestTarget
 
 Object = dict[str, Any]
 Event = dict[str, Any]
@@ -14,16 +14,16 @@ INITIAL_END = "k8s.io/initial-events-end"
 EMPTY_IN_BOOKMARKS = {"Pod": {"spec": {"containers": None}, "status": {}}}
 
 
-def is_watch(request: Request) -> bool:
+def is_watch(request: ApiRequest) -> bool:
     """Any value is, but `false` and `0`."""
     return request.query.get("watch", "0") not in ("0", "false") or request.path.split("/")[3:4] == ["watch"]
 
 
-class Watch:
+class WatchStream:
     """`events` gives what has happened since it was last asked; `has_ended` says that no more will come."""
 
-    def __init__(self, storage: Storage, target: Target, request: Request) -> None:
-        """Raises Refused."""
+    def __init__(self, storage: ObjectStorage, target: RequestTarget, request: ApiRequest) -> None:
+        """Raises RequestRefused."""
         query = request.query
         check_watch_options(request)
         self._storage = storage
@@ -60,7 +60,7 @@ class Watch:
                 ):
                     if event := self._seen(change):
                         found.append(event)
-            except TooOld:
+            except HistoryExpired:
                 self.has_ended = True
                 return [*found, self._too_old()]
             self._at = max(self._at, self._storage.revision)
@@ -81,7 +81,7 @@ class Watch:
         self.has_ended = True
         return [*found, self._bookmark()] if self._wants_bookmarks else found
 
-    def _seen(self, change: Change) -> Event | None:
+    def _seen(self, change: StoredChange) -> Event | None:
         before = change.before is not None and self._matches(change.before)
         after = change.after is not None and self._matches(change.after)
         if change.after is None:
@@ -109,10 +109,10 @@ class Watch:
 
     def _too_old(self) -> Event:
         said = f"too old resource version: {self._at} ({self._storage.oldest})"
-        return {"type": "ERROR", "object": Refused(410, "Expired", said).body()}
+        return {"type": "ERROR", "object": RequestRefused(410, "Expired", said).body()}
 
 
-def check_watch_options(request: Request) -> None:
+def check_watch_options(request: ApiRequest) -> None:
     query = request.query
     place, match = "resourceVersionMatch", query.get("resourceVersionMatch")
     if "sendInitialEvents" in query and match != "NotOlderThan":

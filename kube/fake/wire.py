@@ -6,34 +6,34 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from kube.fake.kinds import Kind
-from kube.fake.refusals import Refused, no_such_path, no_such_resource, not_found, wrong_method
+from kube.fake.kinds import ObjectKind
+from kube.fake.refusals import RequestRefused, no_such_path, no_such_resource, not_found, wrong_method
 
 ADMINS = "system:masters"
 
 
 @dataclass(frozen=True)
-class User:
+class RequestUser:
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
 
 
-ADMIN = User("admin", (ADMINS, "system:authenticated"))
-UNKNOWN = User("")
+ADMIN = RequestUser("admin", (ADMINS, "system:authenticated"))
+UNKNOWN = RequestUser("")
 """Whose token nobody knows."""
-ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+ANONYMOUS = RequestUser("system:anonymous", ("system:unauthenticated",))
 
 
 @dataclass(frozen=True)
-class Request:
+class ApiRequest:
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     """Names in lower case."""
     body: bytes = b""
-    user: User = ADMIN
+    user: RequestUser = ADMIN
 
     @property
     def content_type(self) -> str:
@@ -50,7 +50,7 @@ class Request:
 
 
 @dataclass
-class Answer:
+class ApiResponse:
     status: int
     body: Any
     headers: dict[str, str] = field(default_factory=dict)
@@ -59,13 +59,13 @@ class Answer:
         return self.body.encode() if isinstance(self.body, str) else json.dumps(self.body).encode()
 
 
-def refusal(refused: Refused) -> Answer:
+def refusal(refused: RequestRefused) -> ApiResponse:
     kind = "application/json" if refused.text is None else "text/plain"
-    return Answer(refused.code, refused.body(), {"content-type": kind} | refused.headers)
+    return ApiResponse(refused.code, refused.body(), {"content-type": kind} | refused.headers)
 
 
-class Target(NamedTuple):
-    kind: Kind
+class RequestTarget(NamedTuple):
+    kind: ObjectKind
     namespace: str
     name: str
     subresource: str
@@ -73,8 +73,10 @@ class Target(NamedTuple):
     """As in the address: one of those that the group serves."""
 
 
-def target_of(path: str, method: str, kinds: Mapping[tuple[str, str], Kind], groups: set[str]) -> Target:
-    """Of `/apis/apps/v1/namespaces/ns/deployments/name/scale`. Raises Refused."""
+def target_of(
+    path: str, method: str, kinds: Mapping[tuple[str, str], ObjectKind], groups: set[str]
+) -> RequestTarget:
+    """Of `/apis/apps/v1/namespaces/ns/deployments/name/scale`. Raises RequestRefused."""
     parts = [unquote(part) for part in path.rstrip("/").split("/")[1:]]
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     if group not in groups:
@@ -95,7 +97,7 @@ def target_of(path: str, method: str, kinds: Mapping[tuple[str, str], Kind], gro
             raise no_such_resource()
         if method not in ("GET", "DELETE"):
             raise wrong_method()
-    return Target(kind, namespace, name, subresource, version)
+    return RequestTarget(kind, namespace, name, subresource, version)
 
 
 def _is_subresource_of_namespace(rest: list[str]) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kube.fake.admission import Admission
-from kube.fake.clock import Clock
+from kube.fake.clock import SimulatedClock
 from kube.fake.defaults import Object, normalised, zero
-from kube.fake.kinds import Kind
+from kube.fake.kinds import ObjectKind
 from kube.fake.metadata_rules import SERVER_MADE
 from kube.fake.openapi import custom_defaults, custom_faults
 from kube.fake.ownership import (
@@ -31,7 +31,7 @@ from kube.fake.refusals import (
     not_found,
     wrong_value,
 )
-from kube.fake.storage import Storage, copied
+from kube.fake.storage import ObjectStorage, copied
 from kube.fake.validation import faults_of
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -40,7 +40,7 @@ Change = Callable[[Object], Object]
 
 
 @dataclass(frozen=True)
-class By:
+class WriteOptions:
     """Who writes, and how."""
 
     manager: str
@@ -50,7 +50,7 @@ class By:
 
 
 @dataclass
-class Written:
+class WriteResult:
     item: Object
     is_new: bool = False
     warnings: list[str] = field(default_factory=list)
@@ -59,7 +59,9 @@ class Written:
 class Writer:
     """Also the door of the fake's own controllers."""
 
-    def __init__(self, storage: Storage, clock: Clock, admission: Admission, seed: int) -> None:
+    def __init__(
+        self, storage: ObjectStorage, clock: SimulatedClock, admission: Admission, seed: int
+    ) -> None:
         self.storage = storage
         self.clock = clock
         self.admission = admission
@@ -72,8 +74,8 @@ class Writer:
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
     def create(
-        self, kind: Kind, namespace: str, item: Object, by: By, owners: Managers | None = None
-    ) -> Written:
+        self, kind: ObjectKind, namespace: str, item: Object, by: WriteOptions, owners: Managers | None = None
+    ) -> WriteResult:
         """Raises Refused. `owners` of what is applied; others own what they create."""
         metadata = item["metadata"] = dict(item.get("metadata") or {})
         check_namespace(kind, namespace, metadata)
@@ -111,10 +113,12 @@ class Writer:
             if by.is_dry_run:
                 if wished_version:
                     item["metadata"]["resourceVersion"] = wished_version
-                return Written(item, is_new=True)
-            return Written(self.storage.put(kind, item), is_new=True)
+                return WriteResult(item, is_new=True)
+            return WriteResult(self.storage.put(kind, item), is_new=True)
 
-    def update(self, kind: Kind, namespace: str, name: str, change: Change, by: By) -> Written:
+    def update(
+        self, kind: ObjectKind, namespace: str, name: str, change: Change, by: WriteOptions
+    ) -> WriteResult:
         """`change` gets a copy of what is stored. Raises Refused, and what `change` raises."""
         with self.storage.lock:
             old = self.storage.get(kind, namespace, name)
@@ -125,8 +129,14 @@ class Writer:
             return self.replace(kind, namespace, old, new, by, owners)
 
     def replace(
-        self, kind: Kind, namespace: str, old: Object, new: Object, by: By, owners: Managers | None = None
-    ) -> Written:
+        self,
+        kind: ObjectKind,
+        namespace: str,
+        old: Object,
+        new: Object,
+        by: WriteOptions,
+        owners: Managers | None = None,
+    ) -> WriteResult:
         metadata, before = new.setdefault("metadata", {}), old["metadata"]
         name = before["name"]
         if metadata.get("name") not in (None, "", name):
@@ -156,19 +166,19 @@ class Writer:
             self._set_generation(kind, old, new)
         _set_owners(new, owners)
         if _same(old, new):
-            return Written(old)
+            return WriteResult(old)
         self._check_size(new)
         new["metadata"]["resourceVersion"] = before["resourceVersion"]
         if by.is_dry_run:
-            return Written(new)
+            return WriteResult(new)
         after = new["metadata"]
         is_over = before.get("deletionTimestamp") and not after.get("deletionGracePeriodSeconds")
         if is_over and not after.get("finalizers") and kind.kind != "Namespace":
             self.storage.remove(kind, old)
-            return Written(new)
-        return Written(self.storage.put(kind, new))
+            return WriteResult(new)
+        return WriteResult(self.storage.put(kind, new))
 
-    def _check_versions(self, kind: Kind, metadata: Object, before: Object, by: By) -> None:
+    def _check_versions(self, kind: ObjectKind, metadata: Object, before: Object, by: WriteOptions) -> None:
         version = metadata.get("resourceVersion") or ""
         name = before["name"]
         if version and not re.fullmatch(r"\d+", version):
@@ -189,7 +199,7 @@ class Writer:
         if version not in ("", "0", before["resourceVersion"]):
             raise modified(kind, name)
 
-    def _take_over(self, kind: Kind, old: Object, new: Object, by: By) -> bool:
+    def _take_over(self, kind: ObjectKind, old: Object, new: Object, by: WriteOptions) -> bool:
         """Keep what the server alone writes, or another door does. True when managedFields are reset."""
         metadata, before = new["metadata"], old["metadata"]
         metadata["name"] = before["name"]
@@ -219,18 +229,18 @@ class Writer:
                 new["status"] = old["status"]
         return is_reset
 
-    def _completed(self, kind: Kind, item: Object) -> Object:
+    def _completed(self, kind: ObjectKind, item: Object) -> Object:
         item = custom_defaults(kind, item) if kind.is_custom else item
         return normalised(kind, item)
 
-    def _validate(self, kind: Kind, item: Object, old: Object | None) -> None:
+    def _validate(self, kind: ObjectKind, item: Object, old: Object | None) -> None:
         faults = faults_of(kind, item, old)
         if kind.is_custom and not faults:
             faults = custom_faults(kind, item, old)
         if faults:
             raise invalid(kind, item["metadata"].get("name", ""), faults)
 
-    def _set_generation(self, kind: Kind, old: Object, new: Object) -> None:
+    def _set_generation(self, kind: ObjectKind, old: Object, new: Object) -> None:
         if "generation" not in old["metadata"]:
             return
         outside = {"metadata", "status"} if kind.is_custom else {"metadata", "status", "kind", "apiVersion"}
@@ -247,7 +257,7 @@ class Writer:
             raise internal("etcdserver: request is too large")
 
 
-def check_namespace(kind: Kind, namespace: str, metadata: Object) -> None:
+def check_namespace(kind: ObjectKind, namespace: str, metadata: Object) -> None:
     if kind.is_namespaced and metadata.get("namespace") not in (None, "", namespace):
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"

@@ -17,10 +17,10 @@ from kubernetes.client.rest import RESTClientObject
 
 from kube.access import Access
 from kube.client import KubeClient
-from kube.errors import BadConfig, KubeError, ServerFault, Unreachable
-from kube.rate import ORDINARY, Bucket, Rate
+from kube.errors import ApiUnreachable, BadConfig, KubeError, ServerFault
+from kube.rate import ORDINARY, Rate, TokenBucket
 from kube.real.pinned import Judge, pin
-from kube.transport import Call, Reply
+from kube.transport import ApiCall, ApiReply
 
 CONNECT_SECONDS = 3.0
 CONNECTIONS = 10
@@ -43,7 +43,7 @@ class RealTransport:
         """Asks nothing of the cluster. `judge`: where it may be; None: anywhere. Raises BadConfig."""
         self.access = access
         self._connect_seconds = connect_seconds
-        self._bucket = Bucket(rate, clock=time.monotonic, sleep=time.sleep)
+        self._bucket = TokenBucket(rate, clock=time.monotonic, sleep=time.sleep)
         configuration = Configuration(host=access.server)
         configuration.connection_pool_maxsize = CONNECTIONS
         if access.proxy:
@@ -56,22 +56,24 @@ class RealTransport:
         if access.server.startswith("https:"):
             self._pool.connection_pool_kw["ssl_context"] = tls_context(access)
 
-    def send(self, call: Call) -> Reply:
+    def send(self, call: ApiCall) -> ApiReply:
         deadline = time.monotonic() + call.limit_seconds
         with self._opened(call, deadline) as (response, headers):
-            return Reply(response.status, headers, _read(response, deadline))
+            return ApiReply(response.status, headers, _read(response, deadline))
 
     @contextmanager
-    def stream(self, call: Call) -> Iterator[tuple[Reply, Iterator[bytes]]]:
+    def stream(self, call: ApiCall) -> Iterator[tuple[ApiReply, Iterator[bytes]]]:
         deadline = time.monotonic() + call.limit_seconds
         with self._opened(call, deadline) as (response, headers):
             if response.status != 200:
-                yield Reply(response.status, headers, _read(response, deadline)), iter(())
+                yield ApiReply(response.status, headers, _read(response, deadline)), iter(())
             else:
-                yield Reply(200, headers, b""), _lines(response)
+                yield ApiReply(200, headers, b""), _lines(response)
 
     @contextmanager
-    def _opened(self, call: Call, deadline: float) -> Iterator[tuple[urllib3.HTTPResponse, dict[str, str]]]:
+    def _opened(
+        self, call: ApiCall, deadline: float
+    ) -> Iterator[tuple[urllib3.HTTPResponse, dict[str, str]]]:
         self._bucket.take(limit_seconds=max(0.0, deadline - time.monotonic()))
         response = self._asked(call, deadline)
         if response.status == 401 and self.access.token.renew():
@@ -84,7 +86,7 @@ class RealTransport:
             # What was read to its end has given its connection back by now; any other cannot be used again.
             response.close()
 
-    def _asked(self, call: Call, deadline: float) -> urllib3.HTTPResponse:
+    def _asked(self, call: ApiCall, deadline: float) -> urllib3.HTTPResponse:
         headers = dict(call.headers)
         if token := self.access.token.token():
             headers["authorization"] = f"Bearer {token}"
@@ -120,9 +122,9 @@ def _read(response: urllib3.HTTPResponse, deadline: float) -> bytes:
             if size > MOST_BYTES:
                 raise ServerFault(f"The answer is larger than {MOST_BYTES >> 20} MiB.")
             if time.monotonic() > deadline:
-                raise Unreachable("The answer did not come to its end in time.")
+                raise ApiUnreachable("The answer did not come to its end in time.")
     except (urllib3.exceptions.HTTPError, OSError) as error:
-        raise Unreachable(f"The answer was cut off: {_short(error)}") from error
+        raise ApiUnreachable(f"The answer was cut off: {_short(error)}") from error
     return b"".join(parts)
 
 
@@ -137,9 +139,9 @@ def _lines(response: urllib3.HTTPResponse) -> Iterator[bytes]:
             if len(rest) > MOST_BYTES:
                 raise ServerFault(f"A change is larger than {MOST_BYTES >> 20} MiB.")
     except (urllib3.exceptions.HTTPError, OSError) as error:
-        raise Unreachable(f"The watch was cut off: {_short(error)}") from error
+        raise ApiUnreachable(f"The watch was cut off: {_short(error)}") from error
     if rest.strip():
-        raise Unreachable("The watch was cut off in the middle of a change.")
+        raise ApiUnreachable("The watch was cut off in the middle of a change.")
 
 
 def unreachable(error: Exception, server: str) -> KubeError:
@@ -153,10 +155,10 @@ def unreachable(error: Exception, server: str) -> KubeError:
             )
         inner = inner.__cause__ or inner.__context__
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
-        return Unreachable(f"{server} takes no connection.")
+        return ApiUnreachable(f"{server} takes no connection.")
     if isinstance(error, urllib3.exceptions.ReadTimeoutError):
-        return Unreachable(f"{server} does not answer in time.")
-    return Unreachable(f"{server} cannot be reached: {_short(error)}")
+        return ApiUnreachable(f"{server} does not answer in time.")
+    return ApiUnreachable(f"{server} cannot be reached: {_short(error)}")
 
 
 def _short(error: Exception) -> str:

@@ -40,7 +40,7 @@ class TeamStoragePutSerializer(serializers.Serializer[Any]):
 
 
 @extend_schema(parameters=[TEAM])
-class Storage(Read, Put):
+class TeamStorages(Read, Put):
     """The bytes that the versions of a team hold, and may hold."""
 
     queryset = Team.objects.all()
@@ -86,4 +86,4 @@ class Storages(OfStore, Listed):
 
 
 ALL = Storages.as_view({"get": "list"})
-ONE = Storage.as_view({"get": "retrieve", "put": "update"})
+ONE = TeamStorages.as_view({"get": "retrieve", "put": "update"})

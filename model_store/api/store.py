@@ -188,7 +188,7 @@ class Checks(OfStore, Listed, Created, Read):
         return services.start_check(actor=self.actor, **given)
 
 
-class Findings(Shown, OfStore, Listed, Read):
+class CorruptBlobFindings(Shown, OfStore, Listed, Read):
     """Blobs that checks found damaged or missing, the versions that need them, and their repair."""
 
     queryset = CorruptBlob.objects.all()

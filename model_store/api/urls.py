@@ -6,7 +6,7 @@ from model_store.api import quotas, store
 router = SimpleRouter(use_regex_path=False)
 router.register("store/collections", store.Collections, basename="collection")
 router.register("store/checks", store.Checks, basename="store-check")
-router.register("store/findings", store.Findings, basename="finding")
+router.register("store/findings", store.CorruptBlobFindings, basename="finding")
 
 urlpatterns = [
     path("teams/<str:team>/storage/", quotas.ONE, name="team-storage"),

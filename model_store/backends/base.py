@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal, Protocol
 
-from model_store.file_manifest import Manifest
+from model_store.file_manifest import FileManifest
 from model_store.reading import Content
 
 PARTS = 256
@@ -33,7 +33,7 @@ class Reclaimed:
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
+class BlobFlaw:
     """The defect of a blob, as a sentence. `mark` identifies the present bytes, which later ones may
     replace.
     """
@@ -53,7 +53,7 @@ class StoreDescription:
     cache_limit_bytes: int | None = None
 
 
-class Part(Protocol):
+class PartialFile(Protocol):
     """A file that comes in pieces; what has come outlives the process that fetched it, all or nearly all."""
 
     size: int
@@ -107,10 +107,10 @@ class Staging(Protocol):
     def has_begun(self) -> bool:
         """Whether it holds anything, or a part of anything."""
 
-    def part(self, key: str, size: int) -> AbstractContextManager[Part]:
+    def part(self, key: str, size: int) -> AbstractContextManager[PartialFile]:
         """The file `key`, begun or continued; `complete` ends it. StoreFull while it is written."""
 
-    def complete(self, part: Part, sha256: str) -> None:
+    def complete(self, part: PartialFile, sha256: str) -> None:
         """Hold a part that is whole; its sha256 is the caller's word."""
 
     def opened(self, sha256: str) -> AbstractContextManager[Content]:
@@ -126,7 +126,7 @@ class Staging(Protocol):
         """Keep a small file beside the held ones, whole or not at all."""
 
 
-class Store(Protocol):
+class BlobStore(Protocol):
     """Whatever stands in the way of its work, and is not told otherwise, is a StoreUnavailable."""
 
     @property
@@ -152,7 +152,7 @@ class Store(Protocol):
     def held(self, key: str) -> dict[str, int]:
         """Return the contents of a staging area: sizes in bytes by sha256."""
 
-    def publish(self, key: str, manifest: Manifest) -> None:
+    def publish(self, key: str, manifest: FileManifest) -> None:
         """Make the staging area's files blobs of the store. Doing it again is no error. Raises
         BlobMissing.
         """
@@ -182,22 +182,22 @@ class Store(Protocol):
         sha256 begins with the byte.
         """
 
-    def verify(self, sha256: str, *, counted: Counted) -> Flaw | None:
+    def verify(self, sha256: str, *, counted: Counted) -> BlobFlaw | None:
         """Read all of a blob and compare it with its name. None: it is right, or it was deleted meanwhile."""
 
-    def check(self, manifest: Manifest) -> None:
+    def check(self, manifest: FileManifest) -> None:
         """BlobMissing unless every blob is there with its size."""
 
     def opened(self, sha256: str) -> AbstractContextManager[Content]:
         """A blob, for reading. Raises BlobMissing."""
 
-    def come_bytes(self, manifest: Manifest) -> int:
+    def come_bytes(self, manifest: FileManifest) -> int:
         """Return how many bytes of the version this node has."""
 
-    def is_at_hand(self, manifest: Manifest) -> bool:
+    def is_at_hand(self, manifest: FileManifest) -> bool:
         """Whether `materialise` takes but a moment."""
 
-    def materialise(self, manifest: Manifest) -> Path:
+    def materialise(self, manifest: FileManifest) -> Path:
         """A directory with the version's files under their own names, for a worker to read. Raises
         BlobMissing.
         """

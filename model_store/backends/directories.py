@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from model_store.backends import locks
-from model_store.file_manifest import Manifest
+from model_store.file_manifest import FileManifest
 
 _MAKING = ".making-"
 
@@ -31,7 +31,7 @@ class VersionDirectories:
         self._blob_path = blob_path
         self._heeds_writes = heeds_writes
 
-    def whole(self, manifest: Manifest) -> Path | None:
+    def whole(self, manifest: FileManifest) -> Path | None:
         """The version's directory, if it holds exactly the manifest's files, each still with its size."""
         directory = self._root / manifest.digest
         try:
@@ -48,7 +48,7 @@ class VersionDirectories:
                 found[path.relative_to(directory).as_posix()] = size_of(path)
         return directory if found == {file.path: file.size for file in manifest.files} else None
 
-    def make(self, manifest: Manifest, *, before: Callable[[], None]) -> Path:
+    def make(self, manifest: FileManifest, *, before: Callable[[], None]) -> Path:
         """The version's directory; `before` runs first unless it is there already."""
         if (directory := self.whole(manifest)) is not None:
             return directory
@@ -73,7 +73,7 @@ class VersionDirectories:
         for stale in self._root.glob(_MAKING + "*"):
             shutil.rmtree(stale)
 
-    def _link_files(self, directory: Path, manifest: Manifest) -> None:
+    def _link_files(self, directory: Path, manifest: FileManifest) -> None:
         made = {directory}
         directory.mkdir()
         for file in manifest.files:
@@ -84,7 +84,7 @@ class VersionDirectories:
         for parent in made:
             sync_directory(parent)
 
-    def mark_use(self, manifest: Manifest) -> bool:
+    def mark_use(self, manifest: FileManifest) -> bool:
         """Restart the version's idle time; return False if it is missing or incomplete."""
         with locks.held(self._lock):
             directory = self.whole(manifest)

@@ -24,12 +24,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from model_store.backends import locks
-from model_store.backends.base import PARTS, Counted, Flaw, Reclaimed, StoreDescription
+from model_store.backends.base import PARTS, BlobFlaw, Counted, Reclaimed, StoreDescription
 from model_store.backends.directories import VersionDirectories, size_of, sync_directory
 from model_store.backends.ingest import CHUNK_BYTES
 from model_store.backends.local_staging import PART, STOP, LocalStaging
 from model_store.errors import BlobMissing
-from model_store.file_manifest import Manifest
+from model_store.file_manifest import FileManifest
 from model_store.reading import Content, OpenFile
 
 FILES_AT_ONCE = 4
@@ -123,7 +123,7 @@ class LocalStore:
         except FileNotFoundError:
             return {}
 
-    def publish(self, key: str, manifest: Manifest) -> None:
+    def publish(self, key: str, manifest: FileManifest) -> None:
         self._make()
         sizes = {file.sha256: file.size for file in manifest.files}
         touched = {self._blobs}
@@ -220,7 +220,7 @@ class LocalStore:
             if found:
                 yield part, found
 
-    def check(self, manifest: Manifest) -> None:
+    def check(self, manifest: FileManifest) -> None:
         for file in manifest.files:
             size = size_of(self.blob_path(file.sha256))
             if size != file.size:
@@ -238,7 +238,7 @@ class LocalStore:
         finally:
             os.close(descriptor)
 
-    def verify(self, sha256: str, *, counted: Counted) -> Flaw | None:
+    def verify(self, sha256: str, *, counted: Counted) -> BlobFlaw | None:
         path = self.blob_path(sha256)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -255,19 +255,19 @@ class LocalStore:
             os.close(descriptor)
         if found == sha256:
             return None
-        return Flaw(status.st_size, _mark(status), f"Its content has another sha256: {found[:12]}…")
+        return BlobFlaw(status.st_size, _mark(status), f"Its content has another sha256: {found[:12]}…")
 
-    def come_bytes(self, manifest: Manifest) -> int:
+    def come_bytes(self, manifest: FileManifest) -> int:
         return manifest.size_bytes
 
-    def is_at_hand(self, manifest: Manifest) -> bool:
+    def is_at_hand(self, manifest: FileManifest) -> bool:
         return manifest.size_bytes <= AT_ONCE_BYTES or self._directories.whole(manifest) is not None
 
-    def materialise(self, manifest: Manifest) -> Path:
+    def materialise(self, manifest: FileManifest) -> Path:
         self._make()
         return self._directories.make(manifest, before=lambda: self._read_all(manifest))
 
-    def _read_all(self, manifest: Manifest) -> None:
+    def _read_all(self, manifest: FileManifest) -> None:
         """BlobMissing unless every content is still what the manifest, and whoever signed it, says."""
         self.check(manifest)
         paths = {file.sha256: file.path for file in manifest.files}
@@ -305,10 +305,10 @@ def _mark(status: os.stat_result) -> str:
     return str(status.st_ino)
 
 
-def _unreadable(path: Path, error: OSError) -> Flaw:
+def _unreadable(path: Path, error: OSError) -> BlobFlaw:
     status = path.stat(follow_symlinks=False)
     words = f"It cannot be read: {os.strerror(error.errno or errno.EIO)}."
-    return Flaw(status.st_size, _mark(status), words)
+    return BlobFlaw(status.st_size, _mark(status), words)
 
 
 def _hash(descriptor: int, counted: Counted) -> str:

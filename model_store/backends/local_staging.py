@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from model_store.backends.base import Counted, Ingested, Part
+from model_store.backends.base import Counted, Ingested, PartialFile
 from model_store.backends.directories import sync_directory
 from model_store.backends.ingest import Ingest, Read, read_through, samples
 from model_store.backends.local_part import PREFIX, LocalPart, taken_bytes
@@ -90,7 +90,7 @@ class LocalStaging(Ingest):
         finally:
             os.close(part.descriptor)
 
-    def complete(self, part: Part, sha256: str) -> None:
+    def complete(self, part: PartialFile, sha256: str) -> None:
         assert isinstance(part, LocalPart)  # noqa: S101
         os.fchmod(part.descriptor, 0o444)
         os.fsync(part.descriptor)

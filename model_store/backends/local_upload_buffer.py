@@ -27,7 +27,15 @@ from model_store.backends.local_part import allocate
 from model_store.backends.local_staging import SPARE_BYTES
 from model_store.errors import StoreFull
 from model_store.file_manifest import ManifestFile
-from model_store.upload_buffer import Announced, Body, UploadBuffer, check_body, differs, gone, too_long
+from model_store.upload_buffer import (
+    AnnouncedContent,
+    RequestBody,
+    UploadBuffer,
+    check_body,
+    differs,
+    gone,
+    too_long,
+)
 
 CHUNK_BYTES = 1024 * 1024
 CHECKED_AT_ONCE_BYTES = 1024**3
@@ -44,7 +52,7 @@ class LocalUploadBuffer(UploadBuffer):
         super().__init__(part_bytes=part_bytes)
         self.directory = directory
 
-    def begin(self, files: Iterable[ManifestFile], contents: Collection[Announced]) -> None:
+    def begin(self, files: Iterable[ManifestFile], contents: Collection[AnnouncedContent]) -> None:
         self.directory.mkdir(parents=True)
         awaited = [content for content in contents if not content.is_known]
         try:
@@ -75,26 +83,28 @@ class LocalUploadBuffer(UploadBuffer):
     def path(self, sha256: str) -> Path:
         return self.directory / sha256
 
-    def is_missing(self, content: Announced) -> bool:
+    def is_missing(self, content: AnnouncedContent) -> bool:
         return self._path(content.sha256, _PART).exists()
 
-    def is_awaited(self, content: Announced) -> bool:
+    def is_awaited(self, content: AnnouncedContent) -> bool:
         return self.is_missing(content) or self.path(content.sha256).exists()
 
-    def received(self, content: Announced) -> list[range]:
+    def received(self, content: AnnouncedContent) -> list[range]:
         if not self.is_missing(content):
             return [range(content.size)]
         came = (index for index, mark in enumerate(self._marks(content.sha256)) if mark)
         return self.ranges_of(came, content.size)
 
-    def missing(self, contents: Collection[Announced]) -> dict[str, list[range]]:
+    def missing(self, contents: Collection[AnnouncedContent]) -> dict[str, list[range]]:
         names: set[str] = set()
         with suppress(FileNotFoundError):
             names = {entry.name for entry in os.scandir(self.directory)}
         waited_for = [one for one in contents if f"{one.sha256}{_PART}" in names]
         return {one.sha256: self.received(one) for one in waited_for if not self.close(one.sha256)}
 
-    def write(self, content: Announced, *, parts: range, body: Body, digest: bytes | None = None) -> bool:
+    def write(
+        self, content: AnnouncedContent, *, parts: range, body: RequestBody, digest: bytes | None = None
+    ) -> bool:
         sha256, size, is_new = content.sha256, content.size, False
         try:
             with self._locked(self._path(sha256, _PART), fcntl.LOCK_SH, flags=os.O_WRONLY) as descriptor:
@@ -117,7 +127,7 @@ class LocalUploadBuffer(UploadBuffer):
 
     @staticmethod
     def _pour(
-        descriptor: int, told: range, wanted: Iterable[range], body: Body, digest: bytes | None
+        descriptor: int, told: range, wanted: Iterable[range], body: RequestBody, digest: bytes | None
     ) -> None:
         """Write the `wanted` bytes of a body that has those that it is `told` to have."""
         found, offset, left = hashlib.sha256(), told.start, list(wanted)
@@ -146,7 +156,7 @@ class LocalUploadBuffer(UploadBuffer):
             self._path(sha256, _PART).rename(self.path(sha256))
             return True
 
-    def check(self, content: Announced) -> None:
+    def check(self, content: AnnouncedContent) -> None:
         """Compare a whole content with its name; one that differs begins anew. Raises ContentDiffers."""
         found = hashlib.sha256()
         with suppress(FileNotFoundError), self.path(content.sha256).open("rb") as file:
@@ -156,7 +166,7 @@ class LocalUploadBuffer(UploadBuffer):
                 self.restart(content)
                 raise differs(content.sha256, found.hexdigest())
 
-    def restart(self, content: Announced) -> None:
+    def restart(self, content: AnnouncedContent) -> None:
         """Restart a content, unless another process has a link to it."""
         with self._locked(self.path(content.sha256), fcntl.LOCK_EX) as descriptor:
             if descriptor is not None and os.fstat(descriptor).st_nlink == 1:
@@ -164,7 +174,7 @@ class LocalUploadBuffer(UploadBuffer):
                 marks.write_bytes(bytes(marks.stat().st_size))
                 self.path(content.sha256).rename(self._path(content.sha256, _PART))
 
-    def open_anew(self, content: Announced) -> None:
+    def open_anew(self, content: AnnouncedContent) -> None:
         if not content.size:
             self.path(content.sha256).touch()
             return
@@ -176,7 +186,7 @@ class LocalUploadBuffer(UploadBuffer):
         finally:
             os.close(descriptor)
 
-    def hand_over(self, content: Announced, staging: Staging, *, counted: Counted) -> bool:
+    def hand_over(self, content: AnnouncedContent, staging: Staging, *, counted: Counted) -> bool:
         return staging.take_over(self.path(content.sha256), content.sha256, content.size, counted=counted)
 
     def discard(self) -> None:

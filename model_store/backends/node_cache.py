@@ -22,7 +22,7 @@ from model_store.backends.directories import VersionDirectories, size_of, sync_d
 from model_store.backends.ingest import CHUNK_BYTES
 from model_store.backends.local_staging import SPARE_BYTES
 from model_store.errors import BlobMissing, StagingBusy, StoreFull, StoreUnavailable
-from model_store.file_manifest import Manifest
+from model_store.file_manifest import FileManifest
 
 FILES_AT_ONCE = 4
 TRIES = 3
@@ -58,7 +58,7 @@ class NodeCache:
     def _coming(self, sha256: str) -> Path:
         return self._blobs / (_COMING + sha256)
 
-    def materialise(self, manifest: Manifest) -> Path:
+    def materialise(self, manifest: FileManifest) -> Path:
         """Raises BlobMissing, StoreFull, StoreUnavailable."""
         self.make()
         for _ in range(TRIES):
@@ -70,7 +70,7 @@ class NodeCache:
                     return directory
         raise StoreUnavailable(f"Other processes take away from {self._blobs} what this one fetches.")
 
-    def come_bytes(self, manifest: Manifest) -> int:
+    def come_bytes(self, manifest: FileManifest) -> int:
         """Return how many bytes of a version are in the cache."""
         sizes = {file.sha256: file.size for file in manifest.files}
         return sum((size_of(self._path(sha256)) or size_of(self._coming(sha256)) or 0) for sha256 in sizes)
@@ -78,7 +78,7 @@ class NodeCache:
     def used_bytes(self) -> int:
         return sum(size for _, size, _ in self._entries())
 
-    def _bring(self, manifest: Manifest) -> None:
+    def _bring(self, manifest: FileManifest) -> None:
         sizes = {file.sha256: file.size for file in manifest.files}
         missing = {sha256: size for sha256, size in sizes.items() if size_of(self._path(sha256)) != size}
         needed = sum(size - (size_of(self._coming(sha256)) or 0) for sha256, size in missing.items())

@@ -101,7 +101,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name='HostCache',
+            name='ModelDirectoryHost',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('next_at', models.DateTimeField(blank=True, editable=False, null=True)),
@@ -120,7 +120,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'abstract': False,
-                'indexes': [models.Index(condition=models.Q(('stuck_at', None)), fields=['next_at'], name='model_store.hostcache')],
+                'indexes': [models.Index(condition=models.Q(('stuck_at', None)), fields=['next_at'], name='model_store.modeldirectoryhost')],
             },
         ),
         migrations.CreateModel(

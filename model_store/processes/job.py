@@ -18,7 +18,7 @@ _FOR_BUCKET = (
 """Where boto3 looks for credentials and for the way there."""
 
 
-class Source(Protocol):
+class JobInput(Protocol):
     """The input of a job: a dataclass of JSON values, with tuples for lists."""
 
     PROGRAM: ClassVar[str]
@@ -38,12 +38,12 @@ class WholeStore:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class StagingJob:
     """Work in the staging area `key` of a store."""
 
     store: str
     key: str
-    source: Source
+    source: JobInput
     allowance: Allowance | None = None
     """What the version's team may add; None: whatever there is room for."""
     secret: str = field(default="", repr=False)
@@ -55,7 +55,7 @@ class Job:
         return json.dumps({**told, "kind": type(self.source).__name__})
 
     @classmethod
-    def from_json(cls, text: str, *kinds: type[Any], secret: str = "") -> "Job":
+    def from_json(cls, text: str, *kinds: type[Any], secret: str = "") -> "StagingJob":
         """`kinds`: the classes of sources that the program can do something with."""
         data = json.loads(text)
         source: dict[str, Any] = {

@@ -16,7 +16,7 @@ from common.jobs.run import EXIT_BUSY, Running, run
 from model_store.backends.base import Staging
 from model_store.backends.opening import opened_at
 from model_store.errors import StagingBusy
-from model_store.processes.job import Job
+from model_store.processes.job import StagingJob
 
 LOOK_EVERY_SECONDS = 0.5
 
@@ -27,10 +27,10 @@ class Result(Protocol):
 
 Report = Callable[[Any], None]
 """Told dataclasses."""
-Work = Callable[[Job, Staging, Report], Result]
+Work = Callable[[StagingJob, Staging, Report], Result]
 
 
-def work(job: Job, do: Work) -> int:
+def work(job: StagingJob, do: Work) -> int:
     """Do a job inside its staging area and tell how it ends; the exit status of the process."""
 
     def inside(running: Running) -> Mapping[str, Any]:

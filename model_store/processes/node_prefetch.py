@@ -15,16 +15,16 @@ from common.errors import SlipwayError
 from common.jobs.run import Running, read_json, run
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import BY_CIRCUMSTANCE, JobObservation, JobState, owner_of
-from model_store.backends.base import Store
+from model_store.backends.base import BlobStore
 from model_store.backends.opening import opened_at
-from model_store.file_manifest import Manifest, ManifestFile
+from model_store.file_manifest import FileManifest, ManifestFile
 from model_store.processes.job import job_spec
 
 RETRY_AFTER_SECONDS = 10.0
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def start(runner: JobRunner, store: Store, manifest: Manifest) -> str:
+def start(runner: JobRunner, store: BlobStore, manifest: FileManifest) -> str:
     """Begin to fetch, unless a job is at it. Returns why the last one has failed, until one succeeds.
 
     Raises NoRoom.
@@ -66,7 +66,7 @@ def _age_seconds(seen: JobObservation) -> float:
     return (datetime.now(UTC) - (seen.ended_at or _LONG_AGO)).total_seconds()
 
 
-def fetch(address: str, manifest: Manifest) -> Mapping[str, Any]:
+def fetch(address: str, manifest: FileManifest) -> Mapping[str, Any]:
     try:
         opened_at(address).materialise(manifest)
     except (SlipwayError, OSError) as error:
@@ -76,7 +76,7 @@ def fetch(address: str, manifest: Manifest) -> Mapping[str, Any]:
 
 def main(arguments: list[str]) -> int:
     def inside(_: Running) -> Mapping[str, Any]:
-        return fetch(arguments[0], Manifest(tuple(ManifestFile(**file) for file in read_json())))
+        return fetch(arguments[0], FileManifest(tuple(ManifestFile(**file) for file in read_json())))
 
     return run(inside)
 

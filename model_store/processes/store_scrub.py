@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from model_store.backends.base import PARTS, Staging, Store
+from model_store.backends.base import PARTS, BlobStore, Staging
 from model_store.backends.opening import opened_at
-from model_store.processes.job import Job, WholeStore
+from model_store.processes.job import StagingJob, WholeStore
 from model_store.processes.job_runner import work
 
 REPORT_EVERY_SECONDS = 1.0
@@ -22,7 +22,7 @@ PLACE = "place"
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class BlobDamage:
     """A blob whose content is not what its name says, or that cannot be read. `mark`: see `Flaw`."""
 
     sha256: str
@@ -40,20 +40,20 @@ class CheckProgress:
     blobs_total: int
     bytes_done: int
     bytes_total: int
-    damages: tuple[Damage, ...] = ()
+    damages: tuple[BlobDamage, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "CheckProgress":
-        return cls(**{**data, "damages": tuple(Damage(**one) for one in data["damages"])})
+        return cls(**{**data, "damages": tuple(BlobDamage(**one) for one in data["damages"])})
 
 
-class Checker:
+class StoreChecker:
     def __init__(
         self,
-        store: Store,
+        store: BlobStore,
         *,
         bytes_per_second: int,
         report: Callable[[CheckProgress], None],
@@ -91,9 +91,9 @@ class Checker:
             damages += found
         return replace(progress(), place=PARTS)
 
-    def _check(self, sha256: str) -> Damage | None:
+    def _check(self, sha256: str) -> BlobDamage | None:
         flaw = self._store.verify(sha256, counted=self._slow_down)
-        return None if flaw is None else Damage(sha256, flaw.size, flaw.mark, flaw.detail)
+        return None if flaw is None else BlobDamage(sha256, flaw.size, flaw.mark, flaw.detail)
 
     def _slow_down(self, read: int) -> None:
         self._read += read
@@ -102,7 +102,7 @@ class Checker:
             self._sleep(ahead)
 
 
-def check_job(job: Job, staging: Staging, report: Callable[[CheckProgress], None]) -> CheckProgress:
+def check_job(job: StagingJob, staging: Staging, report: Callable[[CheckProgress], None]) -> CheckProgress:
     assert isinstance(job.source, WholeStore)  # noqa: S101
     store = opened_at(job.store)
 
@@ -110,13 +110,13 @@ def check_job(job: Job, staging: Staging, report: Callable[[CheckProgress], None
         staging.write_note(PLACE, json.dumps(progress.as_json()).encode())
         report(progress)
 
-    checker = Checker(store, bytes_per_second=job.source.bytes_per_second, report=note)
+    checker = StoreChecker(store, bytes_per_second=job.source.bytes_per_second, report=note)
     found = store.read_note(job.key, PLACE)
     return checker.run(CheckProgress.from_json(json.loads(found)) if found else None)
 
 
 def main(arguments: list[str]) -> int:
-    return work(Job.from_json(arguments[0], WholeStore), check_job)
+    return work(StagingJob.from_json(arguments[0], WholeStore), check_job)
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ def _record(corrupt_blob: CorruptBlob) -> None:
     audit.record(ACTOR, "finding.found", subject=corrupt_blob, reason=corrupt_blob.detail, detail=detail)
 
 
-class CheckReconciler(JobReconciler[Check]):
+class StoreCheckReconciler(JobReconciler[Check]):
     model = Check
     moves = RUN_MOVES
 

@@ -113,7 +113,7 @@ class CollectParts(Step[Collection]):
         )
 
 
-class Tidy(Step[Collection]):
+class TidyStore(Step[Collection]):
     """Directories of versions that are gone, staging areas that nobody knows, and what was set aside long
     ago.
     """
@@ -153,7 +153,7 @@ class CollectionReconciler(Reconciler[Collection]):
     def next_step(self, row: Collection, now: datetime) -> Step[Collection] | None:
         if not row.is_running:
             return None
-        return CollectParts() if row.place < PARTS else Tidy()
+        return CollectParts() if row.place < PARTS else TidyStore()
 
     def on_move(self, row: Collection, to: str, note: str) -> None:
         figures = Collection.objects.values(*FIGURES).get(pk=row.pk)

@@ -22,7 +22,7 @@ ACTOR = Actor.system("store check")
 _moved = partial(moved, OPEN_CORRUPT_BLOBS, is_held=True)
 
 
-class Quarantine(Step[CorruptBlob]):
+class QuarantineBlob(Step[CorruptBlob]):
     """The damaged file is moved out of the way, also of workers that start; they are told that it is gone."""
 
     name = "set aside"
@@ -58,7 +58,7 @@ class CorruptBlobReconciler(JobReconciler[CorruptBlob]):
         if row.is_held:
             return CleanupRepair(self.runner)
         if row.state == CorruptBlobState.FOUND:
-            return Quarantine()
+            return QuarantineBlob()
         if row.state == CorruptBlobState.ASIDE:
             return repair_of(row, self.runner)
         return None

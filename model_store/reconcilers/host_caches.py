@@ -7,25 +7,25 @@ from common.jobs.steps import check_fence
 from common.reconcile import Effect, Operation, Recurring
 from common.reconcile.pulses import living_hosts
 from model_store import blob_store, references
-from model_store.models import HostCache
+from model_store.models import ModelDirectoryHost
 
 
-class HostCacheReconciler(Recurring[HostCache]):
+class ModelDirectoryReconciler(Recurring[ModelDirectoryHost]):
     """Woken when a version is deleted; a host that was away looks when it is back."""
 
-    model = HostCache
+    model = ModelDirectoryHost
     name = "let go"
     effect = Effect.ABSOLUTE
     every = timedelta(hours=1)
     waits_for_host = False
 
-    def host_of(self, row: HostCache) -> str:
+    def host_of(self, row: ModelDirectoryHost) -> str:
         """The host that has the cache. A host that is gone has taken its disk along, so any other then
         does nothing.
         """
         return row.host if row.host == this_host() or row.host in living_hosts() else ""
 
-    def act(self, row: HostCache, operation: Operation) -> None:
+    def act(self, row: ModelDirectoryHost, operation: Operation) -> None:
         if row.host != this_host():
             return
         store = blob_store.store()

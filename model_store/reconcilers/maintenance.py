@@ -8,7 +8,7 @@ from django.conf import settings
 from common.actor import Actor
 from common.reconcile import Outcome, Recurring, proceed
 from model_store import services
-from model_store.errors import Busy
+from model_store.errors import RunUnderWay
 from model_store.models import StoreSchedule
 
 MAINTENANCE = Actor.system("store keeper")
@@ -31,10 +31,10 @@ class StoreScheduleReconciler(Recurring[StoreSchedule]):
 
         def write() -> None:
             # Each for itself: that one is under way still does not keep the other from beginning.
-            with suppress(Busy):
+            with suppress(RunUnderWay):
                 if collects:
                     services.begin_collection(actor=MAINTENANCE)
-            with suppress(Busy):
+            with suppress(RunUnderWay):
                 if checks:
                     services.begin_check(actor=MAINTENANCE)
 

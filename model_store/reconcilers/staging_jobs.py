@@ -14,7 +14,7 @@ from common.reconcile import Effect, Operation, Outcome, Step, proceed, wait
 from model_store import blob_store
 from model_store.allowance import Allowance
 from model_store.errors import StagingBusy
-from model_store.processes.job import Job, Source
+from model_store.processes.job import JobInput, StagingJob
 
 LOOK_EVERY = timedelta(seconds=1)
 Staged = TypeVar("Staged", bound=Any)
@@ -30,12 +30,14 @@ class StartStagingJob(StartJob[Staged]):
         self,
         row: Staged,
         op_key: str,
-        source: Source,
+        source: JobInput,
         *,
         secret: str = "",
         allowance: Allowance | None = None,
     ) -> JobSpec:
-        one = Job(blob_store.store().address, row.staging_key, source, allowance=allowance, secret=secret)
+        one = StagingJob(
+            blob_store.store().address, row.staging_key, source, allowance=allowance, secret=secret
+        )
         return one.spec(op_key, owner(row))
 
 

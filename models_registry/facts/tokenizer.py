@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from model_store import blob_store
 from model_store.errors import BlobMissing
 from model_store.file_manifest import ManifestFile
-from model_store.reading import Content, Malformed
+from model_store.reading import Content, MalformedContent
 from trust.formats import sentencepiece, text
 from trust.formats.templates import templates_in
 
@@ -117,7 +117,7 @@ def _read(sha256: str, parse: Callable[[Content], Any]) -> Any:
     try:
         with blob_store.store().opened(sha256) as content:
             return parse(content) if content.size <= MAX_BYTES else None
-    except Malformed:
+    except MalformedContent:
         return None
     except OSError as error:
         raise BlobMissing(

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from model_store.allowance import Allowance
 from model_store.backends.base import Staging
-from model_store.errors import QuotaExceeded, Refused, SourceChanged, StoreFull, StoreUnavailable
+from model_store.errors import FileRefused, SourceChanged, StorageQuotaExceeded, StoreFull, StoreUnavailable
 from model_store.file_manifest import ManifestFile
 from model_store.reading import OpenFile
 from models_registry.errors import SourceUnreadable
@@ -64,11 +64,11 @@ def import_directory(
                 allowance=allowance,
             )
             result = importing.run()
-    except Refused as refusal:
+    except FileRefused as refusal:
         result = refused([refusal])
     except StoreFull as error:
         result = waits_for_room(error)
-    except (SourceUnreadable, SourceChanged, StoreUnavailable, QuotaExceeded) as error:
+    except (SourceUnreadable, SourceChanged, StoreUnavailable, StorageQuotaExceeded) as error:
         result = ImportResult("failed", reason=str(error))
     except OSError as error:
         result = stopped_by_the_system(error)
@@ -99,7 +99,7 @@ class _Import:
         # The largest first, so that no thread is left with a long tail.
         files = sorted(self._listing.files, key=lambda file: -file.size)
         looks = side_by_side(self._look, files, threads=THREADS)
-        refusals = [look for look, _ in looks if isinstance(look, Refused)]
+        refusals = [look for look, _ in looks if isinstance(look, FileRefused)]
         found = [look for look, _ in looks if isinstance(look, Identified)]
         refusals += check_together(found)[0] if not refusals else []
         if refusals:
@@ -114,15 +114,15 @@ class _Import:
         self._meter.count(always=True)
         return judged_together(copied, skipped=self._listing.skipped)
 
-    def _look(self, file: source_tree.SourceFile) -> tuple[Identified | Refused, int]:
+    def _look(self, file: source_tree.SourceFile) -> tuple[Identified | FileRefused, int]:
         """Identify the file, and return how many bytes it will take in the store."""
         with source_tree.open_file(self._directory, file) as descriptor:
             content = OpenFile(descriptor, file.size)
             try:
-                found: Identified | Refused = identify(
+                found: Identified | FileRefused = identify(
                     file.path, content, admits_runnable=self._admits_runnable
                 )
-            except Refused as refusal:
+            except FileRefused as refusal:
                 return refusal, 0
             return found, 0 if self._staging.probably_held(content) else file.size
 

@@ -4,20 +4,20 @@ import sys
 from collections.abc import Callable
 
 from model_store.backends.base import Staging
-from model_store.processes.job import Job
+from model_store.processes.job import StagingJob
 from model_store.processes.job_runner import work
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.importing.results import ImportResult
 from models_registry.importing.transfer import Progress
 
 
-def import_job(job: Job, staging: Staging, report: Callable[[Progress], None]) -> ImportResult:
+def import_job(job: StagingJob, staging: Staging, report: Callable[[Progress], None]) -> ImportResult:
     assert isinstance(job.source, DirectorySource)  # noqa: S101
     return import_directory(job.source, staging, report=report, allowance=job.allowance)
 
 
 def main(arguments: list[str]) -> int:
-    return work(Job.from_json(arguments[0], DirectorySource), import_job)
+    return work(StagingJob.from_json(arguments[0], DirectorySource), import_job)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ from typing import Any
 
 from common.jobs.run import Running, read_json, run
 from common.jobs.spec import JobSpec
-from model_store.backends.base import Store
+from model_store.backends.base import BlobStore
 from model_store.backends.opening import opened_at
-from model_store.errors import BlobMissing, Refused
-from model_store.file_manifest import Manifest, ManifestFile
+from model_store.errors import BlobMissing, FileRefused
+from model_store.file_manifest import FileManifest, ManifestFile
 from model_store.processes.job import job_spec
 from trust.formats.identification import Identified, identify
 from trust.formats.summary import facts_of
@@ -24,7 +24,7 @@ WALL_SECONDS = 120.0
 _READ = {"safetensors", "gguf"}
 
 
-def spec(address: str, manifest: Manifest, *, op_key: str, owner: str) -> JobSpec:
+def spec(address: str, manifest: FileManifest, *, op_key: str, owner: str) -> JobSpec:
     """Its result holds `details_of` of a version in the store of this address, or a `problem`."""
     return job_spec(
         "models_registry.importing.facts_backfill",
@@ -40,16 +40,16 @@ def spec(address: str, manifest: Manifest, *, op_key: str, owner: str) -> JobSpe
 def read_facts(address: str, files: Sequence[ManifestFile]) -> dict[str, Any]:
     try:
         return {"details": details_of_files(opened_at(address), files)}
-    except (BlobMissing, Refused, OSError) as error:
+    except (BlobMissing, FileRefused, OSError) as error:
         return {"problem": str(error)}
 
 
-def details_of_files(store: Store, files: Sequence[ManifestFile]) -> dict[str, Any]:
-    """Return `details_of` for these files. Raises BlobMissing, Refused, OSError."""
+def details_of_files(store: BlobStore, files: Sequence[ManifestFile]) -> dict[str, Any]:
+    """Return `details_of` for these files. Raises BlobMissing, FileRefused, OSError."""
     return facts_of([_identified(store, file) for file in files]).details
 
 
-def _identified(store: Store, file: ManifestFile) -> Identified:
+def _identified(store: BlobStore, file: ManifestFile) -> Identified:
     is_told = file.path in ("config.json", "model.safetensors.index.json")
     if not is_told and file.format not in _READ:
         return Identified(file.path, file.format)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from model_store.errors import Refused, StoreFull
-from model_store.file_manifest import Manifest, ManifestFile, manifest_of
+from model_store.errors import FileRefused, StoreFull
+from model_store.file_manifest import FileManifest, ManifestFile, manifest_of
 from trust.formats.pickle_scan import PickleScan
 from trust.formats.summary import ModelFacts
 from trust.formats.warnings import Warned
@@ -69,7 +69,7 @@ class ImportResult:
         )
 
     @property
-    def manifest(self) -> Manifest:
+    def manifest(self) -> FileManifest:
         return manifest_of(self.files)
 
 
@@ -87,7 +87,7 @@ def stopped_by_the_system(error: OSError) -> ImportResult:
     return ImportResult("failed", reason=f"The system says: {error.strerror or error}{where}.")
 
 
-def refused(refusals: Sequence[Refused], *, what_to_do: str = WHAT_TO_DO) -> ImportResult:
+def refused(refusals: Sequence[FileRefused], *, what_to_do: str = WHAT_TO_DO) -> ImportResult:
     """The result that names them, the first 50."""
     named = tuple((refusal.path, refusal.reason) for refusal in refusals[:MAX_REFUSALS])
     others = len(refusals) - 1

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from model_store.errors import Refused, SourceChanged
+from model_store.errors import FileRefused, SourceChanged
 from model_store.paths import check_collisions, check_file_path, printable
 from models_registry.errors import SourceUnreadable
 from models_registry.importing.skipped import SKIPPED_DIRECTORIES, SKIPPED_FILES
@@ -62,7 +62,7 @@ class Listing:
 
     files: tuple[SourceFile, ...]
     skipped: tuple[tuple[str, str], ...] = ()
-    refusals: tuple[Refused, ...] = ()
+    refusals: tuple[FileRefused, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -73,7 +73,7 @@ class Listing:
 def opened(root: Path, relative: str) -> Iterator[int]:
     """A descriptor of the directory `relative` below `root`, no part of which may be a symlink.
 
-    `root` itself is the operator's word and may be one. Raises SourceUnreadable, Refused.
+    `root` itself is the operator's word and may be one. Raises SourceUnreadable, FileRefused.
     """
     try:
         descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -91,12 +91,12 @@ def opened(root: Path, relative: str) -> Iterator[int]:
 
 def _open_below(directory: int, name: str, flags: int, *, shown: str) -> int:
     if name == "..":
-        raise Refused(printable(shown), "its path goes upwards ('..')")
+        raise FileRefused(printable(shown), "its path goes upwards ('..')")
     try:
         return os.open(name, flags, dir_fd=directory)
     except OSError as error:
         if error.errno == errno.ELOOP or _is_link(directory, name):
-            raise Refused(printable(shown), "it is reached through a symbolic link") from None
+            raise FileRefused(printable(shown), "it is reached through a symbolic link") from None
         if error.errno == errno.ENOENT:
             raise SourceUnreadable(f"{printable(shown)} is not there.") from None
         raise SourceUnreadable(f"{printable(shown)} cannot be opened: {error.strerror}.") from None
@@ -114,7 +114,7 @@ def _is_link(directory: int, name: str) -> bool:
 def open_file(directory: int, file: SourceFile) -> Iterator[int]:
     """A descriptor of `file`, which must still be what was listed, and still be so when the block ends.
 
-    Raises SourceChanged, SourceUnreadable, Refused.
+    Raises SourceChanged, SourceUnreadable, FileRefused.
     """
     parents, _, name = file.path.rpartition("/")
     holder = os.dup(directory)
@@ -156,7 +156,7 @@ def list_files(directory: int, *, ignore_patterns: Sequence[str] = ()) -> Listin
         walk.refuse("(directory)", "it holds no files to import")
     try:
         check_collisions(file.path for file in files)
-    except Refused as refusal:
+    except FileRefused as refusal:
         walk.refusals.append(refusal)
     return Listing(tuple(files), tuple(walk.skipped), tuple(walk.refusals[:MAX_REFUSALS]))
 
@@ -166,11 +166,11 @@ class _Walk:
     ignore_patterns: tuple[str, ...]
     files: list[SourceFile] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    refusals: list[Refused] = field(default_factory=list)
+    refusals: list[FileRefused] = field(default_factory=list)
     links: dict[str, tuple[tuple[int, int], int]] = field(default_factory=dict)
 
     def refuse(self, path: str, reason: str) -> None:
-        self.refusals.append(Refused(printable(path), reason))
+        self.refusals.append(FileRefused(printable(path), reason))
 
     @property
     def is_full(self) -> bool:
@@ -198,7 +198,7 @@ class _Walk:
             return None
         try:
             check_file_path(path)
-        except Refused as refusal:
+        except FileRefused as refusal:
             self.refusals.append(refusal)
             return None
         for is_kind, reason in _KINDS:
@@ -217,7 +217,7 @@ class _Walk:
     def _descend(self, directory: int, name: str, path: str) -> None:
         try:
             inner = _open_below(directory, name, _DIRECTORY, shown=path)
-        except Refused as refusal:
+        except FileRefused as refusal:
             self.refusals.append(refusal)
         except SourceUnreadable as fault:
             self.refuse(path, str(fault))

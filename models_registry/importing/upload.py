@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from model_store.backends.base import Staging
-from model_store.errors import Refused, StoreFull
+from model_store.errors import FileRefused, StoreFull
 from model_store.file_manifest import ManifestFile
 from model_store.upload_buffer import buffer_at
 from models_registry.importing.judging import Copied, judged, judged_together
@@ -50,7 +50,7 @@ def take_upload(
     began = time.monotonic()
     try:
         result = _Ingest(store, source, staging, report).run()
-    except Refused as refusal:
+    except FileRefused as refusal:
         result = refused([refusal])
     except FileNotFoundError:
         result = ImportResult("failed", reason="What has come of the upload is gone. Push it again.")
@@ -86,7 +86,7 @@ class _Ingest:
                 "damaged on the way, or the file changed meanwhile. Push again: only that has to come again.",
             )
         found = side_by_side(self._judged, self._files, threads=THREADS)
-        refusals = [one for one in found if isinstance(one, Refused)]
+        refusals = [one for one in found if isinstance(one, FileRefused)]
         if refusals:
             return refused(refusals)
         self._meter.count(always=True)
@@ -109,13 +109,13 @@ class _Ingest:
         self._buffer.restart(content)
         return file.path
 
-    def _judged(self, file: ManifestFile) -> Copied | Refused:
+    def _judged(self, file: ManifestFile) -> Copied | FileRefused:
         try:
             # Counted as copied whatever the store holds: else it would tell what other teams have.
             copied = judged(
                 self._staging, file, copied_bytes=file.size, admits_runnable=self._admits_runnable
             )
-        except Refused as refusal:
+        except FileRefused as refusal:
             return refusal
         self._meter.count(files=1)
         return copied

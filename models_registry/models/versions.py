@@ -72,7 +72,7 @@ class Version(Authored, Transfer, Reconciled):
     ready_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     digest = models.CharField(max_length=64, null=True, blank=True, editable=False)  # noqa: DJ001 (None: not known)
-    """See `model_store.file_manifest.Manifest.digest`; None until it is ready."""
+    """See `model_store.file_manifest.FileManifest.digest`; None until it is ready."""
     size_bytes = models.BigIntegerField(default=0, editable=False)
     file_count = models.PositiveIntegerField(default=0, editable=False)
     architecture = models.CharField(max_length=200, blank=True, editable=False)

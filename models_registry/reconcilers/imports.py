@@ -9,7 +9,7 @@ from common.actor import Actor
 from common.jobs.rows import NEVER_LAUNCHED
 from common.reconcile import Effect, Operation, Outcome, Step, proceed, wait
 from model_store import blob_store, quotas
-from model_store.errors import BlobMissing, QuotaExceeded, StoreFull
+from model_store.errors import BlobMissing, StorageQuotaExceeded, StoreFull
 from model_store.services import look_for_what_was_lost
 from models_registry import files, signature_verification
 from models_registry.importing.results import ImportResult
@@ -36,7 +36,7 @@ def _within_quota(row: Version, result: ImportResult) -> ImportResult:
     if result.outcome == "accepted":
         try:
             quotas.check(row.model.team, result.files, without=_upload_of(row))
-        except QuotaExceeded as error:
+        except StorageQuotaExceeded as error:
             return ImportResult("failed", reason=str(error), cause=error.cause)
     return result
 

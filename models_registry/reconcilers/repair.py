@@ -13,7 +13,7 @@ from common.reconcile.endings import moved
 from common.sealed import CannotUnseal
 from model_store import blob_store
 from model_store.errors import BlobMissing
-from model_store.file_manifest import Manifest
+from model_store.file_manifest import FileManifest
 from model_store.models import CorruptBlob
 from model_store.reconcilers.staging_jobs import AwaitStagingJob, StartStagingJob
 from model_store.states import OPEN_CORRUPT_BLOBS, CorruptBlobState
@@ -97,7 +97,7 @@ class AwaitRepair(_Repair, AwaitStagingJob[CorruptBlob]):
         if found:
             check_fence(row, operation)
             with suppress(BlobMissing):
-                blob_store.store().publish(row.staging_key, Manifest((found[0],)))
+                blob_store.store().publish(row.staging_key, FileManifest((found[0],)))
             assert self._version is not None  # noqa: S101
             self._is_over = _is_back(row, self._version)
 
@@ -119,7 +119,7 @@ class AwaitRepair(_Repair, AwaitStagingJob[CorruptBlob]):
 def _is_back(row: CorruptBlob, version: Version) -> bool:
     needed = [file for file in files.manifest_of(version).files if file.sha256 == row.sha256]
     try:
-        blob_store.store().check(Manifest(tuple(needed)))
+        blob_store.store().check(FileManifest(tuple(needed)))
     except BlobMissing:
         return False
     return True

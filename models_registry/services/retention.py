@@ -12,7 +12,7 @@ from common import audit, texts
 from common.actor import Actor
 from common.errors import Invalid
 from common.reconcile import kernel
-from model_store.errors import Busy
+from model_store.errors import RunUnderWay
 from models_registry.errors import Unseen, WrongState
 from models_registry.models import Model, RetentionRule
 from models_registry.selectors import retention
@@ -59,7 +59,7 @@ def apply_retention(
     """Delete what a preview of that fingerprint has shown; with `daily` also what falls under the rule later,
     once a day.
 
-    Raises NotAllowed, Busy, Unseen when something else would go by now.
+    Raises NotAllowed, RunUnderWay, Unseen when something else would go by now.
     """
     require(actor, Right.MODELS_WRITE, rule.model.team)
     why = texts.reason(reason)
@@ -71,7 +71,7 @@ def apply_retention(
         asked = {"versions": [version.pk for version in seen.going], "by": actor.name, "reason": why}
         wish: dict[str, Any] = {"asked": asked} | ({"is_daily": True, "due_at": now} if daily else {})
         if not kernel.wake(rule, where={"asked__isnull": True, "revision": rule.revision}, **wish):
-            raise Busy(_("The retention rule is being applied, or was changed, just now. Look again."))
+            raise RunUnderWay(_("The retention rule is being applied, or was changed, just now. Look again."))
         audit.record(
             actor,
             "retention.apply",

@@ -16,9 +16,9 @@ from common import audit, clock, texts
 from common.actor import Actor
 from common.reconcile import kernel
 from model_store import blob_store, quotas
-from model_store.errors import Busy, PartRefused, Refused, StoreFull, UnknownUpload
-from model_store.file_manifest import Manifest, ManifestFile, manifest_of
-from model_store.upload_buffer import Body, UploadBuffer, lacking_bytes, part_bytes_in
+from model_store.errors import FileRefused, PartRefused, RunUnderWay, StoreFull, UnknownUpload
+from model_store.file_manifest import FileManifest, ManifestFile, manifest_of
+from model_store.upload_buffer import RequestBody, UploadBuffer, lacking_bytes, part_bytes_in
 from models_registry.errors import FilesRefused, NameTaken, WrongState
 from models_registry.exemptions import admits_runnable
 from models_registry.files import buffer_of
@@ -93,7 +93,7 @@ def _insert(row: Upload, actor: Actor, contents: Sequence[UploadContent]) -> Non
     # This row is locked, and the quota's: two uploads do not both find room for one.
     versions.hold(model)
     if Upload.objects.live().filter(model=model).count() >= MOST_LIVE:
-        raise Busy(
+        raise RunUnderWay(
             _("%(most_live)s uploads to %(model)s are under way already. Complete or cancel one first.")
             % {"most_live": MOST_LIVE, "model": model}
         )
@@ -108,7 +108,7 @@ def _insert(row: Upload, actor: Actor, contents: Sequence[UploadContent]) -> Non
     audit.record(actor, "upload.begin", subject=row, detail=detail, team_id=model.team_id)
 
 
-def _same(actor: Actor, model: Model, manifest: Manifest, known: set[str]) -> Upload | None:
+def _same(actor: Actor, model: Model, manifest: FileManifest, known: set[str]) -> Upload | None:
     """An upload of the same files that the actor began, who must still see what it takes for known."""
     if actor.user_id is None:
         return None
@@ -121,7 +121,7 @@ def _same(actor: Actor, model: Model, manifest: Manifest, known: set[str]) -> Up
     return None
 
 
-def _announced(listed: Sequence[Mapping[str, Any]], *, may_run: bool) -> Manifest:
+def _announced(listed: Sequence[Mapping[str, Any]], *, may_run: bool) -> FileManifest:
     """A checked manifest. Raises FilesRefused, which names up to 50 of what is wrong."""
     if len(listed) > MAX_FILES:
         raise FilesRefused(
@@ -139,13 +139,13 @@ def _announced(listed: Sequence[Mapping[str, Any]], *, may_run: bool) -> Manifes
         file = ManifestFile(one["path"], one["size"], one["sha256"])
         try:
             _check(file, sizes, may_run=may_run)
-        except Refused as refusal:
+        except FileRefused as refusal:
             refusals.append(str(refusal))
         found.append(file)
     try:
         if not refusals:
             return manifest_of(found)
-    except Refused as refusal:
+    except FileRefused as refusal:
         refusals.append(str(refusal))
     raise FilesRefused(fields={"files": refusals[:MAX_REFUSALS]})
 
@@ -154,15 +154,15 @@ def _check(file: ManifestFile, sizes: dict[str, int], *, may_run: bool) -> None:
     check_name(file.path, admits_runnable=may_run)
     check_size(file.path, file.size)
     if why := why_skipped(file.path):
-        raise Refused(file.path, _("leave it out: %(why)s") % {"why": why})
+        raise FileRefused(file.path, _("leave it out: %(why)s") % {"why": why})
     if file.size > MOST_BYTES:
-        raise Refused(
+        raise FileRefused(
             file.path, _("it is larger than %(most_bytes)s bytes") % {"most_bytes": f"{MOST_BYTES:,}"}
         )
     if sizes.setdefault(file.sha256, file.size) != file.size:
-        raise Refused(file.path, _("another file has the same sha256 and another size"))
+        raise FileRefused(file.path, _("another file has the same sha256 and another size"))
     if (file.size == 0) != (file.sha256 == _EMPTY):
-        raise Refused(file.path, _("its size and its sha256 do not belong together"))
+        raise FileRefused(file.path, _("its size and its sha256 do not belong together"))
 
 
 def take_parts(
@@ -171,7 +171,7 @@ def take_parts(
     upload: Upload,
     sha256: str,
     content_range: str,
-    body: Body,
+    body: RequestBody,
     digest: bytes | None = None,
 ) -> UploadContent:
     """Take parts of a content that follow one another; what has come before is no harm.

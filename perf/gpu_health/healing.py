@@ -62,10 +62,10 @@ class Line:
 
     def __init__(self, world: World, server: Any) -> None:
         from kube.fake.transport import FakeTransport
-        from kube.rate import ORDINARY, Bucket
+        from kube.rate import ORDINARY, TokenBucket
 
         self.world = world
-        self._bucket = Bucket(ORDINARY, clock=lambda: world.seconds, sleep=world.sleep)
+        self._bucket = TokenBucket(ORDINARY, clock=lambda: world.seconds, sleep=world.sleep)
         self._inner = FakeTransport(server)
 
     def send(self, call: Any) -> Any:
@@ -253,7 +253,7 @@ def _cluster() -> tuple[Any, Any]:
     from django.utils import timezone
 
     from clusters.backends.kubernetes.nodes import node_of
-    from clusters.backends.sightings import sightings_of
+    from clusters.backends.node_observations import sightings_of
     from clusters.models import Cluster
     from clusters.reconcilers.inventory import ObservedCluster, record_machines
     from gpu_health.models import HealingPolicy, RuleChange

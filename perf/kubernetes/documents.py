@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kube.transport import Call, Reply
+from kube.transport import ApiCall, ApiReply
 
 Object = dict[str, Any]
 PAGE = 500
@@ -208,7 +208,7 @@ class Server:
                 make = node_at if kind == "nodes" else pod_at
                 self._pages[kind, items] = _joined([make(number) for number in range(items)])
 
-    def send(self, call: Call) -> Reply:
+    def send(self, call: ApiCall) -> ApiReply:
         began = time.process_time()
         kind = call.path.rpartition("/")[2]
         number = int(call.query.get("continue") or 0)
@@ -219,13 +219,13 @@ class Server:
             body = body.replace(mark.encode(), b"%05d" % value)
         self.bytes += len(body)
         self.seconds += time.process_time() - began
-        return Reply(200, {}, body)
+        return ApiReply(200, {}, body)
 
     @contextmanager
-    def stream(self, call: Call) -> Iterator[tuple[Reply, Iterator[bytes]]]:
+    def stream(self, call: ApiCall) -> Iterator[tuple[ApiReply, Iterator[bytes]]]:
         del call
         events, self.events = self.events, []
-        yield Reply(200, {}, b""), iter(events)
+        yield ApiReply(200, {}, b""), iter(events)
 
     def close(self) -> None:
         pass

@@ -31,8 +31,8 @@ def alone(machines: int, *, pods: str) -> None:
     from clusters.backends.kubernetes.nodes import node_of
     from clusters.backends.kubernetes.pods import worker_of
     from clusters.backends.kubernetes.standing import pod_of
-    from clusters.backends.sightings import packed
-    from clusters.backends.standing import packed as packed_pod
+    from clusters.backends.node_observations import packed
+    from clusters.backends.observed_pods import packed as packed_pod
     from kube.client import KubeClient
     from kube.informer import Informer
     from kube.resources import NODES, PODS

@@ -28,7 +28,7 @@ def measured(machines: int) -> dict[str, float]:
 
     from accounts.models import User
     from clusters.backends.kubernetes.nodes import node_of
-    from clusters.backends.sightings import packed, sighting_of, sightings_of
+    from clusters.backends.node_observations import packed, sighting_of, sightings_of
     from clusters.models import Cluster
     from clusters.reconcilers.inventory import ObservedCluster, record_machines
     from kube.client import KubeClient

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from kube.transport import Call, Reply
+from kube.transport import ApiCall, ApiReply
 from perf.kubernetes.documents import Server
 from perf.registry.table import ROOT
 
@@ -36,18 +36,18 @@ class LargeCluster:
         server.make("namespaces", {"metadata": {"name": "slipway"}})
         self._few, self._many = FakeTransport(server), Server(machines)
 
-    def send(self, call: Call) -> Reply:
+    def send(self, call: ApiCall) -> ApiReply:
         whole = call.method == "GET" and _MANY.fullmatch(call.path) and "fieldSelector" not in call.query
         counted = call.method == "GET" and call.path == "/api/v1/pods"
         return self._many.send(call) if whole or counted else self._few.send(call)
 
     @contextmanager
-    def stream(self, call: Call) -> Iterator[tuple[Reply, Iterator[bytes]]]:
+    def stream(self, call: ApiCall) -> Iterator[tuple[ApiReply, Iterator[bytes]]]:
         if not _MANY.fullmatch(call.path):
             with self._few.stream(call) as answer:
                 yield answer
             return
-        yield Reply(200, {}, b""), _silence()
+        yield ApiReply(200, {}, b""), _silence()
 
     def close(self) -> None:
         pass

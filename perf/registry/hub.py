@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from common.jobs.notes import DIRECTORY
 from hubs.source import RepositorySource
 from model_store.backends.local import LocalStore
-from model_store.processes.job import Job
+from model_store.processes.job import StagingJob
 from perf.registry.imports import published, shards
 from perf.registry.table import MEBIBYTE, ROOT, directory, heading, line, timed
 from tests.hubs.hub_server import HubServer, hub_server
@@ -51,9 +51,9 @@ def measure(gigabytes: float) -> None:
         line("  bytes sent to finish", f"{again:,} ({ratio:.3f} x)", "<= 1.05 x", holds=ratio <= 1.05)
 
 
-def _job(server: HubServer, store: LocalStore) -> Job:
+def _job(server: HubServer, store: LocalStore) -> StagingJob:
     source = RepositorySource(server.url, REPO, "main", trusted_hosts=(urlsplit(server.url).netloc,))
-    return Job(str(store.root), "1", source)
+    return StagingJob(str(store.root), "1", source)
 
 
 def _fetched(server: HubServer, store: LocalStore) -> None:

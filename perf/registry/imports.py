@@ -9,7 +9,7 @@ from pathlib import Path
 from common.hosts import this_host
 from common.jobs.runners.subprocess import SubprocessRunner
 from model_store.backends.local import LocalStore
-from model_store.processes.job import Job
+from model_store.processes.job import StagingJob
 from models_registry.importing.directory import DirectorySource
 from models_registry.importing.results import ImportResult
 from perf.registry.table import MEBIBYTE, ROOT, directory, heading, line, timed
@@ -36,7 +36,7 @@ def shards(directory: Path, *, total_bytes: int) -> list[Path]:
     return made
 
 
-def run(job: Job, jobs: Path) -> ImportResult:
+def run(job: StagingJob, jobs: Path) -> ImportResult:
     """What the step of a row starts, to its end."""
     runner = SubprocessRunner(jobs, host=this_host(), code=ROOT, is_full=lambda: False)
     spec = job.spec(secrets.token_hex(8), "perf")
@@ -49,7 +49,7 @@ def run(job: Job, jobs: Path) -> ImportResult:
     return found
 
 
-def published(store: LocalStore, job: Job) -> ImportResult:
+def published(store: LocalStore, job: StagingJob) -> ImportResult:
     found = run(job, store.root.with_name("jobs"))
     store.publish(job.key, found.manifest)
     store.discard(job.key, is_referenced=set)
@@ -66,7 +66,7 @@ def measure(gigabytes: float) -> None:
 
         def imported(key: str) -> ImportResult:
             source = DirectorySource(str(home / "roots"), "model")
-            return published(store, Job(str(store.root), key, source))
+            return published(store, StagingJob(str(store.root), key, source))
 
         heading(f"Import of {total / 1024**3:.1f} GiB in {len(paths)} shards")
         # Once before, so that each of the two reads what is in the page cache or neither does.

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from accounts import selectors as accounts
 from accounts.models import Team
 from accounts.states import Right
-from clusters.choosing import Rule
+from clusters.choosing import ClusterRequirements
 from common import clock
 from common.api.views import Changed, Created, Listed, Read
 from models_registry.models import Model
@@ -105,7 +105,7 @@ class Services(Listed, Created, Read, Changed):
             "image": image_named(self, given.get("image")),
         }
         if rule := given.get("cluster_rule"):
-            given["cluster_rule"] = Rule.read(rule)
+            given["cluster_rule"] = ClusterRequirements.read(rule)
         return summarised([create_service(actor=self.actor, **given)])[0]
 
     def _owner(self, name: str | None, model: Model) -> Team:

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Team
 from clusters.candidates import candidates
-from clusters.choosing import Choice, Rule, choose, with_resource
+from clusters.choosing import ClusterChoice, ClusterRequirements, choose, with_resource
 
 FIELDS = ("rule_region", "rule_provider", "rule_gpu", "rule_free_gpus", "rule_labels")
 
@@ -68,7 +68,7 @@ class ClusterRuleFields(forms.Form):
         return None
 
     @property
-    def picked(self) -> Choice | None:
+    def picked(self) -> ClusterChoice | None:
         """What the rule would pick now, as far as it is filled in; None: it cannot be read, or none is
         asked for."""
         team = self.rule_of_team()
@@ -82,10 +82,10 @@ class ClusterRuleFields(forms.Form):
         return choose(candidates(team), with_resource(rule_in(given), wanted or None), now=timezone.now())
 
 
-def rule_in(given: dict[str, Any]) -> Rule:
+def rule_in(given: dict[str, Any]) -> ClusterRequirements:
     """Takes the fields of the rule out of what was filled in."""
     told = {name.removeprefix("rule_"): given.pop(name, None) for name in FIELDS}
-    return Rule(
+    return ClusterRequirements(
         labels=told["labels"] or {},
         region=told["region"] or "",
         provider=told["provider"] or "",

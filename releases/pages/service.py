@@ -18,7 +18,7 @@ from clusters.pod_facts import PodFact, pod_facts
 from common.actor import Actor
 from common.pages.steps import StepView
 from gateway import selectors as gateway
-from gateway.history import Stretch
+from gateway.history import TrafficInterval
 from gateway.models import Gateway
 from gpu_health import selectors as gpu_health
 from gpu_health.models import Incident
@@ -109,7 +109,7 @@ class ServicePage:
 
     spans = SPANS
 
-    def _earlier(self, history: Sequence[Stretch], present: set[str]) -> dict[str, str]:
+    def _earlier(self, history: Sequence[TrafficInterval], present: set[str]) -> dict[str, str]:
         """Deployments of earlier versions that answered in this time, by the name of their version."""
         answered = {
             name

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from common.pages.charts import Chart, Dash, Paint, Series, Unit
-from gateway.history import Stretch
+from gateway.history import TrafficInterval
 from releases.sampling import Look
 from releases.traffic import NOTHING, SideTraffic, side_of
 
@@ -70,7 +70,7 @@ class Moment:
     sides: Mapping[str, SideTraffic]
 
 
-def moments_of(history: Sequence[Stretch], looks: Sequence[Look]) -> list[Moment]:
+def moments_of(history: Sequence[TrafficInterval], looks: Sequence[Look]) -> list[Moment]:
     """Both in order; where a page looked, its finer values stand instead of the kept ones. Gaps stay gaps."""
     found = [Moment(look.at, JOIN_SECONDS, look.sides) for look in looks]
     looked = [look.at for look in looks]

@@ -3,10 +3,16 @@
 from typing import cast
 
 from common.reconcile import LeaseLost, Operation
+from common.reconcile.fence import Fence
 from gateway import services as gateway
-from gateway.errors import StaleFence
+from gateway.errors import StaleRouteFence
 from gateway.models import opened_key
-from gateway.routes import Cohort, Fence, ReleaseHeader, RouteSpec, Target
+from gateway.routes import (
+    Cohort,
+    ReleaseHeader,
+    RouteSpec,
+    RouteTarget,
+)
 from releases.models import Release
 from releases.reconcilers.base import ACTOR
 from releases.reconcilers.cohort import cohort_of
@@ -17,7 +23,7 @@ def split_traffic(release: Release, operation: Operation, *, candidate_percent: 
     """Stable stays, and the candidate gets its share; what forces the canary reaches it at any share, and so
     does the cohort that the plan has named by now."""
     gateway.sync_workers(release.candidate_deployment)
-    candidate = Target(release.candidate_deployment, str(release.version))
+    candidate = RouteTarget(release.candidate_deployment, str(release.version))
     terms = cohort_of(release)
     _set(
         release,
@@ -32,7 +38,7 @@ def split_traffic(release: Release, operation: Operation, *, candidate_percent: 
 def mirror_traffic(release: Release, operation: Operation, *, percent: int) -> None:
     """Every request to stable, and of this share of them a copy to the candidate."""
     gateway.sync_workers(release.candidate_deployment)
-    candidate = Target(release.candidate_deployment, str(release.version))
+    candidate = RouteTarget(release.candidate_deployment, str(release.version))
     _set(release, operation, _stable(release), candidate=candidate, mirror_percent=percent)
 
 
@@ -44,19 +50,19 @@ def return_traffic(release: Release, operation: Operation) -> None:
 def make_stable(release: Release, operation: Operation) -> None:
     """Every request to what was the candidate."""
     gateway.sync_workers(release.candidate_deployment)
-    _set(release, operation, Target(release.candidate_deployment, str(release.version)))
+    _set(release, operation, RouteTarget(release.candidate_deployment, str(release.version)))
 
 
-def _stable(release: Release) -> Target:
-    return Target(release.stable_deployment, str(release.from_version))
+def _stable(release: Release) -> RouteTarget:
+    return RouteTarget(release.stable_deployment, str(release.from_version))
 
 
 def _set(
     release: Release,
     operation: Operation,
-    stable: Target,
+    stable: RouteTarget,
     *,
-    candidate: Target | None = None,
+    candidate: RouteTarget | None = None,
     candidate_percent: int = 0,
     mirror_percent: int = 0,
     cohort: Cohort | None = None,
@@ -81,5 +87,5 @@ def _set(
             actor=ACTOR,
             reason=f"Release {release.pk}.",  # untranslated
         )
-    except StaleFence as late:
+    except StaleRouteFence as late:
         raise LeaseLost(str(late)) from None

@@ -12,7 +12,7 @@ from accounts.services.rights import require
 from accounts.states import Right
 from clusters.backends.servers import SERVED
 from clusters.candidates import candidates
-from clusters.choosing import Rule, choose, with_resource
+from clusters.choosing import ClusterRequirements, choose, with_resource
 from clusters.models import Cluster
 from common import audit, events
 from common.actor import Actor
@@ -39,7 +39,7 @@ def create_service(
     model: Model,
     version: Version,
     cluster: Cluster | None = None,
-    cluster_rule: Rule | None = None,
+    cluster_rule: ClusterRequirements | None = None,
     engine: str = "transformers",
     replicas: int = 1,
     slots: int = 4,
@@ -61,7 +61,7 @@ def create_service(
     plan_named(plan_name, team=team)
     choice: list[dict[str, Any]] = []
     if cluster is None:
-        cluster_rule = cluster_rule or Rule()
+        cluster_rule = cluster_rule or ClusterRequirements()
         cluster_rule = with_resource(cluster_rule, (resources or {}).get("gpu_resource"))
         cluster, choice = _chosen(cluster_rule, team=team)
     service = Service(
@@ -110,7 +110,7 @@ def create_service(
     return service
 
 
-def _chosen(rule: Rule, *, team: Team) -> tuple[Cluster, list[dict[str, Any]]]:
+def _chosen(rule: ClusterRequirements, *, team: Team) -> tuple[Cluster, list[dict[str, Any]]]:
     """Raises InvalidService saying of each cluster why not."""
     choice = choose(candidates(team), rule, now=timezone.now())
     if not choice.cluster:

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy, gettext_noop, ngettext, ngett
 from pydantic import Field, model_validator
 
 from clusters import selectors as fleet
-from clusters.errors import ClusterGoes, DeploymentMissing, NoImageFits
+from clusters.errors import ClusterRemoving, DeploymentMissing, NoImageFits
 from clusters.selectors import DeploymentStatus
 from clusters.services import deployments
 from clusters.states import DeploymentState
@@ -148,7 +148,7 @@ class DeployExecutor(Executor[Deploy]):
             return  # as many as served before; to have more of them would take as long as a cold start
         try:
             ensure_candidate(row, replicas=self._replicas(row))
-        except (ClusterGoes, CodeNotAllowed, SignatureNotTrusted, NoImageFits) as error:
+        except (ClusterRemoving, CodeNotAllowed, SignatureNotTrusted, NoImageFits) as error:
             self._refusal = str(error)
             return
         deployments.scale_deployment(

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy, gettext_noop, ngettext
 from pydantic import Field
 
 from clusters import selectors as fleet
-from clusters.errors import ClusterGoes, NoImageFits
+from clusters.errors import ClusterRemoving, NoImageFits
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
 from common.pages import formats
@@ -133,7 +133,7 @@ class PrefetchExecutor(Executor[Prefetch]):
             return
         try:
             ensure_candidate(row, replicas=0, prefetch_machines=self.spec.machines or 0)
-        except (ClusterGoes, CodeNotAllowed, SignatureNotTrusted, NoImageFits) as error:
+        except (ClusterRemoving, CodeNotAllowed, SignatureNotTrusted, NoImageFits) as error:
             self._refusal = str(error)
 
     def observe(self, row: Release, operation: Operation) -> DeploymentStatus | str | None:

@@ -19,9 +19,9 @@ from uuid import uuid4
 from model_store.backends.directories import sync_directory
 from model_store.backends.node_cache import NodeCache
 from model_store.errors import BlobMissing, StoreFull, StoreUnavailable
-from model_store.errors import Refused as BadManifest
+from model_store.errors import FileRefused as BadManifest
 from model_store.fetch_progress import FetchProgress
-from model_store.file_manifest import Manifest, ManifestFile, manifest_of
+from model_store.file_manifest import FileManifest, ManifestFile, manifest_of
 from serving.fetch.control_plane import ControlPlane
 from serving.fetch.errors import FetchError, NoRoom, Refused, WrongContent
 
@@ -122,7 +122,7 @@ def _fetch(given: argparse.Namespace, token: str) -> None:
     _say(f"All of it is here: {directory}")
 
 
-def _checked(told: Mapping[str, Any], digest: str) -> Manifest:
+def _checked(told: Mapping[str, Any], digest: str) -> FileManifest:
     try:
         manifest = manifest_of(
             ManifestFile(str(one["path"]), int(one["size"]), str(one["sha256"])) for one in told["files"]
@@ -139,7 +139,7 @@ def _checked(told: Mapping[str, Any], digest: str) -> Manifest:
     return manifest
 
 
-def _kept(path: Path) -> Manifest | None:
+def _kept(path: Path) -> FileManifest | None:
     """The list that an earlier fetch has left: with it a version that is here needs no control plane."""
     try:
         return _checked(json.loads(path.read_bytes()), path.name)
@@ -147,7 +147,7 @@ def _kept(path: Path) -> Manifest | None:
         return None
 
 
-def _keep(path: Path, manifest: Manifest) -> None:
+def _keep(path: Path, manifest: FileManifest) -> None:
     files = [{"path": one.path, "size": one.size, "sha256": one.sha256} for one in manifest.files]
     part = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
@@ -162,7 +162,7 @@ def _keep(path: Path, manifest: Manifest) -> None:
 
 
 @contextmanager
-def _telling(version: str, cache: NodeCache, manifest: Manifest) -> Iterator[None]:
+def _telling(version: str, cache: NodeCache, manifest: FileManifest) -> Iterator[None]:
     """A line now and then of what is on the disk, whichever process of the machine brings it."""
     over = threading.Event()
 

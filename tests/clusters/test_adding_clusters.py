@@ -8,11 +8,11 @@ import yaml
 from django.utils import timezone
 
 from clusters import selectors
-from clusters.backends.checks import Check
 from clusters.backends.checks import CheckResult as Found
+from clusters.backends.checks import ClusterCheck
 from clusters.backends.configured import connect
 from clusters.backends.kubernetes.backend import KubernetesCluster
-from clusters.errors import ClusterGoes, ClusterInUse, ClusterMissing, InvalidCluster, NameTaken
+from clusters.errors import ClusterInUse, ClusterMissing, ClusterRemoving, FleetNameTaken, InvalidCluster
 from clusters.events import ClusterChecksFailed, ClusterRemoved
 from clusters.models import Cluster, Node
 from clusters.reconcilers.clusters import ClusterReconciler
@@ -87,9 +87,9 @@ def test_adding_the_same_again_changes_nothing_and_another_credential_is_another
     first = prod(region="eu")
     change_cluster(actor=SYSTEM, cluster=first, provider="aws")
     assert prod(region="eu") == first
-    with pytest.raises(NameTaken, match="change that one"):
+    with pytest.raises(FleetNameTaken, match="change that one"):
         prod(secrets={"kubeconfig": kubeconfig(token="another")})
-    with pytest.raises(NameTaken):
+    with pytest.raises(FleetNameTaken):
         prod(region="us")
 
 
@@ -137,7 +137,7 @@ def test_its_checks_are_kept_and_made_anew_when_somebody_asks(scene, heard) -> N
     assert scene.cluster.checks[0] == {
         "name": "reachable", "result": "passed", "detail": "The fake answers."
     }  # fmt: skip
-    scene.world.also_checked = (Check("GPUs", Found.WARNING, "It offers none."),)
+    scene.world.also_checked = (ClusterCheck("GPUs", Found.WARNING, "It offers none."),)
     scene.pass_(60)
     assert looked_at(scene).state is ClusterState.READY
 
@@ -155,7 +155,7 @@ def test_checks_are_made_anew_by_themselves_and_a_new_failure_is_told_once(
     scene, heard, django_capture_on_commit_callbacks
 ) -> None:
     scene.pass_(1)
-    scene.world.also_checked = (Check("namespace ml", Found.FAILED, "There is no namespace ml."),)
+    scene.world.also_checked = (ClusterCheck("namespace ml", Found.FAILED, "There is no namespace ml."),)
     with django_capture_on_commit_callbacks(execute=True):
         scene.pass_(60 * 31, by=10)
     assert looked_at(scene).state is ClusterState.NOT_READY
@@ -213,9 +213,9 @@ def test_a_removed_cluster_is_gone_with_its_secrets_and_its_name_is_free(
 def test_nothing_new_goes_to_a_cluster_that_goes_and_what_came_at_that_moment_is_waited_for(scene) -> None:
     late = scene.deployment(state=DeploymentState.REMOVED, next_at=None)
     remove_cluster(actor=SYSTEM, cluster=scene.cluster, reason=WHY)
-    with pytest.raises(ClusterGoes):
+    with pytest.raises(ClusterRemoving):
         ensure(scene, name="chat-v2", op_key="another")
-    with pytest.raises(ClusterGoes):
+    with pytest.raises(ClusterRemoving):
         check_cluster(actor=SYSTEM, cluster=scene.cluster)
     type(late).objects.update(state=DeploymentState.READY)
     scene.clock.pass_(timedelta(seconds=5))

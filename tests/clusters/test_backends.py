@@ -6,10 +6,10 @@ import pytest
 from django.conf import settings as django_settings
 
 from clusters.backends import configured
-from clusters.backends.base import ClusterConfig, Fence, Misconfigured
+from clusters.backends.base import ClusterConfig, Misconfigured
 from clusters.backends.configured import backend_of
 from clusters.backends.embedded import configured as embedded
-from clusters.backends.fake import FakeCluster
+from clusters.backends.fake import FakeClusterBackend
 from clusters.errors import InvalidCluster
 from clusters.models import Cluster
 from clusters.reconcilers.clusters import ClusterReconciler
@@ -17,6 +17,7 @@ from clusters.services.clusters import change_cluster, register_cluster
 from common.actor import Actor
 from common.models import AuditRecord
 from common.reconcile import kernel
+from common.reconcile.fence import Fence
 from tests.cast import api, person
 from tests.clusters.world import Scene
 from tests.contracts.cluster_rigs import wish
@@ -135,7 +136,7 @@ def test_what_a_removed_cluster_was_reached_by_is_closed_and_forgotten(
 ) -> None:
     closed: list[str] = []
 
-    class Backend(FakeCluster):
+    class Backend(FakeClusterBackend):
         def close(self) -> None:
             closed.append("closed")
 

@@ -8,9 +8,9 @@ import pytest
 
 from clusters.backends.base import ObservedGpu
 from clusters.backends.fake import NODE
-from clusters.backends.standing import Phase, StandingPod
+from clusters.backends.observed_pods import ObservedPod, PodPhase
 from clusters.capacities import STALE_AFTER, capacity
-from clusters.capacity import MachineRoom, capacity_of, usual_size
+from clusters.capacity import MachineCapacity, capacity_of, usual_size
 from clusters.models import Cluster
 from tests.cast import api, client_of, person
 from tests.clusters.test_nodes import Machines
@@ -19,10 +19,10 @@ H100 = "NVIDIA H100 80GB HBM3"
 GPU = "nvidia.com/gpu"
 
 
-def room(name: str, there: int, ours: int = 0, others: int = 0, **fields: Any) -> MachineRoom:
+def room(name: str, there: int, ours: int = 0, others: int = 0, **fields: Any) -> MachineCapacity:
     used = {GPU: {"ours": ours, "others": others}}
     given = {"gpu_type": H100, "allocatable": {GPU: there}, "used": used}
-    return MachineRoom(name=name, **given | fields)
+    return MachineCapacity(name=name, **given | fields)
 
 
 def test_free_gpus_that_no_pod_of_the_usual_size_fits_on_are_fragmented() -> None:
@@ -63,7 +63,7 @@ class Fleet(Machines):
         self.world.nodes = lambda: self.away() or (node,)  # type: ignore[method-assign]
         self.stands("training", gpus={GPU: 4})
         self.stands("batch", gpus={GPU: 1})
-        self.stands("waits", gpus={GPU: 4}, node="", phase=Phase.PENDING, why="Too little is free.")
+        self.stands("waits", gpus={GPU: 4}, node="", phase=PodPhase.PENDING, why="Too little is free.")
         self.pass_(60)
 
     def away(self) -> None:
@@ -71,7 +71,7 @@ class Fleet(Machines):
 
     def stands(self, name: str, **fields: Any) -> None:
         given = {"uid": name, "namespace": "theirs", "node": NODE.name, "owner": "ReplicaSet x"}
-        self.world.node_operations.others.append(StandingPod(name=name, **given | fields))
+        self.world.node_operations.others.append(ObservedPod(name=name, **given | fields))
 
     @property
     def row(self) -> Cluster:

@@ -7,7 +7,7 @@ import pytest
 
 from clusters.draining import checkpoint_webhook
 from clusters.draining.checkpoints import times_of, words_of
-from clusters.draining.options import DrainOptions, NamespacePolicy, Policy, namespaces_of, text_of
+from clusters.draining.options import DrainOptions, NamespacePolicy, PodPolicy, namespaces_of, text_of
 from clusters.services.drains import drain_node
 from clusters.states import DrainState
 from common.errors import Invalid
@@ -115,7 +115,7 @@ def test_an_address_that_may_not_be_asked_or_no_secret_is_refused(scene: Drainin
 def test_namespaces_are_written_one_a_line() -> None:
     text = f"batch = finish:1800 {URL}\nkept = leave\n* = evict"
     found = namespaces_of(text)
-    assert found["batch"] == NamespacePolicy(Policy.FINISH, 1800, URL)
+    assert found["batch"] == NamespacePolicy(PodPolicy.FINISH, 1800, URL)
     assert text_of(found) == text
     for wrong in ("batch", "batch = stay", "batch = evict:30", "= leave", "a = leave\na = evict"):
         with pytest.raises(ValueError, match=r"give NAME|named twice"):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clusters.backends.kubernetes.standing import checkpoint_of
-from clusters.backends.standing import Checkpoint
+from clusters.backends.observed_pods import CheckpointRequest
 from clusters.draining.checkpoints import words_of
 from clusters.models import Drain
 from clusters.states import DrainState
@@ -33,7 +33,7 @@ def entry(row: Drain, name: str) -> dict[str, Any]:
 
 
 def test_a_pod_is_evicted_when_its_checkpoint_is_written_and_not_before(scene: Draining) -> None:
-    scene.stands("train-0", gpus={"nvidia.com/gpu": 8}, checkpoint=Checkpoint(seconds=600))
+    scene.stands("train-0", gpus={"nvidia.com/gpu": 8}, checkpoint=CheckpointRequest(seconds=600))
     scene.stands("web-0")
     row = scene.drain()
     scene.pass_(30)
@@ -49,7 +49,7 @@ def test_a_pod_is_evicted_when_its_checkpoint_is_written_and_not_before(scene: D
 
 
 def test_a_pod_that_does_not_answer_in_its_time_is_evicted_all_the_same(scene: Draining) -> None:
-    scene.stands("train-0", checkpoint=Checkpoint(seconds=20))
+    scene.stands("train-0", checkpoint=CheckpointRequest(seconds=20))
     row = scene.drain()
     scene.pass_(15)
     assert scene.evicted() == set()
@@ -59,14 +59,14 @@ def test_a_pod_that_does_not_answer_in_its_time_is_evicted_all_the_same(scene: D
 
 
 def test_the_drain_bounds_what_a_pod_may_ask_for(scene: Draining) -> None:
-    scene.stands("train-0", checkpoint=Checkpoint(seconds=3600))
+    scene.stands("train-0", checkpoint=CheckpointRequest(seconds=3600))
     row = scene.drain(checkpoint_seconds=10)
     scene.pass_(20)
     assert scene.now(row).state == DrainState.DRAINED
 
 
 def test_with_no_time_for_checkpoints_nobody_is_asked(scene: Draining) -> None:
-    scene.stands("train-0", checkpoint=Checkpoint())
+    scene.stands("train-0", checkpoint=CheckpointRequest())
     row = scene.drain(checkpoint_seconds=0)
     scene.pass_(10)
     assert scene.now(row).state == DrainState.DRAINED
@@ -74,7 +74,7 @@ def test_with_no_time_for_checkpoints_nobody_is_asked(scene: Draining) -> None:
 
 
 def test_a_pod_that_keeps_its_work_on_sigterm_has_its_own_time_at_least(scene: Draining) -> None:
-    on_sigterm = Checkpoint(on_sigterm=True)
+    on_sigterm = CheckpointRequest(on_sigterm=True)
     scene.stands("train-0", checkpoint=on_sigterm, grace_seconds=900)
     scene.stands("web-0", grace_seconds=900)
     scene.drain(grace_seconds=30)
@@ -84,11 +84,13 @@ def test_a_pod_that_keeps_its_work_on_sigterm_has_its_own_time_at_least(scene: D
 
 def test_what_a_pods_annotations_say_of_checkpoints() -> None:
     key = "slipway.io/checkpoint"
-    assert checkpoint_of({key: "sigterm"}) == Checkpoint(on_sigterm=True)
-    assert checkpoint_of({key: "120"}) == Checkpoint(seconds=120)
+    assert checkpoint_of({key: "sigterm"}) == CheckpointRequest(on_sigterm=True)
+    assert checkpoint_of({key: "120"}) == CheckpointRequest(seconds=120)
     asked = {key: "120", f"{key}-requested": "ada/drain-7"}
-    assert checkpoint_of(asked) == Checkpoint(seconds=120)
-    assert checkpoint_of({**asked, f"{key}-done": "ada/drain-6"}) == Checkpoint(seconds=120)
-    assert checkpoint_of({**asked, f"{key}-done": "ada/drain-7"}) == Checkpoint(seconds=120, is_done=True)
+    assert checkpoint_of(asked) == CheckpointRequest(seconds=120)
+    assert checkpoint_of({**asked, f"{key}-done": "ada/drain-6"}) == CheckpointRequest(seconds=120)
+    assert checkpoint_of({**asked, f"{key}-done": "ada/drain-7"}) == CheckpointRequest(
+        seconds=120, is_done=True
+    )
     for none in ({}, {key: "0"}, {key: "soon"}, {key: "-5"}, {key: "999999999999"}):
         assert checkpoint_of(none) is None

@@ -7,33 +7,33 @@ import pytest
 from django.utils import timezone
 
 from clusters.candidates import candidates
-from clusters.choosing import Candidate, Gpus, Rule, choose, with_resource
+from clusters.choosing import ClusterRequirements, EligibleCluster, OfferedGpus, choose, with_resource
 from clusters.models import Cluster, Occupancy, Worker
 from clusters.states import ClusterState
 from tests.cast import team
 from tests.clusters.world import Scene, gpu_of, node_of
 
 NOW = timezone.now()
-WEST = Candidate(
+WEST = EligibleCluster(
     name="west",
     state=ClusterState.READY,
     region="eu-west",
     provider="aws",
     labels={"tier": "gold"},
-    gpus=[Gpus("NVIDIA H100 80GB HBM3", 3, 8), Gpus("NVIDIA L4", 2, 2)],
+    gpus=[OfferedGpus("NVIDIA H100 80GB HBM3", 3, 8), OfferedGpus("NVIDIA L4", 2, 2)],
     seen_at=NOW,
 )
-EAST = replace(WEST, name="east", region="eu-east", gpus=[Gpus("NVIDIA H100 80GB HBM3", 5, 8)])
+EAST = replace(WEST, name="east", region="eu-east", gpus=[OfferedGpus("NVIDIA H100 80GB HBM3", 5, 8)])
 
 
-def why(candidate: Candidate, **rule: object) -> str:
-    choice = choose([candidate], Rule(**rule), now=NOW)
+def why(candidate: EligibleCluster, **rule: object) -> str:
+    choice = choose([candidate], ClusterRequirements(**rule), now=NOW)
     assert choice.cluster == ""
     return choice.considered[0].says
 
 
 def test_of_those_that_fit_the_one_with_the_most_free_gpus_of_the_kind_is_chosen() -> None:
-    choice = choose([WEST, EAST], Rule(gpu="h100", free_gpus=2), now=NOW)
+    choice = choose([WEST, EAST], ClusterRequirements(gpu="h100", free_gpus=2), now=NOW)
     assert choice.cluster == "east"
     assert [one.says for one in choice.considered] == [
         "It fits, and 5 GPUs h100 are free there: the most.",
@@ -42,7 +42,7 @@ def test_of_those_that_fit_the_one_with_the_most_free_gpus_of_the_kind_is_chosen
 
 
 def test_of_equals_the_first_by_name_is_chosen() -> None:
-    assert choose([replace(WEST, name="a"), WEST], Rule(), now=NOW).cluster == "a"
+    assert choose([replace(WEST, name="a"), WEST], ClusterRequirements(), now=NOW).cluster == "a"
 
 
 @pytest.mark.parametrize(
@@ -61,17 +61,25 @@ def test_what_speaks_against_a_cluster_is_said(rule, says) -> None:
 
 
 H100, SLICE = "NVIDIA H100 80GB HBM3", "nvidia.com/mig-1g.10gb"
-CUT = replace(WEST, gpus=[Gpus(H100, 1, 8, "nvidia.com/gpu"), Gpus(f"{H100} MIG 1g.10gb", 5, 7, SLICE)])
+CUT = replace(
+    WEST, gpus=[OfferedGpus(H100, 1, 8, "nvidia.com/gpu"), OfferedGpus(f"{H100} MIG 1g.10gb", 5, 7, SLICE)]
+)
 
 
 def test_slices_are_counted_where_they_are_asked_for_and_nowhere_else() -> None:
     assert why(CUT, gpu="h100", free_gpus=2) == "It has 1 GPUs h100 free, of 2 wanted."
     assert why(CUT, gpu_resource=SLICE, free_gpus=6) == f"It has 5 {SLICE} free, of 6 wanted."
     assert why(CUT, gpu_resource="amd.com/gpu") == (f"It has no amd.com/gpu. It has nvidia.com/gpu, {SLICE}.")
-    for rule in (Rule(gpu="mig 1g", free_gpus=5), with_resource(Rule(free_gpus=5), SLICE)):
+    for rule in (
+        ClusterRequirements(gpu="mig 1g", free_gpus=5),
+        with_resource(ClusterRequirements(free_gpus=5), SLICE),
+    ):
         assert choose([CUT], rule, now=NOW).cluster == "west"
     # Machines of which nobody counts pods have whole GPUs, of no name.
-    assert choose([WEST], Rule(gpu_resource="nvidia.com/gpu", free_gpus=5), now=NOW).cluster == "west"
+    assert (
+        choose([WEST], ClusterRequirements(gpu_resource="nvidia.com/gpu", free_gpus=5), now=NOW).cluster
+        == "west"
+    )
 
 
 def test_nothing_is_decided_on_a_cluster_that_is_silent_or_not_ready() -> None:
@@ -92,7 +100,7 @@ def test_free_gpus_are_those_of_machines_that_take_workers_and_that_no_worker_ha
     Worker.objects.create(deployment=row, uid="w", name="w", node=box, state="ready", state_since=now)
     Cluster.objects.create(name="theirs", kind="kubernetes", team=team("speech"))
     (found,) = candidates(scene.team)
-    assert (found.name, found.state, found.gpus) == ("local", ClusterState.READY, [Gpus("H100", 1, 4)])
+    assert (found.name, found.state, found.gpus) == ("local", ClusterState.READY, [OfferedGpus("H100", 1, 4)])
 
 
 @pytest.mark.django_db
@@ -107,7 +115,7 @@ def test_gpus_that_pods_of_others_hold_are_not_free_where_they_are_counted() -> 
         cluster=scene.cluster, used={box.name: {"gpu": {"ours": 0, "others": 3}}}, seen_at=now
     )
 
-    assert candidates(scene.team)[0].gpus == [Gpus("H100", 1, 4)]
+    assert candidates(scene.team)[0].gpus == [OfferedGpus("H100", 1, 4)]
     held.seen_at = now - timedelta(minutes=9)
     held.save()
-    assert candidates(scene.team)[0].gpus == [Gpus("H100", 4, 4)], "an old count decides nothing"
+    assert candidates(scene.team)[0].gpus == [OfferedGpus("H100", 4, 4)], "an old count decides nothing"

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from clusters import selectors
-from clusters.backends.base import CannotRun, FilesFetch, FilesOnTheWay, ObservedState
+from clusters.backends.base import CannotRun, FilesFetch, FilesPending, ObservedState
 from clusters.events import DeploymentFailing, DeploymentReady, DeploymentRemoved, WorkersChanged
 from clusters.models import Deployment, Worker
 from clusters.services.deployments import remove_deployment, scale_deployment
@@ -241,7 +241,7 @@ def test_workers_that_answer_go_on_while_files_for_others_are_missing(scene) -> 
 
 def test_files_on_their_way_to_the_node_are_waited_for(scene) -> None:
     come = FilesFetch(place="box", come_bytes=5, size_bytes=10, bytes_per_second=1)
-    scene.files_error = FilesOnTheWay("5 of 10 bytes are here.", (come,))
+    scene.files_error = FilesPending("5 of 10 bytes are here.", (come,))
     scene.deployment()
     scene.pass_(2)
     assert status(scene).state == DeploymentState.STARTING

@@ -5,13 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from clusters.backends.base import Fence, ObservedState, StaleFence
+from clusters.backends.base import ObservedState, StaleDeploymentFence
 from clusters.backends.fake import NODE
-from clusters.backends.node_operations import Order
+from clusters.backends.node_operations import NodeCommand
 from clusters.models import Deployment, Drain, Node, Worker
 from clusters.services.drains import cancel_drain
 from clusters.states import DrainState
 from common.models import AuditRecord, Intent
+from common.reconcile.fence import Fence
 from tests.clusters.test_drains import SYSTEM, Draining
 from tests.clusters.test_replacements import TwoMachines
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
@@ -29,7 +30,7 @@ class Life:
         self.is_cancelled = is_cancelled
         self.was_cordoned = was_cordoned
         if was_cordoned:
-            self.scene.operations.cordon(NODE.uid, Order("theirs", Fence(0, 1), "ada", "It is mine."))
+            self.scene.operations.cordon(NODE.uid, NodeCommand("theirs", Fence(0, 1), "ada", "It is mine."))
         self.scene.stands("theirs-1")
         self.scene.stands("theirs-2")
         if is_cancelled:
@@ -201,7 +202,7 @@ def test_whoever_was_overtaken_between_its_look_and_its_order_gets_none() -> Non
             life.kernel = life.scene.worker()
             life.cancel()
             life._until(lambda: life._is(*ENDED))
-            with pytest.raises(StaleFence):
+            with pytest.raises(StaleDeploymentFence):
                 evict(*args, **options)
         return evict(*args, **options)
 

@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from clusters import selectors
 from clusters.backends.fake import NODE
-from clusters.backends.standing import Phase, StandingPod
-from clusters.draining.options import DrainOptions, NamespacePolicy, Policy
+from clusters.backends.observed_pods import ObservedPod, PodPhase
+from clusters.draining.options import DrainOptions, NamespacePolicy, PodPolicy
 from clusters.errors import DrainEnded, NodeBusy
 from clusters.models import Drain, Worker
 from clusters.services.drains import cancel_drain, drain_node
@@ -34,7 +34,7 @@ class Draining(Machines):
     def stands(self, name: str, **fields: Any) -> None:
         """A pod of somebody else's on the machine."""
         given = {"uid": f"uid-{name}", "namespace": "theirs", "node": NODE.name, "owner": "ReplicaSet x"}
-        self.operations.others.append(StandingPod(name=name, **given | fields))
+        self.operations.others.append(ObservedPod(name=name, **given | fields))
 
     @property
     def operations(self) -> Any:
@@ -63,7 +63,7 @@ def test_a_drained_machine_is_cordoned_and_nothing_that_was_to_go_is_left(scene:
     scene.stands("theirs-1", gpus={"nvidia.com/gpu": 1})
     scene.stands("exporter", owner="DaemonSet exporter", is_daemon=True)
     scene.stands("static", is_mirror=True)
-    scene.stands("done", owner="", phase=Phase.SUCCEEDED)
+    scene.stands("done", owner="", phase=PodPhase.SUCCEEDED)
     row = scene.drain()
     scene.pass_(10)
 
@@ -167,8 +167,8 @@ def test_namespaces_may_be_left_or_given_time_to_finish(scene: Draining) -> None
     scene.stands("keeps", namespace="kept")
     row = scene.drain(
         namespaces={
-            "batch": NamespacePolicy(Policy.FINISH, within_seconds=60),
-            "kept": NamespacePolicy(Policy.LEAVE),
+            "batch": NamespacePolicy(PodPolicy.FINISH, within_seconds=60),
+            "kept": NamespacePolicy(PodPolicy.LEAVE),
         },
     )
     scene.pass_(30)

@@ -15,17 +15,17 @@ import pytest
 from clusters.backends.base import (
     CannotRun,
     ClusterUnreachable,
-    Fence,
-    GpuSharing,
+    GpuSharingMode,
     ObservedGpu,
     ObservedState,
-    StaleFence,
+    StaleDeploymentFence,
 )
 from clusters.backends.embedded import backend as embedded_backend
 from clusters.backends.embedded import machine
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.placement import Placement, Resources, Spread, TaintEffect, Toleration
 from clusters.backends.supervisor_rpc import SupervisorUnreachable
+from common.reconcile.fence import Fence
 from controlplane.environment import PROJECT
 from tests.contracts.cluster_rigs import PORTS, EmbeddedRig, ready, wish
 from tests.patience import eventually
@@ -62,7 +62,7 @@ def test_a_restart_of_everything_brings_the_workers_back_to_their_ports(rig: Emb
     assert [worker.port for worker in after] == [worker.port for worker in before]
     assert not {worker.pid for worker in after} & {worker.pid for worker in before}
     assert rig.cluster.observe(gone.name) == ()
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleDeploymentFence):
         rig.cluster.apply(gone, fence=Fence(1, 1))
 
 
@@ -234,7 +234,7 @@ def test_of_writers_at_the_same_time_the_last_fence_wins(rig: EmbeddedRig) -> No
         try:
             rig.cluster.apply(replace(spec, replicas=turn % 3), fence=Fence(1, turn))
             outcomes[turn] = "done"
-        except StaleFence:
+        except StaleDeploymentFence:
             outcomes[turn] = "stale"
 
     threads = [threading.Thread(target=write, args=(turn,)) for turn in range(1, 9)]
@@ -359,7 +359,7 @@ def test_gpus_are_read_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch)
             driver="550.54.15",
             serial="165492",
             pci_bus_id="00000000:3B:00.0",
-            sharing=GpuSharing.MIG,
+            sharing=GpuSharingMode.MIG,
         ),
         ObservedGpu(uuid="box/1", index=1, name="NVIDIA GB10", memory_bytes=0),
     ]

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusters.agents import AgentHeard
+from clusters.agents import AgentContact
 from clusters.alerts import ALERTS, alert_of
 from clusters.fleet import (
     ClusterRow,
     DeploymentRow,
+    FleetRows,
     LastHeartbeat,
     NodeRow,
-    Rows,
     WorkerRow,
     fleet_of,
     narrowed,
@@ -77,14 +77,14 @@ def deployment(pk: int = 1, *, team: int = VISION, cluster: int = 1) -> Deployme
     )
 
 
-def rows(*workers: WorkerRow, **fields: Any) -> Rows:
+def rows(*workers: WorkerRow, **fields: Any) -> FleetRows:
     given = {
         "clusters": [ClusterRow(1, "local", None, "")],
         "nodes": [NodeRow(1, "box-1", 1, "online", "ready"), NodeRow(2, "box-2", 1, "online", "ready")],
         "deployments": [deployment()],
         "workers": workers,
     }
-    return Rows(**given | fields)
+    return FleetRows(**given | fields)
 
 
 def busy_of(*pairs: tuple[WorkerRow, LastHeartbeat]) -> float | None:
@@ -163,20 +163,20 @@ def test_who_is_lost_and_who_is_stuck(row: WorkerRow, said: LastHeartbeat | None
     ("agent", "silent_seconds", "alert"),
     [
         # It reports without the worker.
-        (AgentHeard(0.5, 600), 6, Alert.LOST),
-        (AgentHeard(0.5, 600), 5.2, Alert.NONE),
+        (AgentContact(0.5, 600), 6, Alert.LOST),
+        (AgentContact(0.5, 600), 5.2, Alert.NONE),
         # It fell silent together with the worker, or a moment after it.
-        (AgentHeard(30, 600), 31, Alert.NONE),
-        (AgentHeard(None), 55, Alert.NONE),
+        (AgentContact(30, 600), 31, Alert.NONE),
+        (AgentContact(None), 55, Alert.NONE),
         # It had missed the worker before.
-        (AgentHeard(30, 600), 36, Alert.LOST),
+        (AgentContact(30, 600), 36, Alert.LOST),
         # It is back, and has not heard its workers yet.
-        (AgentHeard(0.5, 3), 55, Alert.NONE),
-        (AgentHeard(0.5, 6), 55, Alert.LOST),
+        (AgentContact(0.5, 3), 55, Alert.NONE),
+        (AgentContact(0.5, 6), 55, Alert.LOST),
     ],
 )
 def test_a_worker_is_lost_by_what_its_agent_misses_not_by_the_silence_of_the_agent(
-    agent: AgentHeard, silent_seconds: float, alert: Alert
+    agent: AgentContact, silent_seconds: float, alert: Alert
 ) -> None:
     assert alert_of(worker(), beat(age_seconds=silent_seconds), agent=agent, now=NOW) == alert
 
@@ -189,7 +189,7 @@ def test_a_silent_agent_excuses_workers_only_while_their_backend_sees_them(
     found = fleet_of(
         rows(worker(agent="1/box-1"), deployments=[replace(deployment(), observed_at=looked)]),
         {"chat-0": beat(age_seconds=20)},
-        agents={"1/box-1": AgentHeard(20, 600)},
+        agents={"1/box-1": AgentContact(20, 600)},
         now=NOW,
         is_live=True,
     )
@@ -245,7 +245,7 @@ def test_a_worker_on_an_unknown_machine_is_not_forgotten() -> None:
     assert fleet.clusters[0].load.busy == 0.5
 
 
-def shared_and_own() -> Rows:
+def shared_and_own() -> FleetRows:
     return rows(
         worker("ours-0", deployment=1),
         worker("theirs-0", deployment=2),

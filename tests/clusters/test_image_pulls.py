@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.states import Role
 from clusters.backends.kubernetes.told import told_of
-from clusters.backends.kubernetes.watching import Events
+from clusters.backends.kubernetes.watching import EventWatch
 from clusters.backends.pulls import ObservedPull, pull_of, seconds_of
 from clusters.image_pulls import percentile
 from clusters.models import Cluster, ImagePull, Node
@@ -70,7 +70,7 @@ def test_durations_are_read_as_go_writes_them(text: str, seconds: float) -> None
 
 
 def test_pulls_are_handed_on_once() -> None:
-    events = Events()
+    events = EventWatch()
     events.changed(None, told_of(pulled()))
     assert len(events.pulls()) == 1
     assert events.pulls() == []

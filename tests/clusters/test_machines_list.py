@@ -9,10 +9,10 @@ from django.test import Client
 from django.utils import timezone
 
 from clusters import overview
-from clusters.backends.told import Told, packed
-from clusters.fleet import ClusterRow, Fleet, NodeRow, Rows, fleet_of
+from clusters.backends.kubernetes_events import KubernetesEvent, packed
+from clusters.fleet import ClusterRow, FleetRows, FleetSnapshot, NodeRow, fleet_of
 from clusters.models import Cluster, Occupancy
-from clusters.overview import MACHINES_ON_A_PAGE, MOST_CELLS, Cell, PageCell
+from clusters.overview import MACHINES_ON_A_PAGE, MOST_CELLS, HeatMapCell, HeatMapPage
 from clusters.shared_machines import TOLD, Publisher, claim_key, told_about
 from clusters.states import ClusterKind
 from common.live.redis import ask
@@ -35,22 +35,22 @@ def browser() -> Client:
     return browser
 
 
-def fleet(machines: int, *, the_last: str = "ready") -> Fleet:
+def fleet(machines: int, *, the_last: str = "ready") -> FleetSnapshot:
     nodes = [NodeRow(number, f"gpu-{number:05}", 1, "online", "ready") for number in range(machines - 1)]
     nodes.append(NodeRow(machines, f"gpu-{machines - 1:05}", 1, "online", the_last))
-    rows = Rows(clusters=[ClusterRow(1, "prod", None, "")], nodes=nodes)
+    rows = FleetRows(clusters=[ClusterRow(1, "prod", None, "")], nodes=nodes)
     return fleet_of(rows, {}, now=timezone.now(), is_live=True)
 
 
-def cells(found: Fleet) -> Any:
+def cells(found: FleetSnapshot) -> Any:
     ((group,),) = (one.groups for one in overview.maps_of(found))
     return group.cells
 
 
 def test_machines_have_a_cell_each_until_there_are_very_many() -> None:
-    assert {type(one) for one in cells(fleet(MOST_CELLS))} == {Cell}
+    assert {type(one) for one in cells(fleet(MOST_CELLS))} == {HeatMapCell}
     found = cells(fleet(MOST_CELLS + 1, the_last="not_ready"))
-    assert {type(one) for one in found} == {PageCell}
+    assert {type(one) for one in found} == {HeatMapPage}
     assert len(found) == -(-(MOST_CELLS + 1) // MACHINES_ON_A_PAGE)
     assert found[0].label == "50 machines, gpu-00000 to gpu-00049"
     assert found[-1].label == "1 machine, gpu-00500, 1 unhealthy"
@@ -60,7 +60,7 @@ def test_machines_have_a_cell_each_until_there_are_very_many() -> None:
 def test_a_shared_cell_leads_to_the_page_of_its_machines(browser: Client, cluster: Cluster) -> None:
     for number in reversed(range(MACHINES_ON_A_PAGE + 1)):
         node_of(cluster, f"gpu-{number:05}")
-    url = PageCell([], "prod", "online", 2, "", "").url
+    url = HeatMapPage([], "prod", "online", 2, "", "").url
     page = browser.get(url).content.decode()
     table = page[page.index("<tbody>") :]
     assert "gpu-00050" in table
@@ -101,10 +101,14 @@ def test_a_machines_page_tells_what_stands_there_and_what_its_cluster_told(
     ask(lambda client: client.set(claim_key(cluster.pk), "me"))
     now = datetime.now(UTC)
     events = [
-        Told("Node", "a", "NodeNotReady", "it is silent", True, 3, now - timedelta(hours=1), now, "kubelet"),
-        Told("Node", "a", "Rebooted", "another boot id", False, 1, None, now - timedelta(minutes=9)),
+        KubernetesEvent(
+            "Node", "a", "NodeNotReady", "it is silent", True, 3, now - timedelta(hours=1), now, "kubelet"
+        ),
+        KubernetesEvent(
+            "Node", "a", "Rebooted", "another boot id", False, 1, None, now - timedelta(minutes=9)
+        ),
     ]
-    others = packed([Told("Node", "b", "Elsewhere", "", False, 1, None, now)])
+    others = packed([KubernetesEvent("Node", "b", "Elsewhere", "", False, 1, None, now)])
     heard = {"Node a": packed(events), "Node b": others}
     Publisher(cluster, "me", TOLD).share(heard, heard_at=time.time())
     page = browser.get(f"/fleet/nodes/{machine.pk}/").content.decode()
@@ -125,7 +129,9 @@ def test_what_is_told_of_a_machine_is_read_over_rest_page_by_page(cluster: Clust
     ask(lambda client: client.set(claim_key(cluster.pk), "me"))
     now = datetime.now(UTC)
     told = [
-        Told("Node", "a", f"Reason{n}", "disk", n == 1, 1, None, now - timedelta(minutes=n), uid=uid)
+        KubernetesEvent(
+            "Node", "a", f"Reason{n}", "disk", n == 1, 1, None, now - timedelta(minutes=n), uid=uid
+        )
         for n, uid in enumerate(("a", machine.uid, "", "of a former machine"))
     ]
     Publisher(cluster, "me", TOLD).share({"Node a": packed(told)}, heard_at=time.time())

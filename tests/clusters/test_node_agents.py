@@ -10,8 +10,8 @@ from accounts.actors import grants_of, of_token
 from accounts.models import ApiToken
 from accounts.services.tokens import use_token
 from accounts.states import Right
-from clusters.api import short_way
-from clusters.models import NodeAgent
+from clusters.api import fast_ingest
+from clusters.models import AgentToken
 from common.models import AuditRecord
 from tests.cast import api, client_of, person, team
 from tests.clusters.test_nodes import Machines
@@ -25,7 +25,7 @@ def scene() -> Machines:
 
 
 def report(scene: Machines, secret: str, *, node: str = "", sequence: int = 1) -> int:
-    short_way._known.clear()
+    fast_ingest._known.clear()
     document = {"node": node or scene.node.uid, "session": "a-session", "sequence": sequence,
                 "workers": [], "devices": []}  # fmt: skip
     headers = {"Authorization": f"Bearer {secret}"}
@@ -80,7 +80,7 @@ def test_an_agent_that_is_removed_is_missed_by_nobody(scene: Machines) -> None:
     )
     assert answer.status_code == 302
     assert report(scene, secret) == 401
-    assert not NodeAgent.objects.exists()
+    assert not AgentToken.objects.exists()
     assert AuditRecord.objects.get(action="node.remove_agent").actor == "ada"
 
 

@@ -5,17 +5,17 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from clusters.backends.base import Fence
-from clusters.backends.fake import NODE, FakeCluster
-from clusters.backends.node_operations import Order
-from clusters.errors import CannotOperate, NodeBusy
+from clusters.backends.fake import NODE, FakeClusterBackend
+from clusters.backends.node_operations import NodeCommand
+from clusters.errors import NodeBusy, OperationNotAllowed
 from clusters.models import Deployment, Node
-from clusters.reconcilers.nodes import Operate
+from clusters.reconcilers.nodes import OperateNode
 from clusters.services.nodes import cordon_node, uncordon_node
 from clusters.states import DeploymentState, NodeState
 from common.actor import Actor
 from common.models import AuditRecord
 from common.reconcile import LeaseLost, Operation, kernel
+from common.reconcile.fence import Fence
 from tests.cast import api, client_of, person
 from tests.clusters.world import Scene
 
@@ -29,7 +29,7 @@ class Machines(Scene):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world.nodes = lambda: FakeCluster.nodes(self.world)  # type: ignore[method-assign]
+        self.world.nodes = lambda: FakeClusterBackend.nodes(self.world)  # type: ignore[method-assign]
         self.cluster.team = self.team
         self.cluster.next_at = self.clock()
         self.cluster.save()
@@ -114,19 +114,19 @@ def test_a_writer_that_slept_is_refused_by_the_machine(scene: Machines) -> None:
     scene.pass_(2)
 
     with pytest.raises(LeaseLost):
-        Operate(lambda _cluster: scene.world).act(asleep, held)
+        OperateNode(lambda _cluster: scene.world).act(asleep, held)
     assert scene.world.node_operations.cordoned == {}
 
 
 def test_what_the_machine_refuses_is_told_and_frees_its_row(scene: Machines) -> None:
     cordon_node(actor=SYSTEM, node=scene.node, reason=REASON)
-    scene.world.node_operations.cordon(NODE.uid, Order("other", Fence(0, 1), "gpu-health", "XID 79"))
+    scene.world.node_operations.cordon(NODE.uid, NodeCommand("other", Fence(0, 1), "gpu-health", "XID 79"))
     scene.pass_(2)
     node = scene.node
     assert (node.operation, node.cordoned_by) == ("", "gpu-health")
     assert "gpu-health has cordoned" in node.operation_problem
     assert AuditRecord.objects.filter(action="node.cordon.refused").exists()
-    with pytest.raises(CannotOperate, match="cordoned already, by gpu-health: XID 79"):
+    with pytest.raises(OperationNotAllowed, match="cordoned already, by gpu-health: XID 79"):
         cordon_node(actor=SYSTEM, node=node, reason=REASON)
 
 

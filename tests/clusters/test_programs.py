@@ -9,16 +9,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from supervisor.options import ServerOptions
 
-from clusters.backends.supervisor_rpc import Program
+from clusters.backends.supervisor_rpc import SupervisedProgram
 from controlplane.embedded.home import Home
 from controlplane.embedded.programs import supervisord_conf
 
 words = st.text(st.characters(exclude_categories=["C", "Zl", "Zp", "Zs"]) | st.just(" "), max_size=30)
 
 
-def program(*command: str, **options: object) -> Program:
+def program(*command: str, **options: object) -> SupervisedProgram:
     fields = {"directory": Path("/tmp"), "log": Path("/tmp/part.log"), "priority": 7} | options
-    return Program(name="part", command=command, **fields)
+    return SupervisedProgram(name="part", command=command, **fields)
 
 
 @given(st.lists(words, min_size=1, max_size=6))
@@ -46,7 +46,9 @@ def test_what_a_line_cannot_hold_is_refused() -> None:
     with pytest.raises(ValueError, match="needs quoting"):
         program("/bin/echo", environment={"A": 'x"y'})
     with pytest.raises(ValueError, match="cannot name a program"):
-        Program(name="../x", command=("/bin/echo",), directory=Path("/"), log=Path("/x"), priority=1)
+        SupervisedProgram(
+            name="../x", command=("/bin/echo",), directory=Path("/"), log=Path("/x"), priority=1
+        )
 
 
 def test_the_file_is_one_section_that_any_ini_parser_reads() -> None:

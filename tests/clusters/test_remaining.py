@@ -3,7 +3,7 @@
 import pytest
 from django.utils import timezone
 
-from clusters.capacity import MachineRoom
+from clusters.capacity import MachineCapacity
 from clusters.draining.remaining import placed, remaining
 from clusters.models import Cluster, Gpu, Node, Occupancy
 from tests import cast
@@ -11,8 +11,8 @@ from tests import cast
 GPU = "nvidia.com/gpu"
 
 
-def room(name: str, free: int) -> MachineRoom:
-    return MachineRoom(name=name, gpu_type="H100", allocatable={GPU: 8}, used={GPU: {"ours": 8 - free}})
+def room(name: str, free: int) -> MachineCapacity:
+    return MachineCapacity(name=name, gpu_type="H100", allocatable={GPU: 8}, used={GPU: {"ours": 8 - free}})
 
 
 def test_large_pods_are_placed_first_and_each_where_it_fits_most_tightly() -> None:

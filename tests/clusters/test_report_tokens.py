@@ -7,12 +7,13 @@ import pytest
 from accounts.models import ApiToken
 from accounts.services.tokens import revoke_of_part
 from clusters import selectors
-from clusters.backends.base import DeploymentSpec, Fence
+from clusters.backends.base import DeploymentSpec
 from clusters.models import Cluster, Deployment, ReportToken, Worker
 from clusters.report_tokens import report_token_of
 from clusters.services.deployments import remove_deployment
 from clusters.services.report_tokens import issue_report_token
 from clusters.states import Alert, ClusterKind, DeploymentState
+from common.reconcile.fence import Fence
 from tests.cast import SYSTEM
 from tests.clusters.world import Scene
 

@@ -17,9 +17,9 @@ from clusters import selectors
 from clusters.errors import (
     DeploymentGone,
     DeploymentMissing,
+    FleetNameTaken,
     InvalidCluster,
     InvalidDeployment,
-    NameTaken,
     StaleScale,
 )
 from clusters.models import Cluster, Deployment, Node
@@ -66,7 +66,7 @@ def test_the_same_operation_makes_one_deployment_however_often_it_asks(scene) ->
 
 def test_another_operation_cannot_take_the_name(scene) -> None:
     ensure(scene)
-    with pytest.raises(NameTaken, match="test made it"):
+    with pytest.raises(FleetNameTaken, match="test made it"):
         ensure(scene, op_key="release:2:1:deploy")
 
 
@@ -200,7 +200,7 @@ def test_the_same_cluster_is_registered_once_and_another_refused() -> None:
     for _ in range(2):
         register_cluster(actor=SYSTEM, name="prod", kind="embedded")
     assert AuditRecord.objects.filter(action="cluster.register").count() == 1
-    with pytest.raises(NameTaken):
+    with pytest.raises(FleetNameTaken):
         register_cluster(actor=SYSTEM, name="prod", kind="embedded", team=team("vision"))
     with pytest.raises(ValidationError):
         register_cluster(actor=SYSTEM, name="other", kind="mainframe")

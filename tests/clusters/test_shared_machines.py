@@ -7,13 +7,20 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import Condition, Cordon, GpuSharing, ObservedGpu, ObservedNode, UnreadNode
-from clusters.backends.fake import NODE, FakeCluster
+from clusters.backends.base import (
+    CordonMark,
+    GpuSharingMode,
+    NodeCondition,
+    ObservedGpu,
+    ObservedNode,
+    UnreadNode,
+)
+from clusters.backends.fake import NODE, FakeClusterBackend
+from clusters.backends.node_observations import digest_of, packed, sighting_of, sightings_of
+from clusters.backends.observed_pods import ObservedPod, PodPhase
+from clusters.backends.observed_pods import packed as packed_pod
+from clusters.backends.observed_pods import unpacked as unpacked_pod
 from clusters.backends.placement import Taint, TaintEffect
-from clusters.backends.sightings import digest_of, packed, sighting_of, sightings_of
-from clusters.backends.standing import Phase, StandingPod
-from clusters.backends.standing import packed as packed_pod
-from clusters.backends.standing import unpacked as unpacked_pod
 from clusters.models import Cluster, Node, Occupancy
 from clusters.shared_machines import FRESH_SECONDS, PODS, Publisher, claim_key, shared_machines
 from clusters.states import NodeState
@@ -34,9 +41,11 @@ FULL = ObservedNode(
     taints=(Taint("gpu", TaintEffect.NO_SCHEDULE, "present"),),
     allocatable={"nvidia.com/gpu": 8},
     capacity={"nvidia.com/gpu": 8},
-    conditions=(Condition("Ready", "True", "KubeletReady", "is ready"),),
-    cordon=Cordon("ada", "fans", datetime(2026, 11, 22, 8, tzinfo=UTC)),
-    gpus=(ObservedGpu(uuid="G", index=1, name="H100", memory_bytes=8, driver="570", sharing=GpuSharing.MPS),),
+    conditions=(NodeCondition("Ready", "True", "KubeletReady", "is ready"),),
+    cordon=CordonMark("ada", "fans", datetime(2026, 11, 22, 8, tzinfo=UTC)),
+    gpus=(
+        ObservedGpu(uuid="G", index=1, name="H100", memory_bytes=8, driver="570", sharing=GpuSharingMode.MPS),
+    ),
     problem="its fans are loud",
 )
 
@@ -119,8 +128,8 @@ def test_a_look_takes_what_is_shared_and_asks_the_cluster_for_no_list(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lists: list[int] = []
-    real = FakeCluster.nodes
-    monkeypatch.setattr(FakeCluster, "nodes", lambda self: lists.append(1) or real(self))
+    real = FakeClusterBackend.nodes
+    monkeypatch.setattr(FakeClusterBackend, "nodes", lambda self: lists.append(1) or real(self))
     mine = publisher(scene.cluster)
     mine.share(machines("a", "b"), heard_at=time.time())
     scene.pass_(1)
@@ -138,10 +147,10 @@ def test_pods_that_are_shared_are_counted_without_a_list(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lists: list[int] = []
-    real = FakeCluster.pods
-    monkeypatch.setattr(FakeCluster, "pods", lambda self: lists.append(1) or real(self))
-    pod = StandingPod(uid="1", name="train-0", namespace="research", node="a", gpus={"nvidia.com/gpu": 4})
-    waiting = replace(pod, uid="2", node="", phase=Phase.PENDING, why="no GPU is free")
+    real = FakeClusterBackend.pods
+    monkeypatch.setattr(FakeClusterBackend, "pods", lambda self: lists.append(1) or real(self))
+    pod = ObservedPod(uid="1", name="train-0", namespace="research", node="a", gpus={"nvidia.com/gpu": 4})
+    waiting = replace(pod, uid="2", node="", phase=PodPhase.PENDING, why="no GPU is free")
     for one in (pod, waiting):
         assert unpacked_pod(one.uid, packed_pod(one)) == one
     publisher(scene.cluster)

@@ -7,8 +7,8 @@ import pytest
 from django.utils import timezone
 
 from clusters import selectors
-from clusters.agents import AgentHeard
-from clusters.backends.base import Condition, Cordon, ObservedGpu, UnreadNode
+from clusters.agents import AgentContact
+from clusters.backends.base import CordonMark, NodeCondition, ObservedGpu, UnreadNode
 from clusters.backends.fake import NODE
 from clusters.backends.placement import Taint, TaintEffect
 from clusters.events import AgentSilent, WorkerLost
@@ -166,9 +166,9 @@ def test_what_a_machine_says_of_itself_is_kept(scene) -> None:
     scene.world.machines = (
         replace(
             NODE,
-            conditions=(Condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting."),),
+            conditions=(NodeCondition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting."),),
             taints=(Taint("gpu", TaintEffect.NO_SCHEDULE, "reserved"),),
-            cordon=Cordon("ada", "GPU 0 is to be replaced.", scene.clock()),
+            cordon=CordonMark("ada", "GPU 0 is to be replaced.", scene.clock()),
             provider_id="aws:///i-1",
         ),
     )
@@ -199,18 +199,18 @@ def test_a_cluster_that_does_not_answer_says_so_and_is_asked_again(scene) -> Non
 def test_a_machine_says_since_when_its_agent_is_silent_and_tells_it_once(scene, published) -> None:
     scene.pass_(1)
     node = Node.objects.get()
-    scene.agents = {node.pk: AgentHeard(8, 600)}
+    scene.agents = {node.pk: AgentContact(8, 600)}
     scene.pass_(10)
     since = Node.objects.get().agent_silent_since
     assert since is not None
     assert not published(AgentSilent)
 
-    scene.agents = {node.pk: AgentHeard(None)}
+    scene.agents = {node.pk: AgentContact(None)}
     scene.pass_(40)
     assert Node.objects.get().agent_silent_since == since
     assert published(AgentSilent) == [AgentSilent(node.pk)]
 
-    scene.agents = {node.pk: AgentHeard(0.5, 1)}
+    scene.agents = {node.pk: AgentContact(0.5, 1)}
     scene.pass_(11)
     assert Node.objects.get().agent_silent_since is None
 
@@ -218,13 +218,13 @@ def test_a_machine_says_since_when_its_agent_is_silent_and_tells_it_once(scene, 
 def test_a_cluster_says_when_its_relay_was_heard_and_its_silence_is_in_the_inbox(scene) -> None:
     settings = {"report_url": "https://slipway.example", "relay_image": "worker@sha256:1"}
     Cluster.objects.update(kind="kubernetes", settings=settings)
-    scene.relay = AgentHeard(1, 600)
+    scene.relay = AgentContact(1, 600)
     scene.pass_(11)
     row = Cluster.objects.get()
     assert row.relay_heard_at is not None
     assert (row.relay_silent_since, list(silent_relays(SYSTEM))) == (None, [])
 
-    scene.relay = AgentHeard(None)
+    scene.relay = AgentContact(None)
     scene.pass_(11)
     Cluster.objects.update(relay_silent_since=timezone.now() - timedelta(minutes=2))
     (entry,) = silent_relays(SYSTEM)
@@ -234,7 +234,7 @@ def test_a_cluster_says_when_its_relay_was_heard_and_its_silence_is_in_the_inbox
     assert row.relay_silent_since is not None
     assert row.relay_heard_at is not None
 
-    scene.relay = AgentHeard(0.5, 1)
+    scene.relay = AgentContact(0.5, 1)
     scene.pass_(11)
     assert not list(silent_relays(SYSTEM))
 
@@ -251,7 +251,7 @@ def test_workers_that_answer_go_on_serving_while_the_agent_is_silent(scene, publ
     scene.pass_(1)
     node = Node.objects.get()
     scene.deployment(replicas=2)
-    scene.agents = {node.pk: AgentHeard(None)}
+    scene.agents = {node.pk: AgentContact(None)}
     scene.heartbeats = {}
     scene.pass_(60)
     workers = Worker.objects.filter(state="ready", alert="")
@@ -259,7 +259,7 @@ def test_workers_that_answer_go_on_serving_while_the_agent_is_silent(scene, publ
     assert selectors.deployment_status("chat-v1").ready == 2
     assert not published(WorkerLost)
 
-    scene.agents = {node.pk: AgentHeard(0.5, 600)}
+    scene.agents = {node.pk: AgentContact(0.5, 600)}
     scene.pass_(5)
     assert workers.count() == 0
     assert len(published(WorkerLost)) == 2

@@ -13,7 +13,7 @@ from clusters.backends.base import ClusterUnreachable
 from clusters.backends.pulls import ObservedPull
 from clusters.models import Cluster
 from clusters.states import ClusterKind
-from clusters.watching import ClusterWatcher, Gathered
+from clusters.watching import BatchedCall, ClusterWatcher
 from tests.clusters.world import Scene
 from tests.patience import eventually
 
@@ -153,7 +153,7 @@ def test_a_cluster_out_of_reach_holds_up_no_other(
 
 def test_many_changes_in_a_moment_are_one_call() -> None:
     calls: list[frozenset[str]] = []
-    gathered = Gathered(calls.append, seconds=0.1)
+    gathered = BatchedCall(calls.append, seconds=0.1)
     for name in ("a", "b", "a"):
         gathered.add(name)
     eventually(lambda: bool(calls))

@@ -10,31 +10,31 @@ from django.db.models import Max
 from django.utils import timezone
 
 from accounts.models import Team
-from clusters.agents import AgentHeard
+from clusters.agents import AgentContact
 from clusters.backends.base import (
     CannotRun,
     ClusterUnreachable,
     DeploymentSpec,
-    Fence,
     ModelVersion,
     ObservedNode,
     ObservedState,
-    StaleFence,
+    StaleDeploymentFence,
     UnreadNode,
 )
-from clusters.backends.fake import FakeCluster
+from clusters.backends.fake import FakeClusterBackend
 from clusters.models import Cluster, Deployment, Gpu, Node
 from clusters.reconcilers.clusters import ClusterReconciler
-from clusters.reconcilers.deployments import DeploymentReconciler, Tools
+from clusters.reconcilers.deployments import DeploymentReconciler, DeploymentTools
 from clusters.reconcilers.drains import DrainReconciler
 from clusters.reconcilers.nodes import NodeReconciler
 from common.reconcile import Kernel, Reconciler
+from common.reconcile.fence import Fence
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
 from tests.crash.harness import Checkpoints, Clock, worker
 
 
-class World(FakeCluster):
+class World(FakeClusterBackend):
     """The fake, with workers that a test starts, drains, breaks and kills by hand."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class World(FakeCluster):
         before = dict(self._workers)
         try:
             yield
-        except StaleFence:
+        except StaleDeploymentFence:
             self.late += 1
             raise
         if not self.drains_at_once:
@@ -116,9 +116,9 @@ class Scene:
         self.meanwhile: Callable[[], None] | None = None
         """What happens while they are."""
         self.heartbeats: dict[str, Any] | None = None
-        self.agents: dict[int, AgentHeard] | None = {}
+        self.agents: dict[int, AgentContact] | None = {}
         """By the machine's id."""
-        self.relay: AgentHeard | None = None
+        self.relay: AgentContact | None = None
         self.team = Team.objects.get_or_create(name="vision")[0]
         self.cluster = Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})[0]
         self.version = version_of(self.team)
@@ -131,7 +131,7 @@ class Scene:
             self.meanwhile()
 
     def reconcilers(self) -> list[Reconciler[Any]]:
-        tools = Tools(
+        tools = DeploymentTools(
             backend_of=lambda _cluster: self.world,
             heartbeats=lambda _names: self.heartbeats,
             agents=lambda _cluster: self.agents,

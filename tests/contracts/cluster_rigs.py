@@ -14,26 +14,26 @@ from typing import Any, Protocol
 from clusters.backends.base import (
     ClusterBackend,
     DeploymentSpec,
-    Fence,
     ModelVersion,
     ObservedState,
     ObservedWorker,
 )
 from clusters.backends.embedded.backend import EmbeddedCluster
-from clusters.backends.fake import FakeCluster
+from clusters.backends.fake import FakeClusterBackend
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from common.hosts import this_host
 from common.jobs.runners.subprocess import SubprocessRunner
+from common.reconcile.fence import Fence
 from controlplane.embedded import running
 from controlplane.embedded.home import Home
 from controlplane.embedded.programs import supervisord_conf
 from controlplane.environment import PROJECT
 from kube.client import KubeClient
-from kube.fake.cluster import FakeCluster as FakeApiCluster
+from kube.fake.cluster import FakeClusterBackend as FakeApiCluster
 from kube.fake.cluster import node
 from kube.fake.controllers.machines import BEHAVIOUR
-from kube.fake.kinds import BUILT_IN, Kind
+from kube.fake.kinds import BUILT_IN, ObjectKind
 from kube.fake.transport import FakeTransport
 from kube.fake.wire import ADMIN
 from kube.resources import NODES, PODS, Ref
@@ -68,19 +68,19 @@ class FakeRig:
     name = "fake"
 
     def __init__(self) -> None:
-        self.cluster = FakeCluster()
+        self.cluster = FakeClusterBackend()
 
     def kill(self, worker: ObservedWorker) -> None:
         self.cluster.crash(worker.name)
 
     def cut(self) -> ClusterBackend:
-        cluster = FakeCluster()
+        cluster = FakeClusterBackend()
         cluster.reachable = False
         return cluster
 
     @contextmanager
     def another(self) -> Iterator[ClusterBackend]:
-        yield FakeCluster()
+        yield FakeClusterBackend()
 
 
 class TickingCluster(KubernetesCluster):
@@ -104,7 +104,7 @@ class KubernetesRig:
 
     name = "kubernetes"
 
-    def __init__(self, *, machines: int = 1, kinds: Sequence[Kind] = BUILT_IN) -> None:
+    def __init__(self, *, machines: int = 1, kinds: Sequence[ObjectKind] = BUILT_IN) -> None:
         self.jobs_said: dict[tuple[str, str], str] = {}
         self.server = FakeApiCluster(
             nodes=[node(f"gpu-{number}", **{"nvidia.com/gpu": "8"}) for number in range(machines)],

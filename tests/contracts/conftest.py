@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from model_store.backends.base import Store
+from model_store.backends.base import BlobStore
 from tests.contracts.store_rigs import BucketRig, LocalRig, Rig
 
 
@@ -14,5 +14,5 @@ def rig(request, tmp_path: Path) -> Rig:
 
 
 @pytest.fixture
-def store(rig: Rig) -> Store:
+def store(rig: Rig) -> BlobStore:
     return rig.store

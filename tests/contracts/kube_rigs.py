@@ -12,7 +12,7 @@ from kube.access import Access
 from kube.client import KubeClient
 from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport
-from kube.fake.wire import User
+from kube.fake.wire import RequestUser
 from kube.kubeconfig import Trust, access_of
 from kube.rate import Rate
 from kube.resources import NAMESPACES, Ref
@@ -67,7 +67,7 @@ class FakeRig:
         return name
 
     def stranger(self) -> KubeClient:
-        return KubeClient(FakeTransport(self.server, user=User("")))
+        return KubeClient(FakeTransport(self.server, user=RequestUser("")))
 
     def other_manager(self) -> KubeClient:
         return KubeClient(FakeTransport(self.server), field_manager="somebody-else")

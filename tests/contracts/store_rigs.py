@@ -7,11 +7,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from model_store.backends.base import Ingested, Staging, Store
+from model_store.backends.base import BlobStore, Ingested, Staging
 from model_store.backends.bucket.store import BucketStore
 from model_store.backends.local import LocalStore
 from model_store.backends.location import BucketLocation
-from model_store.file_manifest import Manifest, ManifestFile, manifest_of
+from model_store.file_manifest import FileManifest, ManifestFile, manifest_of
 from tests.models_registry.builders import sha256
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ PART_BYTES = 256 * 1024
 
 
 class Rig(Protocol):
-    store: Store
+    store: BlobStore
 
-    def again(self) -> Store:
+    def again(self) -> BlobStore:
         """The same store, as another process sees it."""
 
     def spoil(self, name: str, content: bytes) -> None:
@@ -37,7 +37,7 @@ class LocalRig:
     def __init__(self, directory: Path) -> None:
         self.store = LocalStore(directory / "store")
 
-    def again(self) -> Store:
+    def again(self) -> BlobStore:
         return LocalStore(self.store.root)
 
     def spoil(self, name: str, content: bytes) -> None:
@@ -103,7 +103,7 @@ def take(staging: Staging, tmp_path: Path, content: bytes, *, size: int | None =
         os.close(descriptor)
 
 
-def published(store: Store, tmp_path: Path, files: dict[str, bytes], key: str = "1") -> Manifest:
+def published(store: BlobStore, tmp_path: Path, files: dict[str, bytes], key: str = "1") -> FileManifest:
     with store.staging(key) as staging:
         manifest = manifest_of(
             ManifestFile(path, len(content), take(staging, tmp_path, content).sha256)
@@ -114,7 +114,7 @@ def published(store: Store, tmp_path: Path, files: dict[str, bytes], key: str = 
     return manifest
 
 
-def read(store: Store, name: str) -> bytes:
+def read(store: BlobStore, name: str) -> bytes:
     with store.opened(name) as content:
         return content.read_at(0, content.size)
 

@@ -10,14 +10,14 @@ import pytest
 from clusters.backends.base import (
     CannotRun,
     ClusterUnreachable,
-    Fence,
     ObservedNode,
     ObservedState,
-    StaleFence,
+    StaleDeploymentFence,
     UnknownWorker,
 )
 from clusters.backends.placement import Placement, Resources, Spread, Toleration
 from clusters.states import CheckResult
+from common.reconcile.fence import Fence
 from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, Rig, ready, wish
 from tests.patience import eventually
 
@@ -101,9 +101,9 @@ def test_an_earlier_writer_is_refused(rig: Rig) -> None:
     rig.cluster.apply(spec, fence=Fence(1, 5))
 
     for late in (Fence(1, 4), Fence(0, 9)):
-        with pytest.raises(StaleFence):
+        with pytest.raises(StaleDeploymentFence):
             rig.cluster.apply(replace(spec, replicas=0), fence=late)
-        with pytest.raises(StaleFence):
+        with pytest.raises(StaleDeploymentFence):
             rig.cluster.remove(spec.name, fence=late)
 
     assert len(ready(rig.cluster, spec)) == 1
@@ -114,7 +114,7 @@ def test_an_earlier_writer_cannot_bring_back_what_was_removed(rig: Rig) -> None:
     rig.cluster.apply(spec, fence=Fence(1, 1))
     rig.cluster.remove(spec.name, fence=Fence(1, 3))
 
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleDeploymentFence):
         rig.cluster.apply(spec, fence=Fence(1, 2))
 
     eventually(lambda: rig.cluster.observe(spec.name) == ())

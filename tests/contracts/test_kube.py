@@ -11,13 +11,13 @@ import pytest
 from kube.base import ChangeType, Propagation
 from kube.errors import (
     AlreadyExists,
-    Changed,
     EvictionRefused,
     HistoryLost,
-    Invalid,
+    InvalidObject,
     NotAuthenticated,
     NotFound,
     NotServed,
+    ObjectChanged,
     OwnedByOthers,
 )
 from kube.resources import CONFIG_MAPS, DEPLOYMENTS, DISRUPTION_BUDGETS, LEASES, PODS, Ref, Resource
@@ -111,7 +111,7 @@ def test_an_apply_never_resurrects_what_was_given_with_its_uid(rig: Rig, namespa
     rig.client.delete(ref(namespace))
     again = config(namespace, a="1")
     again["metadata"]["uid"] = made["metadata"]["uid"]
-    with pytest.raises(Changed):
+    with pytest.raises(ObjectChanged):
         rig.client.apply(again)
     with pytest.raises(NotFound):
         rig.client.get(ref(namespace))
@@ -125,12 +125,12 @@ def test_a_dry_run_leaves_nothing(rig: Rig, namespace: str) -> None:
 
 
 def test_a_field_that_the_kind_does_not_have_is_refused(rig: Rig, namespace: str) -> None:
-    with pytest.raises(Invalid, match="imagee: field not declared in schema"):
+    with pytest.raises(InvalidObject, match="imagee: field not declared in schema"):
         rig.client.apply(deployment(namespace, imagee="x"))
 
 
 def test_what_is_wrong_with_a_body_is_said_by_field(rig: Rig, namespace: str) -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(InvalidObject) as refused:
         rig.client.apply(deployment(namespace, image=""))
     assert [one.field for one in refused.value.faults] == ["spec.template.spec.containers[0].image"]
 
@@ -146,7 +146,7 @@ def test_a_patch_for_an_older_version_is_refused(rig: Rig, namespace: str) -> No
     made = rig.client.create(config(namespace, a="1"))
     rig.client.patch(ref(namespace), {"data": {"a": "2"}})
     stale = {"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}, "data": {"a": "3"}}
-    with pytest.raises(Changed):
+    with pytest.raises(ObjectChanged):
         rig.client.patch(ref(namespace), stale)
     assert rig.client.get(ref(namespace))["data"] == {"a": "2"}
 
@@ -158,7 +158,7 @@ def test_a_json_patch_whose_test_fails_does_nothing(rig: Rig, namespace: str) ->
         {"op": "replace", "path": "/data/a", "value": "2"},
     ]
     assert rig.client.patch(ref(namespace), held)["data"] == {"a": "2"}
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidObject):
         rig.client.patch(ref(namespace), held)
     with pytest.raises(NotFound):
         rig.client.patch(ref(namespace, "missing"), {"data": {}})
@@ -185,9 +185,9 @@ def test_the_status_has_a_door_of_its_own(rig: Rig, namespace: str) -> None:
 
 def test_a_deletion_is_for_the_object_that_was_meant(rig: Rig, namespace: str) -> None:
     made = rig.client.create(config(namespace, a="1"))
-    with pytest.raises(Changed):
+    with pytest.raises(ObjectChanged):
         rig.client.delete(ref(namespace), uid=NOWHERE)
-    with pytest.raises(Changed):
+    with pytest.raises(ObjectChanged):
         rig.client.delete(ref(namespace), version="1")
     rig.client.delete(ref(namespace), uid=made["metadata"]["uid"])
     with pytest.raises(NotFound):
@@ -236,7 +236,7 @@ def test_selectors_choose(rig: Rig, namespace: str) -> None:
         rig.client.create(item)
     found = rig.client.list(CONFIG_MAPS, namespace=namespace, labels="tier in (gpu)")
     assert [one["metadata"]["name"] for one in found.items] == ["a"]
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidObject):
         rig.client.list(CONFIG_MAPS, namespace=namespace, fields="data.a=1")
 
 
@@ -353,7 +353,7 @@ def test_an_eviction_of_another_pod_of_the_name_spends_the_budget_all_the_same(
     rig.run_pod(namespace, "one", {"app": "model"})
     rig.client.create(budget(namespace, 1))
     observed(rig, namespace, disruptionsAllowed=1, currentHealthy=1, desiredHealthy=0)
-    with pytest.raises(Changed):
+    with pytest.raises(ObjectChanged):
         rig.client.evict(Ref(PODS, "one", namespace), uid=NOWHERE)
     status = rig.client.get(Ref(DISRUPTION_BUDGETS, "budget", namespace))["status"]
     assert status["disruptionsAllowed"] == 0
@@ -383,7 +383,7 @@ def test_a_log_of_no_pod_is_not_found(rig: Rig, namespace: str) -> None:
 
 def test_a_name_cannot_leave_its_place_in_an_address(rig: Rig, namespace: str) -> None:
     for name in ("../secrets/x", "a/b", "a?b", "", "..", "a%2fb"):
-        with pytest.raises(Invalid):
+        with pytest.raises(InvalidObject):
             rig.client.get(ref(namespace, name))
 
 

@@ -10,14 +10,20 @@ import pytest
 from clusters.backends.base import (
     CannotRun,
     DeploymentSpec,
-    Fence,
     ObservedNode,
-    StaleFence,
+    StaleDeploymentFence,
 )
-from clusters.backends.node_operations import NodeOperations, NotPossible, Order, SomebodyElses, UnknownNode
+from clusters.backends.node_operations import (
+    CordonedByOther,
+    NodeCommand,
+    NodeOperations,
+    OperationUnsupported,
+    UnknownNode,
+)
+from clusters.backends.observed_pods import ObservedPod
 from clusters.backends.placement import Taint, TaintEffect
-from clusters.backends.standing import StandingPod
 from common.jobs.spec import JobSpec, JobState, owner_of
+from common.reconcile.fence import Fence
 from kube.resources import NODES, PODS
 from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, KubernetesRig, ready, wish
 from tests.patience import eventually
@@ -50,8 +56,10 @@ def rig(request: pytest.FixtureRequest) -> Iterator[Any]:
 turns = iter(range(1, 10_000))
 
 
-def order(*, by: str = "ada", turn: int | None = None, op_key: str = "op") -> Order:
-    return Order(op_key, Fence(1, next(turns) if turn is None else turn), by, "GPU 0 is to be replaced.")
+def order(*, by: str = "ada", turn: int | None = None, op_key: str = "op") -> NodeCommand:
+    return NodeCommand(
+        op_key, Fence(1, next(turns) if turn is None else turn), by, "GPU 0 is to be replaced."
+    )
 
 
 def node_of(rig: Any) -> ObservedNode:
@@ -73,7 +81,7 @@ def why_not_placed(rig: Any, spec: DeploymentSpec) -> str:
     return " ".join(one.reason for one in rig.cluster.observe(spec.name))
 
 
-def pod_of(rig: Any, worker: str) -> StandingPod:
+def pod_of(rig: Any, worker: str) -> ObservedPod:
     found = rig.cluster.node_operations.pods(node_of(rig).uid)
     return next(pod for pod in found if pod.name == worker)
 
@@ -103,7 +111,7 @@ def test_a_cordon_is_taken_back_by_whom_it_is_from(rig: Any) -> None:
     operations: NodeOperations = rig.cluster.node_operations
     operations.cordon(node_of(rig).uid, order(by="gpu-health"))
     for wrong in (operations.cordon, operations.uncordon):
-        with pytest.raises(SomebodyElses, match="gpu-health"):
+        with pytest.raises(CordonedByOther, match="gpu-health"):
             wrong(node_of(rig).uid, order(by="ada"))
     cordon = node_of(rig).cordon
     assert cordon is not None
@@ -114,7 +122,7 @@ def test_a_late_order_is_refused_and_changes_nothing(rig: Any) -> None:
     operations: NodeOperations = rig.cluster.node_operations
     turn = next(turns)
     operations.cordon(node_of(rig).uid, order(turn=turn))
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleDeploymentFence):
         operations.uncordon(node_of(rig).uid, order(turn=turn - 1))
     assert node_of(rig).cordon is not None
 
@@ -167,7 +175,7 @@ def test_a_late_eviction_is_refused_and_the_pod_stays(rig: Any) -> None:
     rig.cluster.apply(spec, fence=Fence(1, 1))
     (worker,) = ready(rig.cluster, spec)
     operations.untaint(uid, Taint("gpu", TaintEffect.NO_EXECUTE), order(turn=turn))
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleDeploymentFence):
         operations.evict(uid, pod_of(rig, worker.name), order(turn=turn - 1))
     assert ready(rig.cluster, spec) == (worker,)
 
@@ -203,7 +211,7 @@ def test_a_reboot_is_begun_once_for_an_operation_and_this_machine_refuses_it(
     for _ in range(2):
         fake.cluster.node_operations.reboot(node_of(fake).uid, order(op_key="heal-1"))
     assert (fake.cluster.node_operations.reboots, node_of(fake).boot_id != before) == (1, True)
-    with pytest.raises(NotPossible, match="Slipway runs on this machine itself"):
+    with pytest.raises(OperationUnsupported, match="Slipway runs on this machine itself"):
         real.cluster.node_operations.reboot(node_of(real).uid, order())
 
 
@@ -215,7 +223,7 @@ def test_a_job_runs_once_on_the_machine_and_a_late_order_starts_none(rig: Any) -
     turn = next(turns)
     for _ in range(2):
         operations.run_job(node, job, order(turn=turn))
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleDeploymentFence):
         operations.run_job(node, late, order(turn=turn - 1))
 
     jobs = operations.jobs(node)
@@ -266,7 +274,7 @@ def test_operands_of_the_gpu_operator_leave_while_they_are_paused_and_come_back(
     for _ in range(2):
         operations.pause_operands(machine, order())
     assert operands_on(rig) == set()
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleDeploymentFence):
         operations.resume_operands(machine, order(turn=0))
     for _ in range(2):
         operations.resume_operands(machine, order())

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from clusters.backends.base import Fence, ObservedScale
-from clusters.backends.extras import LeavesScale
-from clusters.backends.fake import FakeCluster
+from clusters.backends.base import ObservedScale
+from clusters.backends.extras import SupportsExternalScale
+from clusters.backends.fake import FakeClusterBackend
+from common.reconcile.fence import Fence
 from kube.client import KubeClient
 from kube.fake.transport import FakeTransport
 from kube.resources import DEPLOYMENTS, Ref
@@ -24,7 +25,7 @@ def rig(request: pytest.FixtureRequest) -> Rig:
 
 def autoscale(rig: Rig, deployment: str, replicas: int) -> str:
     """Return who did it."""
-    if isinstance(rig.cluster, FakeCluster):
+    if isinstance(rig.cluster, FakeClusterBackend):
         rig.cluster.autoscale(deployment, replicas)
         return "autoscaler"
     assert isinstance(rig, KubernetesRig)
@@ -36,7 +37,7 @@ def autoscale(rig: Rig, deployment: str, replicas: int) -> str:
 
 def test_others_are_followed_and_a_new_wish_of_ours_begins_anew(rig: Rig) -> None:
     cluster, spec = rig.cluster, wish(replicas=2, scale_turn=1)
-    assert isinstance(cluster, LeavesScale)
+    assert isinstance(cluster, SupportsExternalScale)
     assert cluster.scale_of(spec.name) is None
     cluster.apply(spec, fence=Fence(1, 1))
     ready(cluster, spec)

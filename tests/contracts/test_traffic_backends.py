@@ -9,15 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from common.reconcile.fence import Fence
 from gateway.errors import (
     GatewayUnreachable,
     InvalidEndpoint,
     InvalidRoute,
-    StaleFence,
+    StaleRouteFence,
     UnknownRoute,
 )
 from gateway.latency import BOUNDS_MS, since, total
-from gateway.routes import Cohort, Endpoint, Fence, RouteSpec, Target
+from gateway.routes import (
+    Cohort,
+    RouteSpec,
+    RouteTarget,
+    WorkerEndpoint,
+)
 from gateway.traffic import TargetCounts
 from perf.envoy_stack import CANARY, STABLE
 from tests.contracts.traffic_rigs import OPEN, EnvoyWorld, FakeWorld, GatewayApiWorld, World
@@ -220,11 +226,11 @@ def test_a_late_writer_is_refused_and_changes_nothing(world: World) -> None:
     released(world, 10, turn=5)
     late = (Fence(1, 4), Fence(0, 99))
     for fence in late:
-        with pytest.raises(StaleFence):
+        with pytest.raises(StaleRouteFence):
             reweigh(world, 90, fence)
-        with pytest.raises(StaleFence):
+        with pytest.raises(StaleRouteFence):
             world.gateway.set_route(OPEN(CANARY, None, 0), fence=fence)
-        with pytest.raises(StaleFence):
+        with pytest.raises(StaleRouteFence):
             world.gateway.remove_route("chat", fence=fence)
     assert world.gateway.desired_route("chat") == OPEN(STABLE, CANARY, 10)
 
@@ -233,7 +239,7 @@ def test_the_same_fence_may_write_again_and_a_later_holder_wins(world: World) ->
     released(world, 10, turn=5)
     reweigh(world, 20, Fence(1, 5))
     reweigh(world, 30, Fence(2, 1))
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleRouteFence):
         reweigh(world, 40, Fence(1, 6))
     assert world.gateway.desired_route("chat") == OPEN(STABLE, CANARY, 30)
 
@@ -247,7 +253,7 @@ def test_a_removed_route_is_gone_and_its_late_writers_stay_refused(world: World)
         world.send(1)
     with pytest.raises(UnknownRoute):
         world.metrics.counts("chat")
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleRouteFence):
         world.gateway.set_route(OPEN(STABLE, None, 0), fence=Fence(1, 5))
     world.gateway.set_route(OPEN(STABLE, None, 0), fence=Fence(1, 7))
     assert world.send(3) == {STABLE.version: 3}
@@ -267,13 +273,13 @@ MISROUTED = [
     RouteSpec("chat/large", STABLE, None, 0),
     RouteSpec("", STABLE, None, 0),
     RouteSpec("..", STABLE, None, 0),
-    RouteSpec("chat", Target("../etc", "chatty:1"), None, 0),
-    RouteSpec("chat", Target("chat-1", "chatty:1\r\nx-evil: 1"), None, 0),
-    RouteSpec("chat", Target("chat-1", "modèle:1"), None, 0),
+    RouteSpec("chat", RouteTarget("../etc", "chatty:1"), None, 0),
+    RouteSpec("chat", RouteTarget("chat-1", "chatty:1\r\nx-evil: 1"), None, 0),
+    RouteSpec("chat", RouteTarget("chat-1", "modèle:1"), None, 0),
     RouteSpec("chat", STABLE, None, 5),
     RouteSpec("chat", STABLE, CANARY, 101),
     RouteSpec("chat", STABLE, CANARY, -1),
-    RouteSpec("chat", STABLE, Target(STABLE.name, "chatty:2"), 5),
+    RouteSpec("chat", STABLE, RouteTarget(STABLE.name, "chatty:2"), 5),
     RouteSpec("chat", STABLE, None, 0, release_header="ajar"),  # type: ignore[arg-type]
     RouteSpec("chat", STABLE, None, 0, release_header="secret", release_key="a\r\nx-evil: 1"),
     RouteSpec("chat", STABLE, None, 0, cohort=BETA),
@@ -310,7 +316,7 @@ def test_the_candidate_takes_over_as_stable_and_the_last_counts_of_the_former_ar
 
 
 def test_a_version_with_a_percent_sign_arrives_as_it_is(world: World) -> None:
-    odd = Target("chat-1", "chatty:100%REQ(x)%")
+    odd = RouteTarget("chat-1", "chatty:100%REQ(x)%")
     world.run_workers(odd)
     world.gateway.set_route(OPEN(odd, None, 0), fence=Fence(0, 1))
     eventually(lambda: bool(world.gateway.ready(odd.name)))
@@ -320,7 +326,7 @@ def test_a_version_with_a_percent_sign_arrives_as_it_is(world: World) -> None:
 def test_an_endpoint_that_cannot_be_reached_is_refused(world: World) -> None:
     for address, port in [("localhost", 80), ("", 80), ("0.0.0.0", 80), ("10.0.0.1", 0)]:
         with pytest.raises(InvalidEndpoint):
-            world.gateway.set_target("chat-1", [Endpoint(address, port)], observed_at=NOW)
+            world.gateway.set_target("chat-1", [WorkerEndpoint(address, port)], observed_at=NOW)
 
 
 def test_an_observation_older_than_the_last_is_ignored(world: World) -> None:

@@ -10,13 +10,14 @@ from typing import Protocol
 import httpx2
 import pytest
 
+from common.reconcile.fence import Fence
 from gateway.backends.base import TrafficMetrics
 from gateway.backends.fake import FakeGateway
 from gateway.backends.prometheus import PrometheusCounters, PrometheusSettings
 from gateway.backends.worker_counters import WorkerCounters
 from gateway.errors import GatewayUnreachable, UnknownRoute
 from gateway.latency import BOUNDS_MS, total
-from gateway.routes import Endpoint, Fence, RouteSpec
+from gateway.routes import RouteSpec, WorkerEndpoint
 from gateway.traffic import TargetCounts
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from tests.gateway.prometheus_server import Prometheus, serving
@@ -45,7 +46,7 @@ class FakeWorld:
     def __init__(self) -> None:
         self.metrics = self.gateway = FakeGateway(seed=7)
         self.gateway.set_route(ROUTE, fence=Fence(1, 1))
-        self.gateway.set_target(CANARY.name, [Endpoint("10.0.0.1", 80)], observed_at=datetime.now(UTC))
+        self.gateway.set_target(CANARY.name, [WorkerEndpoint("10.0.0.1", 80)], observed_at=datetime.now(UTC))
         self.restart, self.stop = self.gateway.restart, self.gateway.stop
 
     def send(self, requests: int, *, is_forced: bool = False) -> None:
@@ -68,7 +69,7 @@ class EnvoyWorld:
         worker = running(self.home / "worker.log", engine="echo", service="chat", host="127.0.0.1")
         self.worker: RunningWorker = self._cleanup.enter_context(worker)
         self.worker.until_ready()
-        endpoints = [Endpoint("127.0.0.1", self.worker.port)]
+        endpoints = [WorkerEndpoint("127.0.0.1", self.worker.port)]
         self.stack.gateway.set_target(CANARY.name, endpoints, observed_at=datetime.now(UTC))
         eventually(lambda: bool(self.stack.gateway.ready(CANARY.name)))
 
@@ -94,10 +95,10 @@ class WorkersWorld(EnvoyWorld):
         super().__init__(home, cleanup)
         self.metrics = WorkerCounters(self._workers)
 
-    def _workers(self, route: str) -> dict[str, list[Endpoint]]:
+    def _workers(self, route: str) -> dict[str, list[WorkerEndpoint]]:
         if route != "chat":
             raise UnknownRoute(route)
-        return {STABLE.name: [], CANARY.name: [Endpoint("127.0.0.1", self.port)]}
+        return {STABLE.name: [], CANARY.name: [WorkerEndpoint("127.0.0.1", self.port)]}
 
     def start_worker(self) -> None:
         super().start_worker()

@@ -10,10 +10,10 @@ from typing import Protocol
 
 from gateway.backends.base import TrafficBackend, TrafficMetrics
 from gateway.backends.fake import Behaviour, FakeGateway
-from gateway.backends.worker_counters import Reading, summed
+from gateway.backends.worker_counters import WorkerReading, summed
 from gateway.errors import GatewayUnreachable, UnknownRoute
 from gateway.latency import BOUNDS_MS
-from gateway.routes import Endpoint, RouteSpec, Side, Target
+from gateway.routes import RouteSpec, RouteTarget, Side, WorkerEndpoint
 from gateway.traffic import TargetCounts
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Answer, Client
@@ -29,7 +29,7 @@ class World(Protocol):
     gateway: TrafficBackend
     metrics: TrafficMetrics
 
-    def run_workers(self, target: Target) -> None: ...
+    def run_workers(self, target: RouteTarget) -> None: ...
     def send(
         self,
         requests: int,
@@ -40,7 +40,7 @@ class World(Protocol):
     ) -> Mapping[str, int]:
         """How many answers each version gave; a request for an unknown service raises UnknownRoute."""
 
-    def break_workers(self, target: Target) -> None:
+    def break_workers(self, target: RouteTarget) -> None:
         """From now on they answer 500."""
 
     def stop(self) -> None: ...
@@ -63,8 +63,10 @@ class FakeWorld:
         self.gateway = self.metrics = FakeGateway(seed=7)
         self.stop, self.start = self.gateway.stop, self.gateway.start
 
-    def run_workers(self, target: Target) -> None:
-        self.gateway.set_target(target.name, [Endpoint("10.0.0.1", 8000)], observed_at=datetime.now(UTC))
+    def run_workers(self, target: RouteTarget) -> None:
+        self.gateway.set_target(
+            target.name, [WorkerEndpoint("10.0.0.1", 8000)], observed_at=datetime.now(UTC)
+        )
 
     def send(
         self,
@@ -79,7 +81,7 @@ class FakeWorld:
         sent = self.gateway.send("chat", requests, release=release, key=key, headers=headers)
         return {versions[name]: count for name, count in sent.items()}
 
-    def break_workers(self, target: Target) -> None:
+    def break_workers(self, target: RouteTarget) -> None:
         self.gateway.behave(target.name, Behaviour(error_share=1.0))
 
 
@@ -91,7 +93,7 @@ class EnvoyWorld:
         self.gateway, self.metrics = self.stack.gateway, self.stack.metrics
         self.stop, self.start = self.stack.kill, self.stack.start
 
-    def run_workers(self, target: Target) -> None:
+    def run_workers(self, target: RouteTarget) -> None:
         self.stack.run_workers(target)
         if target.name in self.gateway._store.load().clusters:
             eventually(lambda: bool(self.gateway.ready(target.name)))
@@ -121,11 +123,11 @@ class EnvoyWorld:
             versions[answer.version] = versions.get(answer.version, 0) + 1
         return versions
 
-    def arrived_at(self, target: Target) -> int:
+    def arrived_at(self, target: RouteTarget) -> int:
         """Requests that its workers have had, copies among them."""
         return sum(int(worker.get("/served")) for worker in self.stack.workers[target.name])
 
-    def break_workers(self, target: Target) -> None:
+    def break_workers(self, target: RouteTarget) -> None:
         async def tell(port: int) -> None:
             client = Client(port)
             await client.get("/set?broken=1")
@@ -164,7 +166,7 @@ class GatewayApiWorld:
         self._began = datetime.now(UTC)
         self._numbers: dict[str, dict[tuple[str, str], float]] = {}
 
-    def run_workers(self, target: Target) -> None:
+    def run_workers(self, target: RouteTarget) -> None:
         self.cluster.run_service(target.name)
         self._versions[target.name] = target.version
 
@@ -211,11 +213,11 @@ class GatewayApiWorld:
             raise UnknownRoute(route)
         names = {target.name for target in spec.targets} | set(self._numbers)
         return {
-            name: summed([Reading(f"{name}@{self._starts}", self._began, self._numbers.get(name, {}))])
+            name: summed([WorkerReading(f"{name}@{self._starts}", self._began, self._numbers.get(name, {}))])
             for name in names
         }
 
-    def break_workers(self, target: Target) -> None:
+    def break_workers(self, target: RouteTarget) -> None:
         self._broken.add(target.name)
 
     def stop(self) -> None:

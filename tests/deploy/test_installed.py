@@ -23,7 +23,7 @@ from kube.errors import KubeError
 from kube.kubeconfig import access_of
 from kube.real.transport import RealTransport, connect
 from kube.resources import DEPLOYMENTS, JOBS, PODS, Ref
-from kube.transport import Call
+from kube.transport import ApiCall
 from slipway.client import Client, at
 from slipway.exits import Exit
 from tests.deploy.kustomize import Document, path_of, render
@@ -127,7 +127,7 @@ class Installed:
                 headers = {"content-type": "application/apply-patch+yaml"}
                 path = f"{path_of(document)}/{document['metadata']['name']}"
                 reply = self.transport.send(
-                    Call("PATCH", path, query, headers, json.dumps(document).encode())
+                    ApiCall("PATCH", path, query, headers, json.dumps(document).encode())
                 )
                 assert reply.status in (200, 201), reply.body
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from kube.fake.cluster import FakeCluster, node
+from kube.fake.cluster import SimulatedCluster, node
 from kube.fake.transport import FakeTransport
 from kube.kubeconfig import Trust, access_of
 from kube.real.transport import RealTransport
-from kube.transport import Call, Transport
+from kube.transport import ApiCall, Transport
 from tests.deploy.kustomize import Document, containers, path_of, pod_spec, render
 
 
@@ -24,7 +24,7 @@ def made(transport: Transport, document: Document, **query: str) -> Document:
     """As the API server answers; every field must be known to it."""
     body, strict = json.dumps(document).encode(), {"fieldValidation": "Strict"}
     headers = {"content-type": "application/json"}
-    reply = transport.send(Call("POST", path_of(document), strict | query, headers, body))
+    reply = transport.send(ApiCall("POST", path_of(document), strict | query, headers, body))
     assert reply.status == 201, (document["kind"], document["metadata"]["name"], reply.body.decode())
     answer: Document = json.loads(reply.body)
     return answer
@@ -42,14 +42,14 @@ def with_namespace(documents: list[Document]) -> list[Document]:
 
 
 def test_an_api_server_takes_every_document_and_every_field(documents: list[Document]) -> None:
-    transport = FakeTransport(FakeCluster())
+    transport = FakeTransport(SimulatedCluster())
     for document in with_namespace(documents):
         made(transport, document)
 
 
 def test_a_field_that_does_not_exist_is_noticed(documents: list[Document]) -> None:
     """The check before this one could not fail otherwise."""
-    transport = FakeTransport(FakeCluster())
+    transport = FakeTransport(SimulatedCluster())
     workload = next(one for one in documents if pod_spec(one))
     made(transport, next(one for one in with_namespace(documents) if one["kind"] == "Namespace"))
     workload["spec"]["template"]["spec"]["containers"][0]["readinesProbe"] = {}
@@ -58,7 +58,7 @@ def test_a_field_that_does_not_exist_is_noticed(documents: list[Document]) -> No
 
 
 def test_they_run_where_a_quota_counts_everything(control_plane: list[Document]) -> None:
-    cluster = FakeCluster(nodes=[node(f"n{number}", cpu="8", memory="32Gi") for number in range(3)])
+    cluster = SimulatedCluster(nodes=[node(f"n{number}", cpu="8", memory="32Gi") for number in range(3)])
     transport = FakeTransport(cluster)
     hard = {"requests.cpu": "4", "requests.memory": "8Gi", "limits.memory": "20Gi", "pods": "20"}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": hard}}
@@ -68,7 +68,7 @@ def test_they_run_where_a_quota_counts_everything(control_plane: list[Document])
         if document["kind"] == "Namespace":
             made(transport, quota)
     cluster.advance(60)
-    reply = transport.send(Call("GET", "/apis/apps/v1/namespaces/slipway-system/deployments"))
+    reply = transport.send(ApiCall("GET", "/apis/apps/v1/namespaces/slipway-system/deployments"))
     seen = {one["metadata"]["name"]: one["status"] for one in json.loads(reply.body)["items"]}
     assert seen.keys() == {"slipway-web", "slipway-worker", "slipway-sweeper"}
     for name, status in seen.items():
@@ -136,7 +136,7 @@ def test_what_comes_first_at_an_upgrade_needs_nothing_that_comes_later(control_p
     assert {"Namespace", "ServiceAccount", "ConfigMap", "Job", "NetworkPolicy"} <= {
         one["kind"] for one in first
     }
-    transport = FakeTransport(FakeCluster())
+    transport = FakeTransport(SimulatedCluster())
     for document in first:
         made(transport, document)
     (job,) = by_kind(first, "Job").values()
@@ -186,7 +186,7 @@ def real() -> Iterator[tuple[Transport, str]]:
     try:
         yield transport, name
     finally:
-        transport.send(Call("DELETE", f"/api/v1/namespaces/{name}"))
+        transport.send(ApiCall("DELETE", f"/api/v1/namespaces/{name}"))
         transport.close()
 
 

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 from clusters.models import Cluster
 from common.actor import Actor
+from common.reconcile.fence import Fence
 from gateway import selectors, services
 from gateway.backends import configured
 from gateway.backends.fake import FakeGateway
 from gateway.models import Gateway, Route
-from gateway.routes import Fence, RouteSpec
+from gateway.routes import RouteSpec
 
 
 def cluster(name: str = "local") -> Cluster:

@@ -12,9 +12,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from common.reconcile.fence import Fence
 from gateway.backends.envoy.backend import EnvoyFiles
-from gateway.backends.envoy.layout import Layout
-from gateway.routes import Endpoint, Fence, RouteSpec, Target
+from gateway.backends.envoy.layout import EnvoyFileLayout
+from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint
 
 
 def arm(die_at: int) -> None:
@@ -38,7 +39,9 @@ def arm(die_at: int) -> None:
 
 def call(gateway: EnvoyFiles, name: str, data: dict[str, Any]) -> None:
     if name == "set_route":
-        stable, candidate = (Target(*data[side]) if data[side] else None for side in ("stable", "candidate"))
+        stable, candidate = (
+            RouteTarget(*data[side]) if data[side] else None for side in ("stable", "candidate")
+        )
         assert stable
         gateway.set_route(RouteSpec("chat", stable, candidate, data["percent"]), fence=Fence(*data["fence"]))
     elif name == "reweigh":
@@ -48,7 +51,7 @@ def call(gateway: EnvoyFiles, name: str, data: dict[str, Any]) -> None:
     elif name == "remove_route":
         gateway.remove_route("chat", fence=Fence(*data["fence"]))
     elif name == "set_target":
-        endpoints = [Endpoint(address, port) for address, port in data["endpoints"]]
+        endpoints = [WorkerEndpoint(address, port) for address, port in data["endpoints"]]
         gateway.set_target(data["target"], endpoints, observed_at=datetime.fromisoformat(data["observed_at"]))
     else:
         raise ValueError(name)
@@ -56,7 +59,7 @@ def call(gateway: EnvoyFiles, name: str, data: dict[str, Any]) -> None:
 
 def main(order: dict[str, Any]) -> None:
     paths = {key: Path(order["layout"][key]) for key in ("run_dir", "log_dir")}
-    layout = Layout(**{**order["layout"], **paths})
+    layout = EnvoyFileLayout(**{**order["layout"], **paths})
     arm(order["die_at"])
     call(EnvoyFiles(layout), order["call"], order["data"])
 

@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from gateway.routes import Endpoint, RouteSpec, Target
+from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint
 from perf.envoy_stack import EnvoyStack
 
 OPEN = partial(RouteSpec, "chat", release_header="open")
-THIRD = Target("chat-3", "chatty:3")
+THIRD = RouteTarget("chat-3", "chatty:3")
 
 
 def unserved(stack: EnvoyStack) -> dict[str, object]:
@@ -18,5 +18,5 @@ def unserved(stack: EnvoyStack) -> dict[str, object]:
     return {side: answer for side, answer in answers.items() if answer.status != 200}
 
 
-def endpoint_of(stack: EnvoyStack, target: Target) -> Endpoint:
-    return Endpoint("127.0.0.1", stack.workers[target.name][0].port)
+def endpoint_of(stack: EnvoyStack, target: RouteTarget) -> WorkerEndpoint:
+    return WorkerEndpoint("127.0.0.1", stack.workers[target.name][0].port)

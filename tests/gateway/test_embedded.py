@@ -7,12 +7,13 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from common.actor import Actor
+from common.reconcile.fence import Fence
 from gateway import selectors, services
 from gateway.backends import configured
 from gateway.backends.envoy.backend import EnvoyFiles
 from gateway.models import Gateway
 from gateway.reconcilers import LOOK_EVERY, GatewayReconciler
-from gateway.routes import Endpoint, Fence, RouteSpec
+from gateway.routes import RouteSpec, WorkerEndpoint
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from releases.split import interval_percent
 from tests.crash.harness import Clock, worker
@@ -41,7 +42,7 @@ def embedded(stack: EnvoyStack, settings):
 
 def tell_workers(stack: EnvoyStack) -> None:
     for target in (STABLE, CANARY):
-        endpoints = [Endpoint("127.0.0.1", one.port) for one in stack.workers[target.name]]
+        endpoints = [WorkerEndpoint("127.0.0.1", one.port) for one in stack.workers[target.name]]
         gateway = configured.traffic_backend_of(cluster())
         gateway.set_target(target.name, endpoints, observed_at=datetime.now(UTC))
         eventually(lambda name=target.name, at=gateway: bool(at.ready(name)))

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from common.reconcile.fence import Fence
 from gateway.latency import quantile_ms, total
-from gateway.routes import Fence, RouteSpec
+from gateway.routes import RouteSpec
 from gateway.traffic import TargetCounts
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Answer, Client

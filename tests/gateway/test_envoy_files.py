@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from common.reconcile.fence import Fence
 from gateway.backends.envoy import access_log, bootstrap, files
 from gateway.backends.envoy.backend import EnvoyFiles
 from gateway.backends.envoy.bootstrap import write_bootstrap
@@ -19,7 +20,7 @@ from gateway.errors import (
     GatewayError,
     GatewayUnreachable,
 )
-from gateway.routes import Fence, RouteSpec, Target
+from gateway.routes import RouteSpec, RouteTarget
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from tests.gateway.test_envoy_refused_files import resources
 from tests.patience import eventually
@@ -28,7 +29,7 @@ from tests.patience import eventually
 @pytest.mark.stack
 def test_writers_of_many_routes_do_not_lose_each_others_work(stack: EnvoyStack) -> None:
     names = [f"service-{number}" for number in range(8)]
-    targets = {name: (Target(f"{name}-a", "a:1"), Target(f"{name}-b", "b:1")) for name in names}
+    targets = {name: (RouteTarget(f"{name}-a", "a:1"), RouteTarget(f"{name}-b", "b:1")) for name in names}
     failures: list[Exception] = []
 
     def write(name: str) -> None:

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from common.reconcile.fence import Fence
 from gateway.backends.envoy.backend import EnvoyFiles
 from gateway.errors import (
-    StaleFence,
+    StaleRouteFence,
 )
-from gateway.routes import Endpoint, Fence
+from gateway.routes import WorkerEndpoint
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.upstream import Upstream
 from tests.gateway.envoy_parts import OPEN, THIRD, endpoint_of, unserved
@@ -54,7 +55,7 @@ def test_a_writer_killed_anywhere_in_a_weight_change_leaves_a_gateway_that_serve
         assert not unserved(stack)
         if not was_killed:
             break
-        with pytest.raises(StaleFence):
+        with pytest.raises(StaleRouteFence):
             stack.reweigh(50, fence=Fence(1, turn - 2))
         stack.reweigh(percent, fence=Fence(1, turn))
         assert stack.get("/chat/v1").version == (CANARY if percent else STABLE).version
@@ -119,7 +120,7 @@ def test_a_writer_killed_anywhere_in_an_endpoint_change_is_repaired_by_the_next(
             stack.tell_endpoints(STABLE)
             eventually(lambda: stack.gateway.ready(STABLE.name) == {endpoint_of(stack, STABLE)})
         assert point == 5
-        eventually(lambda: stack.gateway.ready(STABLE.name) == {Endpoint("127.0.0.1", spare.port)})
+        eventually(lambda: stack.gateway.ready(STABLE.name) == {WorkerEndpoint("127.0.0.1", spare.port)})
         eventually(lambda: not unserved(stack))
     finally:
         spare.kill()

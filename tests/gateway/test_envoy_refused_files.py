@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
+from common.reconcile.fence import Fence
 from gateway.backends import checks
 from gateway.backends.envoy import proof, routes
 from gateway.errors import (
     InvalidEndpoint,
     InvalidRoute,
-    StaleFence,
+    StaleRouteFence,
 )
-from gateway.routes import Endpoint, Fence
+from gateway.routes import WorkerEndpoint
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from tests.gateway.envoy_parts import OPEN, THIRD, endpoint_of, unserved
 from tests.patience import eventually
@@ -69,7 +70,7 @@ def test_a_configuration_that_the_running_envoy_refuses_is_taken_back(
     assert stack.get("/chat/v1").version == CANARY.version
     assert stack.gateway.desired_route("chat") == OPEN(STABLE, CANARY, 100)
     eventually(lambda: stack.gateway.health().ok)
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleRouteFence):
         stack.reweigh(10, fence=Fence(1, 1))
     stack.reweigh(0, fence=Fence(1, 3))
     assert stack.get("/chat/v1").version == STABLE.version
@@ -108,6 +109,6 @@ def test_endpoints_that_the_running_envoy_refuses_are_taken_back(
     stack.release()
     monkeypatch.setattr(checks, "check_place", lambda _target, endpoints, **_: tuple(endpoints))
     with pytest.raises(InvalidEndpoint):
-        stack.gateway.set_target(STABLE.name, [Endpoint("a.name", 80)], observed_at=datetime.now(UTC))
+        stack.gateway.set_target(STABLE.name, [WorkerEndpoint("a.name", 80)], observed_at=datetime.now(UTC))
     assert stack.gateway.ready(STABLE.name) == {endpoint_of(stack, STABLE)}
     assert not unserved(stack)

@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from common.reconcile.fence import Fence
 from gateway import selectors
 from gateway.backends import configured
 from gateway.backends.envoy.proof import envoy_binary
@@ -19,7 +20,7 @@ from gateway.backends.envoy_statistics import EnvoySettings, EnvoyStatistics, sa
 from gateway.errors import GatewayUnreachable, InvalidGateway
 from gateway.latency import BOUNDS_MS, total
 from gateway.models import Gateway, Route
-from gateway.routes import Cohort, Fence, RouteSpec
+from gateway.routes import Cohort, RouteSpec
 from perf.envoy_stack import CANARY, STABLE, free_port
 from tests.cast import SYSTEM
 from tests.gateway.cast import cluster, fake_gateway, set_route

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from common import tracing
-from gateway.routes import Endpoint, Fence, RouteSpec
+from common.reconcile.fence import Fence
+from gateway.routes import RouteSpec, WorkerEndpoint
 from perf.envoy_stack import STABLE, EnvoyStack
 from tests.collector import Collector, traced
 from tests.http_server import http_server
@@ -43,7 +44,7 @@ def envoy(tmp_path: Path, collector: Collector) -> Iterator[EnvoyStack]:
     with http_server(Worker) as url:
         try:
             stack.start()
-            place = Endpoint("127.0.0.1", int(url.rpartition(":")[2]))
+            place = WorkerEndpoint("127.0.0.1", int(url.rpartition(":")[2]))
             stack.gateway.set_target(STABLE.name, [place], observed_at=datetime.now(UTC))
             stack.gateway.set_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(1, 1))
             eventually(lambda: stack.gateway.ready(STABLE.name))

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from common.reconcile.fence import Fence
 from gateway.latency import Histogram, quantile_ms, total
-from gateway.routes import Fence
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Answer, Client, Load
 from perf.upstream import Upstream

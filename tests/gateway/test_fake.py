@@ -2,19 +2,20 @@ from datetime import UTC, datetime
 
 import pytest
 
+from common.reconcile.fence import Fence
 from gateway.backends.fake import Behaviour, FakeGateway
 from gateway.latency import quantile_ms, total
-from gateway.routes import Endpoint, Fence, RouteSpec, Target
+from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint
 from gateway.traffic import TargetCounts
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-STABLE, CANARY = Target("a", "m:1"), Target("b", "m:2")
+STABLE, CANARY = RouteTarget("a", "m:1"), RouteTarget("b", "m:2")
 
 
 def serving(seed: int = 1) -> FakeGateway:
     gateway = FakeGateway(seed=seed, clock=lambda: NOW)
     for target in (STABLE, CANARY):
-        gateway.set_target(target.name, [Endpoint("10.0.0.1", 80)], observed_at=datetime.now(UTC))
+        gateway.set_target(target.name, [WorkerEndpoint("10.0.0.1", 80)], observed_at=datetime.now(UTC))
     gateway.set_route(RouteSpec("chat", STABLE, CANARY, 20), fence=Fence(1, 1))
     return gateway
 

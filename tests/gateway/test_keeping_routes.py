@@ -6,18 +6,19 @@ import pytest
 
 from common.actor import Actor
 from common.models import AuditRecord
+from common.reconcile.fence import Fence
 from gateway import reconcilers, selectors
 from gateway.backends.fake import FakeGateway
 from gateway.errors import GatewayError, GatewayUnreachable
 from gateway.history import minute_of
 from gateway.models import Gateway, Route
 from gateway.reconcilers import GatewayReconciler
-from gateway.routes import Fence, RouteSpec, Target
+from gateway.routes import RouteSpec, RouteTarget
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Clock, Crash, die, worker
 from tests.gateway.cast import fake_gateway, reweigh, set_route
 
 ANN = Actor(name="ann", user_id=1, via="web")
-STABLE, CANARY = Target("chat-1", "chatty:1"), Target("chat-2", "chatty:2")
+STABLE, CANARY = RouteTarget("chat-1", "chatty:1"), RouteTarget("chat-2", "chatty:2")
 BOTH = RouteSpec("chat", STABLE, CANARY, 10)
 
 pytestmark = pytest.mark.django_db(transaction=True)

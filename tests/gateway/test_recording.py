@@ -6,16 +6,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from common.actor import Actor
+from common.reconcile.fence import Fence
 from gateway import history, selectors
 from gateway.backends.fake import Behaviour, FakeGateway
 from gateway.models import Gateway, TrafficReading
 from gateway.reconcilers import KEPT, GatewayReconciler
-from gateway.routes import Endpoint, Fence, RouteSpec, Target
+from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint
 from tests.crash.harness import Checkpoints, Clock, Crash, die, worker
 from tests.gateway.cast import fake_gateway, set_route
 
 ANN = Actor(name="ann", user_id=1, via="web")
-STABLE, CANARY = Target("chat-1", "chatty:1"), Target("chat-2", "chatty:2")
+STABLE, CANARY = RouteTarget("chat-1", "chatty:1"), RouteTarget("chat-2", "chatty:2")
 MINUTE = timedelta(minutes=1)
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,7 +32,7 @@ def gateway() -> FakeGateway:
     gateway = fake_gateway()
     set_route(RouteSpec("chat", STABLE, CANARY, 20), fence=Fence(1, 1), actor=ANN)
     for number, target in enumerate((STABLE, CANARY)):
-        workers = [Endpoint("127.0.0.1", 9000 + number)]
+        workers = [WorkerEndpoint("127.0.0.1", 9000 + number)]
         gateway.set_target(target.name, workers, observed_at=datetime.now(UTC))
     return gateway
 
@@ -42,11 +43,11 @@ def pass_minute(clock: Clock, checkpoints: Checkpoints | None = None) -> None:
     clock.pass_(MINUTE)
 
 
-def kept(clock: Clock, *, step: timedelta = MINUTE) -> list[history.Stretch]:
+def kept(clock: Clock, *, step: timedelta = MINUTE) -> list[history.TrafficInterval]:
     return selectors.traffic_history("chat", since=clock() - timedelta(hours=2), until=clock(), step=step)
 
 
-def requests(stretches: list[history.Stretch]) -> list[int | None]:
+def requests(stretches: list[history.TrafficInterval]) -> list[int | None]:
     return [
         None if stretch.targets is None else sum(one.requests for one in stretch.targets.values())
         for stretch in stretches

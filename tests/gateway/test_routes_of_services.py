@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import httpx2
 import pytest
 
-from gateway.routes import Endpoint, Fence, RouteSpec
+from common.reconcile.fence import Fence
+from gateway.routes import RouteSpec, WorkerEndpoint
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from tests.patience import eventually
 from tests.serving.runtime.rig import service
@@ -41,7 +42,7 @@ def client(stack: EnvoyStack, worker: RunningWorker) -> Iterator[httpx2.Client]:
     """Of the service `shapes`, of which both versions are the same worker."""
     for target in (STABLE, CANARY):
         stack.gateway.set_target(
-            target.name, [Endpoint("127.0.0.1", worker.port)], observed_at=datetime.now(UTC)
+            target.name, [WorkerEndpoint("127.0.0.1", worker.port)], observed_at=datetime.now(UTC)
         )
     spec = RouteSpec("shapes", STABLE, CANARY, 0, release_header="open", all_paths=True)
     stack.gateway.set_route(spec, fence=Fence(1, 1))

@@ -8,19 +8,20 @@ from django.db import IntegrityError, transaction
 from common import audit, events
 from common.actor import Actor
 from common.models import AuditRecord
+from common.reconcile.fence import Fence
 from gateway import selectors, services
 from gateway.backends.fake import FakeGateway
-from gateway.errors import GatewayUnreachable, InvalidRoute, StaleFence, UnknownRoute
+from gateway.errors import GatewayUnreachable, InvalidRoute, StaleRouteFence, UnknownRoute
 from gateway.events import RouteChanged
 from gateway.models import Gateway, Route
-from gateway.routes import Endpoint, Fence, RouteSpec, Target
+from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint
 from tests.gateway.cast import reweigh, set_route
 
 ANN = Actor(name="ann", user_id=1, via="web")
 STABLE, CANARY, THIRD = (
-    Target("chat-1", "chatty:1"),
-    Target("chat-2", "chatty:2"),
-    Target("chat-3", "chatty:3"),
+    RouteTarget("chat-1", "chatty:1"),
+    RouteTarget("chat-2", "chatty:2"),
+    RouteTarget("chat-3", "chatty:3"),
 )
 BOTH = RouteSpec("chat", STABLE, CANARY, 10)
 
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def workers(gateway: FakeGateway) -> None:
     for target in (STABLE, CANARY):
-        gateway.set_target(target.name, [Endpoint("10.0.0.1", 80)], observed_at=datetime.now(UTC))
+        gateway.set_target(target.name, [WorkerEndpoint("10.0.0.1", 80)], observed_at=datetime.now(UTC))
 
 
 def actions() -> list[str]:
@@ -93,7 +94,7 @@ def test_a_writer_that_read_the_route_before_the_choice_was_changed_looks_again(
         return record(*arguments, **options)
 
     monkeypatch.setattr(services, "_record", changed_meanwhile)
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleRouteFence):
         reweigh(50, fence=Fence(1, 2), actor=ANN)
     row = reweigh(50, fence=Fence(1, 2), actor=ANN)
     assert (row.spec.release_header, row.candidate_percent) == ("off", 50)
@@ -126,18 +127,18 @@ def test_repeating_a_wish_with_a_later_fence_is_no_news(gateway: FakeGateway) ->
         set_route(BOTH, fence=Fence(1, turn), actor=ANN)
     assert actions() == ["route.set"]
     assert selectors.route("chat").fence == Fence(1, 3)
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleRouteFence):
         reweigh(90, fence=Fence(1, 2), actor=ANN)
 
 
 def test_a_late_writer_changes_neither_row_nor_gateway(gateway: FakeGateway) -> None:
     set_route(BOTH, fence=Fence(2, 5), actor=ANN)
     for late in (Fence(2, 4), Fence(1, 99), Fence(0, 1)):
-        with pytest.raises(StaleFence):
+        with pytest.raises(StaleRouteFence):
             reweigh(90, fence=late, actor=ANN)
-        with pytest.raises(StaleFence):
+        with pytest.raises(StaleRouteFence):
             set_route(RouteSpec("chat", THIRD, None, 0), fence=late, actor=ANN)
-        with pytest.raises(StaleFence):
+        with pytest.raises(StaleRouteFence):
             services.remove_route("chat", fence=late, actor=ANN)
     assert selectors.route("chat").spec == gateway.desired_route("chat") == BOTH
     assert actions() == ["route.set"]
@@ -155,7 +156,7 @@ def test_a_writer_that_read_before_another_wrote_is_refused(
         return record(*given, **options)
 
     monkeypatch.setattr(services, "_record", overtaken)
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleRouteFence):
         reweigh(90, fence=Fence(1, 2), actor=ANN)
     assert selectors.route("chat").spec == RouteSpec("chat", STABLE, THIRD, 5)
 
@@ -170,7 +171,7 @@ def test_a_removed_route_is_remembered_by_its_fence(gateway: FakeGateway) -> Non
         selectors.route("chat")
     with pytest.raises(UnknownRoute):
         reweigh(1, fence=Fence(3, 9), actor=ANN)
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleRouteFence):
         set_route(BOTH, fence=Fence(3, 7), actor=ANN)
     again = set_route(BOTH, fence=Fence(4, 1), actor=ANN)
     assert again.removed_at is None

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from gateway.backends.envoy.readings import Reading, Targets
+from gateway.backends.envoy.readings import EnvoyReading, Targets
 from gateway.backends.envoy.shared import FRESH_FOR, WANTED_FOR, SharedReading
 from gateway.errors import GatewayUnreachable
 from tests.crash.harness import Clock
@@ -21,13 +21,13 @@ class Gateway:
         self.runs = True
         self.shared = SharedReading(self.read, self.clock)
 
-    def read(self, routes: Mapping[str, Targets]) -> Reading:
+    def read(self, routes: Mapping[str, Targets]) -> EnvoyReading:
         self.asked.append(set(routes))
         if not self.runs:
             raise GatewayUnreachable("hung up")
-        return Reading(self.clock(), dict(routes), "1", {})
+        return EnvoyReading(self.clock(), dict(routes), "1", {})
 
-    def of(self, route: str, *, since: timedelta = LONG_AGO, targets: Targets = ("a", "b")) -> Reading:
+    def of(self, route: str, *, since: timedelta = LONG_AGO, targets: Targets = ("a", "b")) -> EnvoyReading:
         self.clock.pass_(A_BIT)
         return self.shared.of(route, targets, taken_after=self.clock() - since)
 
@@ -85,7 +85,7 @@ def test_a_gateway_that_is_silent_is_waited_for_once_by_all(gateway: Gateway) ->
 def test_a_reading_that_takes_long_is_shared_for_longer(gateway: Gateway) -> None:
     read = gateway.shared._read
 
-    def slowly(routes: Mapping[str, Targets]) -> Reading:
+    def slowly(routes: Mapping[str, Targets]) -> EnvoyReading:
         reading = read(routes)
         gateway.clock.pass_(FRESH_FOR / 5)
         return reading

@@ -10,11 +10,12 @@ import pytest
 from django.db import connection
 
 from common.actor import Actor
+from common.reconcile.fence import Fence
 from gateway import selectors, services
 from gateway.backends import configured
 from gateway.models import Gateway
 from gateway.reconcilers import GatewayReconciler
-from gateway.routes import Fence, RouteSpec, Target
+from gateway.routes import RouteSpec, RouteTarget
 from perf.envoy_stack import EnvoyStack
 from perf.load import Client, Load
 from releases.split import interval_percent
@@ -26,8 +27,8 @@ from tests.patience import eventually
 
 REQUESTS = 400
 ANN = Actor(name="ann", user_id=1, via="web")
-CHAT = RouteSpec("chat", Target("chat-1", "chatty:1"), Target("chat-2", "chatty:2"), 15)
-DOCS = RouteSpec("docs", Target("docs-1", "writer:1"), Target("docs-2", "writer:2"), 70)
+CHAT = RouteSpec("chat", RouteTarget("chat-1", "chatty:1"), RouteTarget("chat-2", "chatty:2"), 15)
+DOCS = RouteSpec("docs", RouteTarget("docs-1", "writer:1"), RouteTarget("docs-2", "writer:2"), 70)
 
 pytestmark = [pytest.mark.stack, pytest.mark.django_db(transaction=True)]
 

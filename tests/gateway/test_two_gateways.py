@@ -11,20 +11,21 @@ from common import events
 from common.actor import Actor
 from common.errors import Invalid
 from common.models import AuditRecord
+from common.reconcile.fence import Fence
 from gateway import selectors, services
 from gateway.backends import configured
 from gateway.errors import GatewayInUse, GatewayTaken, InvalidGateway, InvalidRoute, NoGateway
 from gateway.models import Gateway, Route
 from gateway.reconcilers import GatewayReconciler
-from gateway.routes import Fence, RouteSpec, Target
+from gateway.routes import RouteSpec, RouteTarget
 from tests.cast import Api, person, token_of
 from tests.crash.harness import Clock, worker
 from tests.gateway.cast import cluster, fake_gateway, set_route
 
 SYSTEM = Actor.system("test")
 ENVOY = {"envoy": "gateway.backends.envoy.configured"}
-CHAT = RouteSpec("chat", Target("chat-1", "chatty:1"), None, 0)
-DOCS = RouteSpec("docs", Target("docs-1", "writer:1"), None, 0)
+CHAT = RouteSpec("chat", RouteTarget("chat-1", "chatty:1"), None, 0)
+DOCS = RouteSpec("docs", RouteTarget("docs-1", "writer:1"), None, 0)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

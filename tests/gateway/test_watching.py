@@ -7,14 +7,15 @@ import pytest
 from django.utils import timezone
 
 from common.models import Pulse
+from common.reconcile.fence import Fence
 from gateway import selectors
 from gateway.backends import configured
 from gateway.backends.fake import FakeGateway
-from gateway.errors import GatewayUnreachable, NotYetTold
+from gateway.errors import CountsPending, GatewayUnreachable
 from gateway.models import Gateway, WatchedRoute
 from gateway.reconcilers import WatchedRouteReconciler
-from gateway.routes import Endpoint, Fence, RouteSpec, Target
-from gateway.traffic import Told
+from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint
+from gateway.traffic import CountsReading
 from gateway.watching import STALE_AFTER, WANTED_FOR, watched
 from releases.sampling import Sampler
 from tests.crash.harness import Clock, worker
@@ -22,7 +23,7 @@ from tests.gateway.cast import fake_gateway, set_route, use_gateway
 from tests.gateway.test_recording import ANN
 
 pytestmark = pytest.mark.django_db(transaction=True)
-STABLE = Target("chat-1", "chatty:1")
+STABLE = RouteTarget("chat-1", "chatty:1")
 
 
 class Hosts:
@@ -32,7 +33,9 @@ class Hosts:
         self._settings = settings
         self.gateway: FakeGateway = fake_gateway()
         set_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(1, 1), actor=ANN)
-        self.gateway.set_target(STABLE.name, [Endpoint("127.0.0.1", 9000)], observed_at=datetime.now(UTC))
+        self.gateway.set_target(
+            STABLE.name, [WorkerEndpoint("127.0.0.1", 9000)], observed_at=datetime.now(UTC)
+        )
         Gateway.objects.update(host="prague")
         Pulse.objects.create(name="sweeper@prague:1", taken=0, host="prague", pid=1, at=timezone.now())
         self.clock = Clock(timezone.now())
@@ -53,7 +56,7 @@ class Hosts:
         self.watch_at("brno")
         return taken
 
-    def look(self) -> Told:
+    def look(self) -> CountsReading:
         return watched(selectors.route("chat"))
 
 
@@ -63,7 +66,7 @@ def hosts(settings) -> Hosts:
 
 
 def test_who_watches_elsewhere_is_told_what_the_gateway_s_host_reads_and_when(hosts: Hosts) -> None:
-    with pytest.raises(NotYetTold, match="prague is asked"):
+    with pytest.raises(CountsPending, match="prague is asked"):
         hosts.look()
     hosts.gateway.send("chat", 30)
     assert hosts.prague_works() == 1
@@ -83,7 +86,7 @@ def test_where_the_gateway_is_it_is_asked_at_once(hosts: Hosts) -> None:
 
 
 def test_nobody_reads_when_nobody_watches(hosts: Hosts) -> None:
-    with pytest.raises(NotYetTold):
+    with pytest.raises(CountsPending):
         hosts.look()
     hosts.prague_works()
     hosts.look()
@@ -97,11 +100,11 @@ def test_nobody_reads_when_nobody_watches(hosts: Hosts) -> None:
 
 
 def test_what_is_old_is_not_told_as_if_it_were_now(hosts: Hosts) -> None:
-    with pytest.raises(NotYetTold):
+    with pytest.raises(CountsPending):
         hosts.look()
     hosts.prague_works()
     WatchedRoute.objects.update(counted_at=timezone.now() - STALE_AFTER - timedelta(seconds=1))
-    with pytest.raises(NotYetTold):
+    with pytest.raises(CountsPending):
         hosts.look()
     hosts.gateway.stop()
     hosts.prague_works()

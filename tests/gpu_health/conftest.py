@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.models import ApiToken, Team, User
 from accounts.states import Right, Role
-from clusters.models import Cluster, Node, NodeAgent
+from clusters.models import AgentToken, Cluster, Node
 from gpu_health.services.readings import accept_readings
 from tests import cast
 
@@ -45,7 +45,7 @@ def machine(db: None) -> Machine:
     node = Node.objects.create(cluster=cluster, uid="box-1", name="box-1", seen_at=timezone.now())
     token = cast.token_of(agent, scopes=[Right.FLEET_REPORT])
     row = ApiToken.objects.latest("pk")
-    NodeAgent.objects.create(cluster=cluster, node_uid="box-1", token=row)
+    AgentToken.objects.create(cluster=cluster, node_uid="box-1", token=row)
     return Machine(team, node, token)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.utils import timezone
 
 from accounts.models import Team
-from clusters.backends.fake import NODE, FakeCluster
+from clusters.backends.fake import NODE, FakeClusterBackend
 from clusters.models import Cluster, Node
 from clusters.reconcilers.drains import DrainReconciler
 from common.jobs.spec import JobSpec
@@ -83,7 +83,7 @@ class Ward:
 
     def __init__(self, *, team: Team | None = None, **policy: Any) -> None:
         self.clock = Clock(timezone.now())
-        self.world = FakeCluster()
+        self.world = FakeClusterBackend()
         self.programs = Programs(lambda: self.operations.has_operands_paused)
         self.operations.job_runner.program = self.programs
         self.cluster = Cluster.objects.create(name="gpus", kind="embedded", team=team or cast.team("serving"))
@@ -102,7 +102,7 @@ class Ward:
         return self.world.node_operations
 
     def worker(self, checkpoints: Checkpoints | None = None, kernel: type[Kernel] = Kernel) -> Kernel:
-        def backend_of(_cluster: Cluster) -> FakeCluster:
+        def backend_of(_cluster: Cluster) -> FakeClusterBackend:
             return self.world
 
         kinds: list[Any] = [IncidentReconciler(backend_of), DrainReconciler(backend_of)]

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.states import Role
-from clusters.backends.fake import NODE, FakeCluster
-from clusters.backends.standing import StandingPod
+from clusters.backends.fake import NODE, FakeClusterBackend
+from clusters.backends.observed_pods import ObservedPod
 from clusters.models import Cluster, Gpu, Node
 from common.actor import Actor
 from common.jobs.spec import Ending
@@ -33,7 +33,7 @@ FAILED = {
     "checks": [{**LINK, "outcome": "failed", "words": "11 GB/s, less than the 38 of its model."}],
 }
 SYSTEM = Actor.system("test")
-TENANT = StandingPod(uid="p1", name="train-0", namespace="research", gpus={"nvidia.com/gpu": 4})
+TENANT = ObservedPod(uid="p1", name="train-0", namespace="research", gpus={"nvidia.com/gpu": 4})
 
 
 class Bench:
@@ -41,9 +41,9 @@ class Bench:
 
     def __init__(self) -> None:
         self.clock = Clock(timezone.now())
-        self.world = FakeCluster()
+        self.world = FakeClusterBackend()
         self.runner = self.world.node_operations.job_runner
-        self.pods: tuple[StandingPod, ...] = ()
+        self.pods: tuple[ObservedPod, ...] = ()
         self.world.node_operations.pods = lambda _node: self.pods  # type: ignore[method-assign]
         cluster = Cluster.objects.create(name="gpus", kind="embedded", team=cast.team("serving"))
         self.node = Node.objects.create(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters.draining.options import DrainOptions, NamespacePolicy, Policy
+from clusters.draining.options import DrainOptions, NamespacePolicy, PodPolicy
 from gpu_health.incident_facts import policy
 from tests.cast import client_of, person
 
@@ -38,7 +38,7 @@ def test_an_operator_sets_how_incidents_drain() -> None:
             "kube-system": {"policy": "leave", "within_seconds": 3600, "checkpoint_url": ""},
         },
     }
-    assert DrainOptions.read(held).policy_of("training") == NamespacePolicy(Policy.FINISH, 3600)
+    assert DrainOptions.read(held).policy_of("training") == NamespacePolicy(PodPolicy.FINISH, 3600)
 
 
 def test_what_cannot_be_meant_is_told_at_its_field() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from accounts.models import User
 from accounts.states import Role
-from clusters.backends.base import Condition, ObservedNode
-from clusters.backends.node_operations import Order
+from clusters.backends.base import NodeCondition, ObservedNode
+from clusters.backends.node_operations import NodeCommand
 from clusters.models import Node
 from common.actor import Actor
 from common.errors import NotAllowed
@@ -184,7 +184,7 @@ class Conditions:
 
     def __init__(self, ward: DrillWard) -> None:
         self.ward = ward
-        self.held: dict[str, Condition] = {"KernelDeadlock": Condition("KernelDeadlock", "False")}
+        self.held: dict[str, NodeCondition] = {"KernelDeadlock": NodeCondition("KernelDeadlock", "False")}
         self.look_before = ward.operations.look
         ward.operations.set_condition = self.set
         ward.operations.look = self.look
@@ -192,7 +192,7 @@ class Conditions:
         ward.cluster.save(update_fields=["kind"])
         ward.node.cluster = ward.cluster
 
-    def set(self, node: str, kind: str, condition: Condition | None, order: Order) -> None:
+    def set(self, node: str, kind: str, condition: NodeCondition | None, order: NodeCommand) -> None:
         self.held.pop(kind, None)
         if condition is not None:
             self.held[kind] = condition
@@ -219,5 +219,5 @@ def test_a_condition_is_played_read_off_the_node_and_given_back_as_it_was(ward: 
     found = Finding.objects.get(drill=drill)
     assert (found.fault, found.state) == ("kernel.deadlock", "cleared")
     assert f"[slipway drill {drill.pk}]" in found.raw
-    assert conditions.held == {"KernelDeadlock": Condition("KernelDeadlock", "False")}
+    assert conditions.held == {"KernelDeadlock": NodeCondition("KernelDeadlock", "False")}
     assert ward.orders == [], "nothing is written on the machine itself"

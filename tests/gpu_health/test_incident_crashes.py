@@ -8,12 +8,13 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 
-from clusters.backends.base import ClusterUnreachable, Fence
-from clusters.backends.node_operations import Order
+from clusters.backends.base import ClusterUnreachable
+from clusters.backends.node_operations import NodeCommand
 from clusters.models import Node
 from common import audit
 from common.reconcile import Kernel
 from common.reconcile import kernel as process_kernel
+from common.reconcile.fence import Fence
 from gpu_health.models import HealingSlot
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 from tests.gpu_health.healing import FAILED, PASSED, Ward
@@ -210,7 +211,7 @@ def test_a_lost_reply_at_any_call_repeats_no_action(told) -> None:
 
 def test_a_cordon_of_a_person_is_there_before_and_after(told) -> None:
     ward, tell, _check = told
-    order = Order("by-hand", Fence(ward.node.pk, 1), "olga", "new fan")
+    order = NodeCommand("by-hand", Fence(ward.node.pk, 1), "olga", "new fan")
     Node.objects.filter(pk=ward.node.pk).update(orders=1)
     ward.operations.cordon(ward.node.uid, order)
 

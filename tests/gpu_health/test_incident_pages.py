@@ -4,7 +4,7 @@ import pytest
 
 from accounts.models import User
 from accounts.states import Role
-from clusters.backends.standing import StandingPod
+from clusters.backends.observed_pods import ObservedPod
 from clusters.models import Drain
 from gpu_health.models import HealingPolicy
 from gpu_health.services.draining import drains_under_way
@@ -90,7 +90,7 @@ def test_the_kill_switch_stops_everything_until_an_administrator_switches_it_off
 def test_the_kill_switch_stops_drains_that_are_under_way_if_asked_to(ward: Ward, olga: User) -> None:
     ward.finding()
     ward.operations.pods = lambda _node: (
-        StandingPod(uid="p1", name="train-0", namespace="research", gpus={"nvidia.com/gpu": 4}),
+        ObservedPod(uid="p1", name="train-0", namespace="research", gpus={"nvidia.com/gpu": 4}),
     )
     ward.run(lambda: drains_under_way().exists())
     browser = cast.client_of(olga)

@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from clusters.backends.base import ObservedNode
 from clusters.backends.kubernetes.nodes import node_of
-from clusters.backends.told import Told
+from clusters.backends.kubernetes_events import KubernetesEvent
 from clusters.models import Cluster, Gpu, Node
 from clusters.reconcilers.inventory import node_columns
-from clusters.shared_machines import SharedTold
+from clusters.shared_machines import SharedEvents
 from clusters.states import NodeState
 from gpu_health.models import Finding
 from gpu_health.services import node_signals
@@ -104,12 +104,12 @@ def test_an_event_of_a_machine_is_found_once_and_again_when_it_is_told_again(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = timezone.now()
-    told = Told(
+    told = KubernetesEvent(
         "Node", "gpu-1", "NvidiaXID79Error", "fell off", True, 1, now, now, "eks-node-monitoring-agent"
     )
     old = replace(told, reason="NvidiaXID48Error", last_at=now - timedelta(hours=1))
     heard = [told, old, replace(told, name="gpu-9"), replace(told, reason="Rebooted")]
-    monkeypatch.setattr(node_signals, "told_about", lambda *_: SharedTold(tuple(heard), now))
+    monkeypatch.setattr(node_signals, "told_about", lambda *_: SharedEvents(tuple(heard), now))
 
     assert [read_events(node.cluster, now) for _ in range(2)] == [1, 0]
     heard[0] = replace(told, count=2, last_at=now + timedelta(seconds=5))

@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from clusters.backends.fake import NODE
-from clusters.backends.standing import StandingPod
+from clusters.backends.observed_pods import ObservedPod
 from clusters.models import Cluster
 from gpu_health.judge import judge
 from gpu_health.policy.presets import preset
@@ -13,11 +13,11 @@ from gpu_health.signals.reading import Reading, Source
 from tests.gpu_health.healing import Ward
 
 pytestmark = pytest.mark.django_db
-OURS = StandingPod(
+OURS = ObservedPod(
     uid="u1", name="chat-r1-0", namespace="ml", node=NODE.name, owner="ReplicaSet chat-r1",
     deployment="chat-r1", gpus={"nvidia.com/gpu": 8},
 )  # fmt: skip
-THEIRS = StandingPod(uid="u2", name="train-0", namespace="team-a", owner="Job train", gpus={"gpu": 1})
+THEIRS = ObservedPod(uid="u2", name="train-0", namespace="team-a", owner="Job train", gpus={"gpu": 1})
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def ward() -> Ward:
     return ward
 
 
-def falls_ill(ward: Ward, *pods: StandingPod) -> None:
+def falls_ill(ward: Ward, *pods: ObservedPod) -> None:
     ward.operations.others = list(pods)
     ward.finding(
         fault="xid.94",
@@ -55,7 +55,7 @@ def test_the_only_pod_on_the_machine_is_asked_to_end_and_the_machine_stays_in_se
     ],
 )
 def test_whose_pod_it_is_must_be_known_else_the_next_rung_is_climbed(
-    ward: Ward, pods: tuple[StandingPod, ...], why: str
+    ward: Ward, pods: tuple[ObservedPod, ...], why: str
 ) -> None:
     falls_ill(ward, *pods)
     ward.run(lambda: ward.incident.rung == 1)

@@ -12,7 +12,7 @@ from hubs.api.exports import Exports
 from hubs.events import VersionExported
 from hubs.models import Export
 from hubs.services import exports
-from model_store.errors import Busy
+from model_store.errors import RunUnderWay
 from models_registry.errors import WrongState
 from models_registry.models import Version
 from models_registry.services import archiving
@@ -102,7 +102,7 @@ def test_nothing_leaves_a_server_whose_operator_names_no_hub(outward, settings) 
 
 def test_only_ready_versions_leave_and_one_at_a_time_to_a_branch(outward, actor) -> None:
     outward.start()
-    with pytest.raises(Busy):
+    with pytest.raises(RunUnderWay):
         outward.start()
     outward.start(branch="other", create=True)
     archiving.archive_version(actor=actor, version=outward.version, reason="old")

@@ -11,7 +11,7 @@ from hubs.backends.huggingface import HuggingFace
 from hubs.download import fetch_repository
 from hubs.source import RepositorySource
 from model_store.backends import local_staging as local_intake
-from model_store.backends.base import Store
+from model_store.backends.base import BlobStore
 from model_store.backends.bucket.store import BucketStore
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.importing.results import ImportResult
@@ -44,7 +44,7 @@ def source(hub: HubServer, **changes) -> RepositorySource:
 
 
 def fetch(
-    hub: HubServer, store: Store, *, token: str = "", told: list[Progress] | None = None, **changes
+    hub: HubServer, store: BlobStore, *, token: str = "", told: list[Progress] | None = None, **changes
 ) -> ImportResult:
     wanted = source(hub, **changes)
     client = HuggingFace(wanted.endpoint, token=token, trusted_hosts=wanted.trusted_hosts)

@@ -7,7 +7,7 @@ import pytest
 
 from hubs.source import RepositorySource
 from model_store.backends.local import LocalStore
-from model_store.processes.job import Job
+from model_store.processes.job import StagingJob
 from tests.hubs.hub_server import HubServer, hub_server
 from tests.models_registry import builders as b
 from tests.patience import eventually
@@ -27,11 +27,11 @@ def hub() -> Iterator[HubServer]:
         yield server
 
 
-def job(hub: HubServer, store: LocalStore) -> Job:
+def job(hub: HubServer, store: LocalStore) -> StagingJob:
     source = RepositorySource(
         hub.url, REPO, "main", trusted_hosts=(hub.url.removeprefix("http://"),), patience_seconds=5
     )
-    return Job(str(store.root), "7", source, secret="hf_secret")
+    return StagingJob(str(store.root), "7", source, secret="hf_secret")
 
 
 def part_bytes(store: LocalStore) -> int:

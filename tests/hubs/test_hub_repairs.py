@@ -11,7 +11,7 @@ from hubs.states import HubKind
 from model_store import blob_store
 from model_store import services as model_store
 from model_store.models import CorruptBlob
-from model_store.reconcilers.checks import CheckReconciler
+from model_store.reconcilers.checks import StoreCheckReconciler
 from model_store.reconcilers.corrupt_blobs import CorruptBlobReconciler
 from model_store.services import begin_check
 from models_registry import files
@@ -54,7 +54,7 @@ def lose(hubs, version: Version, path: str) -> str:
 
 def settle(hubs) -> None:
     runner = hubs.library.runner
-    kernel = worker([CheckReconciler(runner), CorruptBlobReconciler(runner)], hubs.library.clock)
+    kernel = worker([StoreCheckReconciler(runner), CorruptBlobReconciler(runner)], hubs.library.clock)
     run_until_rest(kernel, hubs.library.clock, tick=timedelta(seconds=4))
 
 

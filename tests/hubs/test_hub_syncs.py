@@ -15,7 +15,7 @@ from hubs.models import HubSource, HubSync
 from hubs.services import syncs
 from hubs.states import Cause
 from model_store.backends import local_staging as local_intake
-from model_store.errors import QuotaExceeded, StoreFull
+from model_store.errors import StorageQuotaExceeded, StoreFull
 from model_store.models import StorageQuota
 from models_registry import files
 from models_registry.errors import InUse, SourceNotAllowed, WrongState
@@ -120,7 +120,10 @@ def test_what_stands_in_the_way_is_told_and_a_retry_gets_over_it(
 
 
 def test_a_store_and_a_team_without_room_are_told_apart(hubs, actor, source, monkeypatch) -> None:
-    assert {one.cause for one in (StoreFull, QuotaExceeded, *HubError.__subclasses__())} <= {"", *Cause}
+    assert {one.cause for one in (StoreFull, StorageQuotaExceeded, *HubError.__subclasses__())} <= {
+        "",
+        *Cause,
+    }
     with monkeypatch.context() as full:
         full.setattr(local_intake, "SPARE_BYTES", 2**60)
         sync = syncs.start_sync(actor=actor, source=source)

@@ -8,7 +8,7 @@ import pytest
 from hubs.processes.export import FILES
 from hubs.target import RepositoryTarget
 from model_store.backends.local import LocalStore
-from model_store.processes.job import Job
+from model_store.processes.job import StagingJob
 from models_registry.importing.directory import DirectorySource, import_directory
 from tests.hubs.hub_server import hub_server
 from tests.models_registry import builders as b
@@ -46,7 +46,7 @@ def test_killed_again_and_again_it_sends_what_is_left_and_commits_once(tmp_path:
             trusted_hosts=(hub.url.removeprefix("http://"),),
             patience_seconds=5,
         )
-        job = Job(str(store.root), KEY, target, secret=TOKEN)
+        job = StagingJob(str(store.root), KEY, target, secret=TOKEN)
         for parts in (4, 9, 15):
             jobs.start(job)
             eventually(lambda least=parts: hub.writing.put_bytes >= least * PART_BYTES)

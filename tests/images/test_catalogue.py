@@ -8,10 +8,10 @@ from accounts.states import Role
 from common import audit
 from common.errors import Invalid, Stale
 from images import selectors, services
-from images.errors import Frozen, InvalidImage, NameTaken, WrongState
+from images.errors import ImageFrozen, ImageNameTaken, ImageNotDeprecated, InvalidImage
 from images.models import RuntimeImage
 from images.references import reference_of
-from images.rules import Gpu, Wish
+from images.rules import GpuDescription, ImageRequirements
 from tests.cast import SYSTEM, person, team
 from tests.images.builders import digest_of, image, reference
 
@@ -80,9 +80,9 @@ def test_what_cannot_be_is_told_at_its_field(fields, field) -> None:
 
 def test_a_name_and_a_content_stand_in_the_catalogue_once() -> None:
     image("vllm-10")
-    with pytest.raises(NameTaken, match="The name vllm-10 is taken"):
+    with pytest.raises(ImageNameTaken, match="The name vllm-10 is taken"):
         image("vllm-10", reference=reference("else"))
-    with pytest.raises(NameTaken, match="This content is in the catalogue already, as vllm-10"):
+    with pytest.raises(ImageNameTaken, match="This content is in the catalogue already, as vllm-10"):
         image("copy", reference=reference("vllm-10"))
     with pytest.raises(InvalidImage):
         image("fit")
@@ -91,12 +91,12 @@ def test_a_name_and_a_content_stand_in_the_catalogue_once() -> None:
 
 def test_what_an_image_contains_never_changes() -> None:
     row = image()
-    with pytest.raises(Frozen):
+    with pytest.raises(ImageFrozen):
         RuntimeImage.objects.filter(pk=row.pk).update(digest=digest_of("other"))
     row.cuda_version = "13.0"
-    with pytest.raises(Frozen):
+    with pytest.raises(ImageFrozen):
         row.save()
-    with pytest.raises(Frozen):
+    with pytest.raises(ImageFrozen):
         row.delete()
 
 
@@ -122,13 +122,15 @@ def test_a_deprecated_image_names_its_successor_and_can_be_reinstated() -> None:
         with pytest.raises(InvalidImage):
             services.deprecate_image(actor=SYSTEM, image=old, reason="x", replaced_by=wrong)
     services.deprecate_image(actor=SYSTEM, image=old, reason="CVE", replaced_by=new)
-    choice = selectors.chosen(RuntimeImage.objects.all(), Wish("vllm", gpus=(Gpu("A100", "580"),)))
+    choice = selectors.chosen(
+        RuntimeImage.objects.all(), ImageRequirements("vllm", gpus=(GpuDescription("A100", "580"),))
+    )
     assert choice.best is not None
     assert choice.best.image.name == "vllm-10"
     assert choice.others[0].why.endswith(", use vllm-10.")
     services.reinstate_image(actor=SYSTEM, image=old, reason="not affected")
     assert selectors.deprecation(old) == ""
-    with pytest.raises(WrongState):
+    with pytest.raises(ImageNotDeprecated):
         services.reinstate_image(actor=SYSTEM, image=old, reason="again")
 
 
@@ -137,7 +139,7 @@ def test_a_trial_that_failed_says_how_and_keeps_the_image_from_that_gpu(django_a
     with pytest.raises(InvalidImage):
         services.note_trial(actor=SYSTEM, image=row, gpu="A100", outcome="fails")
     services.note_trial(actor=SYSTEM, image=row, gpu="A100", outcome="fails", words="hangs")
-    wish = Wish("vllm", gpus=(Gpu("NVIDIA A100-SXM4-80GB", "580"),))
+    wish = ImageRequirements("vllm", gpus=(GpuDescription("NVIDIA A100-SXM4-80GB", "580"),))
     assert selectors.chosen(RuntimeImage.objects.all(), wish).best is None
     services.note_trial(actor=SYSTEM, image=row, gpu="A100", outcome="works")
     usable = selectors.usable_by(team("speech"))

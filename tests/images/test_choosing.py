@@ -9,21 +9,28 @@ from hypothesis import strategies as st
 
 from images import cuda, gpus, versions
 from images.choosing import choose, judge, merits
-from images.rules import Fact, Gpu, Image, Model, Trial, Wish
+from images.rules import (
+    GpuDescription,
+    Image,
+    ImageRequirements,
+    ModelDescription,
+    RefusalSubject,
+    TrialFacts,
+)
 
-H100 = Gpu("NVIDIA H100 80GB HBM3", "535.104.05", 80 * 2**30)
-A100 = Gpu("NVIDIA A100-SXM4-80GB", "580.65.06", 80 * 2**30)
-T4 = Gpu("Tesla T4", "580.65.06", 15 * 2**30)
-LLAMA = Model("safetensors", "LlamaForCausalLM", "BF16", "", 16 * 2**30)
+H100 = GpuDescription("NVIDIA H100 80GB HBM3", "535.104.05", 80 * 2**30)
+A100 = GpuDescription("NVIDIA A100-SXM4-80GB", "580.65.06", 80 * 2**30)
+T4 = GpuDescription("Tesla T4", "580.65.06", 15 * 2**30)
+LLAMA = ModelDescription("safetensors", "LlamaForCausalLM", "BF16", "", 16 * 2**30)
 VLLM = Image(1, "vllm-9", "vllm", "0.9.1", "12.4", code=("8.0", "9.0"), formats=("safetensors",))
 
 
-def sentences(image: Image, wish: Wish) -> list[str]:
+def sentences(image: Image, wish: ImageRequirements) -> list[str]:
     return [one.sentence for one in judge(image, wish).refusals]
 
 
-def on(gpu: Gpu, model: Model = LLAMA, engine: str = "vllm") -> Wish:
-    return Wish(engine, gpus=(gpu,), model=model)
+def on(gpu: GpuDescription, model: ModelDescription = LLAMA, engine: str = "vllm") -> ImageRequirements:
+    return ImageRequirements(engine, gpus=(gpu,), model=model)
 
 
 @pytest.mark.parametrize(
@@ -116,12 +123,12 @@ def test_each_kind_of_obstacle_has_its_sentence() -> None:
     assert sentences(VLLM, on(A100, replace(LLAMA, format="gguf"))) == [
         "loads safetensors; the model is gguf"
     ]
-    assert sentences(VLLM, Wish("vllm", gpus=())) == ["needs a GPU; there is none"]
+    assert sentences(VLLM, ImageRequirements("vllm", gpus=())) == ["needs a GPU; there is none"]
     assert sentences(Image(2, "cpu", "vllm", "0.9", runs_on_cpu=True), on(A100)) == [
         "brings no CUDA; the worker gets NVIDIA A100-SXM4-80GB"
     ]
     assert sentences(VLLM, on(A100, engine="tgi")) == ["is an image of vllm, not of tgi"]
-    asked = Wish("vllm", engine_version="0.10", gpus=(A100,))
+    asked = ImageRequirements("vllm", engine_version="0.10", gpus=(A100,))
     assert sentences(VLLM, asked) == ["has vllm 0.9.1; asked is 0.10"]
 
 
@@ -134,7 +141,7 @@ def test_fp8_is_refused_where_the_engine_has_no_other_way_and_told_where_it_has_
     assert judge(VLLM, on(A100, fp8)).fits
     assert judge(VLLM, on(A100, fp8)).doubts[0].startswith("on NVIDIA A100-SXM4-80GB vllm keeps its FP8")
     assert judge(VLLM, on(H100, fp8)).doubts == ()
-    volta = Gpu("Tesla V100-SXM2-16GB", "580.65.06")
+    volta = GpuDescription("Tesla V100-SXM2-16GB", "580.65.06")
     awq = replace(LLAMA, quantization="awq", dtype="F16")
     assert sentences(replace(VLLM, code=("7.0",)), on(volta, awq)) == [
         "vllm needs compute capability 7.5 for AWQ; Tesla V100-SXM2-16GB has 7.0"
@@ -142,11 +149,11 @@ def test_fp8_is_refused_where_the_engine_has_no_other_way_and_told_where_it_has_
 
 
 def test_what_is_not_known_refuses_nothing_and_is_said() -> None:
-    unknown = Wish("vllm", gpus=(Gpu("Fake GPU"),), model=LLAMA)
+    unknown = ImageRequirements("vllm", gpus=(GpuDescription("Fake GPU"),), model=LLAMA)
     judged = judge(VLLM, unknown)
     assert judged.fits
     assert "the compute capability of Fake GPU is not known" in judged.doubts
-    assert judge(VLLM, Wish("vllm")).doubts == ("the GPUs are not known",)
+    assert judge(VLLM, ImageRequirements("vllm")).doubts == ("the GPUs are not known",)
 
 
 def test_weights_that_are_larger_than_the_memory_are_a_doubt() -> None:
@@ -158,7 +165,7 @@ def test_weights_that_are_larger_than_the_memory_are_a_doubt() -> None:
 
 
 def test_the_last_word_of_those_who_tried_it_counts() -> None:
-    failed = Trial("H100", "LlamaForCausalLM", False, "NaN logits", "ada", date(2026, 3, 3))
+    failed = TrialFacts("H100", "LlamaForCausalLM", False, "NaN logits", "ada", date(2026, 3, 3))
     worked = replace(failed, works=True, on=date(2026, 3, 4))
     assert sentences(replace(VLLM, trials=(failed,)), on(H100)) == [
         "failed on H100 with LlamaForCausalLM, says ada of 3 Mar 2026: NaN logits"
@@ -168,7 +175,7 @@ def test_the_last_word_of_those_who_tried_it_counts() -> None:
 
 
 def test_a_tried_image_is_preferred_and_the_newer_one_told_why() -> None:
-    tried = Trial("H100", "LlamaForCausalLM", True, "", "ada", date(2026, 3, 3))
+    tried = TrialFacts("H100", "LlamaForCausalLM", True, "", "ada", date(2026, 3, 3))
     newer = replace(VLLM, key=2, name="vllm-10", engine_version="0.10.0")
     choice = choose([newer, replace(VLLM, trials=(tried,))], on(H100))
     assert choice.best is not None
@@ -181,7 +188,7 @@ def test_a_tried_image_is_preferred_and_the_newer_one_told_why() -> None:
 
 
 def test_a_worker_may_land_on_any_kind_of_gpu_so_the_image_must_run_on_all() -> None:
-    both = Wish("vllm", gpus=(A100, T4), model=LLAMA)
+    both = ImageRequirements("vllm", gpus=(A100, T4), model=LLAMA)
     assert choose([VLLM], both).best is None
     assert choose([VLLM, replace(VLLM, key=2, name="wide", code=("7.5", "8.0"))], both).best is not None
 
@@ -191,7 +198,7 @@ names = st.sampled_from(
 )
 drivers = st.sampled_from(["", "470.42.01", "525.60.13", "535.104.05", "550.54.14", "580.65.06", "[N/A]"])
 trials = st.builds(
-    Trial,
+    TrialFacts,
     gpu=st.sampled_from(["T4", "A100", "H100"]),
     architecture=st.sampled_from(["", "LlamaForCausalLM"]),
     works=st.booleans(),
@@ -219,12 +226,12 @@ some_images = st.lists(
     unique_by=lambda image: image.key,
 )
 wishes = st.builds(
-    Wish,
+    ImageRequirements,
     engine=st.sampled_from(["vllm", "transformers", "tensorrt-llm"]),
     engine_version=st.sampled_from(["", "0.10", ">=0.9"]),
-    gpus=st.none() | st.lists(st.builds(Gpu, name=names, driver=drivers), max_size=2).map(tuple),
+    gpus=st.none() | st.lists(st.builds(GpuDescription, name=names, driver=drivers), max_size=2).map(tuple),
     model=st.builds(
-        Model,
+        ModelDescription,
         format=st.sampled_from(["", "safetensors", "gguf"]),
         architecture=st.sampled_from(["", "LlamaForCausalLM"]),
         dtype=st.sampled_from(["", "BF16", "F8_E4M3"]),
@@ -234,7 +241,7 @@ wishes = st.builds(
 
 
 @given(some_images, wishes)
-def test_one_image_more_never_makes_the_choice_worse(images: list[Image], wish: Wish) -> None:
+def test_one_image_more_never_makes_the_choice_worse(images: list[Image], wish: ImageRequirements) -> None:
     before = choose(images[1:], wish).best
     after = choose(images, wish).best
     if before is not None:
@@ -254,7 +261,9 @@ def test_the_choice_does_not_depend_on_the_order_and_tells_of_every_image(images
 
 
 @given(some_images, wishes)
-def test_every_refusal_names_a_fact_that_is_truly_violated(images: list[Image], wish: Wish) -> None:
+def test_every_refusal_names_a_fact_that_is_truly_violated(
+    images: list[Image], wish: ImageRequirements
+) -> None:
     for image in images:
         for refusal in judge(image, wish).refusals:
             assert is_violated(refusal.fact, image, wish), refusal
@@ -265,9 +274,11 @@ def test_a_gpu_that_cannot_run_the_code_or_the_weights_is_always_refused(images,
     for image in images:
         told = {refusal.fact for refusal in judge(image, wish).refusals}
         if image.engine == wish.engine and image.cuda_version and image.code:
-            assert is_violated(Fact.CODE, image, wish) == (Fact.CODE in told)
+            assert is_violated(RefusalSubject.CODE, image, wish) == (RefusalSubject.CODE in told)
             is_gguf = wish.model.format == "gguf"
-            assert is_gguf or is_violated(Fact.QUANTIZATION, image, wish) == (Fact.QUANTIZATION in told)
+            assert is_gguf or is_violated(RefusalSubject.QUANTIZATION, image, wish) == (
+                RefusalSubject.QUANTIZATION in told
+            )
 
 
 RUNS_ON = {
@@ -282,24 +293,24 @@ RUNS_ON = {
 LEAST = {("vllm", "fp8"): 7.5, ("tensorrt-llm", "fp8"): 8.9, ("vllm", "awq"): 7.5, ("vllm", "gptq"): 7.0}
 
 
-def is_violated(fact: Fact, image: Image, wish: Wish) -> bool:
+def is_violated(fact: RefusalSubject, image: Image, wish: ImageRequirements) -> bool:
     """Said again without the rules' own code, from the numbers alone."""
     present, model = wish.gpus or (), wish.model
     match fact:
-        case Fact.ENGINE:
+        case RefusalSubject.ENGINE:
             return image.engine != wish.engine
-        case Fact.ENGINE_VERSION:
+        case RefusalSubject.ENGINE_VERSION:
             if wish.engine_version == "0.10":
                 return image.engine_version != "0.10.1"
             return False
-        case Fact.DEPRECATED:
+        case RefusalSubject.DEPRECATED:
             return bool(image.deprecation)
-        case Fact.GPU:
+        case RefusalSubject.GPU:
             return (wish.gpus == () and not image.runs_on_cpu) or (bool(present) and not image.cuda_version)
-        case Fact.CODE:
+        case RefusalSubject.CODE:
             runs_on = {one for code in image.code for one in RUNS_ON[code]}
             return any(gpu.capability and gpu.capability not in runs_on for gpu in present)
-        case Fact.DRIVER:
+        case RefusalSubject.DRIVER:
             needs = {"11.8": 450, "12.4": 525, "12.8": 525, "13.0": 580}
             least = int((image.least_driver or "0").split(".")[0]) or needs[image.cuda_version]
             majors = [int(gpu.driver.split(".")[0]) for gpu in present if gpu.driver[:1].isdigit()]
@@ -307,11 +318,11 @@ def is_violated(fact: Fact, image: Image, wish: Wish) -> bool:
             if any("PTX" in code or "compute" in code for code in image.code) and not image.least_driver:
                 least = compiled[image.cuda_version]
             return any(major <= least for major in majors)
-        case Fact.FORMAT:
+        case RefusalSubject.FORMAT:
             return model.format not in image.formats
-        case Fact.QUANTIZATION:
+        case RefusalSubject.QUANTIZATION:
             is_fp8 = model.quantization == "fp8" or (not model.quantization and model.dtype == "F8_E4M3")
             least = LEAST.get((wish.engine, "fp8" if is_fp8 else model.quantization), 0.0)
             return any(gpu.capability and float(gpu.capability) < least for gpu in present)
-        case Fact.TRIED:
+        case RefusalSubject.TRIED:
             return any(not trial.works for trial in image.trials)

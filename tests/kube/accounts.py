@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from clusters.backends.kubernetes.rights import Feature, manifest
 from kube.fake.server import FakeApiServer
-from kube.fake.wire import User
+from kube.fake.wire import RequestUser
 
 RBAC = "rbac.authorization.k8s.io"
 KINDS = {
@@ -19,8 +19,8 @@ KINDS = {
 ALL = tuple(Feature)
 
 
-def user_of(namespace: str) -> User:
-    return User(f"system:serviceaccount:{namespace}:slipway", ("system:authenticated",))
+def user_of(namespace: str) -> RequestUser:
+    return RequestUser(f"system:serviceaccount:{namespace}:slipway", ("system:authenticated",))
 
 
 def grant(
@@ -28,7 +28,7 @@ def grant(
     *namespaces: str,
     features: Iterable[Feature] = ALL,
     to: str = "slipway",
-) -> User:
+) -> RequestUser:
     """Apply the manifest for each namespace; the account is that of the namespace `to`. With ALL features
     nothing says which they are: tests that count ConfigMaps have none of the manifest's."""
     for namespace in namespaces or (to,):

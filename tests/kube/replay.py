@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from kube.fake.cluster import FakeCluster
-from kube.fake.watching import Watch
-from kube.fake.wire import ADMIN, ANONYMOUS, UNKNOWN, Answer, Request, User
+from kube.fake.cluster import SimulatedCluster
+from kube.fake.watching import WatchStream
+from kube.fake.wire import ADMIN, ANONYMOUS, UNKNOWN, ApiRequest, ApiResponse, RequestUser
 from tests.kube.comparable import (
     briefly,
     by_manager,
@@ -92,14 +92,14 @@ def steps_of(topic: str) -> list[Step]:
     return [step for script in scripts for step in sorted(script, key=lambda one: one.seconds)]
 
 
-Happening = tuple[float, Callable[[FakeCluster], None]]
+Happening = tuple[float, Callable[[SimulatedCluster], None]]
 
 
 @dataclass
 class Replay:
     """One fake that a topic's requests are sent to."""
 
-    server: FakeCluster
+    server: SimulatedCluster
     names: dict[str, str] = field(default_factory=dict)
     """What the recording calls something -> what the fake does."""
     versions: dict[str, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Replay:
 
     def differences(self, step: Step) -> list[str]:
         answer = self.server.handle(self.request_of(step))
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, ApiResponse)
         wanted = dict(step.response)
         if step.is_watch:
             wanted["body"] = wanted["stream"][0]["event"]
@@ -156,12 +156,12 @@ class Replay:
             self.server.advance(seconds - self.at_seconds)
         self.at_seconds = max(seconds, self.at_seconds)
 
-    def begin(self, step: Step) -> Watch | None:
+    def begin(self, step: Step) -> WatchStream | None:
         """A watch; None when it was refused, which `refusal` has the differences of."""
         answer = self.server.handle(self.request_of(step))
-        return answer if isinstance(answer, Watch) else None
+        return answer if isinstance(answer, WatchStream) else None
 
-    def end(self, step: Step, watch: Watch) -> list[str]:
+    def end(self, step: Step, watch: WatchStream) -> list[str]:
         """Where what it told differs; to be asked when the time has come at which it ended."""
         watch.limit_seconds = 0.0
         told = [json.loads(json.dumps(one)) for one in watch.events() if not is_furniture(one["object"])]
@@ -185,7 +185,7 @@ class Replay:
             self.learn_versions(one, other)
         return found
 
-    def request_of(self, step: Step) -> Request:
+    def request_of(self, step: Step) -> ApiRequest:
         asked = step.request
         self._meet(asked["path"])
         body = asked.get("body")
@@ -198,7 +198,7 @@ class Replay:
                 query[key] = self._version(query[key])
         query = {key: self._text(value) for key, value in query.items()}
         user = user_of(asked["user"], asked["path"])
-        return Request(asked["method"], self._text(asked["path"]), query, asked["headers"], data, user)
+        return ApiRequest(asked["method"], self._text(asked["path"]), query, asked["headers"], data, user)
 
     def _meet(self, path: str) -> None:
         """A generated name that no answer has told yet: whichever pod of that controller is still free."""
@@ -305,16 +305,16 @@ def is_furniture(item: dict[str, Any]) -> bool:
     return (item.get("metadata") or {}).get("name") in FURNITURE
 
 
-def user_of(name: str, path: str) -> User:
+def user_of(name: str, path: str) -> RequestUser:
     """A note behind a comma says why a token was no good."""
     if "," in name or "bogus" in name:
         return UNKNOWN
     if name.startswith("serviceaccount "):
         namespace = path.split("/namespaces/")[1].split("/")[0]
-        return User(f"system:serviceaccount:{namespace}:{name.split()[1]}", ("system:authenticated",))
+        return RequestUser(f"system:serviceaccount:{namespace}:{name.split()[1]}", ("system:authenticated",))
     if name == "limited":
-        return User(name, ("slipway-users", "system:authenticated"), "limited-uid")
-    return USERS.get(name) or User(name, ("system:authenticated",))
+        return RequestUser(name, ("slipway-users", "system:authenticated"), "limited-uid")
+    return USERS.get(name) or RequestUser(name, ("system:authenticated",))
 
 
 def ends_after(step: Step) -> float:

@@ -8,20 +8,20 @@ from kube.base import Propagation
 from kube.client import KubeClient
 from kube.errors import (
     AlreadyExists,
+    ApiForbidden,
+    ApiUnreachable,
     EvictionRefused,
     HistoryLost,
     NamespaceEnding,
-    NotAllowed,
+    NamespaceQuotaExceeded,
     NotFound,
-    QuotaExceeded,
     ServerFault,
     Throttled,
-    Unreachable,
 )
-from kube.fake.cluster import FakeCluster, node
+from kube.fake.cluster import SimulatedCluster, node
 from kube.fake.controllers.machines import BEHAVIOUR
 from kube.fake.transport import FakeTransport, after_doing, failing
-from kube.fake.wire import User
+from kube.fake.wire import RequestUser
 from kube.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -39,15 +39,15 @@ MODEL = Ref(DEPLOYMENTS, "model", "default")
 
 
 @pytest.fixture
-def cluster() -> FakeCluster:
+def cluster() -> SimulatedCluster:
     gpus = {"nvidia.com/gpu": "4"}
-    made = FakeCluster(nodes=[node("gpu-1", **gpus), node("gpu-2", **gpus)])
+    made = SimulatedCluster(nodes=[node("gpu-1", **gpus), node("gpu-2", **gpus)])
     made.advance(1)
     return made
 
 
 @pytest.fixture
-def transport(cluster: FakeCluster) -> FakeTransport:
+def transport(cluster: SimulatedCluster) -> FakeTransport:
     return FakeTransport(cluster)
 
 
@@ -83,7 +83,7 @@ def condition(item: dict[str, Any], kind: str) -> tuple[str, str]:
 
 
 def test_a_deployment_becomes_available_and_says_so_after_it_is_seen(
-    cluster: FakeCluster, client: KubeClient
+    cluster: SimulatedCluster, client: KubeClient
 ) -> None:
     made = client.apply(deployment())
     assert made["status"] == {}
@@ -94,7 +94,7 @@ def test_a_deployment_becomes_available_and_says_so_after_it_is_seen(
     assert {one["spec"]["nodeName"] for one in pods(client)} == {"gpu-1", "gpu-2"}
 
 
-def test_a_rolling_update_never_has_fewer_than_it_must(cluster: FakeCluster, client: KubeClient) -> None:
+def test_a_rolling_update_never_has_fewer_than_it_must(cluster: SimulatedCluster, client: KubeClient) -> None:
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     client.apply(deployment(strategy=rolling))
     cluster.advance(5)
@@ -116,7 +116,7 @@ def test_a_rolling_update_never_has_fewer_than_it_must(cluster: FakeCluster, cli
     assert revisions == {"2", "3"}, "the way back takes the old ReplicaSet"
 
 
-def test_what_never_starts_is_said_at_the_deadline(cluster: FakeCluster, client: KubeClient) -> None:
+def test_what_never_starts_is_said_at_the_deadline(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.apply(deployment(behaviour="imagepull", progressDeadlineSeconds=12))
     cluster.advance(11)
     assert condition(client.get(MODEL), "Progressing")[0] == "True"
@@ -124,7 +124,7 @@ def test_what_never_starts_is_said_at_the_deadline(cluster: FakeCluster, client:
     assert condition(client.get(MODEL), "Progressing") == ("False", "ProgressDeadlineExceeded")
 
 
-def test_a_pod_that_finds_no_room_says_why(cluster: FakeCluster, client: KubeClient) -> None:
+def test_a_pod_that_finds_no_room_says_why(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.patch(Ref(NODES, "gpu-2"), {"spec": {"unschedulable": True}})
     client.apply(deployment(1, gpus=8))
     cluster.advance(2)
@@ -135,7 +135,7 @@ def test_a_pod_that_finds_no_room_says_why(cluster: FakeCluster, client: KubeCli
     )
 
 
-def test_a_quota_lets_no_more_be_made(cluster: FakeCluster, client: KubeClient) -> None:
+def test_a_quota_lets_no_more_be_made(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.apply(
         {
             "apiVersion": "v1",
@@ -152,12 +152,12 @@ def test_a_quota_lets_no_more_be_made(cluster: FakeCluster, client: KubeClient) 
     again = {"apiVersion": "v1", "kind": "Pod", "spec": one["spec"]}
     again["metadata"] = {"name": "x", "namespace": "default"}
     with pytest.raises(
-        QuotaExceeded, match=r"exceeded quota: gpu, requested: requests.nvidia.com/gpu=1, used"
+        NamespaceQuotaExceeded, match=r"exceeded quota: gpu, requested: requests.nvidia.com/gpu=1, used"
     ):
         client.create(again)
 
 
-def test_what_is_owned_goes_with_its_owner(cluster: FakeCluster, client: KubeClient) -> None:
+def test_what_is_owned_goes_with_its_owner(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.apply(deployment())
     cluster.advance(5)
     client.delete(MODEL, propagation=Propagation.FOREGROUND)
@@ -175,7 +175,7 @@ def test_what_is_owned_goes_with_its_owner(cluster: FakeCluster, client: KubeCli
     assert "ownerReferences" not in client.list(REPLICA_SETS, namespace="default").items[0]["metadata"]
 
 
-def test_a_namespace_goes_after_what_it_holds(cluster: FakeCluster, client: KubeClient) -> None:
+def test_a_namespace_goes_after_what_it_holds(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
     held = {"name": "a", "namespace": "team", "finalizers": ["slipway.io/hold"]}
     client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})
@@ -190,7 +190,7 @@ def test_a_namespace_goes_after_what_it_holds(cluster: FakeCluster, client: Kube
         client.get(Ref(NAMESPACES, "team"))
 
 
-def test_one_pod_of_a_budget_goes_at_a_time(cluster: FakeCluster, client: KubeClient) -> None:
+def test_one_pod_of_a_budget_goes_at_a_time(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.apply(deployment(3))
     client.create(
         {
@@ -230,7 +230,7 @@ def job_conditions(client: KubeClient) -> list[tuple[str, str]]:
 
 
 def test_a_job_that_succeeds_is_complete_and_goes_after_its_time(
-    cluster: FakeCluster, client: KubeClient
+    cluster: SimulatedCluster, client: KubeClient
 ) -> None:
     client.create(job("succeed", ttlSecondsAfterFinished=4))
     cluster.advance(4)
@@ -246,7 +246,7 @@ def test_a_job_that_succeeds_is_complete_and_goes_after_its_time(
 
 
 def test_a_job_that_fails_is_tried_again_later_and_then_said_to_have_failed(
-    cluster: FakeCluster, client: KubeClient
+    cluster: SimulatedCluster, client: KubeClient
 ) -> None:
     client.create(job("fail:3", backoffLimit=1))
     cluster.advance(6)
@@ -260,7 +260,7 @@ def test_a_job_that_fails_is_tried_again_later_and_then_said_to_have_failed(
     assert "completionTime" not in client.get(Ref(JOBS, "job", "default"))["status"]
 
 
-def test_a_job_past_its_deadline_ends_its_pod(cluster: FakeCluster, client: KubeClient) -> None:
+def test_a_job_past_its_deadline_ends_its_pod(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.create(job("run", activeDeadlineSeconds=3))
     cluster.advance(8)
     assert ("Failed", "DeadlineExceeded") in job_conditions(client)
@@ -268,7 +268,7 @@ def test_a_job_past_its_deadline_ends_its_pod(cluster: FakeCluster, client: Kube
 
 
 def test_a_job_that_is_deleted_in_the_foreground_goes_though_its_pod_runs(
-    cluster: FakeCluster, client: KubeClient
+    cluster: SimulatedCluster, client: KubeClient
 ) -> None:
     client.create(job("run"))
     cluster.advance(2)
@@ -279,7 +279,7 @@ def test_a_job_that_is_deleted_in_the_foreground_goes_though_its_pod_runs(
         client.get(Ref(JOBS, "job", "default"))
 
 
-def test_pods_of_a_silent_machine_stay_as_they_are(cluster: FakeCluster, client: KubeClient) -> None:
+def test_pods_of_a_silent_machine_stay_as_they_are(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.apply(deployment(1))
     cluster.advance(5)
     (pod,) = pods(client)
@@ -294,7 +294,7 @@ def test_pods_of_a_silent_machine_stay_as_they_are(cluster: FakeCluster, client:
         client.get(place)
 
 
-def test_rights_are_those_of_roles(cluster: FakeCluster) -> None:
+def test_rights_are_those_of_roles(cluster: SimulatedCluster) -> None:
     cluster.make(
         "roles.rbac.authorization.k8s.io",
         {
@@ -310,18 +310,18 @@ def test_rights_are_those_of_roles(cluster: FakeCluster) -> None:
             "subjects": [{"kind": "User", "name": "eve"}],
         },
     )
-    eve = KubeClient(FakeTransport(cluster, user=User("eve", ("system:authenticated",))))
+    eve = KubeClient(FakeTransport(cluster, user=RequestUser("eve", ("system:authenticated",))))
     assert eve.list(PODS, namespace="default").items == ()
     assert eve.may("list", PODS, namespace="default").allowed
     assert not eve.may("create", PODS, namespace="default", subresource="eviction").allowed
-    with pytest.raises(NotAllowed, match='cannot create resource "pods/eviction"'):
+    with pytest.raises(ApiForbidden, match='cannot create resource "pods/eviction"'):
         eve.evict(Ref(PODS, "a", "default"))
-    with pytest.raises(NotAllowed):
+    with pytest.raises(ApiForbidden):
         eve.list(PODS)
 
 
 def test_faults_come_when_they_are_ordered(
-    cluster: FakeCluster, transport: FakeTransport, client: KubeClient
+    cluster: SimulatedCluster, transport: FakeTransport, client: KubeClient
 ) -> None:
     item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
     transport.faults = [failing(500, "etcdserver: leader changed"), failing(429, "Too many requests")]
@@ -330,16 +330,16 @@ def test_faults_come_when_they_are_ordered(
     with pytest.raises(Throttled):
         client.create(item)
     transport.faults = [after_doing(cluster, transport.user)]
-    with pytest.raises(Unreachable):
+    with pytest.raises(ApiUnreachable):
         client.create(item)
     with pytest.raises(AlreadyExists):
         client.create(item)
     transport.reachable = False
-    with pytest.raises(Unreachable):
+    with pytest.raises(ApiUnreachable):
         client.version()
 
 
-def test_a_list_whose_pages_are_lost_begins_anew(cluster: FakeCluster) -> None:
+def test_a_list_whose_pages_are_lost_begins_anew(cluster: SimulatedCluster) -> None:
     transport = FakeTransport(cluster)
     client = KubeClient(transport, page_items=2)
     for number in range(5):
@@ -360,7 +360,7 @@ def test_a_list_whose_pages_are_lost_begins_anew(cluster: FakeCluster) -> None:
         list(changes)
 
 
-def test_a_log_is_what_the_pod_wrote_last(cluster: FakeCluster, client: KubeClient) -> None:
+def test_a_log_is_what_the_pod_wrote_last(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.apply(deployment(1))
     cluster.advance(3)
     name = pods(client)[0]["metadata"]["name"]

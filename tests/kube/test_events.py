@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from kube.client import KubeClient
-from kube.errors import NotAllowed
+from kube.errors import ApiForbidden
 from kube.fake.admission import PRIORITY_CLASSES
-from kube.fake.cluster import FakeCluster, node
+from kube.fake.cluster import SimulatedCluster, node
 from kube.fake.controllers.machines import BEHAVIOUR
 from kube.fake.transport import FakeTransport
 from kube.resources import EVENTS, PODS, Ref
@@ -17,14 +17,14 @@ PRIORITY = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
 
 
 @pytest.fixture
-def cluster() -> FakeCluster:
-    made = FakeCluster(nodes=[node("gpu-1", **{"nvidia.com/gpu": "4"})])
+def cluster() -> SimulatedCluster:
+    made = SimulatedCluster(nodes=[node("gpu-1", **{"nvidia.com/gpu": "4"})])
     made.advance(1)
     return made
 
 
 @pytest.fixture
-def client(cluster: FakeCluster) -> KubeClient:
+def client(cluster: SimulatedCluster) -> KubeClient:
     return KubeClient(FakeTransport(cluster))
 
 
@@ -44,7 +44,9 @@ def reasons(client: KubeClient, name: str) -> list[str]:
     return [one["reason"] for one in told(client, name)]
 
 
-def test_the_life_of_a_pod_is_told_by_scheduler_and_kubelet(cluster: FakeCluster, client: KubeClient) -> None:
+def test_the_life_of_a_pod_is_told_by_scheduler_and_kubelet(
+    cluster: SimulatedCluster, client: KubeClient
+) -> None:
     client.create(pod("model"))
     cluster.advance(3)
     client.delete(Ref(PODS, "model", "default"))
@@ -58,7 +60,7 @@ def test_the_life_of_a_pod_is_told_by_scheduler_and_kubelet(cluster: FakeCluster
     assert pulling["involvedObject"]["fieldPath"] == "spec.containers{server}"
 
 
-def test_what_is_told_again_is_counted(cluster: FakeCluster, client: KubeClient) -> None:
+def test_what_is_told_again_is_counted(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.create(pod("model", behaviour="crashloop:3"))
     cluster.advance(50)
     (event,) = [one for one in told(client, "model") if one["reason"] == "BackOff"]
@@ -66,7 +68,7 @@ def test_what_is_told_again_is_counted(cluster: FakeCluster, client: KubeClient)
     assert event["firstTimestamp"] < event["lastTimestamp"]
 
 
-def test_a_pod_without_a_place_is_told_of_in_a_series(cluster: FakeCluster, client: KubeClient) -> None:
+def test_a_pod_without_a_place_is_told_of_in_a_series(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.create(pod("large", gpus=8))
     cluster.advance(310)
     (event,) = told(client, "large")
@@ -74,7 +76,7 @@ def test_a_pod_without_a_place_is_told_of_in_a_series(cluster: FakeCluster, clie
     assert event["message"].startswith("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
 
 
-def test_a_pod_that_its_machine_throws_out_says_why(cluster: FakeCluster, client: KubeClient) -> None:
+def test_a_pod_that_its_machine_throws_out_says_why(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.create(pod("greedy", behaviour="evicted"))
     cluster.advance(5)
     status = client.get(Ref(PODS, "greedy", "default"))["status"]
@@ -83,7 +85,7 @@ def test_a_pod_that_its_machine_throws_out_says_why(cluster: FakeCluster, client
 
 
 def test_who_tells_too_much_of_one_thing_is_not_heard_any_more(
-    cluster: FakeCluster, client: KubeClient
+    cluster: SimulatedCluster, client: KubeClient
 ) -> None:
     item = cluster.make("pods", pod("noisy") | {"metadata": {"name": "noisy", "namespace": "default"}})
     for number in range(40):
@@ -93,7 +95,7 @@ def test_who_tells_too_much_of_one_thing_is_not_heard_any_more(
     assert found[-1]["message"].startswith("(combined from similar events): ")
 
 
-def test_events_go_after_an_hour(cluster: FakeCluster, client: KubeClient) -> None:
+def test_events_go_after_an_hour(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.create(pod("model"))
     cluster.advance(5)
     assert told(client, "model")
@@ -101,7 +103,7 @@ def test_events_go_after_an_hour(cluster: FakeCluster, client: KubeClient) -> No
     assert told(client, "model") == []
 
 
-def test_who_is_more_important_makes_others_go(cluster: FakeCluster, client: KubeClient) -> None:
+def test_who_is_more_important_makes_others_go(cluster: SimulatedCluster, client: KubeClient) -> None:
     cluster.make(PRIORITY_CLASSES, PRIORITY | {"metadata": {"name": "high"}, "value": 1000})
     client.create(pod("low", gpus=4))
     cluster.advance(3)
@@ -113,5 +115,5 @@ def test_who_is_more_important_makes_others_go(cluster: FakeCluster, client: Kub
 
 
 def test_a_priority_that_is_not_there_is_refused(client: KubeClient) -> None:
-    with pytest.raises(NotAllowed, match="no PriorityClass with name absent was found"):
+    with pytest.raises(ApiForbidden, match="no PriorityClass with name absent was found"):
         client.create(pod("model", priorityClassName="absent"))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kube.client import KubeClient
-from kube.fake.cluster import FakeCluster, node
+from kube.fake.cluster import SimulatedCluster, node
 from kube.fake.controllers.machines import BEHAVIOUR
 from kube.fake.extensions import EXTENSIONS
 from kube.fake.kinds import BUILT_IN
@@ -26,14 +26,14 @@ LABEL = "leaderworkerset.sigs.k8s.io/"
 
 
 @pytest.fixture
-def cluster() -> FakeCluster:
-    made = FakeCluster(nodes=[node("gpu-1"), node("gpu-2")], kinds=(*BUILT_IN, *EXTENSIONS))
+def cluster() -> SimulatedCluster:
+    made = SimulatedCluster(nodes=[node("gpu-1"), node("gpu-2")], kinds=(*BUILT_IN, *EXTENSIONS))
     made.advance(1)
     return made
 
 
 @pytest.fixture
-def client(cluster: FakeCluster) -> KubeClient:
+def client(cluster: SimulatedCluster) -> KubeClient:
     return KubeClient(FakeTransport(cluster))
 
 
@@ -77,7 +77,7 @@ def images(client: KubeClient) -> set[str]:
 
 
 def test_pods_of_a_stateful_set_come_in_order_and_go_from_the_last(
-    cluster: FakeCluster, client: KubeClient
+    cluster: SimulatedCluster, client: KubeClient
 ) -> None:
     client.apply(stateful_set(2))
     cluster.advance(0.5)
@@ -96,7 +96,7 @@ def test_pods_of_a_stateful_set_come_in_order_and_go_from_the_last(
 
 
 def test_a_group_is_a_leader_and_its_workers_who_know_each_other(
-    cluster: FakeCluster, client: KubeClient
+    cluster: SimulatedCluster, client: KubeClient
 ) -> None:
     client.apply(groups())
     cluster.advance(10)
@@ -110,7 +110,7 @@ def test_a_group_is_a_leader_and_its_workers_who_know_each_other(
     assert (env["LWS_LEADER_NAME"], env["LWS_GROUP_SIZE"]) == ("large-1", "3")
 
 
-def test_a_removed_set_leaves_no_pod_of_its_groups(cluster: FakeCluster, client: KubeClient) -> None:
+def test_a_removed_set_leaves_no_pod_of_its_groups(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.apply(groups())
     cluster.advance(10)
     client.delete(LWS)
@@ -119,7 +119,7 @@ def test_a_removed_set_leaves_no_pod_of_its_groups(cluster: FakeCluster, client:
     assert client.list(STATEFUL_SETS, namespace="default").items == ()
 
 
-def test_other_settings_reach_all_pods_of_all_groups(cluster: FakeCluster, client: KubeClient) -> None:
+def test_other_settings_reach_all_pods_of_all_groups(cluster: SimulatedCluster, client: KubeClient) -> None:
     client.apply(groups())
     cluster.advance(10)
     client.apply(groups(1, "m:2"))
@@ -128,7 +128,7 @@ def test_other_settings_reach_all_pods_of_all_groups(cluster: FakeCluster, clien
 
 
 def test_a_dataset_with_a_runtime_is_bound_has_a_claim_and_can_be_loaded(
-    cluster: FakeCluster, client: KubeClient
+    cluster: SimulatedCluster, client: KubeClient
 ) -> None:
     fluid = {"apiVersion": "data.fluid.io/v1alpha1"}
     metadata = {"name": "chat", "namespace": "default"}

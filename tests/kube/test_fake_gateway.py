@@ -14,7 +14,7 @@ import pytest
 
 from controlplane.environment import PROJECT
 from kube.client import KubeClient
-from kube.fake.cluster import FakeCluster
+from kube.fake.cluster import SimulatedCluster
 from kube.fake.gateway import envoy
 from kube.fake.gateway.__main__ import FILES
 from kube.fake.gateway.controller import GATEWAY, NAMESPACE, GatewayController
@@ -86,7 +86,7 @@ class Scene:
         ports = PortBlock()
         self.block = ports
         self.port, admin = ports[0], ports[1]
-        self.cluster = FakeCluster(kinds=(*BUILT_IN, *gateway_api()))
+        self.cluster = SimulatedCluster(kinds=(*BUILT_IN, *gateway_api()))
         self.client = KubeClient(FakeTransport(self.cluster))
         self.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slipway"}})
         self.controller = GatewayController(self.client, place / FILES, port=self.port, admin_port=admin)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.environment import PROJECT
-from kube.base import Client
+from kube.base import KubernetesClient
 from kube.errors import KubeError, NotFound
 from kube.kubeconfig import access_of
 from kube.real.transport import connect
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 
 
 @contextmanager
-def running(place: Path, port: int, kubeconfig: str = "") -> Iterator[Client]:
+def running(place: Path, port: int, kubeconfig: str = "") -> Iterator[KubernetesClient]:
     """`kubeconfig`: of a former life; empty: as it says now."""
     command = [sys.executable, "-m", "kube.fake", str(place), "--port", str(port), "--namespace", "ml"]
     process = subprocess.Popen(command, cwd=PROJECT)
@@ -36,7 +36,7 @@ def running(place: Path, port: int, kubeconfig: str = "") -> Iterator[Client]:
         process.wait(30)
 
 
-def answers(client: Client) -> bool:
+def answers(client: KubernetesClient) -> bool:
     try:
         return bool(client.list(NODES).items)
     except KubeError:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kube.base import ChangeType, Client
+from kube.base import ChangeType, KubernetesClient
 from kube.errors import NotAuthenticated, NotFound
 from kube.fake.http_server import FakeHttpServer
 from kube.fake.server import FakeApiServer
@@ -24,7 +24,7 @@ def served() -> Iterator[FakeHttpServer]:
     server.close()
 
 
-def client_of(server: FakeHttpServer, token: str = "t0ken") -> Client:
+def client_of(server: FakeHttpServer, token: str = "t0ken") -> KubernetesClient:
     config = {
         "apiVersion": "v1",
         "kind": "Config",

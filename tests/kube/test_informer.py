@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kube.base import Change, ChangeType, Gathered, Object
-from kube.errors import HistoryLost, Unreachable
+from kube.base import ChangeType, CollectedItems, Object, ObjectChange
+from kube.errors import ApiUnreachable, HistoryLost
 from kube.informer import LONGEST_WAIT_SECONDS, Informer
 from kube.resources import PODS
 
@@ -21,7 +21,7 @@ class Cluster:
     def __init__(self) -> None:
         self.version = 100
         self.objects: dict[str, Object] = {}
-        self.history: list[Change] = []
+        self.history: list[ObjectChange] = []
         self.oldest = 100
         self.mishaps: list[str] = []
         self.lists = 0
@@ -37,29 +37,29 @@ class Cluster:
             kind = ChangeType.MODIFIED if uid in self.objects else ChangeType.ADDED
             item = self.objects.setdefault(uid, {"metadata": {"uid": uid}})
         item["metadata"]["resourceVersion"] = str(self.version)
-        self.history.append(Change(kind, copy.deepcopy(item), str(self.version)))
+        self.history.append(ObjectChange(kind, copy.deepcopy(item), str(self.version)))
 
     def forget(self) -> None:
         self.history.clear()
         self.oldest = self.version
 
-    def gather(self, resource: Any, *, keep: Any, **_: Any) -> Gathered[Any]:
+    def gather(self, resource: Any, *, keep: Any, **_: Any) -> CollectedItems[Any]:
         if self._mishap() == "down":
-            raise Unreachable("The cluster does not answer.")
+            raise ApiUnreachable("The cluster does not answer.")
         self.lists += 1
         kept = tuple(keep(copy.deepcopy(one)) for one in self.objects.values())
-        return Gathered(kept, str(self.version))
+        return CollectedItems(kept, str(self.version))
 
     @contextmanager
-    def watch(self, resource: Any, *, since: str, **_: Any) -> Iterator[Iterator[Change]]:
+    def watch(self, resource: Any, *, since: str, **_: Any) -> Iterator[Iterator[ObjectChange]]:
         mishap = self._mishap()
         if mishap == "down":
-            raise Unreachable("The cluster does not answer.")
+            raise ApiUnreachable("The cluster does not answer.")
         if int(since) < self.oldest:
             raise HistoryLost("too old resource version")
         yield self._changes(since, mishap)
 
-    def _changes(self, since: str, mishap: str) -> Iterator[Change]:
+    def _changes(self, since: str, mishap: str) -> Iterator[ObjectChange]:
         due = [change for change in self.history if int(change.version) > int(since)]
         if mishap == "doubled":
             due = [change for change in due for _ in range(2)]
@@ -67,13 +67,13 @@ class Cluster:
             due = [*self.history, *due]
         for number, change in enumerate(due):
             if mishap == "cut" and number == 1:
-                raise Unreachable("The connection was cut.")
+                raise ApiUnreachable("The connection was cut.")
             if mishap == "ends" and number == 1:
                 return
             if mishap == "lost" and number == 1:
                 raise HistoryLost("410")
             yield change
-        yield Change(ChangeType.BOOKMARK, {}, str(self.version))
+        yield ObjectChange(ChangeType.BOOKMARK, {}, str(self.version))
 
     def _mishap(self) -> str:
         return self.mishaps.pop(0) if self.mishaps else ""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kube.client import KubeClient
 from kube.errors import NotFound
-from kube.fake.chaos import RETRY_AFTER_SECONDS, Chaos, Mishap, Spoiling
+from kube.fake.chaos import RETRY_AFTER_SECONDS, Chaos, Mishap, WatchFault
 from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport
 from kube.informer import Informer
@@ -80,7 +80,7 @@ changes = st.tuples(st.sampled_from(["put", "put", "delete", "leave"]), st.sampl
 rounds = st.tuples(
     st.lists(changes, max_size=4),
     st.lists(st.none() | st.sampled_from(Mishap), max_size=3),
-    st.none() | st.sampled_from(Spoiling),
+    st.none() | st.sampled_from(WatchFault),
 )
 """What changes, what goes wrong with calls and with the watch of the look that follows."""
 
@@ -118,7 +118,7 @@ def test_an_expired_credential_is_said_and_what_was_known_stays() -> None:
     world.look()
     known = world.informer.snapshot()
     world.put("b")
-    world.chaos.watches.append(Spoiling.EXPIRED)
+    world.chaos.watches.append(WatchFault.EXPIRED)
     assert world.look() > 0
     assert "does not accept the credential" in world.informer.problem
     assert known.items() <= world.informer.snapshot().items()
@@ -132,7 +132,7 @@ def test_changes_in_the_wrong_order_are_noticed() -> None:
     world.look()
     world.put("a")
     world.put("b")
-    world.chaos.watches.append(Spoiling.SWAPPED)
+    world.chaos.watches.append(WatchFault.SWAPPED)
     for _ in range(3):
         world.look()
     assert world.informer.snapshot() == world.truth

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kube.access import Access, FileToken, FixedToken, MadeToken
-from kube.errors import BadConfig, PluginRefused, Unreachable
+from kube.access import Access, FileToken, FixedToken, GeneratedToken
+from kube.errors import ApiUnreachable, BadConfig, PluginRefused
 from kube.kubeconfig import Trust, access_in_cluster, access_of
 from kube.plugins import Plugins
 
@@ -179,14 +179,14 @@ def test_a_program_that_gives_no_token_is_said(tmp_path: Path, body: str, why: s
 
 
 def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
-    with pytest.raises(Unreachable, match=r"no token within 0\.3 s"):
+    with pytest.raises(ApiUnreachable, match=r"no token within 0\.3 s"):
         gke(program(tmp_path, "time.sleep(30)"), limit_seconds=0.3).token.token()
 
 
 def test_a_made_token_is_made_anew_when_it_ends_or_is_refused() -> None:
     made = iter([("a", 10.0), ("b", 20.0), ("c", 30.0)])
     now = [0.0]
-    source = MadeToken(make=lambda: next(made), clock=lambda: now[0])
+    source = GeneratedToken(make=lambda: next(made), clock=lambda: now[0])
     assert [source.token(), source.token()] == ["a", "a"]
     now[0] = 10.0
     assert source.token() == "b"

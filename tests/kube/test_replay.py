@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from kube.fake.watching import Watch
+from kube.fake.watching import WatchStream
 from tests.kube.exceptions import HALTS, NOT_SENT, RESTARTS, SENT_ONLY, STATUS_ONLY
 from tests.kube.replay import Replay, Step, ends_after, steps_of
 from tests.kube.worlds import NAMESPACES, happenings_of, world_of
@@ -18,7 +18,7 @@ def test_a_recorded_request_gets_the_recorded_answer(topic: str) -> None:
     replay = Replay(world_of(topic), happenings=happenings_of(topic))
     wrong: list[str] = []
     needless: list[str] = []
-    open_watches: list[tuple[float, Step, Watch]] = []
+    open_watches: list[tuple[float, Step, WatchStream]] = []
 
     def judge(step: Step, found: list[str]) -> None:
         if step.key in SENT_ONLY:

@@ -6,7 +6,7 @@ import pytest
 
 from kube.client import KubeClient
 from kube.errors import NotFound
-from kube.fake.cluster import FakeCluster, node
+from kube.fake.cluster import SimulatedCluster, node
 from kube.fake.controllers.machines import BEHAVIOUR, SILENT
 from kube.fake.transport import FakeTransport
 from kube.resources import EVENTS, LEASES, NODES, PODS, Ref
@@ -18,14 +18,14 @@ GPU_1 = Ref(NODES, "gpu-1")
 
 
 @pytest.fixture
-def cluster() -> FakeCluster:
-    made = FakeCluster(nodes=[node(f"gpu-{number}") for number in (1, 2, 3, 4)])
+def cluster() -> SimulatedCluster:
+    made = SimulatedCluster(nodes=[node(f"gpu-{number}") for number in (1, 2, 3, 4)])
     made.advance(1)
     return made
 
 
 @pytest.fixture
-def client(cluster: FakeCluster) -> KubeClient:
+def client(cluster: SimulatedCluster) -> KubeClient:
     return KubeClient(FakeTransport(cluster))
 
 
@@ -65,7 +65,7 @@ def taints(client: KubeClient, name: str = "gpu-1") -> list[tuple[str, str]]:
 
 
 def test_silence_is_noticed_after_its_grace_and_the_machine_is_tainted(
-    cluster: FakeCluster, client: KubeClient
+    cluster: SimulatedCluster, client: KubeClient
 ) -> None:
     kept = pod(client, "kept")
     cluster.advance(3)
@@ -82,7 +82,7 @@ def test_silence_is_noticed_after_its_grace_and_the_machine_is_tainted(
 
 
 def test_pods_go_when_they_tolerate_it_no_longer_and_hang_until_the_machine_is_back(
-    cluster: FakeCluster, client: KubeClient
+    cluster: SimulatedCluster, client: KubeClient
 ) -> None:
     short, patient = pod(client, "short", for_seconds(10)), pod(client, "patient")
     forever = pod(client, "forever", {"operator": "Exists"})
@@ -104,7 +104,7 @@ def test_pods_go_when_they_tolerate_it_no_longer_and_hang_until_the_machine_is_b
         client.get(short)
 
 
-def test_a_machine_that_is_back_in_time_loses_no_pod(cluster: FakeCluster, client: KubeClient) -> None:
+def test_a_machine_that_is_back_in_time_loses_no_pod(cluster: SimulatedCluster, client: KubeClient) -> None:
     kept = pod(client, "kept", for_seconds(60))
     cluster.advance(3)
     silence(client, "gpu-1")
@@ -118,7 +118,9 @@ def test_a_machine_that_is_back_in_time_loses_no_pod(cluster: FakeCluster, clien
     assert [one["message"] for one in events] == ["Cancelling deletion of Pod default/kept"]
 
 
-def test_when_all_machines_are_silent_nobody_is_evicted(cluster: FakeCluster, client: KubeClient) -> None:
+def test_when_all_machines_are_silent_nobody_is_evicted(
+    cluster: SimulatedCluster, client: KubeClient
+) -> None:
     short = pod(client, "short", for_seconds(10))
     cluster.advance(3)
     silence(client, "gpu-1", "gpu-2", "gpu-3", "gpu-4")
@@ -128,7 +130,7 @@ def test_when_all_machines_are_silent_nobody_is_evicted(cluster: FakeCluster, cl
 
 
 def test_a_removed_machine_loses_its_lease_at_once_and_its_pods_later(
-    cluster: FakeCluster, client: KubeClient
+    cluster: SimulatedCluster, client: KubeClient
 ) -> None:
     orphan = pod(client, "orphan")
     cluster.advance(3)
@@ -146,7 +148,7 @@ def test_a_removed_machine_loses_its_lease_at_once_and_its_pods_later(
 
 
 def test_a_machine_that_says_it_is_not_ready_is_tainted_until_it_is(
-    cluster: FakeCluster, client: KubeClient
+    cluster: SimulatedCluster, client: KubeClient
 ) -> None:
     said = {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": "runtime is down"}
     client.patch(GPU_1, {"status": {"conditions": [said]}}, subresource="status")

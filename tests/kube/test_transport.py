@@ -18,8 +18,8 @@ from cryptography.x509.oid import NameOID
 
 from kube.access import Access, FixedToken
 from kube.client import KubeClient
-from kube.errors import BadConfig, ServerFault, Throttled, Unreachable
-from kube.rate import Bucket, Rate
+from kube.errors import ApiUnreachable, BadConfig, ServerFault, Throttled
+from kube.rate import Rate, TokenBucket
 from kube.real.transport import RealTransport
 from kube.resources import CONFIG_MAPS, PODS, Ref
 
@@ -138,7 +138,7 @@ def test_nothing_is_followed_elsewhere(server: Server) -> None:
 )
 def test_what_does_not_answer_is_unreachable_in_time(server: Server, answer: Answer) -> None:
     server.answer = answer
-    with pytest.raises(Unreachable):
+    with pytest.raises(ApiUnreachable):
         client(server, limit_seconds=0.3).get(PLACE)
 
 
@@ -149,12 +149,12 @@ def test_an_answer_that_drips_ends_in_time(server: Server) -> None:
             door.wfile.write(b" ")
 
     server.answer = drip
-    with pytest.raises(Unreachable):
+    with pytest.raises(ApiUnreachable):
         client(server, limit_seconds=0.4).get(PLACE)
 
 
 def test_nobody_there_is_unreachable(server: Server) -> None:
-    with pytest.raises(Unreachable, match="takes no connection"):
+    with pytest.raises(ApiUnreachable, match="takes no connection"):
         client(server, server="http://127.0.0.1:1").get(PLACE)
 
 
@@ -183,7 +183,7 @@ def test_a_watch_is_read_as_it_comes_and_a_cut_line_is_no_change(server: Server)
     server.answer = stream
     with client(server).watch(PODS, since="4") as changes:
         assert [next(changes).version, next(changes).version] == ["5", "6"]
-        with pytest.raises(Unreachable, match="in the middle of a change"):
+        with pytest.raises(ApiUnreachable, match="in the middle of a change"):
             next(changes)
     assert "resourceVersion=4" in server.asked[0][1]
 
@@ -209,7 +209,7 @@ def test_a_watch_left_early_costs_no_other_request(server: Server) -> None:
 
 def test_more_than_the_rate_waits_its_turn_or_is_refused() -> None:
     now, waits = [0.0], []
-    bucket = Bucket(Rate(per_second=10, burst=2), clock=lambda: now[0], sleep=waits.append)
+    bucket = TokenBucket(Rate(per_second=10, burst=2), clock=lambda: now[0], sleep=waits.append)
     assert [bucket.take(limit_seconds=1) for _ in range(4)] == pytest.approx([0, 0, 0.1, 0.2])
     with pytest.raises(Throttled) as refused:
         bucket.take(limit_seconds=0.2)

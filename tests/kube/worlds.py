@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from kube.fake.cluster import FakeCluster
+from kube.fake.cluster import SimulatedCluster
 from kube.fake.controllers.machines import HEALTH
 from kube.fake.extensions import EXTENSIONS
 from kube.fake.gateway_api import gateway_api
@@ -26,8 +26,8 @@ NAMESPACES = {
 }
 
 
-def world_of(topic: str) -> FakeCluster:
-    server = FakeCluster(nodes=nodes(), kinds=(*BUILT_IN, *gateway_api(), *EXTENSIONS))
+def world_of(topic: str) -> SimulatedCluster:
+    server = SimulatedCluster(nodes=nodes(), kinds=(*BUILT_IN, *gateway_api(), *EXTENSIONS))
     server.operators_run = False
     server.kubelets.behaviour_of = recorded_behaviour
     for name in NAMESPACES[topic]:
@@ -42,14 +42,14 @@ def happenings_of(topic: str) -> list[list[Happening]]:
         return []
     again = {node["metadata"]["name"]: node for node in nodes()}
 
-    def falls_silent(name: str) -> Callable[[FakeCluster], None]:
+    def falls_silent(name: str) -> Callable[[SimulatedCluster], None]:
         return lambda server: server.kubelets.silent.add(name)
 
-    def is_back(name: str) -> Callable[[FakeCluster], None]:
+    def is_back(name: str) -> Callable[[SimulatedCluster], None]:
         return lambda server: server.kubelets.silent.discard(name)
 
-    def is_ready(name: str) -> Callable[[FakeCluster], None]:
-        def say(server: FakeCluster) -> None:
+    def is_ready(name: str) -> Callable[[SimulatedCluster], None]:
+        def say(server: SimulatedCluster) -> None:
             item = server.storage.get(server.kind_of("nodes"), "", name) or {}
             for one in item["status"]["conditions"]:
                 if one["type"] == "Ready":
@@ -58,8 +58,8 @@ def happenings_of(topic: str) -> list[list[Happening]]:
 
         return say
 
-    def registers(name: str) -> Callable[[FakeCluster], None]:
-        def plant(server: FakeCluster) -> None:
+    def registers(name: str) -> Callable[[SimulatedCluster], None]:
+        def plant(server: SimulatedCluster) -> None:
             new = {"uid": server.writer.uid(), "creationTimestamp": server.clock.stamp()}
             node = again[name] | {"metadata": again[name]["metadata"] | new}
             server.plant("nodes", {"apiVersion": "v1", "kind": "Node"} | node)

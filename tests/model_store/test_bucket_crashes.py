@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from model_store.backends.bucket.client import Bucket
+from model_store.backends.bucket.client import BucketClient
 from model_store.backends.bucket.store import BucketStore
 from model_store.backends.location import BucketLocation
-from model_store.file_manifest import Manifest, ManifestFile, manifest_of
+from model_store.file_manifest import FileManifest, ManifestFile, manifest_of
 from tests.contracts.store_rigs import PART_BYTES, BucketRig, everything, published, read, take
 from tests.model_store.test_bucket_store import BIG, rig
 from tests.models_registry.builders import sha256
@@ -23,7 +23,7 @@ class Death(BaseException):
     """The process is gone."""
 
 
-class Mortal(Bucket):
+class Mortal(BucketClient):
     """Reaches the bucket so many times, then never again."""
 
     def __init__(self, place: BucketLocation, calls: int) -> None:
@@ -51,7 +51,7 @@ def survivor(rig: BucketRig) -> BucketStore:
 FILES = {"kept": b"kept", "small": b"small", "big": BIG}
 
 
-def import_all(store: BucketStore, tmp_path: Path) -> Manifest:
+def import_all(store: BucketStore, tmp_path: Path) -> FileManifest:
     """A file that the store has, a small one, a large one, one that comes in pieces; published, let go."""
     pieces = BIG[::-1]
     with store.staging("7") as staging:

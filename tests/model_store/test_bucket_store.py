@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from model_store.backends.bucket import client
-from model_store.backends.bucket.client import Bucket
+from model_store.backends.bucket.client import BucketClient
 from model_store.backends.bucket.store import BucketStore
 from model_store.backends.location import BucketLocation
 from model_store.backends.opening import opened_at
@@ -141,7 +141,7 @@ def test_a_publication_after_references_were_asked_for_saves_the_blob(rig, tmp_p
     rig.store.check(manifest)
 
 
-class Overtaken(Bucket):
+class Overtaken(BucketClient):
     """Somebody else does this first, once it has read a record and before it writes it."""
 
     def __init__(self, place: BucketLocation, first: Callable[[], object]) -> None:

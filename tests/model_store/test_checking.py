@@ -15,11 +15,11 @@ from common.events import witness
 from common.models import AuditRecord
 from model_store import services as model_store
 from model_store.backends import local
-from model_store.errors import BlobMissing, Busy, WrongState
+from model_store.errors import BlobMissing, RunUnderWay, WrongRunState
 from model_store.events import BlobRepaired
 from model_store.models import Check, CorruptBlob
 from model_store.processes import store_scrub
-from model_store.reconcilers.checks import CheckReconciler
+from model_store.reconcilers.checks import StoreCheckReconciler
 from model_store.reconcilers.corrupt_blobs import CorruptBlobReconciler
 from model_store.services import begin_check
 from models_registry import files
@@ -38,7 +38,7 @@ DAY = 86_400
 
 def kernel_of(library: Library, checkpoints: Checkpoints | None = None):
     runner = library.runner
-    return worker([CheckReconciler(runner), CorruptBlobReconciler(runner)], library.clock, checkpoints)
+    return worker([StoreCheckReconciler(runner), CorruptBlobReconciler(runner)], library.clock, checkpoints)
 
 
 def settled(library: Library) -> None:
@@ -170,7 +170,7 @@ def test_what_no_source_has_any_more_is_lost_and_its_versions_are_damaged(librar
     corrupt_blob.refresh_from_db()
     assert corrupt_blob.state == "repaired"
     assert versions.damages(version) == []
-    with pytest.raises(WrongState):
+    with pytest.raises(WrongRunState):
         model_store.retry_repair(actor=of_user(root), corrupt_blob=corrupt_blob)
 
 
@@ -275,14 +275,14 @@ def test_a_check_and_a_repair_survive_a_crash_at_any_point(library, version) -> 
 
 def test_one_check_runs_at_a_time(library) -> None:
     begin_check(actor=SYSTEM)
-    with pytest.raises(Busy):
+    with pytest.raises(RunUnderWay):
         begin_check(actor=SYSTEM)
 
 
 def test_a_check_reads_no_faster_than_it_is_told(library, version) -> None:
     slept: list[float] = []
     began = time.monotonic()
-    one = store_scrub.Checker(
+    one = store_scrub.StoreChecker(
         library.store, bytes_per_second=1_000, report=lambda _: None, sleep=slept.append
     )
     one.run(None)
@@ -291,13 +291,13 @@ def test_a_check_reads_no_faster_than_it_is_told(library, version) -> None:
 
 
 def test_a_check_goes_on_with_the_part_in_which_it_was(library, version) -> None:
-    whole = store_scrub.Checker(library.store, bytes_per_second=10**9, report=lambda _: None).run(None)
+    whole = store_scrub.StoreChecker(library.store, bytes_per_second=10**9, report=lambda _: None).run(None)
     blobs = sorted(file.sha256 for file in files.manifest_of(version).files)
     place = int(blobs[2][:2], 16)
     seen: list[str] = []
 
-    class Watched(store_scrub.Checker):
-        def _check(self, sha256: str) -> store_scrub.Damage | None:
+    class Watched(store_scrub.StoreChecker):
+        def _check(self, sha256: str) -> store_scrub.BlobDamage | None:
             seen.append(sha256)
             return super()._check(sha256)
 
@@ -312,7 +312,7 @@ def test_a_blob_that_cannot_be_read_is_damaged(library, version, monkeypatch) ->
         raise OSError(5, os.strerror(5))
 
     monkeypatch.setattr(os, "preadv", fails)
-    found = store_scrub.Checker(library.store, bytes_per_second=10**9, report=lambda _: None).run(None)
+    found = store_scrub.StoreChecker(library.store, bytes_per_second=10**9, report=lambda _: None).run(None)
     assert {damage.detail for damage in found.damages} == {"It cannot be read: Input/output error."}
 
 

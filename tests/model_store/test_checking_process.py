@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from model_store.backends.local import LocalStore
-from model_store.processes.job import Job, WholeStore
+from model_store.processes.job import StagingJob, WholeStore
 from tests.patience import eventually
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(120)]
@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> LocalStore:
 
 
 def test_a_killed_check_goes_on_and_finds_what_a_whole_one_finds(store, jobs) -> None:
-    job = Job(str(store.root), KEY, WholeStore(bytes_per_second=2 * 1024 * 1024))
+    job = StagingJob(str(store.root), KEY, WholeStore(bytes_per_second=2 * 1024 * 1024))
     places = [0]
     for _ in range(2):
         jobs.start(job)

@@ -8,7 +8,7 @@ from django.utils import timezone
 from common import audit
 from common.actor import Actor
 from common.models import AuditRecord
-from model_store.errors import Busy
+from model_store.errors import RunUnderWay
 from model_store.models import Check, Collection, StoreSchedule, UnreferencedBlob
 from model_store.reconcilers.collections import CollectionReconciler
 from model_store.reconcilers.maintenance import StoreScheduleReconciler
@@ -179,7 +179,7 @@ def test_an_import_at_any_point_of_a_collection_keeps_all_of_its_files(library, 
 
 def test_one_collection_runs_at_a_time(library, actor) -> None:
     begin_collection(actor=SYSTEM)
-    with pytest.raises(Busy, match="under way"):
+    with pytest.raises(RunUnderWay, match="under way"):
         begin_collection(actor=SYSTEM)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_store.errors import Refused
+from model_store.errors import FileRefused
 from model_store.file_manifest import ManifestFile, manifest_of
 from model_store.paths import check_file_path, printable
 from models_registry import names
@@ -26,7 +26,7 @@ def test_ordinary_paths_pass(path: str) -> None:
 def test_whatever_path_passes_stays_inside_and_is_what_it_shows(path: str) -> None:
     try:
         check_file_path(path)
-    except Refused:
+    except FileRefused:
         return
     base = Path("/base/version")
     assert base in Path("/base/version", path).parents
@@ -76,7 +76,7 @@ def test_the_digest_can_be_checked_with_coreutils(tmp_path: Path) -> None:
 
 def test_an_empty_manifest_and_malformed_entries_are_refused() -> None:
     for files in ([], [ManifestFile("a", -1, "0" * 64)], [ManifestFile("a", 1, "XYZ")]):
-        with pytest.raises(Refused):
+        with pytest.raises(FileRefused):
             manifest_of(files)
 
 

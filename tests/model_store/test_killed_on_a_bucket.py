@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from common.jobs.notes import DIRECTORY, RESULT, JobNotes
-from model_store.file_manifest import Manifest
-from model_store.processes.job import Job
+from model_store.file_manifest import FileManifest
+from model_store.processes.job import StagingJob
 from models_registry.importing.directory import DirectorySource
 from models_registry.importing.directory_import import import_job
 from models_registry.importing.results import ImportResult
@@ -36,8 +36,8 @@ def root(tmp_path: Path) -> Path:
     return directory.parent
 
 
-def job(rig: BucketRig, root: Path) -> Job:
-    return Job(rig.store.address, "7", DirectorySource(str(root), "model"))
+def job(rig: BucketRig, root: Path) -> StagingJob:
+    return StagingJob(rig.store.address, "7", DirectorySource(str(root), "model"))
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def notes(tmp_path: Path, monkeypatch) -> JobNotes:
     return JobNotes(directory)
 
 
-def accepted(notes: JobNotes) -> Manifest:
+def accepted(notes: JobNotes) -> FileManifest:
     return ImportResult.from_json(notes.read(RESULT) or {}).manifest
 
 
@@ -133,7 +133,7 @@ def test_publishing_and_reclaiming_killed_at_any_request_lose_no_blob_and_leak_n
     assert rig.stored() == needed
 
 
-def imported(rig: BucketRig, root: Path, notes: JobNotes) -> Manifest:
+def imported(rig: BucketRig, root: Path, notes: JobNotes) -> FileManifest:
     """What the staging area holds when an import has come to its end."""
     with rig.store.staging("7") as staging:
         done = import_job(job(rig, root), staging, lambda progress: None)

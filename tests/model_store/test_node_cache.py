@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_store.backends.node_cache import NodeCache
-from model_store.file_manifest import Manifest, ManifestFile, manifest_of
+from model_store.file_manifest import FileManifest, ManifestFile, manifest_of
 
 pytestmark = [pytest.mark.any_database]
 LIMIT = 5_000
@@ -35,7 +35,7 @@ def source(sha256: str, size: int, start: int) -> Iterator[bytes]:
     yield CONTENTS[sha256][start:]
 
 
-def bytes_of(manifests: list[Manifest]) -> int:
+def bytes_of(manifests: list[FileManifest]) -> int:
     return sum({file.sha256: file.size for one in manifests for file in one.files}.values())
 
 
@@ -50,7 +50,7 @@ def bytes_of(manifests: list[Manifest]) -> int:
 def test_what_is_wanted_held_or_recent_stays_and_no_more_than_must_beyond_the_limit(fetches) -> None:
     with tempfile.TemporaryDirectory() as name:
         cache = NodeCache(Path(name), source, limit_bytes=LIMIT, spare=timedelta(hours=1))
-        kept: dict[str, tuple[Manifest, str]] = {}
+        kept: dict[str, tuple[FileManifest, str]] = {}
         locks: dict[str, int] = {}
         try:
             for number, (manifest, how) in enumerate(fetches):

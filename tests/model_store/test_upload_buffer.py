@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_store.backends.bucket.client import Bucket
+from model_store.backends.bucket.client import BucketClient
 from model_store.backends.bucket.upload_buffer import BucketUploadBuffer
 from model_store.backends.local_upload_buffer import LocalUploadBuffer
 from model_store.errors import ContentDiffers, PartRefused, StoreFull, UnknownUpload
@@ -62,7 +62,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """A buffer, begun, that waits for one content; in the bucket each by itself."""
     numbers = numbered()
     if request.param == "bucket":
-        bucket = Bucket(BucketRig(request.getfixturevalue("s3"), tmp_path).place)
+        bucket = BucketClient(BucketRig(request.getfixturevalue("s3"), tmp_path).place)
 
     def made(data: bytes) -> tuple[UploadBuffer, Content]:
         buffer: UploadBuffer
@@ -132,7 +132,7 @@ def test_any_order_any_repetition_and_any_cut_end_in_the_same_bytes(
 @settings(max_examples=8)
 @given(data=st.binary(min_size=1, max_size=40), plays=st.data())
 def test_so_they_do_in_a_bucket(s3, tmp_path_factory, data: bytes, plays: st.DataObject) -> None:
-    bucket = Bucket(BucketRig(s3, tmp_path_factory.mktemp("node")).place)
+    bucket = BucketClient(BucketRig(s3, tmp_path_factory.mktemp("node")).place)
 
     def made(one: bytes) -> tuple[UploadBuffer, Content]:
         buffer, content = BucketUploadBuffer(bucket, uuid4().hex, part_bytes=PART), content_of(one)

@@ -30,7 +30,7 @@ from model_store.backends.local import LocalStore
 from model_store.backends.opening import opened_at
 from model_store.file_manifest import ManifestFile
 from model_store.models import Collection
-from model_store.processes.job import Job, WholeStore
+from model_store.processes.job import StagingJob, WholeStore
 from model_store.processes.job_runner import Work
 from model_store.processes.store_scrub import check_job
 from model_store.reconcilers.collections import CollectionReconciler
@@ -65,19 +65,19 @@ WORK: dict[type, Work] = {
 }
 
 
-def do_here(job: Job) -> dict[str, Any]:
+def do_here(job: StagingJob) -> dict[str, Any]:
     """What the process of a job does, in this one: its result."""
     with opened_at(job.store).staging(job.key) as staging:
         done = WORK[type(job.source)](job, staging, lambda progress: None)
     return json.loads(json.dumps(done.as_json()))
 
 
-Start = Callable[[Job], Any]
+Start = Callable[[StagingJob], Any]
 """Stands for the process: its result; anything but a dict: it has died."""
 
 
-def job_of(spec: JobSpec) -> Job:
-    return Job.from_json(spec.argv[-1], *WORK, secret=spec.stdin.decode())
+def job_of(spec: JobSpec) -> StagingJob:
+    return StagingJob.from_json(spec.argv[-1], *WORK, secret=spec.stdin.decode())
 
 
 def programmed(start: Start) -> Program:

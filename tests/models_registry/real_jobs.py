@@ -8,7 +8,7 @@ from common.hosts import this_host
 from common.jobs.notes import STARTED, JobNotes
 from common.jobs.runners.subprocess import SubprocessRunner
 from common.jobs.spec import JobObservation, JobSpec
-from model_store.processes.job import Job
+from model_store.processes.job import StagingJob
 from models_registry.importing.results import ImportResult
 from tests.patience import eventually
 
@@ -22,7 +22,7 @@ class RealJobs:
         self.runner = SubprocessRunner(root, host=this_host(), code=PROJECT, is_full=lambda: False)
         self.specs: list[JobSpec] = []
 
-    def start(self, job: Job) -> JobSpec:
+    def start(self, job: StagingJob) -> JobSpec:
         spec = job.spec(f"test:{len(self.specs)}", OWNER)
         self.specs.append(spec)
         self.runner.start(spec)
@@ -36,7 +36,7 @@ class RealJobs:
         eventually(lambda: not self.seen().is_live)
         return self.seen()
 
-    def ends_well(self, job: Job) -> dict:
+    def ends_well(self, job: StagingJob) -> dict:
         """Its result."""
         self.start(job)
         seen = self.ended()
@@ -44,7 +44,7 @@ class RealJobs:
         assert seen.log_tail == ""
         return dict(seen.result)
 
-    def imports(self, job: Job) -> ImportResult:
+    def imports(self, job: StagingJob) -> ImportResult:
         found = ImportResult.from_json(self.ends_well(job))
         assert found.outcome == "accepted", found.reason
         return found

@@ -11,7 +11,7 @@ from django.utils.formats import date_format
 from accounts.errors import NotAllowed
 from common.errors import Invalid
 from common.models import AuditRecord
-from model_store.reading import InMemory
+from model_store.reading import InMemoryContent
 from models_registry.errors import CodeNotAllowed, WrongState
 from models_registry.exemptions import check_code, code_of
 from models_registry.models import CodeExemption, Model, Version
@@ -57,7 +57,7 @@ def test_modules_and_what_configs_name_are_listed_with_the_version(version) -> N
     ],
 )
 def test_what_a_config_names_is_found_at_any_depth_and_size(config) -> None:
-    content = InMemory(json.dumps(config).encode())
+    content = InMemoryContent(json.dumps(config).encode())
     assert identify("sub/processor_config.json", content).names_code == ("a.B",)
 
 

@@ -9,9 +9,9 @@ from django.utils import timezone
 from common.models import Pulse
 from common.reconcile import Kernel
 from model_store import blob_store
-from model_store.models import HostCache
+from model_store.models import ModelDirectoryHost
 from model_store.processes import node_prefetch
-from model_store.reconcilers.host_caches import HostCacheReconciler
+from model_store.reconcilers.host_caches import ModelDirectoryReconciler
 from models_registry import files
 from models_registry.errors import OnItsWay
 from models_registry.models import Version
@@ -44,7 +44,7 @@ class Hosts:
     def kernel(self, host: str, checkpoints: Checkpoints | None = None) -> Kernel:
         self.be(host)
         self.clock.at = max(self.clock.at, timezone.now())
-        made = worker([HostCacheReconciler()], self.clock, checkpoints)
+        made = worker([ModelDirectoryReconciler()], self.clock, checkpoints)
         made.host = lambda: host
         return made
 
@@ -94,7 +94,7 @@ def test_a_host_that_was_away_removes_it_when_it_is_back(hosts, library, actor, 
     hosts.kernel("here").sweep()
     assert there.is_dir()
     Pulse.objects.create(name="sweeper@brno:2", host="brno", pid=2, taken=0, at=timezone.now())
-    hosts.clock.pass_(HostCacheReconciler.every)
+    hosts.clock.pass_(ModelDirectoryReconciler.every)
     hosts.kernel("here").sweep()
     hosts.kernel("brno").sweep()
     assert (there.exists(), still.is_dir()) == (False, True)
@@ -103,7 +103,7 @@ def test_a_host_that_was_away_removes_it_when_it_is_back(hosts, library, actor, 
 def test_whoever_dies_while_removing_is_followed(hosts, library, actor, model) -> None:
     _, there, still = deleted(hosts, library, actor, model)
     for point in crashes():
-        HostCache.objects.update(next_at=hosts.clock())
+        ModelDirectoryHost.objects.update(next_at=hosts.clock())
         if not dies(hosts.kernel("brno", Checkpoints(at=point, then=die)), hosts.clock):
             break
     assert point > 3

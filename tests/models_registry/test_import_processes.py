@@ -7,7 +7,7 @@ import pytest
 from common import disk
 from common.jobs.spec import Ending
 from model_store.backends.local import LocalStore
-from model_store.processes.job import Job
+from model_store.processes.job import StagingJob
 from models_registry.errors import WrongState
 from models_registry.models import Version, VersionMove
 from models_registry.services import imports
@@ -47,7 +47,7 @@ def test_progress_stands_in_the_row_while_the_import_runs(library, actor, model)
 def test_a_process_that_dies_is_started_again(library, actor, model) -> None:
     starts: list[int] = []
 
-    def dies_at_first(job: Job) -> object:
+    def dies_at_first(job: StagingJob) -> object:
         starts.append(1)
         return do_here(job) if len(starts) == 3 else None
 
@@ -79,10 +79,10 @@ def test_a_process_that_always_dies_fails_the_import_with_its_last_words(library
 def test_on_a_full_disk_an_import_waits_says_so_and_goes_on_by_itself(
     library, actor, model, monkeypatch
 ) -> None:
-    starts: list[Job] = []
+    starts: list[StagingJob] = []
     is_full = False
 
-    def dies_of_the_disk(job: Job) -> object:
+    def dies_of_the_disk(job: StagingJob) -> object:
         nonlocal is_full
         starts.append(job)
         if len(starts) > 1:

@@ -15,7 +15,7 @@ import pytest
 from common.jobs.run import EXIT_BUSY, EXIT_STOPPED
 from common.jobs.spec import Ending
 from model_store.backends.local import LocalStore
-from model_store.processes.job import Job
+from model_store.processes.job import StagingJob
 from models_registry.importing.directory import DirectorySource
 from tests.models_registry import builders as b
 from tests.patience import eventually
@@ -28,8 +28,8 @@ def root(tmp_path: Path) -> Path:
     return b.model_directory(tmp_path / "roots/model").parent
 
 
-def job(root: Path, store: LocalStore) -> Job:
-    return Job(str(store.root), "7", DirectorySource(str(root), "model"))
+def job(root: Path, store: LocalStore) -> StagingJob:
+    return StagingJob(str(store.root), "7", DirectorySource(str(root), "model"))
 
 
 def written(store: LocalStore) -> int:

@@ -8,7 +8,7 @@ from model_store.allowance import Allowance
 from model_store.backends.local import LocalStore
 from model_store.backends.local_upload_buffer import LocalUploadBuffer
 from model_store.file_manifest import ManifestFile
-from model_store.processes.job import Job
+from model_store.processes.job import StagingJob
 from models_registry.importing.upload import UploadSource
 from models_registry.models import UploadContent
 from tests.models_registry import builders as b
@@ -18,9 +18,9 @@ from tests.patience import eventually
 PART = 64 * 1024 * 1024
 
 
-def job(store: LocalStore, buffer: LocalUploadBuffer) -> Job:
+def job(store: LocalStore, buffer: LocalUploadBuffer) -> StagingJob:
     source = UploadSource(buffer.directory.name, PART)
-    return Job(str(store.root), "7", source, allowance=Allowance("vision", 10, 3))
+    return StagingJob(str(store.root), "7", source, allowance=Allowance("vision", 10, 3))
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def buffer(store: LocalStore) -> LocalUploadBuffer:
 
 def test_a_job_reaches_its_process_as_it_was_meant(store: LocalStore, buffer: LocalUploadBuffer) -> None:
     one = job(store, buffer)
-    assert Job.from_json(one.as_json(), UploadSource) == one
+    assert StagingJob.from_json(one.as_json(), UploadSource) == one
     spec = one.spec("key", "owner")
     assert spec.argv[2] == "models_registry.importing.upload_import"
     assert (spec.limits.network, spec.environment) == (False, ())

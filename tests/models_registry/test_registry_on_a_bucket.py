@@ -10,13 +10,13 @@ from django.test import Client
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.subprocess import environment_of, local_runner
 from model_store import blob_store
-from model_store.backends.base import Store
+from model_store.backends.base import BlobStore
 from model_store.backends.opening import opened_at
 from model_store.errors import StoreUnavailable
-from model_store.file_manifest import Manifest
+from model_store.file_manifest import FileManifest
 from model_store.models import CorruptBlob
 from model_store.processes import node_prefetch
-from model_store.processes.job import Job, WholeStore
+from model_store.processes.job import StagingJob, WholeStore
 from models_registry import files
 from models_registry.errors import NotFetched, OnItsWay
 from models_registry.models import Version
@@ -96,7 +96,7 @@ def test_a_version_is_imported_fetched_checked_repaired_and_reclaimed(rig, libra
 def test_a_node_without_room_gives_up_what_nobody_serves(
     rig, library, actor, model, version, settings, monkeypatch
 ) -> None:
-    def bring_here(runner: JobRunner, store: Store, manifest: Manifest) -> str:
+    def bring_here(runner: JobRunner, store: BlobStore, manifest: FileManifest) -> str:
         store.materialise(manifest)
         return ""
 
@@ -156,7 +156,7 @@ def test_the_importing_process_finds_its_way_to_the_bucket_and_learns_no_other_s
     eventually(is_over, every=0.2)
     assert Version.objects.get(pk=version.pk).state == "ready"
     in_bucket, in_directory = (
-        environment_of(Job(store, "1", WholeStore(1)).spec("key", "owner"))
+        environment_of(StagingJob(store, "1", WholeStore(1)).spec("key", "owner"))
         for store in (blob_store.store().address, "/var/models")
     )
     assert in_bucket["AWS_SECRET_ACCESS_KEY"] == "test-secret"

@@ -12,7 +12,7 @@ from accounts.errors import NotAllowed
 from common.errors import Invalid
 from common.models import AuditRecord
 from common.reconcile import Operation
-from model_store.errors import Busy
+from model_store.errors import RunUnderWay
 from models_registry import references, retention
 from models_registry.errors import Unseen, WrongState
 from models_registry.models import RetentionRule, Version
@@ -184,7 +184,7 @@ def test_a_changed_rule_is_a_draft_again(library, actor, model, rule) -> None:
 
 def test_a_rule_is_applied_once_at_a_time(actor, rule) -> None:
     retention_services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
-    with pytest.raises(Busy):
+    with pytest.raises(RunUnderWay):
         retention_services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
 
 

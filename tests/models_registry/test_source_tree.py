@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model_store.errors import Refused, SourceChanged
+from model_store.errors import FileRefused, SourceChanged
 from models_registry.errors import SourceUnreadable
 from models_registry.importing import source_tree
 from tests.models_registry import builders as b
@@ -79,16 +79,16 @@ def test_too_many_files_are_refused(root: Path, monkeypatch) -> None:
 
 @pytest.mark.parametrize("relative", ["../model", "model/../../etc", ".."])
 def test_a_path_that_goes_upwards_is_refused(root: Path, relative: str) -> None:
-    with pytest.raises(Refused, match="upwards"):
+    with pytest.raises(FileRefused, match="upwards"):
         listed(root, relative)
 
 
 def test_a_directory_behind_a_link_is_refused(root: Path) -> None:
     (root / "link").symlink_to("model", target_is_directory=True)
-    with pytest.raises(Refused, match="symbolic link"):
+    with pytest.raises(FileRefused, match="symbolic link"):
         listed(root, "link")
     (root / "deep").symlink_to(".", target_is_directory=True)
-    with pytest.raises(Refused, match="symbolic link"):
+    with pytest.raises(FileRefused, match="symbolic link"):
         listed(root, "deep/model")
 
 
@@ -112,7 +112,7 @@ def test_a_file_swapped_for_a_link_after_listing_is_not_followed(root: Path) -> 
     file = file_named(root, "README.md")
     (root / "model/README.md").unlink()
     (root / "model/README.md").symlink_to(root / "secret")
-    with pytest.raises(Refused, match="symbolic link"):
+    with pytest.raises(FileRefused, match="symbolic link"):
         read(root, file)
 
 
@@ -121,7 +121,7 @@ def test_a_directory_swapped_for_a_link_after_listing_is_not_followed(root: Path
     file = file_named(root, "inner/secret")
     (root / "model/inner").rename(root / "model/old")
     (root / "model/inner").symlink_to(root, target_is_directory=True)
-    with pytest.raises(Refused, match="symbolic link"):
+    with pytest.raises(FileRefused, match="symbolic link"):
         read(root, file)
 
 
@@ -167,6 +167,6 @@ def test_no_descriptor_is_leaked(root: Path) -> None:
         refusals(root)
         (root / "model/bad").unlink()
         read(root, file_named(root, "README.md"))
-        with pytest.raises(Refused):
+        with pytest.raises(FileRefused):
             listed(root, "../x")
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -7,7 +7,7 @@ from django.test import Client
 
 from accounts.models import Membership, User
 from accounts.states import Role
-from clusters.backends.base import FilesFetch, FilesOnTheWay
+from clusters.backends.base import FilesFetch, FilesPending
 from gateway.models import Gateway
 from releases.models import Release
 from releases.pages.strip import strip_of
@@ -205,7 +205,7 @@ def test_a_release_shows_how_far_the_candidates_files_have_come(scene: Scene) ->
     )
 
     def still_coming(_version: object) -> None:
-        raise FilesOnTheWay("The files are on their way.", (come,))
+        raise FilesPending("The files are on their way.", (come,))
 
     scene.world.bring_files = still_coming
     scene.start()

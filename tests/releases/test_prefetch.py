@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters.backends.base import CannotRun, FilesFetch, FilesOnTheWay, ModelVersion
+from clusters.backends.base import CannotRun, FilesFetch, FilesPending, ModelVersion
 from clusters.models import Deployment
 from releases.errors import InvalidPlan
 from releases.models import ReleaseStep
@@ -34,7 +34,7 @@ class Files:
             raise self.error
         if self.come < 10:
             places = ("gpu-1", "gpu-2")
-            raise FilesOnTheWay(
+            raise FilesPending(
                 "They come.",
                 tuple(
                     FilesFetch(place=place, come_bytes=self.come, size_bytes=10, bytes_per_second=2)

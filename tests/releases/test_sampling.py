@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from gateway.errors import GatewayUnreachable, UnknownRoute
-from gateway.traffic import Told
+from gateway.traffic import CountsReading
 from releases.sampling import FORGET_AFTER_SECONDS, GAP_SECONDS, KEEP_SECONDS, Sampler
 from tests.releases.test_traffic import counts
 
@@ -17,11 +17,11 @@ class Gateway:
         self.asked: list[str] = []
         self.error: Exception | None = None
 
-    def __call__(self, service: str) -> Told:
+    def __call__(self, service: str) -> CountsReading:
         self.asked.append(service)
         if self.error is not None:
             raise self.error
-        return Told({f"{service}-r1": counts(10 * len(self.asked), in_flight=len(self.asked))})
+        return CountsReading({f"{service}-r1": counts(10 * len(self.asked), in_flight=len(self.asked))})
 
 
 def nothing(_: str) -> None:
@@ -142,11 +142,11 @@ def test_a_service_that_nobody_watches_any_more_is_forgotten(sampler: Sampler, t
 def test_a_slow_answer_about_one_service_keeps_nobody_from_another(time: Time) -> None:
     asked, answer = threading.Event(), threading.Event()
 
-    def read(service: str) -> Told:
+    def read(service: str) -> CountsReading:
         if service == "slow":
             asked.set()
             answer.wait(60)
-        return Told({})
+        return CountsReading({})
 
     sampler = Sampler(read, kept=nothing, clock=time)
     waiting = threading.Thread(target=sampler.look, args=("slow",))

@@ -11,7 +11,7 @@ from common.errors import Missing, NotAllowed
 from common.live.board import PUBLIC
 from common.live.topics import Topic
 from gateway.models import Route
-from gateway.traffic import Told
+from gateway.traffic import CountsReading
 from releases import consumers
 from releases.consumers import ReleasesTopic, ReleaseTopic, ServiceTopic
 from releases.models import Release
@@ -92,9 +92,9 @@ def test_a_release_that_has_ended_asks_the_gateway_nothing(
     first = Release.objects.get(service=scene.service)
     asked: list[str] = []
 
-    def note(service: str) -> Told:
+    def note(service: str) -> CountsReading:
         asked.append(service)
-        return Told({})
+        return CountsReading({})
 
     monkeypatch.setattr(consumers, "sampler", Sampler(note))
 

@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from common.actor import Actor
 from gateway import history
-from gateway.history import Stretch
+from gateway.history import TrafficInterval
 from gateway.models import Route, TrafficReading
-from gateway.traffic import Told, rates
+from gateway.traffic import CountsReading, rates
 from releases.models import Release, Service
 from releases.pages.release import ReleasePage
 from releases.pages.service import ServicePage
@@ -27,19 +27,19 @@ from tests.releases.test_traffic import counts
 T0 = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 
 
-def stretch(minute: int, requests: int | None, *, minutes: int = 1) -> Stretch:
+def stretch(minute: int, requests: int | None, *, minutes: int = 1) -> TrafficInterval:
     began_at, at = T0 + timedelta(minutes=minute), T0 + timedelta(minutes=minute + minutes)
     if requests is None:
-        return Stretch(began_at, at, None)
+        return TrafficInterval(began_at, at, None)
     passed = rates({"a": counts(0)}, {"a": counts(requests)}, (at - began_at).total_seconds())
-    return Stretch(began_at, at, passed)
+    return TrafficInterval(began_at, at, passed)
 
 
 def look(seconds: float, rate: float = 9.0) -> Look:
     return Look(T0.timestamp() + seconds, {"a": SideTraffic(rate=rate)})
 
 
-def line(history: list[Stretch], looks: list[Look]) -> list[float | None]:
+def line(history: list[TrafficInterval], looks: list[Look]) -> list[float | None]:
     charts = dict(traffic_charts(moments_of(history, looks), {"stable": "a"}, span=SPANS[0]))
     return list(charts["rate"].series[0].values)
 
@@ -82,7 +82,9 @@ def test_a_long_time_is_shown_coarsely() -> None:
 def test_the_first_look_tells_figures_from_the_last_kept_reading() -> None:
     now = [1_000.0]
     sampler = Sampler(
-        lambda _: Told({"a": counts(300)}), kept=lambda _: (40.0, {"a": counts(100)}), clock=lambda: now[0]
+        lambda _: CountsReading({"a": counts(300)}),
+        kept=lambda _: (40.0, {"a": counts(100)}),
+        clock=lambda: now[0],
     )
     first = sampler.look("chat").sides["a"]
 

@@ -13,7 +13,7 @@ from accounts.models import Membership, Team, User
 from accounts.states import Role
 from clusters.backends.base import ObservedState
 from clusters.models import Cluster, Deployment, Worker
-from clusters.reconcilers.deployments import DeploymentReconciler, Tools
+from clusters.reconcilers.deployments import DeploymentReconciler, DeploymentTools
 from common.actor import Actor
 from common.models import Intent
 from common.reconcile import Kernel, Reconciler
@@ -145,7 +145,7 @@ class Scene:
         return service
 
     def reconcilers(self) -> list[Reconciler[Any]]:
-        tools = Tools(
+        tools = DeploymentTools(
             backend_of=lambda _cluster: self.world,
             heartbeats=lambda _names: None,
         )

@@ -17,7 +17,7 @@ from controlplane.sample.failure import SampleFailed
 from controlplane.sample.place import Wish, the_gateway
 from gpu_health.drills.orders import ON_THE_MACHINE
 from kube.client import KubeClient
-from kube.fake.cluster import FakeCluster
+from kube.fake.cluster import SimulatedCluster
 from kube.fake.gateway_api import gateway_api
 from kube.fake.kinds import BUILT_IN
 from kube.fake.transport import FakeTransport
@@ -33,7 +33,7 @@ WISH = Wish(
 
 def cluster(*gateways: str) -> KubeClient:
     """With the namespace of the sample, and these Gateways in another one."""
-    api = FakeCluster(kinds=(*BUILT_IN, *gateway_api()))
+    api = SimulatedCluster(kinds=(*BUILT_IN, *gateway_api()))
     for name in (WISH.namespace, "infra"):
         api.make("namespaces", {"metadata": {"name": name}}, manager="kubectl")
     client = KubeClient(FakeTransport(api))
@@ -48,7 +48,7 @@ def cluster(*gateways: str) -> KubeClient:
 
 
 def test_all_that_is_missing_is_said_at_once() -> None:
-    client = KubeClient(FakeTransport(FakeCluster()))
+    client = KubeClient(FakeTransport(SimulatedCluster()))
     with pytest.raises(SampleFailed) as failed:
         the_gateway(client, Wish(kubeconfig=Path("cluster.yaml"), console="http://127.0.0.1:8000"))
     said = str(failed.value)

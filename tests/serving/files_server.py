@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from model_store.file_manifest import Manifest, ManifestFile, manifest_of
+from model_store.file_manifest import FileManifest, ManifestFile, manifest_of
 
 TOKEN = "slp_test"
 Answer = Callable[["Request"], bool]
@@ -33,7 +33,7 @@ class Files:
         self.handler: type[BaseHTTPRequestHandler] = Handler
 
     @property
-    def manifest(self) -> Manifest:
+    def manifest(self) -> FileManifest:
         return manifest_of(
             ManifestFile(path, len(data), hashlib.sha256(data).hexdigest())
             for path, data in self.files.items()

@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from accounts.models import ApiToken
 from accounts.services.tokens import use_token
-from clusters.backends.fake import NODE, FakeCluster
-from clusters.backends.standing import StandingPod
-from clusters.models import Cluster, Drain, Gpu, Node, NodeAgent
+from clusters.backends.fake import NODE, FakeClusterBackend
+from clusters.backends.observed_pods import ObservedPod
+from clusters.models import AgentToken, Cluster, Drain, Gpu, Node
 from common.models import AuditRecord
 from common.reconcile.pulses import Sign, Work, give
 from gateway.models import Gateway
@@ -50,11 +50,11 @@ def test_the_agent_of_a_machine_gets_a_token_and_loses_it(root: Terminal, local:
     made = root("node", "agent-token", "--yes", "box-1", "--expires-in-days", "30")
     assert made.status == 0, made.err
     token = use_token(made.out.strip().splitlines()[-1])
-    assert NodeAgent.objects.get().token == token
+    assert AgentToken.objects.get().token == token
     assert "No watcher of local" in root("node", "events", "box-1").out
     gone = root("node", "remove-agent", "--yes", "box-1", "--reason", "Its workers report by themselves.")
     assert gone.status == 0, gone.err
-    assert not NodeAgent.objects.exists()
+    assert not AgentToken.objects.exists()
     assert ApiToken.objects.get(pk=token.pk).revoked_at is not None
 
 
@@ -159,9 +159,9 @@ def test_a_cluster_goes_when_nothing_runs_there(root: Terminal, local: Cluster) 
 def test_a_machine_is_drained_previewed_and_the_drain_cancelled(
     root: Terminal, local: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = FakeCluster()
+    world = FakeClusterBackend()
     world.node_operations.others.append(
-        StandingPod(uid="1", name="notebook", namespace="theirs", gpus={"nvidia.com/gpu": 1})
+        ObservedPod(uid="1", name="notebook", namespace="theirs", gpus={"nvidia.com/gpu": 1})
     )
     monkeypatch.setattr("clusters.services.drains.backend_of", lambda _cluster: world)
     Node.objects.update(uid=NODE.uid)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clusters.backends.supervisor_rpc import Program
+from clusters.backends.supervisor_rpc import SupervisedProgram
 from controlplane.embedded.home import Home
 from controlplane.embedded.launcher import Launcher
 from controlplane.embedded.programs import Programs
@@ -21,8 +21,8 @@ class SmallLauncher(Launcher):
 
 
 def small(_: Environment, home: Home) -> Programs:
-    def part(name: str, priority: int) -> Program:
-        return Program(
+    def part(name: str, priority: int) -> SupervisedProgram:
+        return SupervisedProgram(
             name=name,
             command=(sys.executable, str(PARTS), name),
             directory=PROJECT,

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from clusters.backends.base import DeploymentSpec, ModelVersion
-from clusters.backends.base import Fence as ClusterFence
 from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore
+from common.reconcile.fence import Fence
 from controlplane.embedded import running
 from controlplane.environment import PROJECT
 from gateway.backends.envoy.backend import EnvoyFiles
-from gateway.backends.envoy.layout import Layout
-from gateway.routes import Endpoint, Fence, RouteSpec, Target
+from gateway.backends.envoy.layout import EnvoyFileLayout
+from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint
 from tests.patience import eventually
 from tests.stack.conftest import RunningStack
 
@@ -69,19 +69,19 @@ def stack(tmp_path: Path) -> Iterator[RunningStack]:
     )
     wishes = DesiredStore(tmp_path / "home" / "run" / "deployments")
     with wishes.lock():
-        wishes.save(DesiredDeployment(spec, ClusterFence(1, 1), model_dir=PROJECT))
+        wishes.save(DesiredDeployment(spec, Fence(1, 1), model_dir=PROJECT))
     stack = RunningStack(tmp_path / "home", "tests.stack.serving_stack")
     try:
         stack.wait_until_ready()
         home = stack.home
-        layout = Layout(home.envoy, home.logs, "127.0.0.1", stack.gateway_port, stack.admin_port)
+        layout = EnvoyFileLayout(home.envoy, home.logs, "127.0.0.1", stack.gateway_port, stack.admin_port)
         gateway = EnvoyFiles(layout)
         eventually(lambda: gateway.health().ok)
         wish = wishes.load(DEPLOYMENT)
         assert wish is not None
-        workers = [Endpoint("127.0.0.1", seat.port) for seat in wish.slots.values()]
+        workers = [WorkerEndpoint("127.0.0.1", seat.port) for seat in wish.slots.values()]
         gateway.set_target(DEPLOYMENT, workers, observed_at=datetime.now(UTC))
-        route = RouteSpec("chat", Target(DEPLOYMENT, "tiny:v1"), None, 0)
+        route = RouteSpec("chat", RouteTarget(DEPLOYMENT, "tiny:v1"), None, 0)
         gateway.set_route(route, fence=Fence(0, 1))
         eventually(lambda: len(gateway.ready(DEPLOYMENT)) == len(WORKERS))
         yield stack

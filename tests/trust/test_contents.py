@@ -8,8 +8,8 @@ import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_store.errors import Refused
-from model_store.reading import InMemory, Malformed
+from model_store.errors import FileRefused
+from model_store.reading import InMemoryContent, MalformedContent
 from tests.models_registry import builders as b
 from trust.formats import safetensors as ours
 from trust.formats.identification import check_together, identify
@@ -43,7 +43,7 @@ ACCEPTED = {
 @pytest.mark.parametrize("path", ACCEPTED)
 def test_data_formats_are_recognised_by_their_bytes(path: str) -> None:
     content, expected = ACCEPTED[path]
-    assert identify(path, InMemory(content)).format == expected
+    assert identify(path, InMemoryContent(content)).format == expected
 
 
 def test_json_of_too_many_bytes_is_refused_before_it_is_read() -> None:
@@ -54,17 +54,17 @@ def test_json_of_too_many_bytes_is_refused_before_it_is_read() -> None:
             assert length <= 512, "it was read"
             return b"a" * length
 
-    with pytest.raises(Refused, match="at most"):
+    with pytest.raises(FileRefused, match="at most"):
         identify("tokenizer.json", Vast())
 
 
 def test_unknown_bytes_pass_only_as_the_external_data_of_an_onnx_file_beside_them() -> None:
-    model = identify("onnx/model.onnx", InMemory(b.onnx(external="model.onnx_data")))
-    data = identify("onnx/model.onnx_data", InMemory(b"\xff\x00" * 9))
+    model = identify("onnx/model.onnx", InMemoryContent(b.onnx(external="model.onnx_data")))
+    data = identify("onnx/model.onnx_data", InMemoryContent(b"\xff\x00" * 9))
     refusals, settled = check_together([model, data])
     assert refusals == []
     assert [file.format for file in settled] == ["onnx", "onnx-data"]
-    refusals, _ = check_together([identify("x.dat", InMemory(b"\xff\x00" * 9))])
+    refusals, _ = check_together([identify("x.dat", InMemoryContent(b"\xff\x00" * 9))])
     assert "none of safetensors" in refusals[0].reason
     refusals, _ = check_together([model])
     assert "onnx/model.onnx_data" in refusals[0].reason
@@ -73,14 +73,14 @@ def test_unknown_bytes_pass_only_as_the_external_data_of_an_onnx_file_beside_the
 def test_a_shard_index_that_names_a_missing_file_is_refused() -> None:
     index = identify(
         "model.safetensors.index.json",
-        InMemory(b'{"weight_map": {"a": "model-1.safetensors", "b": "../model-2.safetensors"}}'),
+        InMemoryContent(b'{"weight_map": {"a": "model-1.safetensors", "b": "../model-2.safetensors"}}'),
     )
-    shard = identify("model-1.safetensors", InMemory(b.weights()))
+    shard = identify("model-1.safetensors", InMemoryContent(b.weights()))
     refusals, _ = check_together([index, shard])
     assert [str(refusal) for refusal in refusals] == [
         "model.safetensors.index.json: it names '../model-2.safetensors', which is not there"
     ]
-    broken = identify("model.safetensors.index.json", InMemory(b"[]"))
+    broken = identify("model.safetensors.index.json", InMemoryContent(b"[]"))
     assert "weight_map" in check_together([broken])[0][0].reason
 
 
@@ -120,8 +120,8 @@ def plausible_files(draw) -> bytes:
 @given(st.one_of(plausible_files(), st.binary(max_size=200), st.binary(max_size=64).map(b.safetensors_of)))
 def test_whatever_we_take_for_safetensors_its_own_library_takes_too(content: bytes) -> None:
     try:
-        tensors = ours.parse(InMemory(content))
-    except Malformed:
+        tensors = ours.parse(InMemoryContent(content))
+    except MalformedContent:
         return
     assert len(safetensors.deserialize(content)) == tensors.count
 
@@ -138,7 +138,7 @@ def test_whatever_we_take_for_safetensors_its_own_library_takes_too(content: byt
 )
 def test_what_the_library_of_safetensors_writes_we_read(tensors: dict) -> None:
     arrays = {name: numpy.zeros(shape, dtype) for name, (dtype, shape) in tensors.items()}
-    found = ours.parse(InMemory(safetensors.numpy.save(arrays)))
+    found = ours.parse(InMemoryContent(safetensors.numpy.save(arrays)))
     assert (found.count, found.elements) == (len(arrays), sum(array.size for array in arrays.values()))
 
 
@@ -157,7 +157,7 @@ spoilt = st.tuples(
 )
 def test_no_bytes_make_the_judgement_itself_fail(path: str, content: bytes) -> None:
     try:
-        found = identify(path, InMemory(content)).format
-    except Refused as refusal:
+        found = identify(path, InMemoryContent(content)).format
+    except FileRefused as refusal:
         found = refusal.reason
     assert found

@@ -5,15 +5,15 @@ import struct
 
 import pytest
 
-from model_store.errors import Refused
-from model_store.reading import InMemory
+from model_store.errors import FileRefused
+from model_store.reading import InMemoryContent
 from tests.models_registry import builders as b
 from trust.formats.identification import identify
 from trust.formats.summary import facts_of, storable
 
 
 def identified(files: dict[str, bytes]) -> list:
-    return [identify(path, InMemory(content)) for path, content in files.items()]
+    return [identify(path, InMemoryContent(content)) for path, content in files.items()]
 
 
 def test_a_transformers_model_is_summed_up_from_config_and_weights() -> None:
@@ -99,8 +99,8 @@ def test_a_number_beyond_64_bits_is_no_fact_and_kept_as_text(number: str, beside
 @pytest.mark.parametrize("beside", [b"", b', "nan": NaN'])
 def test_a_number_of_thousands_of_digits_is_refused_in_a_sentence(beside: bytes) -> None:
     content = b'{"vocab_size": ' + b"9" * 5000 + beside + b"}"
-    with pytest.raises(Refused, match=r"a number of 5,000 digits; 1,000 are allowed"):
-        identify("config.json", InMemory(content))
+    with pytest.raises(FileRefused, match=r"a number of 5,000 digits; 1,000 are allowed"):
+        identify("config.json", InMemoryContent(content))
 
 
 def test_a_config_of_more_than_64_kib_is_not_kept() -> None:

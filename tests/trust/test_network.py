@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_store.errors import Refused
-from model_store.reading import InMemory, Malformed
+from model_store.errors import FileRefused
+from model_store.reading import InMemoryContent, MalformedContent
 from tests.models_registry import builders as b
 from trust.formats.identification import identify
 from trust.formats.network import kv_cache_bytes, network_of_config
@@ -49,7 +49,7 @@ KEYS = st.sampled_from(
 
 
 def details(files: dict[str, bytes]) -> dict[str, Any]:
-    return facts_of([identify(path, InMemory(content)) for path, content in files.items()]).details
+    return facts_of([identify(path, InMemoryContent(content)) for path, content in files.items()]).details
 
 
 def of_config(**changes: Any) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def test_a_gguf_tells_the_same_of_its_header() -> None:
     ]
     tensors = [("blk.0.attn_q.weight", [256, 4], 12, 0), ("output_norm.weight", [8], 0, 576)]
     content = b.gguf(keys, tensors, data=b"\0" * 640)
-    facts = facts_of([identify("model.gguf", InMemory(content))])
+    facts = facts_of([identify("model.gguf", InMemoryContent(content))])
     assert (facts.parameters, facts.quantization) == (1032, "Q4_K_M")
     found = facts.details
     assert found["weights"] == [
@@ -174,7 +174,7 @@ def test_packed_weights_count_as_what_they_are_unpacked() -> None:
     def facts(**quantization: Any) -> Any:
         config = {**LLAMA_3_1_8B, "quantization_config": {"quant_method": "gptq", **quantization}}
         files = {"config.json": json.dumps(config).encode(), "model.safetensors": packed}
-        return facts_of([identify(path, InMemory(content)) for path, content in files.items()])
+        return facts_of([identify(path, InMemoryContent(content)) for path, content in files.items()])
 
     known = facts(bits=4, group_size=128)
     assert known.parameters == 4 * 8 * 8 + 16
@@ -199,7 +199,7 @@ def test_a_gguf_with_a_type_that_nobody_knows_has_weights_of_unknown_size() -> N
 def test_no_config_makes_it_fail_or_say_what_json_cannot_hold(changes) -> None:
     try:
         found = of_config(**changes)
-    except Refused:
+    except FileRefused:
         return
     json.dumps(found, allow_nan=False)
     cache = found["memory"]["kv_cache_bytes_per_1k_tokens"]
@@ -210,8 +210,8 @@ def test_no_config_makes_it_fail_or_say_what_json_cannot_hold(changes) -> None:
 @given(depth=st.integers(min_value=101, max_value=5_000))
 def test_a_config_nested_too_deeply_is_refused(depth: int) -> None:
     nested = b'{"text_config":' * depth + b"1" + b"}" * depth
-    with pytest.raises(Refused, match="nested"):
-        identify("config.json", InMemory(nested))
+    with pytest.raises(FileRefused, match="nested"):
+        identify("config.json", InMemoryContent(nested))
 
 
 @given(content=st.binary(max_size=200), cut=st.integers(min_value=0, max_value=400))
@@ -223,12 +223,12 @@ def test_random_bytes_and_cut_headers_are_refused_with_a_reason(content: bytes, 
         ("m.safetensors", content),
         ("m.safetensors", b.weights(8)[: cut % len(b.weights(8))]),
     ):
-        with pytest.raises(Refused, match="it is"):
-            identify(path, InMemory(bad))
+        with pytest.raises(FileRefused, match="it is"):
+            identify(path, InMemoryContent(bad))
 
 
 @given(header=JSON)
 def test_any_json_as_a_safetensors_header_is_understood_or_refused(header) -> None:
     content = b.safetensors_of(json.dumps({"w": header}).encode())
-    with pytest.raises(Malformed):
-        parse_safetensors(InMemory(content))
+    with pytest.raises(MalformedContent):
+        parse_safetensors(InMemoryContent(content))

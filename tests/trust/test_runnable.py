@@ -12,8 +12,8 @@ import numpy
 import pytest
 from django.utils import timezone
 
-from model_store.errors import Refused
-from model_store.reading import InMemory, OpenFile
+from model_store.errors import FileRefused
+from model_store.reading import InMemoryContent, OpenFile
 from models_registry.errors import CodeNotAllowed
 from models_registry.exemptions import check_code, code_of
 from models_registry.models import CodeExemption, Version
@@ -68,15 +68,15 @@ HIDDEN = {
 @pytest.mark.parametrize("path", RUNNABLE)
 def test_a_format_that_runs_code_enters_only_where_it_is_admitted(path: str) -> None:
     content, format = RUNNABLE[path]
-    with pytest.raises(Refused, match="exempt its model with formats that run code"):
-        identify(path, InMemory(content))
-    assert identify(path, InMemory(content), admits_runnable=True).format == format
+    with pytest.raises(FileRefused, match="exempt its model with formats that run code"):
+        identify(path, InMemoryContent(content))
+    assert identify(path, InMemoryContent(content), admits_runnable=True).format == format
 
 
 @pytest.mark.parametrize("path", HIDDEN)
 def test_what_hides_what_it_is_enters_under_no_exemption(path: str) -> None:
-    with pytest.raises(Refused):
-        found = identify(path, InMemory(HIDDEN[path]), admits_runnable=True)
+    with pytest.raises(FileRefused):
+        found = identify(path, InMemoryContent(HIDDEN[path]), admits_runnable=True)
         raise check_together([found])[0][0]
 
 
@@ -101,8 +101,8 @@ def test_a_scan_that_fails_or_takes_too_long_says_so(tmp_path) -> None:
     assert "could not be read" in scan(tmp_path, "m.pkl", pickle.dumps(Harmful(), 4)[:-3]).fault
     assert "The scan failed: BadZipFile" in scan(tmp_path, "m.bin", b"PK\x03\x04" + b"\0" * 40).fault
     assert "longer than 0 s" in scan(tmp_path, "m.pkl", pickle.dumps({}), patience_seconds=0).fault
-    assert "no file" in advice_on("m.pkl", "pickle", InMemory(b"x")).fault
-    assert advice_on("config.json", "json", InMemory(b"{}")) is None
+    assert "no file" in advice_on("m.pkl", "pickle", InMemoryContent(b"x")).fault
+    assert advice_on("config.json", "json", InMemoryContent(b"{}")) is None
 
 
 @pytest.mark.parametrize(

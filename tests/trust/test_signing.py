@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from model_store.file_manifest import Manifest, ManifestFile, manifest_of
+from model_store.file_manifest import FileManifest, ManifestFile, manifest_of
 from tests.models_registry import builders as b
 from trust.errors import BadKey, CannotSign
 from trust.signing import bundles, keys, signers
@@ -33,7 +33,7 @@ def written(directory: Path, name: str, content: bytes | str) -> Path:
     return path
 
 
-def manifest_in(directory: Path) -> Manifest:
+def manifest_in(directory: Path) -> FileManifest:
     found = [path for path in sorted(directory.rglob("*")) if path.is_file()]
     return manifest_of(
         ManifestFile(str(path.relative_to(directory)), path.stat().st_size, hashlib.sha256(data).hexdigest())
@@ -47,7 +47,7 @@ def directory(tmp_path: Path) -> Path:
     return b.write(tmp_path / "model", b.model_files() | more)
 
 
-def verified(bundle: str, manifest: Manifest, *trusted: PrivateKey) -> bundles.Verdict:
+def verified(bundle: str, manifest: FileManifest, *trusted: PrivateKey) -> bundles.Verdict:
     named = {key.public_key.fingerprint: key.public_key for key in trusted}
     return bundles.verified(bundle, manifest, named)
 

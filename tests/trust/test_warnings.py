@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from accounts import keys
-from model_store.reading import InMemory
+from model_store.reading import InMemoryContent
 from tests import cast
 from tests.models_registry import builders as b
 from trust.formats import gguf, templates
@@ -39,8 +39,8 @@ CHATML = (
 @pytest.mark.parametrize("what", SECRETS)
 def test_a_secret_is_told_by_its_line_and_not_shown(what: str) -> None:
     text = f"# Use\n\n    token = '{SECRETS[what]}'\n".encode()
-    assert found_in(InMemory(text)) == [(3, what)]
-    warned = warnings_of("README.md", "text", InMemory(text))
+    assert found_in(InMemoryContent(text)) == [(3, what)]
+    warned = warnings_of("README.md", "text", InMemoryContent(text))
     assert SECRETS[what] not in repr(warned)
 
 
@@ -48,14 +48,14 @@ def test_what_only_looks_a_little_like_a_secret_is_none() -> None:
     text = (
         "hf_hub_download sk-learn-like-pipelines-with-many-long-words-here task-1 AKIA xoxb ghp_ PRIVATE KEY"
     )
-    assert found_in(InMemory(text.encode())) == []
+    assert found_in(InMemoryContent(text.encode())) == []
 
 
 @pytest.mark.parametrize("before", [1024 * 1024 - 20, 1024 * 1024 - 1, 1024 * 1024, 3 * 1024 * 1024])
 def test_a_secret_is_found_once_wherever_it_stands_in_a_large_file(before: int) -> None:
     lines = "word word\n" * (before // 10)
     text = lines + "x" * (before - len(lines) - 1) + " " + TOKEN + "\n" + "more\n" * 300_000
-    assert found_in(InMemory(text.encode())) == [(before // 10 + 1, "a token of Hugging Face")]
+    assert found_in(InMemoryContent(text.encode())) == [(before // 10 + 1, "a token of Hugging Face")]
 
 
 def test_an_ordinary_chat_template_raises_no_doubt() -> None:
@@ -96,7 +96,7 @@ def test_an_odd_chat_template_is_doubted_with_the_reason(source: str) -> None:
 def test_templates_are_found_wherever_engines_look_for_them(path: str, content) -> None:
     is_text = isinstance(content, str)
     data = (content if is_text else json.dumps(content)).encode()
-    (warned,) = warnings_of(path, "text" if is_text else "json", InMemory(data))
+    (warned,) = warnings_of(path, "text" if is_text else "json", InMemoryContent(data))
     assert (warned.kind, warned.path, warned.line) == ("template", path, 1)
 
 
@@ -115,7 +115,7 @@ def texts_of(*texts: str) -> bytes:
 )
 def test_templates_inside_a_gguf_file_are_found(told) -> None:
     around = [("tokenizer.ggml.tokens", 9, texts_of("{{ b.__c__ }}")), told, ("x.y", 4, b.u32(7))]
-    (warned,) = warnings_of("m.gguf", "gguf", InMemory(b.gguf(around)))
+    (warned,) = warnings_of("m.gguf", "gguf", InMemoryContent(b.gguf(around)))
     assert (warned.kind, warned.path, warned.line) == ("template", "m.gguf", 1)
     assert "'__b__'" in warned.reason
 
@@ -127,15 +127,15 @@ def test_a_gguf_file_without_a_template_or_with_an_ordinary_one_raises_no_warnin
         ("tokenizer.chat_template.x", 9, struct.pack("<IQ", 4, 2) + b.u32(1) + b.u32(2)),
     ]
     for content in (b.gguf(), b.gguf(ordinary)):
-        assert warnings_of("m.gguf", "gguf", InMemory(content)) == ()
+        assert warnings_of("m.gguf", "gguf", InMemoryContent(content)) == ()
 
 
 def test_of_endless_templates_in_a_gguf_file_the_beginnings_of_twenty_are_looked_at() -> None:
     large = "{{ x }}" * 50_000
     content = b.gguf([("tokenizer.chat_templates", 9, texts_of(*[large] * 30))])
-    (warned,) = warnings_of("m.gguf", "gguf", InMemory(content))
+    (warned,) = warnings_of("m.gguf", "gguf", InMemoryContent(content))
     assert "larger than 256 KiB" in warned.reason
-    found = gguf.chat_templates(InMemory(content), most=20, max_bytes=10)
+    found = gguf.chat_templates(InMemoryContent(content), most=20, max_bytes=10)
     assert found == [large[:10]] * 20
 
 

@@ -5,7 +5,7 @@ import struct
 from collections import Counter
 from dataclasses import dataclass, field
 
-from model_store.reading import Content, Cursor, Malformed
+from model_store.reading import Content, ContentCursor, MalformedContent
 
 MAGIC = b"GGUF"
 MAX_TENSORS = 1_000_000
@@ -69,7 +69,7 @@ class Gguf:
 
 def parse(content: Content) -> Gguf:
     """The header of a file whose tensors all lie inside it; else Malformed."""
-    cursor = Cursor(content)
+    cursor = ContentCursor(content)
     version, tensors, keys = _beginning(cursor)
     values: dict[str, Value] = {}
     array_items: dict[str, int] = {}
@@ -77,7 +77,7 @@ def parse(content: Content) -> Gguf:
     for _ in range(keys):
         key = _string(cursor, MAX_KEY_BYTES)
         if key in seen:
-            raise Malformed(f"it has the key '{key[:80]}' twice")
+            raise MalformedContent(f"it has the key '{key[:80]}' twice")
         seen.add(key)
         kind = int(cursor.unpack(_U32))
         if kind == _ARRAY:
@@ -86,7 +86,7 @@ def parse(content: Content) -> Gguf:
             values[key] = _value(cursor, kind)
     alignment = values.get("general.alignment", DEFAULT_ALIGNMENT)
     if type(alignment) is not int or alignment <= 0 or alignment % 8:
-        raise Malformed(f"its general.alignment is {alignment!r}")
+        raise MalformedContent(f"its general.alignment is {alignment!r}")
     by_type = _tensors(cursor, tensors, alignment=alignment)
     return Gguf(version, tensors, sum(by_type.values()), dict(by_type), values, array_items)
 
@@ -97,7 +97,7 @@ def chat_templates(content: Content, *, most: int, max_bytes: int) -> list[str]:
     They stand under `tokenizer.chat_template`, `tokenizer.chat_template.NAME` and `tokenizer.chat_templates`;
     the last of these holds the names in files of llama.cpp, and nobody vouches for that.
     """
-    cursor = Cursor(content)
+    cursor = ContentCursor(content)
     found: list[str] = []
     for _ in range(_beginning(cursor)[2]):
         key = _string(cursor, MAX_KEY_BYTES)
@@ -116,44 +116,44 @@ def chat_templates(content: Content, *, most: int, max_bytes: int) -> list[str]:
     return found
 
 
-def _beginning(cursor: Cursor) -> tuple[int, int, int]:
+def _beginning(cursor: ContentCursor) -> tuple[int, int, int]:
     """Version, number of tensors, number of keys."""
     if cursor.take(4) != MAGIC:
-        raise Malformed("it does not begin with 'GGUF'")
+        raise MalformedContent("it does not begin with 'GGUF'")
     version = int(cursor.unpack(_U32))
     if version not in (2, 3):
-        raise Malformed(f"its version is {version}; 2 and 3, little-endian, are known")
+        raise MalformedContent(f"its version is {version}; 2 and 3, little-endian, are known")
     tensors = int(cursor.unpack(_U64))
     keys = int(cursor.unpack(_U64))
     if tensors > MAX_TENSORS or keys > MAX_KEYS:
-        raise Malformed(f"it claims {tensors:,} tensors and {keys:,} keys")
+        raise MalformedContent(f"it claims {tensors:,} tensors and {keys:,} keys")
     return version, tensors, keys
 
 
-def _string(cursor: Cursor, limit: int) -> str:
+def _string(cursor: ContentCursor, limit: int) -> str:
     length = int(cursor.unpack(_U64))
     if length > limit:
-        raise Malformed(f"it has a string of {length:,} bytes where {limit:,} are allowed")
+        raise MalformedContent(f"it has a string of {length:,} bytes where {limit:,} are allowed")
     try:
         return cursor.take(length).decode("utf-8")
     except UnicodeDecodeError:
-        raise Malformed("one of its strings is not UTF-8") from None
+        raise MalformedContent("one of its strings is not UTF-8") from None
 
 
-def _value(cursor: Cursor, kind: int) -> Value:
+def _value(cursor: ContentCursor, kind: int) -> Value:
     if kind == _BOOL:
         byte = cursor.take(1)
         if byte not in (b"\x00", b"\x01"):
-            raise Malformed("it has a truth value other than 0 and 1")
+            raise MalformedContent("it has a truth value other than 0 and 1")
         return byte == b"\x01"
     if kind in _SCALARS:
         return cursor.unpack(_SCALARS[kind])
     if kind == _STRING:
         return _text(cursor, MAX_KEPT_BYTES)
-    raise Malformed(f"it has a value of the unknown type {kind}")
+    raise MalformedContent(f"it has a value of the unknown type {kind}")
 
 
-def _text(cursor: Cursor, max_bytes: int) -> str:
+def _text(cursor: ContentCursor, max_bytes: int) -> str:
     """The beginning of a string."""
     length = int(cursor.unpack(_U64))
     kept = cursor.take(min(length, max_bytes, cursor.left))
@@ -161,7 +161,7 @@ def _text(cursor: Cursor, max_bytes: int) -> str:
     return kept.decode("utf-8", "replace")
 
 
-def _texts(cursor: Cursor, *, most: int, max_bytes: int) -> list[str]:
+def _texts(cursor: ContentCursor, *, most: int, max_bytes: int) -> list[str]:
     """The first strings of an array; all of another one is skipped."""
     kind, items = _array(cursor)
     if kind != _STRING:
@@ -172,25 +172,25 @@ def _texts(cursor: Cursor, *, most: int, max_bytes: int) -> list[str]:
     return found
 
 
-def _skip_array(cursor: Cursor, *, nesting: int) -> int:
+def _skip_array(cursor: ContentCursor, *, nesting: int) -> int:
     """Skip an array and return its number of items."""
     if nesting >= 4:
-        raise Malformed("its arrays are nested too deeply")
+        raise MalformedContent("its arrays are nested too deeply")
     kind, items = _array(cursor)
     _skip_items(cursor, kind, items, nesting=nesting)
     return items
 
 
-def _array(cursor: Cursor) -> tuple[int, int]:
+def _array(cursor: ContentCursor) -> tuple[int, int]:
     """The type of its items, and how many there are."""
     kind = int(cursor.unpack(_U32))
     items = int(cursor.unpack(_U64))
     if items > MAX_ARRAY_ITEMS:
-        raise Malformed(f"it has an array of {items:,} items")
+        raise MalformedContent(f"it has an array of {items:,} items")
     return kind, items
 
 
-def _skip_items(cursor: Cursor, kind: int, items: int, *, nesting: int) -> None:
+def _skip_items(cursor: ContentCursor, kind: int, items: int, *, nesting: int) -> None:
     if kind in _SCALARS:
         cursor.skip(items * _SCALARS[kind].size)
     elif kind == _STRING:
@@ -200,10 +200,10 @@ def _skip_items(cursor: Cursor, kind: int, items: int, *, nesting: int) -> None:
         for _ in range(items):
             _skip_array(cursor, nesting=nesting + 1)
     else:
-        raise Malformed(f"it has an array of the unknown type {kind}")
+        raise MalformedContent(f"it has an array of the unknown type {kind}")
 
 
-def _tensors(cursor: Cursor, count: int, *, alignment: int) -> Counter[str]:
+def _tensors(cursor: ContentCursor, count: int, *, alignment: int) -> Counter[str]:
     """Elements by type."""
     spans = []
     by_type: Counter[str] = Counter()
@@ -211,23 +211,23 @@ def _tensors(cursor: Cursor, count: int, *, alignment: int) -> Counter[str]:
     for _ in range(count):
         name = _string(cursor, MAX_TENSOR_NAME_BYTES)
         if name in seen:
-            raise Malformed(f"it has the tensor '{name[:80]}' twice")
+            raise MalformedContent(f"it has the tensor '{name[:80]}' twice")
         seen.add(name)
         dimensions = int(cursor.unpack(_U32))
         if dimensions > MAX_DIMENSIONS:
-            raise Malformed(f"tensor '{name[:80]}' has {dimensions} dimensions")
+            raise MalformedContent(f"tensor '{name[:80]}' has {dimensions} dimensions")
         elements = math.prod(int(cursor.unpack(_U64)) for _ in range(dimensions))
         kind = int(cursor.unpack(_U32))
         offset = int(cursor.unpack(_U64))
         if offset % alignment:
-            raise Malformed(f"tensor '{name[:80]}' is not aligned to {alignment} bytes")
+            raise MalformedContent(f"tensor '{name[:80]}' is not aligned to {alignment} bytes")
         label, block, block_bytes = TYPES.get(kind, (f"type {kind}", 1, 0))
         if elements >= 2**63 or elements % block:
-            raise Malformed(f"tensor '{name[:80]}' has a size that {label} cannot have")
+            raise MalformedContent(f"tensor '{name[:80]}' has a size that {label} cannot have")
         spans.append((offset, elements // block * block_bytes, name))
         by_type[label] += elements
     start = -(-cursor.position // alignment) * alignment
     for offset, length, name in spans:
         if start + offset + length > cursor.end:
-            raise Malformed(f"tensor '{name[:80]}' reaches beyond the end of the file")
+            raise MalformedContent(f"tensor '{name[:80]}' reaches beyond the end of the file")
     return by_type

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from model_store.errors import Refused
-from model_store.reading import Content, Malformed, TooLarge
+from model_store.errors import FileRefused
+from model_store.reading import Content, ContentTooLarge, MalformedContent
 from trust.formats import code, gguf, onnx, recognised, safetensors, sentencepiece, text
 from trust.formats.gguf import Gguf
 from trust.formats.safetensors import Tensors
@@ -86,8 +86,8 @@ def check_name(path: str, *, admits_runnable: bool = False) -> None:
         raise _is_pickle(path)
 
 
-def _is_code(path: str, suffix: str) -> Refused:
-    return Refused(
+def _is_code(path: str, suffix: str) -> FileRefused:
+    return FileRefused(
         path,
         f"it is program code ({suffix}); of code, only Python modules (.py) may enter: "
         f"{recognised.DATA_ONLY}",
@@ -98,13 +98,15 @@ def check_size(path: str, size: int) -> None:
     """Refused when name and size tell that the file may not enter; `identify` says so too."""
     name = PurePosixPath(path).name
     if name in _KEPT_JSON and size > _MAX_CONFIG_BYTES:
-        raise Refused(path, f"it has {size:,} bytes; a config may have at most {_MAX_CONFIG_BYTES:,}")
+        raise FileRefused(path, f"it has {size:,} bytes; a config may have at most {_MAX_CONFIG_BYTES:,}")
     if PurePosixPath(path).suffix.lower() == ".json" and size > text.MAX_JSON_BYTES:
-        raise Refused(path, f"it has {size:,} bytes; a JSON file may have at most {text.MAX_JSON_BYTES:,}")
+        raise FileRefused(
+            path, f"it has {size:,} bytes; a JSON file may have at most {text.MAX_JSON_BYTES:,}"
+        )
 
 
-def _is_pickle(path: str) -> Refused:
-    return Refused(path, f"it is, or is loaded as, a Python pickle: {recognised.UNPICKLED}")
+def _is_pickle(path: str) -> FileRefused:
+    return FileRefused(path, f"it is, or is loaded as, a Python pickle: {recognised.UNPICKLED}")
 
 
 def identify(path: str, content: Content, *, admits_runnable: bool = False) -> Identified:
@@ -115,24 +117,24 @@ def identify(path: str, content: Content, *, admits_runnable: bool = False) -> I
     """
     format = recognised.format_of(path, content)
     if format and not admits_runnable:
-        raise Refused(path, recognised.refusal(format))
+        raise FileRefused(path, recognised.refusal(format))
     if format:
         return Identified(path, format)
     try:
         return _identify(path, content)
-    except TooLarge as fault:
-        raise Refused(path, str(fault)) from None
-    except Malformed as fault:
+    except ContentTooLarge as fault:
+        raise FileRefused(path, str(fault)) from None
+    except MalformedContent as fault:
         suffix = PurePosixPath(path).suffix.lower()
         claimed = "Python" if suffix == code.SUFFIX else _FORMAT_BY_SUFFIX.get(suffix, "text")
-        raise Refused(path, f"it is not valid {_words(claimed)}: {fault}{_seems(content)}") from None
+        raise FileRefused(path, f"it is not valid {_words(claimed)}: {fault}{_seems(content)}") from None
 
 
 def _identify(path: str, content: Content) -> Identified:
     suffix = PurePosixPath(path).suffix.lower()
     head = content.read_at(0, 512)
     if head.startswith(_LFS_POINTER):
-        raise Refused(
+        raise FileRefused(
             path, "it is a Git LFS pointer, not the file itself; run `git lfs pull` in the directory first"
         )
     if suffix in _SUFFIXES_OF_CODE:
@@ -142,7 +144,7 @@ def _identify(path: str, content: Content) -> Identified:
         return Identified(path, "safetensors", tensors=safetensors.parse(_not_also_zip(content)))
     if claimed == "gguf" or (claimed is None and head.startswith(gguf.MAGIC)):
         if claimed is None:
-            raise Refused(path, "its content is GGUF but its name is not; rename it to end in .gguf")
+            raise FileRefused(path, "its content is GGUF but its name is not; rename it to end in .gguf")
         return Identified(path, "gguf", gguf=gguf.parse(_not_also_zip(content)))
     if claimed == "onnx":
         return _onnx(path, _not_also_zip(content))
@@ -150,11 +152,11 @@ def _identify(path: str, content: Content) -> Identified:
     if picture or suffix in recognised.SUFFIXES_OF_PICTURES:
         seen = picture.format if picture else "no picture"
         if seen != claimed:
-            raise Refused(path, f"its name says {claimed or 'no picture'} but its content is {seen}")
+            raise FileRefused(path, f"its name says {claimed or 'no picture'} but its content is {seen}")
         recognised.check_picture(_not_also_zip(content), seen)
         return Identified(path, seen)
     if refused := recognised.found(recognised.REFUSED, head):
-        raise Refused(path, f"it is {refused.words}")
+        raise FileRefused(path, f"it is {refused.words}")
     return _text_or_raw(path, content, suffix=suffix, head=head)
 
 
@@ -173,10 +175,10 @@ def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> Id
     if suffix in _SUFFIXES_OF_MARKUP or (
         suffix not in _RENDERED_SAFELY and head.lstrip().lower().startswith(_MARKUP)
     ):
-        raise Refused(path, _IS_MARKUP)
+        raise FileRefused(path, _IS_MARKUP)
     try:
         text.check(content)
-    except Malformed:
+    except MalformedContent:
         if suffix == ".model":
             sentencepiece.parse(_not_also_zip(content))
             return Identified(path, "sentencepiece")
@@ -188,7 +190,7 @@ def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> Id
         _not_also_zip(content)
         return Identified(path, code.FORMAT)
     if head.startswith(b"#!"):
-        raise Refused(path, f"it begins with '#!', so it is a script: {recognised.DATA_ONLY}")
+        raise FileRefused(path, f"it begins with '#!', so it is a script: {recognised.DATA_ONLY}")
     return Identified(path, "text")
 
 
@@ -204,7 +206,7 @@ def _not_also_zip(content: Content) -> Content:
     at = tail.rfind(b"PK\x05\x06")
     while at >= 0:
         if len(tail) - at >= 22 and int.from_bytes(tail[at + 20 : at + 22], "little") == len(tail) - at - 22:
-            raise Malformed("a ZIP archive rides in it (its directory stands at the end)")
+            raise MalformedContent("a ZIP archive rides in it (its directory stands at the end)")
         at = tail.rfind(b"PK\x05\x06", 0, at)
     return content
 
@@ -224,19 +226,21 @@ def _seems(content: Content) -> str:
     return f". In fact it is {refused.words}" if refused else ""
 
 
-def check_together(files: list[Identified]) -> tuple[list[Refused], list[Identified]]:
+def check_together(files: list[Identified]) -> tuple[list[FileRefused], list[Identified]]:
     """Check all files of a version together: return refusals, and the files with `raw` resolved."""
     paths = {file.path for file in files}
-    refusals: list[Refused] = []
+    refusals: list[FileRefused] = []
     external = {path: file.path for file in files for path in file.external_data}
     for path, owner in external.items():
         if path not in paths:
-            refusals.append(Refused(owner, f"it needs the file '{path}' for its tensors, which is not there"))
+            refusals.append(
+                FileRefused(owner, f"it needs the file '{path}' for its tensors, which is not there")
+            )
     settled = []
     for file in files:
         if file.format == RAW and file.path not in external:
             refusals.append(
-                Refused(
+                FileRefused(
                     file.path,
                     "it is none of safetensors, GGUF, ONNX, SentencePiece, text (UTF-8) or a picture",
                 )
@@ -247,10 +251,12 @@ def check_together(files: list[Identified]) -> tuple[list[Refused], list[Identif
     return refusals, settled
 
 
-def _missing_shards(index: Identified, paths: set[str]) -> list[Refused]:
+def _missing_shards(index: Identified, paths: set[str]) -> list[FileRefused]:
     weight_map = index.json.get("weight_map") if isinstance(index.json, dict) else None
     if not isinstance(weight_map, dict) or not all(isinstance(shard, str) for shard in weight_map.values()):
-        return [Refused(index.path, "it has no 'weight_map' from tensors to files")]
+        return [FileRefused(index.path, "it has no 'weight_map' from tensors to files")]
     directory = PurePosixPath(index.path).parent
     missing = sorted({shard for shard in weight_map.values() if str(directory / shard) not in paths})
-    return [Refused(index.path, f"it names '{shard[:200]}', which is not there") for shard in missing[:10]]
+    return [
+        FileRefused(index.path, f"it names '{shard[:200]}', which is not there") for shard in missing[:10]
+    ]

@@ -5,9 +5,9 @@ location made the loader read any file), so every tensor of every graph, subgrap
 them.
 """
 
-from model_store.errors import Refused
+from model_store.errors import FileRefused
 from model_store.paths import check_file_path
-from model_store.reading import Content, Malformed
+from model_store.reading import Content, MalformedContent
 from trust.formats import protobuf
 
 # ModelProto's fields: wire type by number.
@@ -39,16 +39,16 @@ def external_data_of(content: Content) -> frozenset[str]:
     external: set[str] = set()
     for field in protobuf.fields(content):
         if _MODEL.get(field.number) != field.wire:
-            raise Malformed(f"it has a field {field.number} that an ONNX model does not have")
+            raise MalformedContent(f"it has a field {field.number} that an ONNX model does not have")
         if field.number == 1:
             ir_version = field.value
         elif field.number in _MODEL_PARTS:
             graphs += field.number == 7
             external |= _external_data(content, _MODEL_PARTS[field.number], field)
     if not 1 <= ir_version <= MAX_IR_VERSION:
-        raise Malformed(f"its IR version is {ir_version}")
+        raise MalformedContent(f"its IR version is {ir_version}")
     if graphs != 1:
-        raise Malformed(f"it has {graphs} graphs instead of one")
+        raise MalformedContent(f"it has {graphs} graphs instead of one")
     return frozenset(external)
 
 
@@ -58,7 +58,7 @@ def _external_data(content: Content, kind: str, outer: protobuf.Field) -> set[st
     while waiting:
         kind, start, end, depth = waiting.pop()
         if depth > MAX_NESTING:
-            raise Malformed("its graphs are nested too deeply")
+            raise MalformedContent("its graphs are nested too deeply")
         for field in protobuf.fields(content, start, end):
             if kind == "tensor":
                 if field.number == _TENSOR_EXTERNAL_DATA:
@@ -67,7 +67,7 @@ def _external_data(content: Content, kind: str, outer: protobuf.Field) -> set[st
             inner = _INSIDE[kind].get(field.number)
             if inner:
                 if field.wire != protobuf.LENGTH:
-                    raise Malformed(f"field {field.number} of a {kind} is no message")
+                    raise MalformedContent(f"field {field.number} of a {kind} is no message")
                 waiting.append((inner, field.start, field.end, depth + 1))
     return found
 
@@ -82,5 +82,5 @@ def _location(content: Content, entry: protobuf.Field) -> set[str]:
     path = parts.get(2, "")
     try:
         return {check_file_path(path)}
-    except Refused as refusal:
-        raise Malformed(f"it loads tensors from '{refusal.path}': {refusal.reason}") from None
+    except FileRefused as refusal:
+        raise MalformedContent(f"it loads tensors from '{refusal.path}': {refusal.reason}") from None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from model_store.reading import Content, Cursor, Malformed
+from model_store.reading import Content, ContentCursor, MalformedContent
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 MAX_FIELDS = 20_000_000
@@ -21,14 +21,14 @@ class Field(NamedTuple):
 
 def fields(content: Content, start: int = 0, end: int | None = None) -> Iterator[Field]:
     """The fields between `start` and `end`; Malformed at the first byte that cannot be one."""
-    cursor = Cursor(content, start, end)
+    cursor = ContentCursor(content, start, end)
     for _ in range(MAX_FIELDS):
         if not cursor.left:
             return
         tag = cursor.varint()
         number, wire = tag >> 3, tag & 7
         if not 0 < number < 2**29:
-            raise Malformed("a field number is out of range")
+            raise MalformedContent("a field number is out of range")
         begin = cursor.position
         value = 0
         if wire == VARINT:
@@ -42,17 +42,17 @@ def fields(content: Content, start: int = 0, end: int | None = None) -> Iterator
         elif wire == FIXED32:
             cursor.skip(4)
         else:
-            raise Malformed(f"field {number} has the unknown wire type {wire}")
+            raise MalformedContent(f"field {number} has the unknown wire type {wire}")
         yield Field(number, wire, value, begin, cursor.position)
-    raise Malformed("it has too many fields")
+    raise MalformedContent("it has too many fields")
 
 
 def text(content: Content, field: Field, *, limit: int) -> str:
     if field.wire != LENGTH:
-        raise Malformed(f"field {field.number} is not text")
+        raise MalformedContent(f"field {field.number} is not text")
     if field.end - field.start > limit:
-        raise Malformed(f"field {field.number} is longer than {limit:,} bytes")
+        raise MalformedContent(f"field {field.number} is longer than {limit:,} bytes")
     try:
         return content.read_at(field.start, field.end - field.start).decode("utf-8")
     except UnicodeDecodeError:
-        raise Malformed(f"field {field.number} is not UTF-8") from None
+        raise MalformedContent(f"field {field.number} is not UTF-8") from None

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from model_store.reading import Content, Malformed
+from model_store.reading import Content, MalformedContent
 
 UNPICKLED = "loading it can run code that it carries; convert it to safetensors"
 DATA_ONLY = "a version holds data only"
@@ -128,16 +128,16 @@ def carried(format: str) -> str:
 def check_picture(content: Content, kind: str) -> None:
     """Malformed unless the picture fills the file: no archive or program rides along. It is not decoded."""
     if content.size > _MAX_PICTURE_BYTES:
-        raise Malformed(f"a picture may have at most {_MAX_PICTURE_BYTES:,} bytes")
+        raise MalformedContent(f"a picture may have at most {_MAX_PICTURE_BYTES:,} bytes")
     tail = content.read_at(max(0, content.size - 2), 2)
     if kind == "png":
         _check_png(content)
     elif kind == "jpeg" and tail != b"\xff\xd9":
-        raise Malformed("something follows its end marker")
+        raise MalformedContent("something follows its end marker")
     elif kind == "gif" and tail[-1:] != b";":
-        raise Malformed("something follows its trailer")
+        raise MalformedContent("something follows its trailer")
     elif kind == "webp" and int.from_bytes(content.read_at(4, 4), "little") + 8 != content.size:
-        raise Malformed("its length is not the one that it states")
+        raise MalformedContent("its length is not the one that it states")
 
 
 def _check_png(content: Content) -> None:
@@ -147,6 +147,6 @@ def _check_png(content: Content) -> None:
         position += 12 + length
         if name == b"IEND":
             if position != content.size:
-                raise Malformed("something follows its end chunk")
+                raise MalformedContent("something follows its end chunk")
             return
-    raise Malformed("it has no end chunk")
+    raise MalformedContent("it has no end chunk")

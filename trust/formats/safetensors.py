@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from model_store.reading import Content, Malformed
+from model_store.reading import Content, MalformedContent
 
 # The reference reader allows 100 MB; a header of a model with 100,000 tensors has 15 MB.
 MAX_HEADER_BYTES = 32 * 1024 * 1024
@@ -50,42 +50,44 @@ class Tensors:
 def parse(content: Content) -> Tensors:
     """The header of a file whose every byte is accounted for; else Malformed."""
     if content.size < 8:
-        raise Malformed("it is shorter than its 8-byte header length")
+        raise MalformedContent("it is shorter than its 8-byte header length")
     length = int.from_bytes(content.read_at(0, 8), "little")
     if length > MAX_HEADER_BYTES:
-        raise Malformed(f"its header claims {length:,} bytes; at most {MAX_HEADER_BYTES:,} are allowed")
+        raise MalformedContent(
+            f"its header claims {length:,} bytes; at most {MAX_HEADER_BYTES:,} are allowed"
+        )
     if length > content.size - 8:
-        raise Malformed(f"its header claims {length:,} bytes but only {content.size - 8:,} follow")
+        raise MalformedContent(f"its header claims {length:,} bytes but only {content.size - 8:,} follow")
     header = content.read_at(8, length)
     if not header.startswith(b"{"):
-        raise Malformed("its header does not begin with '{'")
+        raise MalformedContent("its header does not begin with '{'")
     try:
         tensors = json.loads(
             header.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constant
         )
     except UnicodeDecodeError:
-        raise Malformed("its header is not UTF-8") from None
+        raise MalformedContent("its header is not UTF-8") from None
     except RecursionError:
-        raise Malformed("its header is nested too deeply") from None
+        raise MalformedContent("its header is nested too deeply") from None
     except ValueError as error:
-        raise Malformed(f"its header is not JSON ({str(error)[:120]})") from None
+        raise MalformedContent(f"its header is not JSON ({str(error)[:120]})") from None
     if not isinstance(tensors, dict):
-        raise Malformed("its header is not a JSON object")
+        raise MalformedContent("its header is not a JSON object")
     metadata = tensors.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise Malformed("its __metadata__ is not a map of strings")
+        raise MalformedContent("its __metadata__ is not a map of strings")
     return _check_layout(tensors, data_bytes=content.size - 8 - length, metadata=metadata)
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise Malformed("its header names something twice")
+        raise MalformedContent("its header names something twice")
     return found
 
 
 def _no_constant(name: str) -> Any:
-    raise Malformed(f"its header holds {name}")
+    raise MalformedContent(f"its header holds {name}")
 
 
 def _check_layout(tensors: dict[str, Any], *, data_bytes: int, metadata: dict[str, str]) -> Tensors:
@@ -102,10 +104,12 @@ def _check_layout(tensors: dict[str, Any], *, data_bytes: int, metadata: dict[st
     expected = 0
     for begin, end, name in sorted(spans):
         if begin != expected:
-            raise Malformed(f"tensor '{name[:80]}' leaves a gap or overlaps at byte {begin:,} of the data")
+            raise MalformedContent(
+                f"tensor '{name[:80]}' leaves a gap or overlaps at byte {begin:,} of the data"
+            )
         expected = end
     if expected != data_bytes:
-        raise Malformed(f"its tensors cover {expected:,} bytes but {data_bytes:,} follow the header")
+        raise MalformedContent(f"its tensors cover {expected:,} bytes but {data_bytes:,} follow the header")
     elements = sum(by_dtype.values())
     return Tensors(len(spans), elements, dict(by_dtype), metadata, packed_bits, not_weights)
 
@@ -117,19 +121,21 @@ def _is_packed(name: str, dtype: str) -> bool:
 def _check_tensor(name: str, tensor: Any) -> tuple[int, int, str, int]:
     where = f"tensor '{name[:80]}'"
     if not isinstance(tensor, dict) or set(tensor) != {"dtype", "shape", "data_offsets"}:
-        raise Malformed(f"{where} is not described by dtype, shape and data_offsets")
+        raise MalformedContent(f"{where} is not described by dtype, shape and data_offsets")
     dtype, shape, offsets = tensor["dtype"], tensor["shape"], tensor["data_offsets"]
     if not isinstance(dtype, str) or dtype not in BITS:
-        raise Malformed(f"{where} has the unknown dtype {str(dtype)[:40]!r}")
+        raise MalformedContent(f"{where} has the unknown dtype {str(dtype)[:40]!r}")
     if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS or not all(map(_is_size, shape)):
-        raise Malformed(f"{where} has no valid shape")
+        raise MalformedContent(f"{where} has no valid shape")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_size, offsets)):
-        raise Malformed(f"{where} has no valid data_offsets")
+        raise MalformedContent(f"{where} has no valid data_offsets")
     begin, end = offsets
     elements = math.prod(shape)
     bits = elements * BITS[dtype]
     if bits % 8 or end - begin != bits // 8:
-        raise Malformed(f"{where} has {end - begin:,} bytes where its shape and dtype need {bits / 8:,.0f}")
+        raise MalformedContent(
+            f"{where} has {end - begin:,} bytes where its shape and dtype need {bits / 8:,.0f}"
+        )
     return begin, end, dtype, elements
 
 

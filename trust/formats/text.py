@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from model_store.reading import Content, Malformed, TooLarge
+from model_store.reading import Content, ContentTooLarge, MalformedContent
 
 CHUNK = 1024 * 1024
 MAX_TEXT_BYTES = 1024 * 1024 * 1024
@@ -19,16 +19,16 @@ MAX_DIGITS = 1_000
 def check(content: Content) -> None:
     """Malformed unless every byte is UTF-8 text."""
     if content.size > MAX_TEXT_BYTES:
-        raise TooLarge(f"it has {content.size:,} bytes; text may have at most {MAX_TEXT_BYTES:,}")
+        raise ContentTooLarge(f"it has {content.size:,} bytes; text may have at most {MAX_TEXT_BYTES:,}")
     decoder = codecs.getincrementaldecoder("utf-8")()
     for offset in range(0, content.size, CHUNK):
         chunk = content.read_at(offset, CHUNK)
         if b"\x00" in chunk:
-            raise Malformed("it holds NUL bytes")
+            raise MalformedContent("it holds NUL bytes")
         try:
             decoder.decode(chunk, final=offset + CHUNK >= content.size)
         except UnicodeDecodeError:
-            raise Malformed("it is not UTF-8") from None
+            raise MalformedContent("it is not UTF-8") from None
 
 
 def parse_json(content: Content) -> Any:
@@ -41,22 +41,24 @@ def parse_json(content: Content) -> Any:
         try:
             value = json.loads(data, parse_int=_integer)
         except RecursionError:
-            raise Malformed("it is nested too deeply") from None
+            raise MalformedContent("it is nested too deeply") from None
         except ValueError as error:
-            raise Malformed(str(error)[:120]) from None
+            raise MalformedContent(str(error)[:120]) from None
     check_depth(value)
     return value
 
 
 def _integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise Malformed(f"it holds a number of {len(digits):,} digits; {MAX_DIGITS:,} are allowed")
+        raise MalformedContent(f"it holds a number of {len(digits):,} digits; {MAX_DIGITS:,} are allowed")
     return int(digits)
 
 
 def check_json_size(content: Content) -> None:
     if content.size > MAX_JSON_BYTES:
-        raise TooLarge(f"it has {content.size:,} bytes; a JSON file may have at most {MAX_JSON_BYTES:,}")
+        raise ContentTooLarge(
+            f"it has {content.size:,} bytes; a JSON file may have at most {MAX_JSON_BYTES:,}"
+        )
 
 
 def check_depth(value: Any) -> None:
@@ -71,4 +73,4 @@ def check_depth(value: Any) -> None:
         ]
         if not level:
             return
-    raise Malformed(f"it is nested deeper than {MAX_JSON_DEPTH} levels")
+    raise MalformedContent(f"it is nested deeper than {MAX_JSON_DEPTH} levels")

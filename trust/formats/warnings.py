@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from model_store.reading import Content, Malformed
+from model_store.reading import Content, MalformedContent
 from trust.formats import code, gguf, secrets, templates
 from trust.formats.text import parse_json
 
@@ -48,6 +48,6 @@ def _templates(path: str, format: str, content: Content) -> list[str]:
             return gguf.chat_templates(
                 content, most=templates.MAX_TEMPLATES, max_bytes=templates.MAX_BYTES + 1
             )
-    except Malformed:
+    except MalformedContent:
         return []
     return []

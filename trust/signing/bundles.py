@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from model_store.file_manifest import Manifest
+from model_store.file_manifest import FileManifest
 from trust.errors import BadSignature
 from trust.signing.keys import PublicKey
 from trust.signing.signers import Signer
@@ -44,7 +44,7 @@ class Verdict:
     fingerprint: str = ""
 
 
-def signed(name: str, manifest: Manifest, signer: Signer) -> str:
+def signed(name: str, manifest: FileManifest, signer: Signer) -> str:
     """The text of a bundle over the files of a manifest. Raises CannotSign."""
     payload = statement(name, manifest)
     signature = signer.sign(_encoded(payload))
@@ -58,7 +58,7 @@ def signed(name: str, manifest: Manifest, signer: Signer) -> str:
     return orjson.dumps(bundle).decode()
 
 
-def verified(text: str, manifest: Manifest, keys: Mapping[str, PublicKey]) -> Verdict:
+def verified(text: str, manifest: FileManifest, keys: Mapping[str, PublicKey]) -> Verdict:
     """Whether one of the trusted `keys`, by fingerprint, has signed just the files of the manifest.
 
     Nothing that was signed is read before it is known who has signed it.

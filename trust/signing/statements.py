@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from model_store.file_manifest import Manifest
+from model_store.file_manifest import FileManifest
 from model_store.paths import printable
 from trust.errors import BadSignature
 
@@ -22,7 +22,7 @@ NOT_COVERED = (SIGNATURE_PATH, ".git", ".gitattributes", ".github", ".gitignore"
 """What the library leaves out of every signature unless told otherwise; no loader reads any of it."""
 
 
-def statement(name: str, manifest: Manifest) -> bytes:
+def statement(name: str, manifest: FileManifest) -> bytes:
     """Return the statement in the order and with the root digest of the library, so that its verifier
     finds the same.
     """
@@ -55,7 +55,7 @@ def is_covered(path: str) -> bool:
     return not inside and path not in (SIGNATURE_PATH, ".gitattributes", ".gitignore")
 
 
-def check_statement(payload: bytes, manifest: Manifest) -> None:
+def check_statement(payload: bytes, manifest: FileManifest) -> None:
     """Raises BadSignature unless the statement covers the files of the manifest as they are.
 
     Only what no signature covers may be missing from it: whatever else its signer left out could be anything.

@@ -10,37 +10,37 @@ from pathlib import Path
 
 from clusters.backends.base import (
     CannotRun,
+    ClusterHealth,
     ClusterUnreachable,
     DeploymentSpec,
-    Fence,
-    Health,
     ModelVersion,
     ObservedNode,
     ObservedState,
     ObservedWorker,
-    StaleFence,
+    StaleDeploymentFence,
     UnknownWorker,
 )
-from clusters.backends.checks import Check
-from clusters.backends.embedded.asking import Answer, ask_all
+from clusters.backends.checks import ClusterCheck
 from clusters.backends.embedded.checks import checks as machine_checks
 from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore, WorkerSlot
+from clusters.backends.embedded.health_probes import WorkerHealthReply, ask_all
 from clusters.backends.embedded.machine import gpus, machine_id, machine_name, port_is_free, this_machine
 from clusters.backends.embedded.node_operations import EmbeddedNodeOperations, MarksFile
 from clusters.backends.embedded.placing import check_placement
 from clusters.backends.embedded.worker_names import parted, slot_of, workers_of
-from clusters.backends.standing import ObservedPods
+from clusters.backends.observed_pods import ObservedPods
 from clusters.backends.supervisor_rpc import (
     ALIVE,
     ObservedProcess,
     ProcessState,
-    Program,
+    SupervisedProgram,
     Supervisor,
     SupervisorFault,
     SupervisorUnreachable,
 )
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.subprocess import local_runner
+from common.reconcile.fence import Fence
 from serving.protocol import AGENT_SOCKET
 from serving.worker_command import EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, WorkerCommand
 
@@ -60,7 +60,7 @@ GIVEN_UP = (ProcessState.STOPPED, ProcessState.FATAL)
 
 Argv = Callable[[WorkerCommand], list[str]]
 BringFiles = Callable[[ModelVersion], Path]
-"""Makes the files of a version a directory of this machine. Raises FilesOnTheWay, CannotRun."""
+"""Makes the files of a version a directory of this machine. Raises FilesPending, CannotRun."""
 
 
 class EmbeddedCluster:
@@ -191,21 +191,23 @@ class EmbeddedCluster:
     def pods(self) -> ObservedPods:
         return ObservedPods(self.node_operations.pods(machine_id()))
 
-    def health(self) -> Health:
+    def health(self) -> ClusterHealth:
         try:
             workers = sum(slot_of(name) is not None for name in self._processes())
         except ClusterUnreachable as error:
-            return Health(False, str(error))
-        return Health(True, f"supervisord runs {workers} workers.")
+            return ClusterHealth(False, str(error))
+        return ClusterHealth(True, f"supervisord runs {workers} workers.")
 
-    def checks(self) -> tuple[Check, ...]:
+    def checks(self) -> tuple[ClusterCheck, ...]:
         return machine_checks(self.health(), this_machine())
 
     def _guard(self, deployment: str, fence: Fence) -> DesiredDeployment | None:
-        """What was desired so far. Raises StaleFence when a later writer made it."""
+        """What was desired so far. Raises StaleDeploymentFence when a later writer made it."""
         desired = self._desired.load(deployment)
         if desired is not None and fence < desired.fence:
-            raise StaleFence(f"{deployment} was set by {desired.fence}, which is later than {fence}.")
+            raise StaleDeploymentFence(
+                f"{deployment} was set by {desired.fence}, which is later than {fence}."
+            )
         return desired
 
     def _with_slots(self, desired: DesiredDeployment, alive: Mapping[str, bool]) -> dict[int, WorkerSlot]:
@@ -263,7 +265,7 @@ class EmbeddedCluster:
                 return port
         raise CannotRun(f"No port from {first} to {last} is free for a worker. Widen SLIPWAY_WORKER_PORTS.")
 
-    def _programs(self, desired: DesiredDeployment, ordinals: Iterable[int]) -> dict[str, Program]:
+    def _programs(self, desired: DesiredDeployment, ordinals: Iterable[int]) -> dict[str, SupervisedProgram]:
         """The programs of these workers, by name. Raises CannotRun."""
         self._log_dir.mkdir(parents=True, exist_ok=True)
         try:
@@ -275,7 +277,7 @@ class EmbeddedCluster:
         except ValueError as error:  # ProtocolError is one
             raise CannotRun(f"{desired.spec.name} cannot run: {error}.") from None
 
-    def _program(self, desired: DesiredDeployment, ordinal: int) -> Program:
+    def _program(self, desired: DesiredDeployment, ordinal: int) -> SupervisedProgram:
         spec, slot = desired.spec, desired.slots[ordinal]
         name = f"{spec.name}-{ordinal}"
         command = WorkerCommand(
@@ -297,7 +299,7 @@ class EmbeddedCluster:
         environment = dict(WORKER_ENVIRONMENT)
         if slot.gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in slot.gpus)
-        return Program(
+        return SupervisedProgram(
             name=name,
             command=tuple(self._argv(command)),
             directory=self._directory,
@@ -308,7 +310,7 @@ class EmbeddedCluster:
             environment=environment,
         )
 
-    def _carry_out(self, desired: DesiredDeployment, programs: Mapping[str, Program]) -> None:
+    def _carry_out(self, desired: DesiredDeployment, programs: Mapping[str, SupervisedProgram]) -> None:
         """Start what is missing; end what is surplus or not as its program says now."""
         processes = self._processes()
         missing = []
@@ -337,7 +339,9 @@ class EmbeddedCluster:
         except (SupervisorUnreachable, SupervisorFault) as error:
             raise ClusterUnreachable(str(error)) from None
 
-    def _observed_worker(self, process: ObservedProcess, port: int, answer: Answer | None) -> ObservedWorker:
+    def _observed_worker(
+        self, process: ObservedProcess, port: int, answer: WorkerHealthReply | None
+    ) -> ObservedWorker:
         state, reason = (
             (answer.state, answer.reason) if answer else (ObservedState.STARTING, "It has no process.")
         )

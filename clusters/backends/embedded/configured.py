@@ -10,7 +10,7 @@ from clusters.backends.base import (
     CannotRun,
     ClusterConfig,
     FilesFetch,
-    FilesOnTheWay,
+    FilesPending,
     Misconfigured,
     ModelVersion,
 )
@@ -41,7 +41,7 @@ def connect(config: ClusterConfig) -> EmbeddedCluster:
 
 
 def laid_out(version: ModelVersion) -> Path:
-    """The directory of a version in the store of this machine. Raises FilesOnTheWay, CannotRun."""
+    """The directory of a version in the store of this machine. Raises FilesPending, CannotRun."""
     row = Version.objects.select_related("model").filter(pk=version.id).first()
     if row is None:
         raise CannotRun(f"The registry has no version {version.label} any more.")
@@ -49,7 +49,7 @@ def laid_out(version: ModelVersion) -> Path:
         return materialise(row)
     except OnItsWay as error:
         come = FilesFetch(place=machine_name(), come_bytes=error.come_bytes, size_bytes=error.size_bytes)
-        raise FilesOnTheWay(str(error), (come,)) from None
+        raise FilesPending(str(error), (come,)) from None
     except SlipwayError as error:
         raise CannotRun(str(error)) from None
 

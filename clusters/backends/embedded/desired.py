@@ -8,9 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from clusters.backends.base import NAME, ClusterUnreachable, DeploymentSpec, Fence, ModelVersion
+from clusters.backends.base import (
+    NAME,
+    ClusterUnreachable,
+    DeploymentSpec,
+    ModelVersion,
+)
 from clusters.backends.placement import Placement, Resources, Spread, TaintEffect, Toleration
 from common import files
+from common.reconcile.fence import Fence
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from clusters.backends.base import Condition, GpuSharing, ObservedGpu, ObservedNode
+from clusters.backends.base import GpuSharingMode, NodeCondition, ObservedGpu, ObservedNode
 
 MIB = 2**20
 ASK_GPUS_WITHIN_SECONDS = 5
@@ -53,7 +53,7 @@ def bare_machine() -> ObservedNode:
             "kubernetes.io/hostname": machine_name(),
             "kubernetes.io/os": platform.system().lower(),
         },
-        conditions=(Condition("Ready", "True"),),
+        conditions=(NodeCondition("Ready", "True"),),
         gpus=None,
     )
 
@@ -98,7 +98,7 @@ def parse_gpus(listed: str) -> list[ObservedGpu]:
                     driver=driver,
                     serial=serial,
                     pci_bus_id=bus_id,
-                    sharing=GpuSharing.MIG if mig == "Enabled" else GpuSharing.NONE,
+                    sharing=GpuSharingMode.MIG if mig == "Enabled" else GpuSharingMode.NONE,
                 )
             )
     return found
@@ -115,7 +115,7 @@ def port_is_free(port: int) -> bool:
 
 
 def _shared_by_mps(gpu: ObservedGpu) -> ObservedGpu:
-    return gpu if gpu.sharing == GpuSharing.MIG else replace(gpu, sharing=GpuSharing.MPS)
+    return gpu if gpu.sharing == GpuSharingMode.MIG else replace(gpu, sharing=GpuSharingMode.MPS)
 
 
 def _runs_mps() -> bool:

@@ -10,24 +10,23 @@ from typing import Any
 
 from clusters.backends.base import (
     ClusterUnreachable,
-    Cordon,
+    CordonMark,
     DeploymentSpec,
-    Fence,
     ObservedNode,
-    StaleFence,
+    StaleDeploymentFence,
 )
 from clusters.backends.embedded.desired import DesiredStore, WorkerSlot
 from clusters.backends.embedded.machine import bare_machine, machine_id, machine_name
 from clusters.backends.node_operations import (
+    CordonedByOther,
     Eviction,
-    NotPossible,
-    Order,
-    SomebodyElses,
+    NodeCommand,
+    OperationUnsupported,
     UnknownNode,
     is_overtaken,
 )
+from clusters.backends.observed_pods import ObservedPod, PodPhase
 from clusters.backends.placement import Taint, TaintEffect
-from clusters.backends.standing import Phase, StandingPod
 from clusters.backends.supervisor_rpc import (
     ObservedProcess,
     ProcessState,
@@ -38,6 +37,7 @@ from clusters.backends.supervisor_rpc import (
 from common import files
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobSpec
+from common.reconcile.fence import Fence
 
 NOBODY = Fence(0, 0)
 KEEPS_OFF = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
@@ -48,7 +48,7 @@ class Marks:
     """What Slipway has placed on this machine."""
 
     fence: Fence = NOBODY
-    cordon: Cordon | None = None
+    cordon: CordonMark | None = None
     taints: tuple[Taint, ...] = ()
 
     def on(self, machine: ObservedNode) -> ObservedNode:
@@ -76,7 +76,9 @@ class MarksFile:
         except FileNotFoundError:
             return Marks()
         held = document["cordon"]
-        cordon = Cordon(held["by"], held["reason"], datetime.fromisoformat(held["since"])) if held else None
+        cordon = (
+            CordonMark(held["by"], held["reason"], datetime.fromisoformat(held["since"])) if held else None
+        )
         return Marks(
             Fence(*document["fence"]),
             cordon,
@@ -106,35 +108,37 @@ class EmbeddedNodeOperations:
         self._supervisor = supervisor
         self._job_runner = job_runner
 
-    def cordon(self, node: str, order: Order, taint: Taint | None = None) -> None:
+    def cordon(self, node: str, order: NodeCommand, taint: Taint | None = None) -> None:
         def change(marks: Marks) -> Marks:
             if marks.cordon and marks.cordon.by != order.by:
-                raise SomebodyElses(f"{marks.cordon.by} has cordoned this machine already.")
-            cordon = marks.cordon or Cordon(order.by, order.reason, datetime.now(UTC))
+                raise CordonedByOther(f"{marks.cordon.by} has cordoned this machine already.")
+            cordon = marks.cordon or CordonMark(order.by, order.reason, datetime.now(UTC))
             marks = replace(marks, cordon=cordon)
             return replace(marks, taints=_with(marks, taint)) if taint else marks
 
         self._change(node, order, change)
 
-    def uncordon(self, node: str, order: Order) -> None:
+    def uncordon(self, node: str, order: NodeCommand) -> None:
         def change(marks: Marks) -> Marks:
             if marks.cordon and marks.cordon.by != order.by:
-                raise SomebodyElses(f"{marks.cordon.by} has cordoned this machine: it is theirs to uncordon.")
+                raise CordonedByOther(
+                    f"{marks.cordon.by} has cordoned this machine: it is theirs to uncordon."
+                )
             return replace(marks, cordon=None)
 
         self._change(node, order, change)
 
-    def taint(self, node: str, taint: Taint, order: Order) -> None:
+    def taint(self, node: str, taint: Taint, order: NodeCommand) -> None:
         self._change(node, order, lambda marks: replace(marks, taints=_with(marks, taint)))
 
-    def untaint(self, node: str, taint: Taint, order: Order) -> None:
+    def untaint(self, node: str, taint: Taint, order: NodeCommand) -> None:
         self._change(node, order, lambda marks: replace(marks, taints=_without(marks, taint)))
 
     def look(self, node: str) -> ObservedNode:
         _known(node)
         return self._marks.read().on(bare_machine())
 
-    def pods(self, node: str) -> tuple[StandingPod, ...]:
+    def pods(self, node: str) -> tuple[ObservedPod, ...]:
         """The workers: what else runs on this machine is no business of ours."""
         _known(node)
         with _asking():
@@ -147,14 +151,14 @@ class EmbeddedNodeOperations:
                     found.append(_standing(desired.spec, process, slot))
         return tuple(found)
 
-    def ask_checkpoint(self, node: str, pod: StandingPod, order: Order) -> None:
-        raise NotPossible("Processes of one machine are not asked for checkpoints.")
+    def ask_checkpoint(self, node: str, pod: ObservedPod, order: NodeCommand) -> None:
+        raise OperationUnsupported("Processes of one machine are not asked for checkpoints.")
 
     def evict(
         self,
         node: str,
-        pod: StandingPod,
-        order: Order,
+        pod: ObservedPod,
+        order: NodeCommand,
         *,
         grace_seconds: int | None = None,
         past_budgets: bool = False,
@@ -168,7 +172,7 @@ class EmbeddedNodeOperations:
                     self._supervisor.remove(pod.name)
         return Eviction(is_accepted=True)
 
-    def run_job(self, node: str, job: JobSpec, order: Order) -> None:
+    def run_job(self, node: str, job: JobSpec, order: NodeCommand) -> None:
         with self._ordered(node, order):
             self._job_runner().start(job)
 
@@ -176,42 +180,44 @@ class EmbeddedNodeOperations:
         _known(node)
         return self._job_runner()
 
-    def pause_operands(self, node: str, order: Order) -> None:
+    def pause_operands(self, node: str, order: NodeCommand) -> None:
         self._change(node, order, lambda marks: marks)
 
-    def resume_operands(self, node: str, order: Order) -> None:
+    def resume_operands(self, node: str, order: NodeCommand) -> None:
         self._change(node, order, lambda marks: marks)
 
-    def reboot(self, node: str, order: Order) -> None:
+    def reboot(self, node: str, order: NodeCommand) -> None:
         _known(node)
-        raise NotPossible(
+        raise OperationUnsupported(
             "Slipway runs on this machine itself and would end with it: restart it by hand. Its workers "
             "come back with it."
         )
 
-    def _change(self, node: str, order: Order, change: Callable[[Marks], Marks]) -> None:
+    def _change(self, node: str, order: NodeCommand, change: Callable[[Marks], Marks]) -> None:
         with self._ordered(node, order) as marks:
             self._marks.write(change(marks))
 
     @contextmanager
-    def _ordered(self, node: str, order: Order) -> Iterator[Marks]:
+    def _ordered(self, node: str, order: NodeCommand) -> Iterator[Marks]:
         """What is placed on the machine, for an order that nobody has overtaken, nor overtakes within."""
         _known(node)
         with self._desired.lock():
             marks = self._marks.read()
             if is_overtaken(order.fence, marks.fence):
-                raise StaleFence(f"This machine was set by {marks.fence}, which is later than {order.fence}.")
+                raise StaleDeploymentFence(
+                    f"This machine was set by {marks.fence}, which is later than {order.fence}."
+                )
             marks = replace(marks, fence=order.fence)
             self._marks.write(marks)
             yield marks
 
 
-def _standing(spec: DeploymentSpec, process: ObservedProcess, slot: WorkerSlot) -> StandingPod:
-    return StandingPod(
+def _standing(spec: DeploymentSpec, process: ObservedProcess, slot: WorkerSlot) -> ObservedPod:
+    return ObservedPod(
         uid=process.name,
         name=process.name,
         node=machine_name(),
-        phase=Phase.RUNNING if process.pid else Phase.PENDING,
+        phase=PodPhase.RUNNING if process.pid else PodPhase.PENDING,
         owner=f"Deployment {spec.name}",
         deployment=spec.name,
         gpus={"gpu": len(slot.gpus)} if slot.gpus else {},

@@ -3,7 +3,7 @@
 from common.outbound import own_machine
 from common.outbound.faults import Forbidden, Unresolved
 from common.outbound.names import resolve
-from kube.errors import BadConfig, Unreachable
+from kube.errors import ApiUnreachable, BadConfig
 
 
 def check_host(host: str) -> None:
@@ -15,12 +15,12 @@ def check_host(host: str) -> None:
 
 
 def addresses_of(host: str, port: int) -> list[str]:
-    """Where to connect to. Raises BadConfig, Unreachable when the name has no address."""
+    """Where to connect to. Raises BadConfig, ApiUnreachable when the name has no address."""
     try:
         found = resolve(host, port)
         own_machine.judge(host, port, found)
     except Unresolved as error:
-        raise Unreachable(str(error)) from None
+        raise ApiUnreachable(str(error)) from None
     except Forbidden as error:
         raise BadConfig(str(error)) from None
     return [str(address) for address in found]

@@ -8,10 +8,16 @@ was paused puts there later belongs to an owner that is gone, and the garbage co
 import time
 from contextlib import suppress
 
-from clusters.backends.base import CannotRun, ClusterUnreachable, Fence, NotYet, StaleFence
+from clusters.backends.base import (
+    CannotRun,
+    ClusterUnreachable,
+    RetryLater,
+    StaleDeploymentFence,
+)
 from clusters.backends.kubernetes.manifests import DEPLOYMENT, FENCE, MANAGED_BY, fence_of, fence_text
-from kube.base import Client, Object, Propagation
-from kube.errors import AlreadyExists, Changed, NotFound
+from common.reconcile.fence import Fence
+from kube.base import KubernetesClient, Object, Propagation
+from kube.errors import AlreadyExists, NotFound, ObjectChanged
 from kube.resources import CONFIG_MAPS, Ref
 
 TOMBSTONE_LASTS_SECONDS = 86_400.0
@@ -21,15 +27,17 @@ _ROLE = "slipway.dev/role"
 _REMOVED_AT = "slipway.dev/removed-at"
 
 
-class Anchors:
+class OwnerAnchors:
     """Of all deployments of one namespace."""
 
-    def __init__(self, client: Client, namespace: str) -> None:
+    def __init__(self, client: KubernetesClient, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
 
     def raise_to(self, deployment: str, fence: Fence) -> Object:
-        """The anchor, which has this fence now. Raises StaleFence, NotYet, and CannotRun for a taken name."""
+        """The anchor, which has this fence now. Raises StaleDeploymentFence, RetryLater, and CannotRun for a
+        taken name.
+        """
         for _ in range(ATTEMPTS):
             self._check_tombstone(deployment, fence)
             anchor = self.of(deployment)
@@ -39,22 +47,24 @@ class Anchors:
                     # It may have been removed between the two looks: the tombstone was there first then.
                     try:
                         self._check_tombstone(deployment, fence)
-                    except StaleFence:
+                    except StaleDeploymentFence:
                         self._delete(anchor)
                         raise
                     return anchor
                 check_fence(anchor, fence)
                 if "deletionTimestamp" in anchor["metadata"]:
-                    raise NotYet(f"What {deployment} was before is still being removed.")
+                    raise RetryLater(f"What {deployment} was before is still being removed.")
                 if fence_of(anchor) == fence:
                     return anchor
                 return self._write(anchor, fence)
-            except (AlreadyExists, Changed, NotFound):
+            except (AlreadyExists, ObjectChanged, NotFound):
                 continue
         raise _busy(deployment)
 
     def remove(self, deployment: str, fence: Fence) -> None:
-        """The anchor goes, and all that it owns before it. Never was is no error. Raises StaleFence."""
+        """The anchor goes, and all that it owns before it. Never was is no error. Raises
+        StaleDeploymentFence.
+        """
         for _ in range(ATTEMPTS):
             self._check_tombstone(deployment, fence)
             anchor = self.of(deployment)
@@ -66,7 +76,7 @@ class Anchors:
                 if anchor is not None and "deletionTimestamp" not in anchor["metadata"]:
                     self._delete(anchor, version=anchor["metadata"]["resourceVersion"])
                 return
-            except (AlreadyExists, Changed, NotFound):
+            except (AlreadyExists, ObjectChanged, NotFound):
                 continue
         raise _busy(deployment)
 
@@ -90,7 +100,7 @@ class Anchors:
                 self._delete_if_unchanged(tombstone)
 
     def _delete_if_unchanged(self, document: Object) -> None:
-        with suppress(Changed, NotFound):
+        with suppress(ObjectChanged, NotFound):
             self._delete(document, version=document["metadata"]["resourceVersion"])
 
     def _bury(self, deployment: str, fence: Fence) -> None:
@@ -163,11 +173,11 @@ def _tombstone(deployment: str) -> str:
 
 
 def check_fence(document: Object, fence: Fence) -> None:
-    """Raises StaleFence when a later writer made it."""
+    """Raises StaleDeploymentFence when a later writer made it."""
     before = fence_of(document)
     if before is not None and fence < before:
         name = document["metadata"]["name"]
-        raise StaleFence(f"{name} was set by {before}, which is later than {fence}.")
+        raise StaleDeploymentFence(f"{name} was set by {before}, which is later than {fence}.")
 
 
 def check_ours(document: Object) -> None:

@@ -9,27 +9,26 @@ from time import monotonic
 
 from clusters.backends.base import (
     CannotRun,
+    ClusterHealth,
     ClusterUnreachable,
     DeploymentSpec,
-    Fence,
     FilesFetch,
-    Health,
     ObservedNode,
     ObservedScale,
     ObservedWorker,
     UnknownWorker,
     UnreadNode,
 )
-from clusters.backends.checks import Check
-from clusters.backends.kubernetes.anchors import Anchors, check_fence, check_ours
+from clusters.backends.checks import ClusterCheck
+from clusters.backends.kubernetes.anchors import OwnerAnchors, check_fence, check_ours
 from clusters.backends.kubernetes.checks import checks as cluster_checks
 from clusters.backends.kubernetes.checks import right_checks
 from clusters.backends.kubernetes.errors import refused, told
-from clusters.backends.kubernetes.files.base import FilesWay
-from clusters.backends.kubernetes.files.choice import Choice, Found, choose, look, way_of
+from clusters.backends.kubernetes.files.base import FileDelivery
+from clusters.backends.kubernetes.files.choice import DeliveryChoice, DeliveryFacts, choose, look, way_of
 from clusters.backends.kubernetes.files.filled_claim import FilledClaim
 from clusters.backends.kubernetes.files.fluid import FluidDataset
-from clusters.backends.kubernetes.files.prefetch import Prefetch
+from clusters.backends.kubernetes.files.prefetch import PrefetchPods
 from clusters.backends.kubernetes.groups import FOLLOWS, is_leader, why_no_group, workers_of
 from clusters.backends.kubernetes.leaving import mark_leaving
 from clusters.backends.kubernetes.manifests import DEPLOYMENT, objects_of
@@ -49,11 +48,12 @@ from clusters.backends.kubernetes.scaling import begin_with, scale_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.store_token import hand_out
-from clusters.backends.kubernetes.watching import NONE, UNFINISHED, Machines, watch
-from clusters.backends.standing import ObservedPods
+from clusters.backends.kubernetes.watching import NONE, UNFINISHED, MachineWatch, watch
+from clusters.backends.observed_pods import ObservedPods
 from clusters.states import CheckResult
+from common.reconcile.fence import Fence
 from kube import errors
-from kube.base import Client, Object
+from kube.base import KubernetesClient, Object
 from kube.client import FIELD_MANAGER
 from kube.resources import BY_KIND, LEADER_WORKER_SETS, NODES, PODS, Ref
 from model_store.fetch_progress import FetchProgress
@@ -69,7 +69,7 @@ FETCH_LOG_LINES = 20
 class KubernetesCluster:
     def __init__(
         self,
-        client: Client,
+        client: KubernetesClient,
         settings: KubernetesSettings,
         *,
         store_token: str = "",
@@ -83,13 +83,13 @@ class KubernetesCluster:
         self._store_token = store_token
         self._relay_token = relay_token
         self._settings = settings
-        self._found: dict[str, tuple[float, Found]] = {}
+        self._found: dict[str, tuple[float, DeliveryFacts]] = {}
         """By namespace, what was there of use to model files, and when."""
         self._seen: tuple[float, tuple[ObservedNode | UnreadNode, ...]] = (-inf, ())
         self.node_operations = KubernetesNodeOperations(client, settings)
 
     @property
-    def client(self) -> Client:
+    def client(self) -> KubernetesClient:
         """For the gateway of this cluster."""
         return self._client
 
@@ -108,7 +108,7 @@ class KubernetesCluster:
             self._owner.take(namespace)
             hand_out(self._client, self._settings, self._store_token, namespace=namespace)
             # First: what comes late is refused before it makes anything for its files.
-            anchor = Anchors(self._client, namespace).raise_to(spec.name, fence)
+            anchor = OwnerAnchors(self._client, namespace).raise_to(spec.name, fence)
             owner = {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
@@ -118,7 +118,7 @@ class KubernetesCluster:
             }
             files = self._way(spec, namespace).mount(spec, namespace=namespace)
             if spec.prefetch_machines is not None:
-                prefetch = Prefetch(self._client, self._settings, namespace, nodes=self._machines_seen)
+                prefetch = PrefetchPods(self._client, self._settings, namespace, nodes=self._machines_seen)
                 if spec.replicas:
                     prefetch.forget(spec)
                 else:
@@ -155,15 +155,15 @@ class KubernetesCluster:
     def tidy(self, needed: Collection[str]) -> None:
         with told():
             for namespace in self._settings.all_namespaces:
-                Anchors(self._client, namespace).tidy()
-                Prefetch(self._client, self._settings, namespace).tidy()
+                OwnerAnchors(self._client, namespace).tidy()
+                PrefetchPods(self._client, self._settings, namespace).tidy()
             FilledClaim(self._client, self._settings, None).remove_unused(needed)
             FluidDataset(self._client, self._settings).remove_unused(needed)
 
-    def _way(self, spec: DeploymentSpec, namespace: str) -> FilesWay:
+    def _way(self, spec: DeploymentSpec, namespace: str) -> FileDelivery:
         return way_of(self._choice(spec, namespace), self._client, self._settings)
 
-    def _choice(self, spec: DeploymentSpec, namespace: str) -> Choice:
+    def _choice(self, spec: DeploymentSpec, namespace: str) -> DeliveryChoice:
         """What the cluster has is looked at again after a while."""
         at, found = self._found.get(namespace, (-inf, None))
         if found is None or monotonic() - at > LOOKED_AT_AGAIN_SECONDS:
@@ -174,7 +174,7 @@ class KubernetesCluster:
     def remove(self, deployment: str, *, fence: Fence) -> None:
         with told(), refused(deployment):
             for namespace in self._settings.all_namespaces:
-                Anchors(self._client, namespace).remove(deployment, fence)
+                OwnerAnchors(self._client, namespace).remove(deployment, fence)
 
     def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
         with told():
@@ -226,7 +226,7 @@ class KubernetesCluster:
         with told():
             try:
                 found = self._client.gather(PODS, keep=pod_of, fields=UNFINISHED).items
-            except errors.NotAllowed:
+            except errors.ApiForbidden:
                 problem = (
                     "Only pods in Slipway's own namespaces are seen: what others use counts as free. "
                     f"Grant it with `slipway cluster manifest --feature {Feature.CAPACITY}`."
@@ -240,15 +240,15 @@ class KubernetesCluster:
                 )
         return ObservedPods(found, problem)
 
-    def health(self) -> Health:
+    def health(self) -> ClusterHealth:
         try:
             with told():
                 self._client.list(PODS, namespace=self._settings.namespace, fields=NONE)
         except ClusterUnreachable as error:
-            return Health(False, str(error))
-        return Health(True, "Kubernetes answers.")
+            return ClusterHealth(False, str(error))
+        return ClusterHealth(True, "Kubernetes answers.")
 
-    def own(self) -> tuple[Check, ...]:
+    def own(self) -> tuple[ClusterCheck, ...]:
         refusals = []
         for namespace in self._settings.all_namespaces:
             # Where it cannot be asked or written, the checks say why.
@@ -256,13 +256,13 @@ class KubernetesCluster:
                 try:
                     self._owner.take(namespace)
                 except CannotRun as error:
-                    refusals.append(Check(f"namespace {namespace}", CheckResult.FAILED, str(error)))
+                    refusals.append(ClusterCheck(f"namespace {namespace}", CheckResult.FAILED, str(error)))
         return tuple(refusals)
 
-    def checks(self) -> tuple[Check, ...]:
+    def checks(self) -> tuple[ClusterCheck, ...]:
         return cluster_checks(self._client, self._settings)
 
-    def right_checks(self) -> tuple[Check, ...]:
+    def right_checks(self) -> tuple[ClusterCheck, ...]:
         with told():
             return right_checks(self._client, self._settings)
 
@@ -281,7 +281,7 @@ class KubernetesCluster:
         *,
         deployment_changed: Callable[[str], None],
         machines_changed: Callable[[], None],
-    ) -> Machines:
+    ) -> MachineWatch:
         return watch(
             self._client,
             self._settings,
@@ -320,7 +320,7 @@ class KubernetesCluster:
     def _logs_or_nothing(self, ref: Ref, lines: int, *, previous: bool) -> str:
         try:
             return self._client.logs(ref, container=CONTAINER, lines=lines, previous=previous)
-        except errors.Invalid:
+        except errors.InvalidObject:
             return ""  # the container has not begun, or its last log is gone
 
     def _put(self, document: Object, fence: Fence, begins: Mapping[str, int]) -> tuple[Object | None, Object]:
@@ -342,7 +342,7 @@ class KubernetesCluster:
                 found = self._taken_over(ref, found)
                 guard = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
                 return found, self._client.apply(document | {"metadata": metadata | guard}, force=True)
-            except (errors.AlreadyExists, errors.Changed, errors.NotFound):
+            except (errors.AlreadyExists, errors.ObjectChanged, errors.NotFound):
                 continue
         raise ClusterUnreachable(f"{ref} is changed by others faster than it can be written.")
 

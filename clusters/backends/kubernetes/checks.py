@@ -7,17 +7,24 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from clusters.backends.checks import RIGHT, Check
+from clusters.backends.checks import RIGHT, ClusterCheck
 from clusters.backends.gpu_names import is_gpu
 from clusters.backends.kubernetes.files.choice import choose, look
 from clusters.backends.kubernetes.files.storage import is_default
 from clusters.backends.kubernetes.image_loading import loading_words
 from clusters.backends.kubernetes.quantities import whole
-from clusters.backends.kubernetes.rights import FEATURES, NEEDED, RIGHTS, Feature, Right, granted_features
+from clusters.backends.kubernetes.rights import (
+    FEATURES,
+    NEEDED,
+    RIGHTS,
+    Feature,
+    NeededRight,
+    granted_features,
+)
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.states import CheckResult
-from kube.base import Client, Object
-from kube.errors import BadConfig, KubeError, NotAllowed, NotAuthenticated, NotFound
+from kube.base import KubernetesClient, Object
+from kube.errors import ApiForbidden, BadConfig, KubeError, NotAuthenticated, NotFound
 from kube.resources import (
     CONFIG_MAPS,
     DATASETS,
@@ -50,8 +57,8 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 
 def checks(
-    client: Client, settings: KubernetesSettings, *, clock: Callable[[], float] = monotonic
-) -> tuple[Check, ...]:
+    client: KubernetesClient, settings: KubernetesSettings, *, clock: Callable[[], float] = monotonic
+) -> tuple[ClusterCheck, ...]:
     """What can be looked at. One that does not answer, or is too old, is asked nothing else. Never raises."""
     until = clock() + WITHIN_SECONDS
     first = _reachable(client)
@@ -62,18 +69,18 @@ def checks(
     rest = (
         _guarded(name, look, is_left_out=Feature.CHECKS not in features)
         if clock() < until
-        else Check(name, CheckResult.WARNING, "Not looked at: the cluster answers too slowly.")
+        else ClusterCheck(name, CheckResult.WARNING, "Not looked at: the cluster answers too slowly.")
         for name, look in looks
     )
     return (*first, *rest)
 
 
-def right_checks(client: Client, settings: KubernetesSettings) -> tuple[Check, ...]:
+def right_checks(client: KubernetesClient, settings: KubernetesSettings) -> tuple[ClusterCheck, ...]:
     """Those of `checks` that are about rights: two requests, where all are granted. Raises KubeError."""
     return tuple(look() for _, look in _rights(client, settings, features_of(client, settings)))
 
 
-def features_of(client: Client, settings: KubernetesSettings) -> frozenset[Feature]:
+def features_of(client: KubernetesClient, settings: KubernetesSettings) -> frozenset[Feature]:
     """Those that the cluster's administrator granted; all, while it does not say which."""
     try:
         return granted_features(client.get(Ref(CONFIG_MAPS, FEATURES, settings.namespace)))
@@ -82,8 +89,8 @@ def features_of(client: Client, settings: KubernetesSettings) -> frozenset[Featu
 
 
 def _rights(
-    client: Client, settings: KubernetesSettings, features: frozenset[Feature]
-) -> Iterator[tuple[str, Callable[[], Check]]]:
+    client: KubernetesClient, settings: KubernetesSettings, features: frozenset[Feature]
+) -> Iterator[tuple[str, Callable[[], ClusterCheck]]]:
     rules = {place: _rules(client, place or NOWHERE) for place in ("", *settings.all_namespaces)}
     for right in RIGHTS:
         # Of these only who uses them has to know.
@@ -94,20 +101,22 @@ def _rights(
         name = f"{RIGHT}{right.name}"
         if right.feature not in features:
             words = f"Its manifest leaves {right.feature} out. {right.without}"
-            yield name, partial(Check, name, CheckResult.LEFT_OUT, words)
+            yield name, partial(ClusterCheck, name, CheckResult.LEFT_OUT, words)
         else:
             check = _right_of_groups if right.feature is Feature.GROUPS else _right
             yield name, partial(check, client, settings, right, rules)
 
 
-def _rules(client: Client, namespace: str) -> Rules:
+def _rules(client: KubernetesClient, namespace: str) -> Rules:
     try:
         return client.rules(namespace)
     except KubeError:
         return Rules()
 
 
-def _looks(client: Client, settings: KubernetesSettings) -> Iterator[tuple[str, Callable[[], Check]]]:
+def _looks(
+    client: KubernetesClient, settings: KubernetesSettings
+) -> Iterator[tuple[str, Callable[[], ClusterCheck]]]:
     for namespace in settings.all_namespaces:
         yield f"namespace {namespace}", partial(_namespace, client, namespace)
     yield "GPUs", partial(_gpus, client)
@@ -118,49 +127,51 @@ def _looks(client: Client, settings: KubernetesSettings) -> Iterator[tuple[str, 
     yield "extensions", partial(_extensions, client)
 
 
-def _guarded(name: str, look: Callable[[], Check], *, is_left_out: bool) -> Check:
+def _guarded(name: str, look: Callable[[], ClusterCheck], *, is_left_out: bool) -> ClusterCheck:
     """`is_left_out`: the cluster does not let us look, on purpose."""
     try:
         return look()
-    except NotAllowed as error:
+    except ApiForbidden as error:
         result = CheckResult.LEFT_OUT if is_left_out else CheckResult.WARNING
-        return Check(name, result, f"Could not be looked at: {error}")
+        return ClusterCheck(name, result, f"Could not be looked at: {error}")
     except KubeError as error:
-        return Check(name, CheckResult.WARNING, f"Could not be looked at: {error}")
+        return ClusterCheck(name, CheckResult.WARNING, f"Could not be looked at: {error}")
 
 
-def _reachable(client: Client) -> tuple[Check, ...]:
+def _reachable(client: KubernetesClient) -> tuple[ClusterCheck, ...]:
     """Step by step, up to the first that fails."""
     try:
         version = client.version()
     except BadConfig as error:
-        return (Check("certificate", CheckResult.FAILED, str(error)),)
-    except (NotAuthenticated, NotAllowed) as error:
+        return (ClusterCheck("certificate", CheckResult.FAILED, str(error)),)
+    except (NotAuthenticated, ApiForbidden) as error:
         # Everybody who is anybody may read the version.
         return (
-            Check("reachable", CheckResult.PASSED, "It answers."),
-            Check("credentials", CheckResult.FAILED, f"It does not know who asks: {error}"),
+            ClusterCheck("reachable", CheckResult.PASSED, "It answers."),
+            ClusterCheck("credentials", CheckResult.FAILED, f"It does not know who asks: {error}"),
         )
     except KubeError as error:
-        return (Check("reachable", CheckResult.FAILED, str(error)),)
-    reachable = Check("reachable", CheckResult.PASSED, "It answers.")
+        return (ClusterCheck("reachable", CheckResult.FAILED, str(error)),)
+    reachable = ClusterCheck("reachable", CheckResult.PASSED, "It answers.")
     return (reachable, _version(version))
 
 
-def _version(said: str) -> Check:
+def _version(said: str) -> ClusterCheck:
     oldest = ".".join(map(str, OLDEST))
     numbers = _VERSION.match(said)
     if not numbers or numbers[1] == "0":
         # One that somebody built without release flags is v0.0.0-master: it may be the newest of all.
         fault = f"It does not say which release it is ({said or 'no version'}): it must be {oldest} or newer."
-        return Check("version", CheckResult.WARNING, fault)
+        return ClusterCheck("version", CheckResult.WARNING, fault)
     if (int(numbers[1]), int(numbers[2])) < OLDEST:
         fault = f"It is Kubernetes {said}; Slipway needs {oldest} or newer."
-        return Check("version", CheckResult.FAILED, fault)
-    return Check("version", CheckResult.PASSED, f"Kubernetes {said}.")
+        return ClusterCheck("version", CheckResult.FAILED, fault)
+    return ClusterCheck("version", CheckResult.PASSED, f"Kubernetes {said}.")
 
 
-def _right(client: Client, settings: KubernetesSettings, right: Right, rules: Mapping[str, Rules]) -> Check:
+def _right(
+    client: KubernetesClient, settings: KubernetesSettings, right: NeededRight, rules: Mapping[str, Rules]
+) -> ClusterCheck:
     def may(verb: str, place: str, name: str) -> bool:
         about = {"name": name, "subresource": right.subresource}
         # Servers list too few rules rather than too many.
@@ -178,46 +189,50 @@ def _right(client: Client, settings: KubernetesSettings, right: Right, rules: Ma
     ]
     name = f"{RIGHT}{right.name}"
     if not missing:
-        return Check(name, CheckResult.PASSED, f"May {', '.join(right.verbs)} {right.kind}.")
+        return ClusterCheck(name, CheckResult.PASSED, f"May {', '.join(right.verbs)} {right.kind}.")
     result = CheckResult.FAILED if right.feature in NEEDED else CheckResult.WARNING
-    return Check(name, result, f"May not {'; '.join(missing)}. {right.without}")
+    return ClusterCheck(name, result, f"May not {'; '.join(missing)}. {right.without}")
 
 
 def _right_of_groups(
-    client: Client, settings: KubernetesSettings, right: Right, rules: Mapping[str, Rules]
-) -> Check:
+    client: KubernetesClient, settings: KubernetesSettings, right: NeededRight, rules: Mapping[str, Rules]
+) -> ClusterCheck:
     if client.serves(LEADER_WORKER_SETS):
         return _right(client, settings, right, rules)
-    return Check(f"{RIGHT}{right.name}", CheckResult.PASSED, "Not needed: LeaderWorkerSet is not installed.")
+    return ClusterCheck(
+        f"{RIGHT}{right.name}", CheckResult.PASSED, "Not needed: LeaderWorkerSet is not installed."
+    )
 
 
-def _namespace(client: Client, name: str) -> Check:
+def _namespace(client: KubernetesClient, name: str) -> ClusterCheck:
     try:
         found = client.get(Ref(NAMESPACES, name))
     except NotFound:
-        return Check(
+        return ClusterCheck(
             f"namespace {name}", CheckResult.FAILED, f"There is no namespace {name}: create it first."
         )
     if (found.get("status") or {}).get("phase") == "Terminating":
-        return Check(f"namespace {name}", CheckResult.FAILED, f"The namespace {name} is being deleted.")
+        return ClusterCheck(
+            f"namespace {name}", CheckResult.FAILED, f"The namespace {name} is being deleted."
+        )
     level = (found["metadata"].get("labels") or {}).get("pod-security.kubernetes.io/enforce", "")
     rule = f"; it enforces the {level} pod security standard" if level else ""
-    return Check(f"namespace {name}", CheckResult.PASSED, f"{name} is there{rule}.")
+    return ClusterCheck(f"namespace {name}", CheckResult.PASSED, f"{name} is there{rule}.")
 
 
-def _gpus(client: Client) -> Check:
+def _gpus(client: KubernetesClient) -> ClusterCheck:
     nodes = client.gather(NODES, keep=_gpus_of).items
     counts: Counter[str] = Counter()
     for gpus in nodes:
         counts.update(gpus)
     found = [f"{count} {resource}" for resource, count in counts.items() if count]
     if not found:
-        return Check(
+        return ClusterCheck(
             "GPUs",
             CheckResult.WARNING,
             f"None of its {_machines(len(nodes))} offers GPUs: is their device plugin installed?",
         )
-    return Check("GPUs", CheckResult.PASSED, f"{', '.join(found)} on {_machines(len(nodes))}.")
+    return ClusterCheck("GPUs", CheckResult.PASSED, f"{', '.join(found)} on {_machines(len(nodes))}.")
 
 
 def _gpus_of(node: Object) -> dict[str, int]:
@@ -225,9 +240,9 @@ def _gpus_of(node: Object) -> dict[str, int]:
     return {name: whole(count) for name, count in capacity.items() if is_gpu(name)}
 
 
-def _gateway_classes(client: Client) -> Check:
+def _gateway_classes(client: KubernetesClient) -> ClusterCheck:
     if not client.serves(GATEWAY_CLASSES):
-        return Check("gateway classes", CheckResult.WARNING, "The Gateway API is not installed.")
+        return ClusterCheck("gateway classes", CheckResult.WARNING, "The Gateway API is not installed.")
     told = []
     for one in client.list(GATEWAY_CLASSES).items:
         # Names, or objects with a name, by the version of the API.
@@ -238,23 +253,25 @@ def _gateway_classes(client: Client) -> Check:
         controller = one["spec"].get("controllerName", "?")
         told.append(f"{one['metadata']['name']} ({controller}, {count}, {mirrors})")
     if not told:
-        return Check("gateway classes", CheckResult.WARNING, "There is no gateway class.")
-    return Check("gateway classes", CheckResult.PASSED, f"{'; '.join(told)}.")
+        return ClusterCheck("gateway classes", CheckResult.WARNING, "There is no gateway class.")
+    return ClusterCheck("gateway classes", CheckResult.PASSED, f"{'; '.join(told)}.")
 
 
-def _storage_classes(client: Client) -> Check:
+def _storage_classes(client: KubernetesClient) -> ClusterCheck:
     found = client.list(STORAGE_CLASSES).items
     if not found:
-        return Check("storage classes", CheckResult.WARNING, "There is none: volumes must be made by hand.")
+        return ClusterCheck(
+            "storage classes", CheckResult.WARNING, "There is none: volumes must be made by hand."
+        )
     told = [
         f"{one['metadata']['name']} ({one.get('provisioner', '?')}"
         f"{', the default' if is_default(one) else ''})"
         for one in found
     ]
-    return Check("storage classes", CheckResult.PASSED, f"{', '.join(told)}.")
+    return ClusterCheck("storage classes", CheckResult.PASSED, f"{', '.join(told)}.")
 
 
-def _model_files(client: Client, settings: KubernetesSettings) -> Check:
+def _model_files(client: KubernetesClient, settings: KubernetesSettings) -> ClusterCheck:
     """Which way they come, and why, in each namespace where that differs."""
     choices = {
         namespace: choose(look(client, settings, namespace), settings)
@@ -269,20 +286,20 @@ def _model_files(client: Client, settings: KubernetesSettings) -> Check:
     if settings.model_images:
         count = len(settings.model_images)
         text += f" {count} version{'' if count == 1 else 's'} as images."
-    return Check("model files", CheckResult.PASSED if is_ready else CheckResult.FAILED, text)
+    return ClusterCheck("model files", CheckResult.PASSED if is_ready else CheckResult.FAILED, text)
 
 
-def _image_loading(client: Client, settings: KubernetesSettings) -> Check:
+def _image_loading(client: KubernetesClient, settings: KubernetesSettings) -> ClusterCheck:
     labels = client.gather(NODES, keep=lambda node: node["metadata"].get("labels") or {}).items
-    return Check("image loading", CheckResult.PASSED, loading_words(labels, settings.image_loading))
+    return ClusterCheck("image loading", CheckResult.PASSED, loading_words(labels, settings.image_loading))
 
 
-def _extensions(client: Client) -> Check:
+def _extensions(client: KubernetesClient) -> ClusterCheck:
     found = [name for name, resource in KNOWN_KINDS if client.serves(resource)]
     text = f"Installed: {', '.join(found)}." if found else "None of those that Slipway can use is installed."
     if "LeaderWorkerSet" not in found:
         text += " Without LeaderWorkerSet no worker can span machines."
-    return Check("extensions", CheckResult.PASSED, text)
+    return ClusterCheck("extensions", CheckResult.PASSED, text)
 
 
 def _machines(count: int) -> str:

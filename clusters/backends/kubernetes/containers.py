@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from clusters.backends.base import DeploymentSpec
-from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Mount
+from clusters.backends.kubernetes.files.base import CONFINED, MODELS, FilesMount
 from clusters.backends.kubernetes.pods import CONTAINER, PORT
 from clusters.backends.kubernetes.reporting import reporting
 from clusters.backends.kubernetes.settings import KubernetesSettings
-from clusters.backends.servers import Server
+from clusters.backends.servers import ModelServer
 from serving.worker_command import WORKER_ENVIRONMENT, WorkerCommand
 
 Document = dict[str, Any]
@@ -21,7 +21,7 @@ _OF_GROUPS = {"--master-address": "LWS_LEADER_ADDRESS", "--node-rank": "LWS_WORK
 """Variables that the controller of LeaderWorkerSets gives each container."""
 
 
-def worker_container(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount) -> Document:
+def worker_container(spec: DeploymentSpec, settings: KubernetesSettings, files: FilesMount) -> Document:
     """It leaves by itself: after SIGTERM its health fails, and it takes requests until gateways have seen
     that."""
     return _ours(spec, files, _command(spec, **reporting(settings)).argv("python")) | {
@@ -30,7 +30,7 @@ def worker_container(spec: DeploymentSpec, settings: KubernetesSettings, files: 
     }
 
 
-def follower_container(spec: DeploymentSpec, files: Mount) -> Document:
+def follower_container(spec: DeploymentSpec, files: FilesMount) -> Document:
     """Of a worker's other machines: nobody asks it anything but its leader."""
     argv = _command(spec, node_rank=1).argv("python")
     return _ours(spec, files, ["python", "-m", "serving.follower", *argv[3:]])
@@ -71,7 +71,7 @@ def _settings(spec: DeploymentSpec) -> dict[str, Any]:
     return given | sizes
 
 
-def _ours(spec: DeploymentSpec, files: Mount, argv: list[str]) -> Document:
+def _ours(spec: DeploymentSpec, files: FilesMount, argv: list[str]) -> Document:
     environment = [*_surroundings(), *_whereabouts()]
     if spec.nodes > 1:
         # Of the machines that it has, the address by which the others reach it.
@@ -89,7 +89,7 @@ def _ours(spec: DeploymentSpec, files: Mount, argv: list[str]) -> Document:
     }
 
 
-def server_container(spec: DeploymentSpec, server: Server, files: Mount) -> Document:
+def server_container(spec: DeploymentSpec, server: ModelServer, files: FilesMount) -> Document:
     """It knows nothing of gateways, and may break off what it works on when it is told to end: that comes
     when they have left, and the requests that it had have had their time."""
     told = {
@@ -161,7 +161,7 @@ def _probes(spec: DeploymentSpec, path: str) -> Document:
     }
 
 
-def _mounts(files: Mount, model_path: str) -> list[Document]:
+def _mounts(files: FilesMount, model_path: str) -> list[Document]:
     return [
         {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108 - of the pod
         {"name": "scratch", "mountPath": "/scratch"},

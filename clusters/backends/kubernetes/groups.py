@@ -11,8 +11,8 @@ from typing import Any
 
 from clusters.backends.base import ObservedState, ObservedWorker
 from clusters.backends.kubernetes.pods import worker_of
-from kube.base import Client, Object
-from kube.errors import NotAllowed
+from kube.base import KubernetesClient, Object
+from kube.errors import ApiForbidden
 from kube.resources import EVENTS, PODS
 
 Document = dict[str, Any]
@@ -57,7 +57,7 @@ def is_leader(pod: Mapping[str, Any]) -> bool:
 
 
 def workers_of(
-    client: Client, deployment: str, namespace: str, leaders: Sequence[Object]
+    client: KubernetesClient, deployment: str, namespace: str, leaders: Sequence[Object]
 ) -> list[ObservedWorker]:
     """One for each group, as it is as a whole."""
     found = client.list(PODS, namespace=namespace, labels=f"{FOLLOWS}={deployment}").items
@@ -68,7 +68,7 @@ def workers_of(
     return [_worker(leader, followers.get(_group(leader), []), ends) for leader in leaders]
 
 
-def why_no_group(client: Client, deployment: str, namespace: str) -> str:
+def why_no_group(client: KubernetesClient, deployment: str, namespace: str) -> str:
     """Why there is no pod at all, as its controllers tell; empty: they say nothing."""
     name = set_name(deployment)
     told = [
@@ -113,7 +113,7 @@ def _group(pod: Mapping[str, Any]) -> str:
     return str((pod["metadata"].get("labels") or {}).get(GROUP, ""))
 
 
-def _ends(client: Client, deployment: str, namespace: str) -> dict[str, list[str]]:
+def _ends(client: KubernetesClient, deployment: str, namespace: str) -> dict[str, list[str]]:
     """By leader, which of its group's pods failed, the earliest first; for as long as events are kept."""
     found: dict[str, list[str]] = {}
     for event in _events(client, namespace, f"involvedObject.name={set_name(deployment)},reason={RECREATED}"):
@@ -123,10 +123,10 @@ def _ends(client: Client, deployment: str, namespace: str) -> dict[str, list[str
     return found
 
 
-def _events(client: Client, namespace: str, fields: str) -> Iterable[Object]:
+def _events(client: KubernetesClient, namespace: str, fields: str) -> Iterable[Object]:
     try:
         items = client.list(EVENTS, namespace=namespace, fields=fields).items
-    except NotAllowed:
+    except ApiForbidden:
         return []
     return sorted(items, key=lambda one: one.get("lastTimestamp") or one.get("eventTime") or "")
 

@@ -16,11 +16,11 @@ from clusters.backends.kubernetes.errors import granted, told
 from clusters.backends.kubernetes.manifests import MANAGED_BY
 from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
-from clusters.backends.node_operations import NotPossible
+from clusters.backends.node_operations import OperationUnsupported
 from common.errors import Unavailable
 from common.jobs.spec import Container, Ending, JobObservation, JobSpec, JobState
-from kube.base import Client, Object
-from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
+from kube.base import KubernetesClient, Object
+from kube.errors import AlreadyExists, InvalidObject, KubeError, NotFound
 from kube.resources import JOBS, PODS, Ref
 
 OWNER = "slipway.dev/job-owner"
@@ -43,14 +43,16 @@ class KubernetesJobs:
     host = ""
     lane = ""
 
-    def __init__(self, client: Client, settings: KubernetesSettings, *, node: str, uid: str) -> None:
+    def __init__(
+        self, client: KubernetesClient, settings: KubernetesSettings, *, node: str, uid: str
+    ) -> None:
         self._client = client
         self._settings = settings
         self._node = node
         self._uid = uid
 
     def start(self, spec: JobSpec) -> None:
-        """Raises NotPossible, ClusterUnreachable."""
+        """Raises OperationUnsupported, ClusterUnreachable."""
         document = self._document(spec)
         with told(), granted(self._client, self._settings, Feature.JOBS):
             try:
@@ -58,9 +60,11 @@ class KubernetesJobs:
             except AlreadyExists:
                 found = self._client.get(self._ref(spec.name))
                 if (found["metadata"].get("annotations") or {}).get(OP_KEY) != spec.op_key:
-                    raise NotPossible(f"There is a Job {spec.name} that is somebody else's.") from None
-            except Invalid as error:
-                raise NotPossible(f"The cluster does not take the Job: {error}") from None
+                    raise OperationUnsupported(
+                        f"There is a Job {spec.name} that is somebody else's."
+                    ) from None
+            except InvalidObject as error:
+                raise OperationUnsupported(f"The cluster does not take the Job: {error}") from None
 
     def observe(self, name: str) -> JobObservation:
         with answering():
@@ -150,15 +154,15 @@ class KubernetesJobs:
             return str(_terminated(pod).get("message", ""))
 
     def _document(self, spec: JobSpec) -> Object:
-        """Raises NotPossible for what a Job cannot be."""
+        """Raises OperationUnsupported for what a Job cannot be."""
         image = spec.container.image or self._settings.jobs_image
         if not _BY_DIGEST.fullmatch(image):
-            raise NotPossible(
+            raise OperationUnsupported(
                 "Jobs on machines need an image by digest, repository@sha256:...: set jobs_image in the "
                 "settings of the cluster."
             )
         if spec.stdin:
-            raise NotPossible("Jobs on machines of Kubernetes clusters have no standard input.")
+            raise OperationUnsupported("Jobs on machines of Kubernetes clusters have no standard input.")
         labels = {MANAGED_BY: "slipway", OWNER: spec.owner, MACHINE: self._uid}
         wanted: Object = {
             "backoffLimit": 0,

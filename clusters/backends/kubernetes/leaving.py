@@ -4,8 +4,8 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from clusters.backends.kubernetes.manifests import DEPLOYMENT
-from kube.base import Client
-from kube.errors import Changed, NotAllowed, NotFound
+from kube.base import KubernetesClient
+from kube.errors import ApiForbidden, NotFound, ObjectChanged
 from kube.resources import PODS, Ref
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -15,7 +15,7 @@ FORMER_COST = "slipway.dev/former-deletion-cost"
 FIRST = "-1000000"
 
 
-def mark_leaving(client: Client, deployment: str, namespace: str, names: Collection[str]) -> None:
+def mark_leaving(client: KubernetesClient, deployment: str, namespace: str, names: Collection[str]) -> None:
     """These pods end first, and no others of it on our word. Who may not mark pods has others ended instead:
     then an eviction follows, which budgets guard."""
     pods = client.list(PODS, namespace=namespace, labels=f"{DEPLOYMENT}={deployment}").items
@@ -30,5 +30,5 @@ def mark_leaving(client: Client, deployment: str, namespace: str, names: Collect
             {COST: FIRST, FORMER_COST: former} if is_leaving else {COST: former or None, FORMER_COST: None}
         )
         change = {"metadata": {"uid": metadata["uid"], "annotations": wanted}}
-        with suppress(NotFound, Changed, NotAllowed):
+        with suppress(NotFound, ObjectChanged, ApiForbidden):
             client.patch(Ref(PODS, metadata["name"], namespace), change)

@@ -6,14 +6,15 @@ A deployment is always of the one kind: how many machines its workers span never
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.backends.base import CannotRun, DeploymentSpec, Fence
-from clusters.backends.kubernetes.files.base import Mount
+from clusters.backends.base import CannotRun, DeploymentSpec
+from clusters.backends.kubernetes.files.base import FilesMount
 from clusters.backends.kubernetes.groups import FOLLOWS, group_spec, set_name
 from clusters.backends.kubernetes.pods import PORT
 from clusters.backends.kubernetes.reporting import report_secret
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.template_patch import patch_faults, patched
 from clusters.backends.kubernetes.templates import pod_spec
+from common.reconcile.fence import Fence
 from kube.resources import LEADER_WORKER_SETS
 
 Document = dict[str, Any]
@@ -48,7 +49,7 @@ def objects_of(
     *,
     fence: Fence,
     settings: KubernetesSettings,
-    files: Mount,
+    files: FilesMount,
     owner: Document | None = None,
 ) -> list[Document]:
     """In the order in which they are applied. `owner`: a reference to what they are deleted with.
@@ -109,7 +110,7 @@ def _budget(spec: DeploymentSpec) -> Document:
     }
 
 
-def _deployment(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount) -> Document:
+def _deployment(spec: DeploymentSpec, settings: KubernetesSettings, files: FilesMount) -> Document:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -126,7 +127,7 @@ def _deployment(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount
     }
 
 
-def _groups(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount) -> Document:
+def _groups(spec: DeploymentSpec, settings: KubernetesSettings, files: FilesMount) -> Document:
     return {
         "apiVersion": LEADER_WORKER_SETS.api_version,
         "kind": LEADER_WORKER_SETS.kind,
@@ -141,7 +142,7 @@ def _groups(spec: DeploymentSpec, settings: KubernetesSettings, files: Mount) ->
 
 
 def _template(
-    spec: DeploymentSpec, settings: KubernetesSettings, files: Mount, *, is_follower: bool = False
+    spec: DeploymentSpec, settings: KubernetesSettings, files: FilesMount, *, is_follower: bool = False
 ) -> Document:
     labels = _labels(spec)
     if is_follower:

@@ -4,7 +4,7 @@ from time import monotonic
 
 from clusters.backends.base import CannotRun
 from clusters.backends.kubernetes.manifests import MANAGED_BY
-from kube.base import Client, Object
+from kube.base import KubernetesClient, Object
 from kube.errors import AlreadyExists, NotFound
 from kube.resources import CONFIG_MAPS, Ref
 
@@ -17,7 +17,7 @@ _KEY = "installation"
 class NamespaceOwner:
     """`installation`: whose they are to be, as `common.audit.installation` names it; empty: nobody's."""
 
-    def __init__(self, client: Client, installation: str) -> None:
+    def __init__(self, client: KubernetesClient, installation: str) -> None:
         self._client = client
         self._installation = installation
         self._seen: dict[str, float] = {}

@@ -9,7 +9,13 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clusters.backends.base import ClusterUnreachable, Condition, ObservedNode, StaleFence, UnreadNode
+from clusters.backends.base import (
+    ClusterUnreachable,
+    NodeCondition,
+    ObservedNode,
+    StaleDeploymentFence,
+    UnreadNode,
+)
 from clusters.backends.kubernetes import operands
 from clusters.backends.kubernetes.errors import granted, told
 from clusters.backends.kubernetes.jobs import KubernetesJobs
@@ -20,19 +26,19 @@ from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import CHECKPOINT_ASKED, pod_of
 from clusters.backends.node_operations import (
+    CordonedByOther,
     Eviction,
-    NotPossible,
-    Order,
-    SomebodyElses,
+    NodeCommand,
+    OperationUnsupported,
     UnknownNode,
     is_overtaken,
 )
+from clusters.backends.observed_pods import ObservedPod
 from clusters.backends.placement import Taint
-from clusters.backends.standing import StandingPod
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import Container, JobSpec
-from kube.base import Client, Object
-from kube.errors import Changed, EvictionRefused, NotAllowed, NotFound, ServerFault
+from kube.base import KubernetesClient, Object
+from kube.errors import ApiForbidden, EvictionRefused, NotFound, ObjectChanged, ServerFault
 from kube.resources import DISRUPTION_BUDGETS, NODES, PODS, Ref
 
 ATTEMPTS = 5
@@ -56,7 +62,7 @@ FRESH_SECONDS = 2.0
 MOST_LOOKS = 64
 
 
-class LastLook:
+class RecentReads:
     """Machines as they were looked at moments ago, each for one use: a look and the change that follows from
     it cost one read. Whoever takes one changes it under its resourceVersion, and is refused if it is old.
     """
@@ -82,19 +88,19 @@ class LastLook:
 class KubernetesNodeOperations:
     """A NodeOperations on `spec.unschedulable`, taints and the Eviction API."""
 
-    def __init__(self, client: Client, settings: KubernetesSettings) -> None:
+    def __init__(self, client: KubernetesClient, settings: KubernetesSettings) -> None:
         self._client = client
         self._settings = settings
         self._names: dict[str, str] = {}
         """By uid, as last seen; the uid is checked whenever the node is read."""
-        self._looked_at = LastLook()
+        self._looked_at = RecentReads()
 
-    def cordon(self, node: str, order: Order, taint: Taint | None = None) -> None:
+    def cordon(self, node: str, order: NodeCommand, taint: Taint | None = None) -> None:
         def change(found: Object) -> Change:
             cordon = cordon_of(found)
             if cordon is not None and cordon.by != order.by:
                 whose = cordon.by or "Somebody past Slipway"
-                raise SomebodyElses(f"{whose} has cordoned this machine already.")
+                raise CordonedByOther(f"{whose} has cordoned this machine already.")
             tainted = {"spec": {"taints": _with(found, taint)}} if taint else {}
             if cordon is not None:
                 return tainted
@@ -106,23 +112,25 @@ class KubernetesNodeOperations:
 
         self._change(node, order, change)
 
-    def uncordon(self, node: str, order: Order) -> None:
+    def uncordon(self, node: str, order: NodeCommand) -> None:
         def change(found: Object) -> Change:
             cordon = cordon_of(found)
             if cordon is not None and cordon.by != order.by:
                 whose = cordon.by or "Somebody past Slipway"
-                raise SomebodyElses(f"{whose} has cordoned this machine: it is theirs to uncordon.")
+                raise CordonedByOther(f"{whose} has cordoned this machine: it is theirs to uncordon.")
             return {"metadata": {"annotations": {CORDON: None}}, "spec": {"unschedulable": None}}
 
         self._change(node, order, change)
 
-    def taint(self, node: str, taint: Taint, order: Order) -> None:
+    def taint(self, node: str, taint: Taint, order: NodeCommand) -> None:
         self._change(node, order, lambda found: {"spec": {"taints": _with(found, taint)}})
 
-    def untaint(self, node: str, taint: Taint, order: Order) -> None:
+    def untaint(self, node: str, taint: Taint, order: NodeCommand) -> None:
         self._change(node, order, lambda found: {"spec": {"taints": _without(found, taint) or None}})
 
-    def set_condition(self, node: str, kind: str, condition: Condition | None, order: Order) -> None:
+    def set_condition(
+        self, node: str, kind: str, condition: NodeCondition | None, order: NodeCommand
+    ) -> None:
         """By a patch of the status, which Slipway's account may not by itself: see NO_STATUS."""
         with told():
             self._mark(node, order)
@@ -135,10 +143,10 @@ class KubernetesNodeOperations:
                 patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": wanted}}
                 try:
                     self._client.patch(Ref(NODES, found["metadata"]["name"]), patch, subresource="status")
-                except (Changed, NotFound):
+                except (ObjectChanged, NotFound):
                     continue
-                except NotAllowed as error:
-                    raise NotPossible(f"{NO_STATUS} {error}") from None
+                except ApiForbidden as error:
+                    raise OperationUnsupported(f"{NO_STATUS} {error}") from None
                 return
         raise ClusterUnreachable(f"The machine {node} is changed by others faster than it can be written.")
 
@@ -151,14 +159,14 @@ class KubernetesNodeOperations:
             raise ClusterUnreachable(found.problem)
         return found
 
-    def pods(self, node: str) -> tuple[StandingPod, ...]:
+    def pods(self, node: str) -> tuple[ObservedPod, ...]:
         with told(), granted(self._client, self._settings, Feature.DRAIN):
             name = self._node(node)["metadata"]["name"]
             pods = self._client.list(PODS, fields=f"spec.nodeName={name}").items
             budgets = self._client.list(DISRUPTION_BUDGETS).items
         return tuple(pod_of(pod, budgets) for pod in pods)
 
-    def ask_checkpoint(self, node: str, pod: StandingPod, order: Order) -> None:
+    def ask_checkpoint(self, node: str, pod: ObservedPod, order: NodeCommand) -> None:
         ref = Ref(PODS, pod.name, pod.namespace)
         with told(), granted(self._client, self._settings, Feature.CHECKPOINTS):
             self._mark(node, order)
@@ -170,8 +178,8 @@ class KubernetesNodeOperations:
     def evict(
         self,
         node: str,
-        pod: StandingPod,
-        order: Order,
+        pod: ObservedPod,
+        order: NodeCommand,
         *,
         grace_seconds: int | None = None,
         past_budgets: bool = False,
@@ -190,7 +198,7 @@ class KubernetesNodeOperations:
                     self._client.delete(ref, uid=pod.uid, grace_seconds=grace_seconds)
                 elif self._is(ref, pod):
                     self._client.evict(ref, uid=pod.uid, grace_seconds=grace_seconds)
-            except (NotFound, Changed):
+            except (NotFound, ObjectChanged):
                 pass  # gone already, or another pod by now
             except EvictionRefused as refusal:
                 wait = refusal.retry_after_seconds
@@ -205,11 +213,11 @@ class KubernetesNodeOperations:
                 return Eviction(is_accepted=False, blocked_by=str(fault), retry_after=ASK_AGAIN)
         return Eviction(is_accepted=True)
 
-    def _is(self, ref: Ref, pod: StandingPod) -> bool:
+    def _is(self, ref: Ref, pod: ObservedPod) -> bool:
         """An eviction of the wrong pod is refused, too, and has spent its budget all the same."""
         return bool(self._client.get(ref)["metadata"]["uid"] == pod.uid)
 
-    def run_job(self, node: str, job: JobSpec, order: Order) -> None:
+    def run_job(self, node: str, job: JobSpec, order: NodeCommand) -> None:
         with told():
             self._mark(node, order)
         self._runner(node).start(job)
@@ -217,24 +225,24 @@ class KubernetesNodeOperations:
     def jobs(self, node: str) -> JobRunner:
         return self._runner(node)
 
-    def reboot(self, node: str, order: Order) -> None:
+    def reboot(self, node: str, order: NodeCommand) -> None:
         """By a privileged job on the machine: the API itself restarts none."""
         if not self._settings.jobs_image:
-            raise NotPossible(
+            raise OperationUnsupported(
                 "The Kubernetes API restarts no machines. Set jobs_image in the settings of the cluster, so "
                 "that a privileged job does it, or drain it and restart it with its provider's tools."
             )
         container = Container(is_privileged=True)
         self.run_job(node, JobSpec(order.op_key, REBOOTS, REBOOT, container=container), order)
 
-    def pause_operands(self, node: str, order: Order) -> None:
+    def pause_operands(self, node: str, order: NodeCommand) -> None:
         """As NVIDIA's own MIG manager does before it resets GPUs: their DaemonSets select nodes by labels."""
         self._relabel(node, order, operands.paused)
 
-    def resume_operands(self, node: str, order: Order) -> None:
+    def resume_operands(self, node: str, order: NodeCommand) -> None:
         self._relabel(node, order, operands.resumed)
 
-    def _relabel(self, node: str, order: Order, wanted: Callable[[Labels], Labels]) -> None:
+    def _relabel(self, node: str, order: NodeCommand, wanted: Callable[[Labels], Labels]) -> None:
         self._change(
             node,
             order,
@@ -246,7 +254,7 @@ class KubernetesNodeOperations:
             name = self._node(node)["metadata"]["name"]
         return KubernetesJobs(self._client, self._settings, node=name, uid=node)
 
-    def _change(self, node: str, order: Order, change: Callable[[Object], Change]) -> None:
+    def _change(self, node: str, order: NodeCommand, change: Callable[[Object], Change]) -> None:
         """Under the resourceVersion that was looked at: whoever was overtaken meanwhile looks again."""
         with told():
             for attempt in range(ATTEMPTS):
@@ -256,7 +264,7 @@ class KubernetesNodeOperations:
                 self._check(found, order)
                 try:
                     wanted = change(found)
-                except SomebodyElses:
+                except CordonedByOther:
                     if looked_at is None:
                         raise
                     continue
@@ -265,19 +273,21 @@ class KubernetesNodeOperations:
                 metadata.setdefault("annotations", {})[FENCE] = fence_text(order.fence)
                 try:
                     self._client.patch(Ref(NODES, found["metadata"]["name"]), wanted)
-                except (Changed, NotFound):
+                except (ObjectChanged, NotFound):
                     continue
                 return
         raise ClusterUnreachable(f"The machine {node} is changed by others faster than it can be written.")
 
-    def _mark(self, node: str, order: Order) -> None:
+    def _mark(self, node: str, order: NodeCommand) -> None:
         if fence_of(self._node(node)) != order.fence:
             self._change(node, order, lambda _: {})
 
-    def _check(self, node: Object, order: Order) -> None:
+    def _check(self, node: Object, order: NodeCommand) -> None:
         before = fence_of(node)
         if is_overtaken(order.fence, before):
-            raise StaleFence(f"This machine was set by {before}, which is later than {order.fence}.")
+            raise StaleDeploymentFence(
+                f"This machine was set by {before}, which is later than {order.fence}."
+            )
 
     def _node(self, uid: str) -> Object:
         if name := self._names.get(uid):
@@ -314,7 +324,7 @@ def _without(node: Object, taint: Taint) -> list[Change]:
     return [one for one in taints if (one["key"], one["effect"]) != (taint.key, taint.effect)]
 
 
-def _said(condition: Condition) -> Change:
+def _said(condition: NodeCondition) -> Change:
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     words = {"type": condition.type, "status": condition.status, "reason": condition.reason}
     return words | {

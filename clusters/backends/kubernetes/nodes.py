@@ -5,7 +5,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from clusters.backends.base import Condition, Cordon, GpuSharing, ObservedGpu, ObservedNode, UnreadNode
+from clusters.backends.base import (
+    CordonMark,
+    GpuSharingMode,
+    NodeCondition,
+    ObservedGpu,
+    ObservedNode,
+    UnreadNode,
+)
 from clusters.backends.gpu_names import SHARED, WHOLE, is_gpu, is_slice
 from clusters.backends.kubernetes.quantities import whole
 from clusters.backends.placement import Taint, TaintEffect
@@ -49,7 +56,7 @@ def _read(metadata: Document, spec: Document, status: Document) -> ObservedNode:
             if one["key"] != _CORDON_TAINT
         ),
         conditions=tuple(
-            Condition(one["type"], one["status"], one.get("reason", ""), one.get("message", ""))
+            NodeCondition(one["type"], one["status"], one.get("reason", ""), one.get("message", ""))
             for one in status.get("conditions") or ()
         ),
         cordon=cordon_of({"metadata": metadata, "spec": spec}),
@@ -66,15 +73,15 @@ def _address(status: Document) -> str:
     return next((addresses[kind] for kind in kinds if kind in addresses), "")
 
 
-def cordon_of(node: Document) -> Cordon | None:
+def cordon_of(node: Document) -> CordonMark | None:
     if not (node.get("spec") or {}).get("unschedulable"):
         return None
     try:
         told = json.loads((node["metadata"].get("annotations") or {}).get(CORDON, "{}"))
         since = datetime.fromisoformat(told["since"]) if told.get("since") else None
-        return Cordon(by=str(told.get("by", "")), reason=str(told.get("reason", "")), since=since)
+        return CordonMark(by=str(told.get("by", "")), reason=str(told.get("reason", "")), since=since)
     except (ValueError, AttributeError, TypeError):
-        return Cordon()  # somebody else's words
+        return CordonMark()  # somebody else's words
 
 
 def _counts(resources: Document) -> dict[str, int]:
@@ -91,11 +98,11 @@ def _gpus(uid: str, labels: Document, capacity: Mapping[str, int]) -> list[Obser
     counted = labels.get("nvidia.com/gpu.count")
     cards = offered if counted is None else int(counted)
     product = str(labels.get("nvidia.com/gpu.product", "")).removesuffix("-SHARED")
-    sharing = GpuSharing.MIG if "-MIG-" in product else GpuSharing.NONE
+    sharing = GpuSharingMode.MIG if "-MIG-" in product else GpuSharingMode.NONE
     unsliced = count = offered
     if offered > cards:
         strategy = labels.get("nvidia.com/gpu.sharing-strategy")
-        sharing = GpuSharing.MPS if strategy == "mps" else GpuSharing.TIME_SLICING
+        sharing = GpuSharingMode.MPS if strategy == "mps" else GpuSharingMode.TIME_SLICING
         count = cards
     elif any(is_slice(resource) and number for resource, number in capacity.items()):
         count = cards
@@ -112,7 +119,7 @@ def _gpus(uid: str, labels: Document, capacity: Mapping[str, int]) -> list[Obser
             name=product.replace("-", " ") or "GPU",
             memory_bytes=int(mebibytes) * 2**20 if mebibytes.isdecimal() else 0,
             driver=driver,
-            sharing=sharing if index < unsliced else GpuSharing.MIG,
+            sharing=sharing if index < unsliced else GpuSharingMode.MIG,
         )
         for index in range(count)
     ]

@@ -6,7 +6,7 @@ from typing import Any
 from clusters.backends.kubernetes.files.base import CONFINED
 from clusters.backends.kubernetes.manifests import MANAGED_BY
 from clusters.backends.kubernetes.settings import RELAY, RELAY_PORT, KubernetesSettings
-from kube.base import Client
+from kube.base import KubernetesClient
 from kube.errors import NotFound
 from kube.resources import BY_KIND, Ref
 
@@ -19,7 +19,7 @@ _DIRECTORY = "/run/slipway"
 _LABELS = {MANAGED_BY: "slipway", "app.kubernetes.io/name": RELAY}
 
 
-def set_up_relay(client: Client, settings: KubernetesSettings, token: str) -> None:
+def set_up_relay(client: KubernetesClient, settings: KubernetesSettings, token: str) -> None:
     """Writes what is missing or another one; where the cluster is to have none, takes away what was ours.
     What others made under its name stays. Raises KubeError."""
     for wanted in relay_objects(settings, token):

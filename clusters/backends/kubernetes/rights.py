@@ -72,7 +72,7 @@ NEEDED = (Feature.INVENTORY, Feature.SERVING)
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class NeededRight:
     feature: Feature
     resource: Resource
     verbs: tuple[str, ...]
@@ -110,85 +110,91 @@ APPLY = ("get", "create", "patch")
 KEEP = ("get", "list", "create", "patch", "delete")
 _ALL_AT_ONCE: Mapping[tuple[str, ...], str] = {READ: "read", APPLY: "write", KEEP: "write"}
 
-RIGHTS: Sequence[Right] = (
-    Right(Feature.INVENTORY, NODES, READ, "The machines and their GPUs are not known."),
-    Right(Feature.INVENTORY, PODS, READ, "What runs is not seen, so that nothing can be released."),
-    Right(Feature.INVENTORY, PODS, ("get",), "Workers' logs cannot be read.", "log"),
-    Right(Feature.INVENTORY, EVENTS, ("list", "watch"), "Why a pod does not run is told less well."),
-    Right(
+RIGHTS: Sequence[NeededRight] = (
+    NeededRight(Feature.INVENTORY, NODES, READ, "The machines and their GPUs are not known."),
+    NeededRight(Feature.INVENTORY, PODS, READ, "What runs is not seen, so that nothing can be released."),
+    NeededRight(Feature.INVENTORY, PODS, ("get",), "Workers' logs cannot be read.", "log"),
+    NeededRight(Feature.INVENTORY, EVENTS, ("list", "watch"), "Why a pod does not run is told less well."),
+    NeededRight(
         Feature.CAPACITY, PODS, ("list", "watch"), "GPUs that others use count as free.", is_everywhere=True
     ),
-    Right(
+    NeededRight(
         Feature.CAPACITY,
         EVENTS,
         ("list", "watch"),
         "What happened to machines and to others' pods is not told.",
         is_everywhere=True,
     ),
-    Right(Feature.SERVING, DEPLOYMENTS, APPLY, "No worker can be started."),
-    Right(Feature.SERVING, SERVICES, APPLY, "Workers get no address in the cluster."),
-    Right(Feature.SERVING, CONFIG_MAPS, KEEP, "Nothing guards against a writer that wakes up late."),
-    Right(Feature.SERVING, DISRUPTION_BUDGETS, APPLY, "Drains of machines may take all workers at once."),
-    Right(Feature.SERVING, SECRETS, APPLY, "Workers get no token to report with."),
+    NeededRight(Feature.SERVING, DEPLOYMENTS, APPLY, "No worker can be started."),
+    NeededRight(Feature.SERVING, SERVICES, APPLY, "Workers get no address in the cluster."),
+    NeededRight(Feature.SERVING, CONFIG_MAPS, KEEP, "Nothing guards against a writer that wakes up late."),
+    NeededRight(
+        Feature.SERVING, DISRUPTION_BUDGETS, APPLY, "Drains of machines may take all workers at once."
+    ),
+    NeededRight(Feature.SERVING, SECRETS, APPLY, "Workers get no token to report with."),
     *(
-        Right(
+        NeededRight(
             Feature.SERVING, resource, ("delete",), "A relay that is no longer wanted stays.", names=(RELAY,)
         )
         for resource in (DEPLOYMENTS, SERVICES, SECRETS)
     ),
-    Right(Feature.GROUPS, LEADER_WORKER_SETS, APPLY, "Workers cannot span machines."),
-    Right(Feature.NODE_OPERATIONS, NODES, ("patch",), "Machines cannot be cordoned or tainted from here."),
-    Right(Feature.DRAIN, PODS, ("get", "list"), NO_DRAIN, is_everywhere=True),
-    Right(Feature.DRAIN, DISRUPTION_BUDGETS, ("list",), NO_DRAIN, is_everywhere=True),
-    Right(Feature.DRAIN, PODS, ("create",), NO_DRAIN, "eviction", is_everywhere=True),
-    Right(
+    NeededRight(Feature.GROUPS, LEADER_WORKER_SETS, APPLY, "Workers cannot span machines."),
+    NeededRight(
+        Feature.NODE_OPERATIONS, NODES, ("patch",), "Machines cannot be cordoned or tainted from here."
+    ),
+    NeededRight(Feature.DRAIN, PODS, ("get", "list"), NO_DRAIN, is_everywhere=True),
+    NeededRight(Feature.DRAIN, DISRUPTION_BUDGETS, ("list",), NO_DRAIN, is_everywhere=True),
+    NeededRight(Feature.DRAIN, PODS, ("create",), NO_DRAIN, "eviction", is_everywhere=True),
+    NeededRight(
         Feature.DRAIN,
         PODS,
         ("patch",),
         "Workers that others stand in for before a drain are not always those that end.",
     ),
-    Right(
+    NeededRight(
         Feature.FORCED_DRAIN,
         PODS,
         ("delete",),
         "Drains that pass over disruption budgets are refused.",
         is_everywhere=True,
     ),
-    Right(
+    NeededRight(
         Feature.CHECKPOINTS,
         PODS,
         ("patch",),
         "Pods are not asked for a checkpoint before they are evicted.",
         is_everywhere=True,
     ),
-    Right(Feature.GATEWAY, HTTP_ROUTES, KEEP, "Traffic cannot be split by the cluster's own gateway."),
+    NeededRight(Feature.GATEWAY, HTTP_ROUTES, KEEP, "Traffic cannot be split by the cluster's own gateway."),
     # Most Gateways stand in a namespace of their own.
-    Right(
+    NeededRight(
         Feature.GATEWAY,
         GATEWAYS,
         ("get",),
         "Whether a gateway takes our routes is not known.",
         is_everywhere=True,
     ),
-    Right(Feature.GATEWAY, GATEWAY_CLASSES, ("get",), "What a gateway supports is not known."),
-    Right(
+    NeededRight(Feature.GATEWAY, GATEWAY_CLASSES, ("get",), "What a gateway supports is not known."),
+    NeededRight(
         Feature.INFERENCE,
         INFERENCE_POOLS,
         KEEP,
         "Routes of the cluster's own gateway lead to Services, not to InferencePools.",
     ),
-    Right(Feature.FLUID, DATASETS, KEEP, NO_FLUID),
-    Right(Feature.FLUID, DATA_LOADS, ("get", "create", "delete"), NO_FLUID),
+    NeededRight(Feature.FLUID, DATASETS, KEEP, NO_FLUID),
+    NeededRight(Feature.FLUID, DATA_LOADS, ("get", "create", "delete"), NO_FLUID),
     *(
-        Right(Feature.FLUID, resource, ("get", "create"), NO_FLUID)
+        NeededRight(Feature.FLUID, resource, ("get", "create"), NO_FLUID)
         for resource in (ALLUXIO_RUNTIMES, JINDO_RUNTIMES, JUICEFS_RUNTIMES)
     ),
-    Right(Feature.JOBS, VOLUME_CLAIMS, KEEP, "Versions get no volume claims of their own."),
-    Right(Feature.JOBS, JOBS, KEEP, "Volumes are not filled, and GPUs not checked, by Slipway."),
-    Right(Feature.CHECKS, NAMESPACES, ("get",), "Whether the namespaces are there is not known."),
-    Right(Feature.CHECKS, VOLUME_CLAIMS, ("get",), "Whether the volume of the models is there is not known."),
-    Right(Feature.CHECKS, STORAGE_CLASSES, ("list",), "Which storage classes there are is not known."),
-    Right(Feature.CHECKS, GATEWAY_CLASSES, ("list",), "What its gateways can do is not known."),
+    NeededRight(Feature.JOBS, VOLUME_CLAIMS, KEEP, "Versions get no volume claims of their own."),
+    NeededRight(Feature.JOBS, JOBS, KEEP, "Volumes are not filled, and GPUs not checked, by Slipway."),
+    NeededRight(Feature.CHECKS, NAMESPACES, ("get",), "Whether the namespaces are there is not known."),
+    NeededRight(
+        Feature.CHECKS, VOLUME_CLAIMS, ("get",), "Whether the volume of the models is there is not known."
+    ),
+    NeededRight(Feature.CHECKS, STORAGE_CLASSES, ("list",), "Which storage classes there are is not known."),
+    NeededRight(Feature.CHECKS, GATEWAY_CLASSES, ("list",), "What its gateways can do is not known."),
 )
 
 
@@ -259,7 +265,7 @@ def granted_features(config_map: Mapping[str, Any] | None) -> frozenset[Feature]
     return frozenset(NEEDED) | {one for one in Feature if one in named}
 
 
-def _rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
+def _rules(rights: Iterable[NeededRight]) -> list[dict[str, Any]]:
     """One rule a resource and its names, with all its verbs."""
     verbs: dict[tuple[str, str, tuple[str, ...]], dict[str, None]] = {}
     for right in rights:

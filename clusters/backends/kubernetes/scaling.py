@@ -7,7 +7,7 @@ manager of its own, which others overrule afterwards; an annotation says for whi
 from typing import Any
 
 from clusters.backends.base import DeploymentSpec, ObservedScale
-from kube.base import Client, Object
+from kube.base import KubernetesClient, Object
 from kube.client import FIELD_MANAGER
 from kube.errors import NotFound
 from kube.resources import DEPLOYMENTS, Ref
@@ -16,7 +16,7 @@ MANAGER = "slipway-replicas"
 TURN = "slipway.dev/scaled-at"
 
 
-def begin_with(client: Client, spec: DeploymentSpec, namespace: str) -> None:
+def begin_with(client: KubernetesClient, spec: DeploymentSpec, namespace: str) -> None:
     """Carry out a wish for a number of workers that was not carried out yet. Raises errors of `kube`."""
     found = _read(client, spec.name, namespace)
     if found is None or spec.scale_turn is None or _turn_of(found) >= spec.scale_turn:
@@ -32,7 +32,7 @@ def begin_with(client: Client, spec: DeploymentSpec, namespace: str) -> None:
     client.apply(document, force=True, manager=MANAGER)
 
 
-def scale_of(client: Client, deployment: str, namespace: str) -> ObservedScale | None:
+def scale_of(client: KubernetesClient, deployment: str, namespace: str) -> ObservedScale | None:
     found = _read(client, deployment, namespace)
     if found is None:
         return None
@@ -41,7 +41,7 @@ def scale_of(client: Client, deployment: str, namespace: str) -> ObservedScale |
     return ObservedScale(int(found["spec"].get("replicas", 1)), others[0] if others else "", _turn_of(found))
 
 
-def _read(client: Client, deployment: str, namespace: str) -> Object | None:
+def _read(client: KubernetesClient, deployment: str, namespace: str) -> Object | None:
     try:
         return client.get(Ref(DEPLOYMENTS, deployment, namespace))
     except NotFound:

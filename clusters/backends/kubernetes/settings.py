@@ -21,7 +21,7 @@ _ACCESS_MODES = ("", "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany")
 _RUNTIMES = ("alluxio", "jindo", "juicefs")
 
 
-class ModelFiles(StrEnum):
+class FileDeliveryKind(StrEnum):
     """How the files of a version come to its workers."""
 
     AUTO = "auto"
@@ -48,7 +48,7 @@ class KubernetesSettings:
     """Others that deployments may name."""
     context: str = ""
     """Of the kubeconfig; empty: its current one."""
-    model_files: ModelFiles = ModelFiles.AUTO
+    model_files: FileDeliveryKind = FileDeliveryKind.AUTO
     model_claim: str = "slipway-models"
     """Name of the volume claim, with `claim`."""
     node_cache: str = "/var/lib/slipway/models"
@@ -191,9 +191,9 @@ class KubernetesSettings:
             )
         given = dict(settings)
         try:
-            given["model_files"] = ModelFiles(given.get("model_files", ModelFiles.AUTO))
+            given["model_files"] = FileDeliveryKind(given.get("model_files", FileDeliveryKind.AUTO))
         except ValueError:
-            raise Misconfigured(f"model_files: one of {', '.join(ModelFiles)}.") from None
+            raise Misconfigured(f"model_files: one of {', '.join(FileDeliveryKind)}.") from None
         for key in _LISTS:
             names = given.get(key, ())
             if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):

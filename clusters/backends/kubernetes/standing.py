@@ -8,7 +8,13 @@ from clusters.backends.kubernetes.groups import FOLLOWS
 from clusters.backends.kubernetes.manifests import DEPLOYMENT
 from clusters.backends.kubernetes.quantities import whole
 from clusters.backends.kubernetes.scheduling import why_unschedulable
-from clusters.backends.standing import MOST_CHECKPOINT_SECONDS, Budget, Checkpoint, Phase, StandingPod
+from clusters.backends.observed_pods import (
+    MOST_CHECKPOINT_SECONDS,
+    CheckpointRequest,
+    DisruptionBudget,
+    ObservedPod,
+    PodPhase,
+)
 
 Document = Mapping[str, Any]
 
@@ -22,18 +28,18 @@ MIRROR = "kubernetes.io/config.mirror"
 """Annotation of what a kubelet runs by itself."""
 
 
-def pod_of(pod: Document, budgets: Iterable[Document] = ()) -> StandingPod:
+def pod_of(pod: Document, budgets: Iterable[Document] = ()) -> ObservedPod:
     """`budgets`: those of its namespace, and of others, which do not count."""
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     labels = metadata.get("labels") or {}
     controller = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), None)
-    phase = str(status.get("phase", Phase.UNKNOWN))
-    return StandingPod(
+    phase = str(status.get("phase", PodPhase.UNKNOWN))
+    return ObservedPod(
         uid=metadata["uid"],
         name=metadata["name"],
         namespace=metadata["namespace"],
         node=spec.get("nodeName", ""),
-        phase=Phase(phase) if phase in set(Phase) else Phase.UNKNOWN,
+        phase=PodPhase(phase) if phase in set(PodPhase) else PodPhase.UNKNOWN,
         owner=f"{controller['kind']} {controller['name']}" if controller else "",
         deployment=labels.get(DEPLOYMENT) or labels.get(FOLLOWS, ""),
         gpus=gpus_of(spec),
@@ -56,15 +62,17 @@ def pod_of(pod: Document, budgets: Iterable[Document] = ()) -> StandingPod:
     )
 
 
-def checkpoint_of(annotations: Mapping[str, str]) -> Checkpoint | None:
+def checkpoint_of(annotations: Mapping[str, str]) -> CheckpointRequest | None:
     """None also for a value that cannot be meant: the pod is evicted as any other."""
     wanted = annotations.get(CHECKPOINT, "").strip().lower()
     if wanted == "sigterm":
-        return Checkpoint(on_sigterm=True)
+        return CheckpointRequest(on_sigterm=True)
     if not (wanted.isdecimal() and 0 < int(wanted[:9]) <= MOST_CHECKPOINT_SECONDS):
         return None
     asked = annotations.get(CHECKPOINT_ASKED, "")
-    return Checkpoint(seconds=int(wanted), is_done=bool(asked) and annotations.get(CHECKPOINT_DONE) == asked)
+    return CheckpointRequest(
+        seconds=int(wanted), is_done=bool(asked) and annotations.get(CHECKPOINT_DONE) == asked
+    )
 
 
 def _why_waiting(status: Document) -> str:
@@ -74,9 +82,9 @@ def _why_waiting(status: Document) -> str:
     return ""
 
 
-def budget_of(budget: Document) -> Budget:
+def budget_of(budget: Document) -> DisruptionBudget:
     metadata, status = budget["metadata"], budget.get("status") or {}
-    return Budget(
+    return DisruptionBudget(
         f"{metadata['namespace']}/{metadata['name']}",
         allowed=status.get("disruptionsAllowed", 0),
         healthy=status.get("currentHealthy", 0),

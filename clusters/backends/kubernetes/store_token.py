@@ -3,8 +3,8 @@
 import base64
 
 from clusters.backends.kubernetes.manifests import MANAGED_BY
-from clusters.backends.kubernetes.settings import KubernetesSettings, ModelFiles
-from kube.base import Client
+from clusters.backends.kubernetes.settings import FileDeliveryKind, KubernetesSettings
+from kube.base import KubernetesClient
 from kube.errors import NotFound
 from kube.resources import SECRETS, Ref
 
@@ -13,7 +13,7 @@ STORE_TOKEN = "store-token"  # noqa: S105 - a name
 KEY = "token"
 
 
-def hand_out(client: Client, settings: KubernetesSettings, token: str, *, namespace: str) -> None:
+def hand_out(client: KubernetesClient, settings: KubernetesSettings, token: str, *, namespace: str) -> None:
     """Writes it where it is missing or another one. A Secret of that name which is not ours stays: whoever
     made it gave pods a token of their own. Raises KubeError."""
     if not token or not fetches_from_us(settings.model_files, settings.store_url):
@@ -45,5 +45,5 @@ def hand_out(client: Client, settings: KubernetesSettings, token: str, *, namesp
 
 def fetches_from_us(model_files: str, store_url: str) -> bool:
     """Whether pods of a cluster with these settings may come to ask the control plane for files."""
-    ways = (ModelFiles.AUTO, ModelFiles.NODE_CACHE, ModelFiles.FILLED_CLAIM)
+    ways = (FileDeliveryKind.AUTO, FileDeliveryKind.NODE_CACHE, FileDeliveryKind.FILLED_CLAIM)
     return bool(store_url) and model_files in ways

@@ -11,7 +11,7 @@ from clusters.backends.kubernetes.containers import (
     server_container,
     worker_container,
 )
-from clusters.backends.kubernetes.files.base import Mount
+from clusters.backends.kubernetes.files.base import FilesMount
 from clusters.backends.kubernetes.reporting import add_report_token
 from clusters.backends.kubernetes.settings import BY_DIGEST, KubernetesSettings
 from clusters.backends.placement import Spread, Toleration
@@ -24,7 +24,7 @@ KILL_AFTER_SECONDS = 5
 def pod_spec(
     spec: DeploymentSpec,
     settings: KubernetesSettings,
-    files: Mount,
+    files: FilesMount,
     *,
     selector: Mapping[str, str],
     is_follower: bool = False,

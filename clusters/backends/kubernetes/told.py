@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from clusters.backends.told import LONGEST_MESSAGE, Told
+from clusters.backends.kubernetes_events import LONGEST_MESSAGE, KubernetesEvent
 
 
-def told_of(event: Mapping[str, Any]) -> Told:
+def told_of(event: Mapping[str, Any]) -> KubernetesEvent:
     """Of both forms that components write: with a count, or with a series (events.k8s.io)."""
     about, series = event.get("involvedObject") or {}, event.get("series") or {}
     first = (
         event.get("firstTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp")
     )
     last = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or first
-    return Told(
+    return KubernetesEvent(
         kind=str(about.get("kind", "")),
         name=str(about.get("name", "")),
         reason=str(event.get("reason") or ""),

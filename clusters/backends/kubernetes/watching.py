@@ -15,13 +15,13 @@ from clusters.backends.kubernetes.pods import is_left_over, worker_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.told import told_of
+from clusters.backends.kubernetes_events import KubernetesEvent, about
+from clusters.backends.kubernetes_events import packed as packed_told
+from clusters.backends.node_observations import packed
+from clusters.backends.observed_pods import packed as packed_pod
 from clusters.backends.pulls import ObservedPull, pull_of
 from clusters.backends.shared_workers import packed as packed_workers
-from clusters.backends.sightings import packed
-from clusters.backends.standing import packed as packed_pod
-from clusters.backends.told import Told, about
-from clusters.backends.told import packed as packed_told
-from kube.base import Client, Object
+from kube.base import KubernetesClient, Object
 from kube.errors import KubeError
 from kube.informer import Informer
 from kube.resources import EVENTS, NODES, PODS
@@ -36,7 +36,7 @@ Packed = bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class WatchedPod:
     deployment: str
     uid: str
     """Of its pod: one made anew under the same name has another."""
@@ -47,16 +47,16 @@ class Worker:
 
 
 def watch(
-    client: Client,
+    client: KubernetesClient,
     settings: KubernetesSettings,
     stop: Event,
     *,
     deployment_changed: Callable[[str], None],
     machines_changed: Callable[[], None],
-) -> "Machines":
+) -> "MachineWatch":
     """Tell of workers and machines until `stop`, from threads that end some time after it."""
 
-    def worker_changed(before: Worker | None, after: Worker | None) -> None:
+    def worker_changed(before: WatchedPod | None, after: WatchedPod | None) -> None:
         if after is None and before is not None:
             events.left("Pod", before.observed.name, before.uid)
         elif after is not None and before is None:
@@ -68,13 +68,13 @@ def watch(
     nodes = Informer(
         client, NODES, keep=lambda node: packed(node_of(node)), changed=lambda *_: machines_changed()
     )
-    events = Events()
+    events = EventWatch()
     ours = [
         Informer(client, PODS, keep=_worker, changed=worker_changed, namespace=namespace, labels=DEPLOYMENT)
         for namespace in settings.all_namespaces
     ]
-    workers = Workers(ours)
-    informers: list[Informer[Worker] | Informer[Packed] | Informer[Told]] = [*ours, nodes]
+    workers = WorkerWatch(ours)
+    informers: list[Informer[WatchedPod] | Informer[Packed] | Informer[KubernetesEvent]] = [*ours, nodes]
     # Those of machines lie in the namespace `default`: who may not read them there hears of pods alone.
     for namespace, kind in (("", "Node"), *((one, "Pod") for one in settings.all_namespaces)):
         informers.append(
@@ -96,11 +96,11 @@ def watch(
     threads.append(Thread(target=lambda: confirm(client, settings, informers, stop), daemon=True))
     for thread in threads:
         thread.start()
-    return Machines(nodes, pods, events, workers)
+    return MachineWatch(nodes, pods, events, workers)
 
 
 def confirm(
-    client: Client, settings: KubernetesSettings, informers: Sequence[Informer[Any]], stop: Event
+    client: KubernetesClient, settings: KubernetesSettings, informers: Sequence[Informer[Any]], stop: Event
 ) -> None:
     """While nothing is heard, ask whether the cluster answers, until `stop`: one request for all that are
     heard, instead of one of each who wants to know."""
@@ -114,11 +114,11 @@ def confirm(
                 one.confirm()
 
 
-class Machines:
-    """As `extras.HeardMachines`."""
+class MachineWatch:
+    """As `extras.WatchedMachines`."""
 
     def __init__(
-        self, informer: Informer[Packed], pods: Informer[Packed], events: "Events", workers: "Workers"
+        self, informer: Informer[Packed], pods: Informer[Packed], events: "EventWatch", workers: "WorkerWatch"
     ) -> None:
         self._informer = informer
         self._pods = pods
@@ -145,13 +145,13 @@ class Machines:
         return self._events.pulls()
 
 
-class Workers:
+class WorkerWatch:
     """Those of our deployments. The informers of their namespaces tell it of changes, each in its thread."""
 
-    def __init__(self, informers: Sequence[Informer[Worker]]) -> None:
+    def __init__(self, informers: Sequence[Informer[WatchedPod]]) -> None:
         self._informers = informers
         self._lock = Lock()
-        self._present: dict[str, dict[str, Worker]] = {}
+        self._present: dict[str, dict[str, WatchedPod]] = {}
         """By deployment, then by uid."""
         self._packed: dict[str, Packed] = {}
 
@@ -162,7 +162,7 @@ class Workers:
         heard = [age for age in ages if age is not None]
         return max(heard) if len(heard) == len(ages) else None
 
-    def changed(self, before: Worker | None, after: Worker | None) -> None:
+    def changed(self, before: WatchedPod | None, after: WatchedPod | None) -> None:
         with self._lock:
             if before is not None:
                 self._present[before.deployment].pop(before.uid, None)
@@ -183,12 +183,12 @@ class Workers:
             return dict(self._packed)
 
 
-class Events:
+class EventWatch:
     """What is told, by what it is about. Informers tell it of changes, each in its thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._told: dict[str, Counter[Told]] = {}
+        self._told: dict[str, Counter[KubernetesEvent]] = {}
         self._packed: dict[str, Packed] = {}
         self._changed: set[str] = set()
         self._pulls: deque[ObservedPull] = deque(maxlen=PULLS_KEPT)
@@ -206,7 +206,7 @@ class Events:
             if self._present.get(about(kind, name)) == uid:
                 del self._present[about(kind, name)]
 
-    def changed(self, before: Told | None, after: Told | None) -> None:
+    def changed(self, before: KubernetesEvent | None, after: KubernetesEvent | None) -> None:
         pull = pull_of(after) if after is not None else None
         with self._lock:
             if pull is not None:
@@ -242,7 +242,7 @@ class Events:
             return dict(self._packed)
 
 
-def _worker(pod: Object) -> Worker:
+def _worker(pod: Object) -> WatchedPod:
     metadata = pod["metadata"]
     name = metadata["labels"][DEPLOYMENT]
-    return Worker(name, metadata["uid"], worker_of(pod), is_leader(pod), is_left_over(pod))
+    return WatchedPod(name, metadata["uid"], worker_of(pod), is_leader(pod), is_left_over(pod))

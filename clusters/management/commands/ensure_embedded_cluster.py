@@ -11,8 +11,8 @@ from accounts.errors import BadToken
 from accounts.services.tokens import use_token
 from accounts.states import Right
 from clusters.backends.embedded.machine import machine_id, machine_name
-from clusters.errors import NameTaken
-from clusters.models import Cluster, NodeAgent
+from clusters.errors import FleetNameTaken
+from clusters.models import AgentToken, Cluster
 from clusters.services.clusters import register_cluster
 from clusters.services.node_agents import issue_node_token
 from clusters.states import ClusterKind
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         actor = Actor.system("bootstrap")
         try:
             cluster = register_cluster(actor=actor, name=CLUSTER, kind=ClusterKind.EMBEDDED)
-        except NameTaken as error:
+        except FleetNameTaken as error:
             raise CommandError(str(error)) from None
         if cluster.host != this_host():
             self.stdout.write(
@@ -53,7 +53,7 @@ class Command(BaseCommand):
                     actor=actor, cluster=cluster, node_uid=machine_id(), node_name=machine_name()
                 )
                 _write_private(file, issued.text)
-        except NameTaken as error:
+        except FleetNameTaken as error:
             raise CommandError(str(error)) from None
         self.stdout.write(f"Token of this machine: in {file}.")
 
@@ -63,7 +63,7 @@ def _is_good(file: Path, cluster: Cluster) -> bool:
         token = use_token(file.read_text().strip())
     except (OSError, UnicodeDecodeError, BadToken):
         return False
-    is_of_this = NodeAgent.objects.filter(token=token, cluster=cluster, node_uid=machine_id()).exists()
+    is_of_this = AgentToken.objects.filter(token=token, cluster=cluster, node_uid=machine_id()).exists()
     return (
         is_of_this
         and Right.FLEET_REPORT in token.rights

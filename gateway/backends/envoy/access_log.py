@@ -1,13 +1,13 @@
 """Keeps the gateway's access log from filling the disk."""
 
-from gateway.backends.envoy.admin import Admin
-from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.admin import AdminClient
+from gateway.backends.envoy.layout import EnvoyFileLayout
 
 LARGEST_BYTES = 64 * 2**20
 KEPT = 3
 
 
-def rotate(layout: Layout, admin: Admin, *, larger_than_bytes: int = LARGEST_BYTES) -> bool:
+def rotate(layout: EnvoyFileLayout, admin: AdminClient, *, larger_than_bytes: int = LARGEST_BYTES) -> bool:
     """Begin a new log when the present one is too large; true if so. Raises GatewayUnreachable.
 
     Envoy goes on writing to the renamed file until it is told, so that no line is lost.

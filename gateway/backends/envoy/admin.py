@@ -26,12 +26,12 @@ def endpoints_of(target: str) -> str:
     return f"cluster.{target}"
 
 
-class NotTaken(GatewayUnreachable):
+class ConfigNotApplied(GatewayUnreachable):
     """Envoy runs, and has neither taken nor refused what was put before it in time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ConfigStatus:
     """What Envoy says of one of its sources."""
 
     version: str | None
@@ -40,7 +40,7 @@ class Taken:
     """Versions refused or not readable since it started."""
 
 
-class Connection:
+class AdminConnection:
     """One connection, and so one Envoy process for as long as it lasts."""
 
     def __init__(self, port: int) -> None:
@@ -94,22 +94,22 @@ class Connection:
             ) from None
 
 
-class Admin:
+class AdminClient:
     def __init__(self, *, port: int, node_id: str) -> None:
         self._port = port
         self._node_id = node_id
 
     @contextmanager
-    def connected(self) -> Iterator[Connection]:
+    def connected(self) -> Iterator[AdminConnection]:
         """Raises GatewayUnreachable when nothing answers, or another gateway does."""
-        connection = Connection(self._port)
+        connection = AdminConnection(self._port)
         try:
             connection.open()
             yield connection
         finally:
             connection.close()
 
-    def epoch(self, connection: Connection) -> str:
+    def epoch(self, connection: AdminConnection) -> str:
         """Changes with every start of Envoy, and with it every counter. Raises GatewayUnreachable."""
         dump = connection.json("/config_dump", {"mask": "bootstrap.node.id,last_updated"})
         try:
@@ -124,15 +124,15 @@ class Admin:
             )
         return started
 
-    def taken(self, connection: Connection, source: str) -> Taken:
+    def taken(self, connection: AdminConnection, source: str) -> ConfigStatus:
         found = self.stats(
             connection, rf"^{re.escape(source)}\.(version_text|update_rejected|update_failure)$"
         )
         version = found.get(f"{source}.version_text")
         refused = (found.get(f"{source}.{name}", 0) for name in ("update_rejected", "update_failure"))
-        return Taken(version=str(version) if version else None, refused=sum(map(int, refused)))
+        return ConfigStatus(version=str(version) if version else None, refused=sum(map(int, refused)))
 
-    def stats(self, connection: Connection, pattern: str) -> Mapping[str, Any]:
+    def stats(self, connection: AdminConnection, pattern: str) -> Mapping[str, Any]:
         """Counters, gauges and texts by name; the buckets of histograms, by theirs, under `histograms`."""
         body = connection.json(
             "/stats", {"format": "json", "filter": pattern, "histogram_buckets": "cumulative"}
@@ -145,10 +145,12 @@ class Admin:
                 found[entry["name"]] = entry["value"]
         return found
 
-    def await_taken(self, connection: Connection, source: str, *, version: str, refused_before: int) -> bool:
+    def await_taken(
+        self, connection: AdminConnection, source: str, *, version: str, refused_before: int
+    ) -> bool:
         """True when Envoy has taken this version, False when it has refused it.
 
-        Raises NotTaken when it does neither in time.
+        Raises ConfigNotApplied when it does neither in time.
         """
         deadline = time.monotonic() + TAKEN_WITHIN_SECONDS
         pause = 0.001
@@ -159,20 +161,20 @@ class Admin:
             if seen.refused > refused_before:
                 return False
             if time.monotonic() >= deadline:
-                raise NotTaken(
+                raise ConfigNotApplied(
                     f"The gateway has not taken version {version} of its {source} within "
                     f"{TAKEN_WITHIN_SECONDS:g} s; it is at {seen.version}. The file is in place."
                 )
             time.sleep(pause)
             pause = min(pause * 1.5, 0.02)
 
-    def warming(self, connection: Connection, targets: tuple[str, ...]) -> tuple[str, ...]:
+    def warming(self, connection: AdminConnection, targets: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the targets whose clusters take no requests yet: unknown, or not health-checked once."""
         names = "|".join(map(re.escape, targets))
         found = self.stats(connection, rf"^cluster\.({names})\.warming_state$")
         return tuple(name for name in targets if found.get(f"cluster.{name}.warming_state", 1))
 
-    def healthy_hosts(self, connection: Connection, target: str) -> list[tuple[str, int]]:
+    def healthy_hosts(self, connection: AdminConnection, target: str) -> list[tuple[str, int]]:
         body = connection.json("/clusters", {"format": "json", "filter": f"^{re.escape(target)}$"})
         hosts = []
         for cluster in body.get("cluster_statuses", ()):

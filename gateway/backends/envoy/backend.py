@@ -6,31 +6,32 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from common.files import sweep_leftovers
+from common.reconcile.fence import Fence
 from gateway.backends import checks
-from gateway.backends.base import GatewayClass, Health
+from gateway.backends.base import GatewayClass, GatewayHealth
 from gateway.backends.envoy import access_log, proof
 from gateway.backends.envoy.admin import (
     CLUSTERS,
     LISTENERS,
     ROUTES,
-    Admin,
-    NotTaken,
+    AdminClient,
+    ConfigNotApplied,
     endpoints_of,
 )
-from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.listener import listener_messages
 from gateway.backends.envoy.messages.base import Typed
 from gateway.backends.envoy.routes import cluster_messages, endpoint_messages, route_messages
-from gateway.backends.envoy.store import Observation, Store
+from gateway.backends.envoy.store import EndpointObservation, EnvoyFileStore
 from gateway.backends.envoy.watchers import check_room
-from gateway.backends.state import State
+from gateway.backends.state import GatewayState
 from gateway.errors import (
     GatewayError,
     GatewayUnreachable,
     InvalidEndpoint,
     InvalidRoute,
 )
-from gateway.routes import Endpoint, Fence, NamedService, RouteSpec
+from gateway.routes import NamedService, RouteSpec, WorkerEndpoint
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ WARM_WITHIN_SECONDS = 5.0
 FORGET_TARGET_AFTER = timedelta(days=1)
 
 
-class Refused(GatewayError):
+class ConfigRefused(GatewayError):
     """Envoy has refused a file and goes on with what it had."""
 
 
@@ -63,10 +64,12 @@ class EnvoyFiles:
     and stay a while after.
     """
 
-    def __init__(self, layout: Layout, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, layout: EnvoyFileLayout, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self.layout = layout
-        self._store = Store(layout)
-        self._admin = Admin(port=layout.admin_port, node_id=layout.node_id)
+        self._store = EnvoyFileStore(layout)
+        self._admin = AdminClient(port=layout.admin_port, node_id=layout.node_id)
         self._clock = clock
 
     def set_route(self, spec: RouteSpec, *, fence: Fence) -> None:
@@ -87,7 +90,7 @@ class EnvoyFiles:
             self._change_routes(state, desired)
 
     def set_target(
-        self, target: str, to: Sequence[Endpoint] | NamedService, *, observed_at: datetime
+        self, target: str, to: Sequence[WorkerEndpoint] | NamedService, *, observed_at: datetime
     ) -> None:
         workers = checks.check_place(target, to, observed_at=observed_at)
         if isinstance(workers, NamedService):
@@ -100,7 +103,7 @@ class EnvoyFiles:
             if last and observed_at < last.at:
                 logger.debug("%s: an observation of %s came late", target, observed_at)
                 return
-            self._store.save_observation(target, Observation(observed_at, workers))
+            self._store.save_observation(target, EndpointObservation(observed_at, workers))
             if target not in self._store.load().clusters:
                 version = self._store.version(self.layout.endpoints(target))
                 self._store.put_endpoints(target, workers, taken=version)
@@ -109,9 +112,9 @@ class EnvoyFiles:
                 self._publish(
                     endpoints_of(target), self.layout.endpoints(target), endpoint_messages(target, workers)
                 )
-            except Refused:
+            except ConfigRefused:
                 kept = last.endpoints if last else ()
-                self._store.save_observation(target, Observation(observed_at, kept))
+                self._store.save_observation(target, EndpointObservation(observed_at, kept))
                 self._store.put_endpoints(target, kept)
                 raise InvalidEndpoint(
                     f"Envoy refuses the endpoints {workers} of {target}; its log says why."
@@ -136,11 +139,11 @@ class EnvoyFiles:
     def desired_route(self, route: str) -> RouteSpec | None:
         return self._store.load().routes.get(route)
 
-    def ready(self, target: str) -> frozenset[Endpoint | NamedService]:
+    def ready(self, target: str) -> frozenset[WorkerEndpoint | NamedService]:
         with self._admin.connected() as connection:
             self._admin.epoch(connection)
             hosts = self._admin.healthy_hosts(connection, target)
-        return frozenset(Endpoint(address, port) for address, port in hosts)
+        return frozenset(WorkerEndpoint(address, port) for address, port in hosts)
 
     def cannot(self) -> Mapping[str, str]:
         return {}
@@ -151,7 +154,7 @@ class EnvoyFiles:
     def gateway_class(self) -> GatewayClass | None:
         return None
 
-    def health(self) -> Health:
+    def health(self) -> GatewayHealth:
         files = {
             LISTENERS: self.layout.listeners,
             CLUSTERS: self.layout.clusters,
@@ -167,19 +170,21 @@ class EnvoyFiles:
                 ]
                 active = self._admin.stats(connection, r"^listener_manager\.total_listeners_active$")
         except GatewayError as error:
-            return Health(False, str(error))
+            return GatewayHealth(False, str(error))
         if behind:
-            return Health(False, f"Envoy has not taken its present {' and '.join(behind)}; its log says why.")
+            return GatewayHealth(
+                False, f"Envoy has not taken its present {' and '.join(behind)}; its log says why."
+            )
         if not any(active.values()):
-            return Health(False, f"Envoy cannot listen on {self.layout.bind} port {self.layout.port}.")
-        return Health(True, f"Envoy serves on {self.layout.bind} port {self.layout.port}.")
+            return GatewayHealth(False, f"Envoy cannot listen on {self.layout.bind} port {self.layout.port}.")
+        return GatewayHealth(True, f"Envoy serves on {self.layout.bind} port {self.layout.port}.")
 
-    def _claimed(self, route: str, fence: Fence) -> State:
+    def _claimed(self, route: str, fence: Fence) -> GatewayState:
         state = self._store.load()
         checks.refuse_stale(route, last=state.fences.get(route), fence=fence)
         return state
 
-    def _with(self, state: State, spec: RouteSpec, fence: Fence) -> State:
+    def _with(self, state: GatewayState, spec: RouteSpec, fence: Fence) -> GatewayState:
         if state.routes.get(spec.name) == spec and state.fences.get(spec.name) == fence:
             return state
         return state.with_route(spec, fence=fence, now=self._clock())
@@ -190,14 +195,14 @@ class EnvoyFiles:
         for name in names:
             self._store.ensure_endpoints(name)
         # Routes do not touch each other: what Envoy says of this one alone holds among the others.
-        proof.prove(State(routes={spec.name: spec}), self.layout)
+        proof.prove(GatewayState(routes={spec.name: spec}), self.layout)
         with self._store.lock():
             state = self._claimed(spec.name, fence)
             is_reachable = self._make_room(state, spec, fence)
         if is_reachable:
             self._await_warm(names)
 
-    def _make_room(self, state: State, spec: RouteSpec, fence: Fence) -> bool:
+    def _make_room(self, state: GatewayState, spec: RouteSpec, fence: Fence) -> bool:
         """Have Envoy know the clusters of `spec`; False when it does not run, and will find them."""
         desired = state
         if not {target.name for target in spec.targets} <= set(state.clusters):
@@ -206,12 +211,12 @@ class EnvoyFiles:
             self._store.save(desired)
         try:
             self._publish_clusters(desired)
-        except Refused:
+        except ConfigRefused:
             back = state.with_fence(spec.name, fence)
             self._store.save(back)
             self._store.put(self.layout.clusters, cluster_messages(back, self.layout))
             raise self._invalid(desired) from None
-        except NotTaken:
+        except ConfigNotApplied:
             raise
         except GatewayUnreachable:
             return False
@@ -222,24 +227,24 @@ class EnvoyFiles:
         with self._admin.connected() as connection:
             while cold := self._admin.warming(connection, targets):
                 if monotonic() >= deadline:
-                    raise NotTaken(
+                    raise ConfigNotApplied(
                         f"The gateway has not made {', '.join(cold)} ready within {WARM_WITHIN_SECONDS:g} s."
                     )
                 sleep(0.01)
 
-    def _change_routes(self, before: State, after: State) -> None:
+    def _change_routes(self, before: GatewayState, after: GatewayState) -> None:
         if after is not before:
             self._store.save(after)
         try:
             self._publish_routes(after)
-        except Refused:
+        except ConfigRefused:
             # The fence stays: whoever comes late is late, however this writer fared.
             back = replace(before, fences=after.fences)
             self._store.save(back)
             self._store.put(self.layout.routes, route_messages(back))
             raise self._invalid(after) from None
 
-    def _invalid(self, refused: State) -> InvalidRoute:
+    def _invalid(self, refused: GatewayState) -> InvalidRoute:
         try:
             proof.prove(refused, self.layout)
         except InvalidRoute as error:
@@ -250,19 +255,19 @@ class EnvoyFiles:
         """Envoy does not try again by itself to listen on a port that was taken when it started."""
         try:
             self._publish(LISTENERS, self.layout.listeners, listener_messages(self.layout))
-        except Refused:
+        except ConfigRefused:
             raise GatewayError(
                 f"Envoy cannot listen on {self.layout.bind} port {self.layout.port}; its log says why."
             ) from None
 
-    def _publish_routes(self, state: State) -> None:
+    def _publish_routes(self, state: GatewayState) -> None:
         self._publish(ROUTES, self.layout.routes, route_messages(state))
 
-    def _publish_clusters(self, state: State) -> None:
+    def _publish_clusters(self, state: GatewayState) -> None:
         self._publish(CLUSTERS, self.layout.clusters, cluster_messages(state, self.layout))
 
     def _publish(self, source: str, path: Path, resources: list[Typed]) -> None:
-        """Put the file and see it taken. Raises Refused, GatewayUnreachable with the file in place."""
+        """Put the file and see it taken. Raises ConfigRefused, GatewayUnreachable with the file in place."""
         try:
             with self._admin.connected() as connection:
                 self._admin.epoch(connection)
@@ -271,14 +276,16 @@ class EnvoyFiles:
                 if not self._admin.await_taken(
                     connection, source, version=version, refused_before=before.refused
                 ):
-                    raise Refused(f"Envoy refuses {path} and goes on with what it had; its log says why.")
-        except NotTaken:
+                    raise ConfigRefused(
+                        f"Envoy refuses {path} and goes on with what it had; its log says why."
+                    )
+        except ConfigNotApplied:
             raise
         except GatewayUnreachable:
             self._store.put(path, resources, taken=self._store.version(path))
             raise
 
-    def _forget_targets(self, state: State) -> None:
+    def _forget_targets(self, state: GatewayState) -> None:
         before = self._clock() - FORGET_TARGET_AFTER
         for path in self.layout.targets.glob("*.json"):
             target = path.stem

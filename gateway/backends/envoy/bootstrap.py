@@ -7,12 +7,12 @@ from typing import Any
 from common.files import sweep_leftovers
 from gateway.backends.envoy import proof
 from gateway.backends.envoy.files import read_json, replace_json
-from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.listener import STATS_PREFIX, listener_messages
 from gateway.backends.envoy.messages.base import extension
 from gateway.backends.envoy.messages.bootstrap import Bootstrap
 from gateway.backends.envoy.routes import cluster_messages, file_source, route_messages
-from gateway.backends.envoy.store import Store
+from gateway.backends.envoy.store import EnvoyFileStore
 from gateway.backends.envoy.tracing import collectors
 from gateway.errors import GatewayError, InvalidRoute
 from gateway.latency import BOUNDS_MS
@@ -33,7 +33,7 @@ ADMIN_PATHS = ("/stats", "/clusters", "/config_dump", "/listeners", "/ready", "/
 """What the admin endpoint may be asked; it has no password, and the rest of it can stop the gateway."""
 
 
-def command(layout: Layout) -> list[str]:
+def command(layout: EnvoyFileLayout) -> list[str]:
     """The command line that runs Envoy in the foreground. Raises GatewayError when there is no Envoy."""
     return [
         str(proof.envoy_binary()),
@@ -46,13 +46,13 @@ def command(layout: Layout) -> list[str]:
     ]
 
 
-def write_bootstrap(layout: Layout) -> None:
+def write_bootstrap(layout: EnvoyFileLayout) -> None:
     """Write all that Envoy needs to start; routes that exist already stay, so that it serves at once.
 
     Call it before each start of Envoy, never beside a running one, for which there is `renew_bootstrap`.
     Raises GatewayError when Envoy would refuse what is kept, when the files cannot be written or are damaged.
     """
-    store = Store(layout)
+    store = EnvoyFileStore(layout)
     try:
         for directory in (
             layout.listeners.parent,
@@ -80,7 +80,7 @@ def write_bootstrap(layout: Layout) -> None:
         raise GatewayError(f"The gateway's files cannot be written: {error}.") from None
 
 
-def renew_bootstrap(layout: Layout) -> bool:
+def renew_bootstrap(layout: EnvoyFileLayout) -> bool:
     """For an Envoy that runs on: what it is to start with the next time. What it has now stays.
 
     False, with nothing written, when it cannot go on because it is to listen elsewhere. Raises GatewayError.
@@ -100,7 +100,7 @@ def _addresses(bootstrap: Mapping[str, Any], listeners: Sequence[Mapping[str, An
     return [bootstrap.get("node"), admin, *(listener["address"] for listener in listeners)]
 
 
-def render_bootstrap(layout: Layout) -> Bootstrap:
+def render_bootstrap(layout: EnvoyFileLayout) -> Bootstrap:
     return {
         "node": {"id": layout.node_id, "cluster": "slipway"},
         "admin": {

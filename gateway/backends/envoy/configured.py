@@ -6,21 +6,21 @@ from typing import Any
 
 from django.conf import settings
 
-from gateway.backends.base import Backends, Config
+from gateway.backends.base import GatewayBackend, GatewayRowConfig
 from gateway.backends.envoy.backend import EnvoyFiles
 from gateway.backends.envoy.counters import EnvoyCounters
-from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.errors import InvalidGateway
 
 PORTS = ("port", "admin_port")
 KNOWN = (*PORTS, "bind")
 
 
-def from_config(config: Config) -> Backends:
+def from_config(config: GatewayRowConfig) -> GatewayBackend:
     """Without settings it is the Envoy that this installation runs. Raises InvalidGateway."""
     layout = layout_from(config)
     url = _local_url(layout) if config.settings else settings.SLIPWAY_GATEWAY_URL
-    return Backends(
+    return GatewayBackend(
         traffic=EnvoyFiles(layout),
         metrics=EnvoyCounters(layout),
         public_url=url,
@@ -28,7 +28,7 @@ def from_config(config: Config) -> Backends:
     )
 
 
-def layout_from(config: Config) -> Layout:
+def layout_from(config: GatewayRowConfig) -> EnvoyFileLayout:
     """Raises InvalidGateway."""
     if config.secrets:
         raise InvalidGateway(fields={"secrets": ["Envoy by files takes no secrets."]})
@@ -36,7 +36,7 @@ def layout_from(config: Config) -> Layout:
         return own_layout()
     ports = _ports(config.settings)
     # Directories of its own: neither its routes nor its counts are those of another gateway.
-    return Layout(
+    return EnvoyFileLayout(
         run_dir=Path(settings.SLIPWAY_RUN_DIR) / "gateways" / config.cluster,
         log_dir=Path(settings.SLIPWAY_LOG_DIR) / "gateways" / config.cluster,
         bind=_bind(config.settings.get("bind", settings.SLIPWAY_BIND)),
@@ -46,9 +46,9 @@ def layout_from(config: Config) -> Layout:
     )
 
 
-def own_layout() -> Layout:
+def own_layout() -> EnvoyFileLayout:
     """Of the Envoy that this installation runs."""
-    return Layout(
+    return EnvoyFileLayout(
         run_dir=Path(settings.SLIPWAY_RUN_DIR) / "envoy",
         log_dir=Path(settings.SLIPWAY_LOG_DIR),
         bind=settings.SLIPWAY_BIND,
@@ -98,7 +98,7 @@ def _bind(address: Any) -> str:
         ) from None
 
 
-def _local_url(layout: Layout) -> str:
+def _local_url(layout: EnvoyFileLayout) -> str:
     address = ipaddress.ip_address(layout.bind)
     if address.is_unspecified:
         address = ipaddress.ip_address("::1" if address.version == 6 else "127.0.0.1")

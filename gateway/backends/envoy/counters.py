@@ -2,10 +2,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from gateway.backends.envoy import readings
-from gateway.backends.envoy.admin import Admin
-from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.admin import AdminClient
+from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.shared import SharedReading
-from gateway.backends.envoy.store import Store
+from gateway.backends.envoy.store import EnvoyFileStore
 from gateway.errors import UnknownRoute
 from gateway.traffic import TargetCounts
 
@@ -13,9 +13,11 @@ from gateway.traffic import TargetCounts
 class EnvoyCounters:
     """A `TrafficMetrics`: what Envoy itself has counted since it started."""
 
-    def __init__(self, layout: Layout, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._store = Store(layout)
-        self._admin = Admin(port=layout.admin_port, node_id=layout.node_id)
+    def __init__(
+        self, layout: EnvoyFileLayout, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._store = EnvoyFileStore(layout)
+        self._admin = AdminClient(port=layout.admin_port, node_id=layout.node_id)
         self._clock = clock
         self._shared = SharedReading(self._read_judged, clock)
 
@@ -28,12 +30,14 @@ class EnvoyCounters:
             return readings.counts_of(route, self._read({route: targets}))
         return readings.counts_of(route, self._shared.of(route, targets, taken_after=taken_after))
 
-    def _read_judged(self, routes: Mapping[str, readings.Targets]) -> readings.Reading:
+    def _read_judged(self, routes: Mapping[str, readings.Targets]) -> readings.EnvoyReading:
         return self._read(routes, readings.JUDGED)
 
-    def _read(self, routes: Mapping[str, readings.Targets], names: str = readings.ALL) -> readings.Reading:
+    def _read(
+        self, routes: Mapping[str, readings.Targets], names: str = readings.ALL
+    ) -> readings.EnvoyReading:
         begun = self._clock()
         with self._admin.connected() as connection:
             started = self._admin.epoch(connection)
             numbers = self._admin.stats(connection, readings.pattern(routes, names))
-        return readings.Reading(begun, routes, started, numbers)
+        return readings.EnvoyReading(begun, routes, started, numbers)

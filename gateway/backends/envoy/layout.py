@@ -10,7 +10,7 @@ ROUTES = "slipway"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class EnvoyFileLayout:
     run_dir: Path
     """Writable directory of its own; everything below it belongs to the gateway."""
     log_dir: Path

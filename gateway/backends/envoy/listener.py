@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from gateway.backends.envoy.layout import LISTENER, ROUTES, Layout
+from gateway.backends.envoy.layout import LISTENER, ROUTES, EnvoyFileLayout
 from gateway.backends.envoy.messages.access_log import AccessLog, Stat, StatsAccessLog
 from gateway.backends.envoy.messages.base import Typed, extension, typed
 from gateway.backends.envoy.messages.listener import (
     CidrRange,
+    EnvoyListener,
     HttpConnectionManager,
-    Listener,
     LocalReplyConfig,
     ReplyFormat,
     ReplyMapper,
@@ -23,7 +23,7 @@ CUT_OFF = ["UC", "UPE", "UR", "LR"]
 SILENT = ["SI", "UT", "UMSDR", "DPE"]
 
 
-def render_listener(layout: Layout, *, routes: RouteConfiguration | None = None) -> Listener:
+def render_listener(layout: EnvoyFileLayout, *, routes: RouteConfiguration | None = None) -> EnvoyListener:
     """`routes` makes them part of it, for Envoy to judge both together; otherwise they are watched as a
     file."""
     manager: HttpConnectionManager = {
@@ -82,11 +82,11 @@ def render_listener(layout: Layout, *, routes: RouteConfiguration | None = None)
 _NOBODY: CidrRange = {"address_prefix": "255.255.255.255", "prefix_len": 32}
 
 
-def listener_messages(layout: Layout) -> list[Typed]:
+def listener_messages(layout: EnvoyFileLayout) -> list[Typed]:
     return [typed("envoy.config.listener.v3.Listener", render_listener(layout))]
 
 
-def _access_logs(layout: Layout) -> list[AccessLog]:
+def _access_logs(layout: EnvoyFileLayout) -> list[AccessLog]:
     ended = _log_type("DownstreamEnd")
     return [
         _stats(_log_type("DownstreamStart"), counters=["routed"]),

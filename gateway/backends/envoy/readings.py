@@ -16,7 +16,7 @@ Targets = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class EnvoyReading:
     """Envoy's numbers of some routes at one moment."""
 
     at: datetime
@@ -44,7 +44,7 @@ def _any(names: Sequence[str]) -> str:
     return "|".join(map(re.escape, names))
 
 
-def counts_of(route: str, reading: Reading) -> dict[str, TargetCounts]:
+def counts_of(route: str, reading: EnvoyReading) -> dict[str, TargetCounts]:
     numbers, histograms = reading.numbers, reading.numbers.get("histograms", {})
 
     def counted(name: str, target: str, route_name: str) -> int:

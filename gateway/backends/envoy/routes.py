@@ -2,22 +2,22 @@
 
 from collections.abc import Sequence
 
-from gateway.backends.envoy.layout import ROUTES, Layout
+from gateway.backends.envoy.layout import ROUTES, EnvoyFileLayout
 from gateway.backends.envoy.messages.base import ConfigSource, Typed, extension, typed
-from gateway.backends.envoy.messages.clusters import Cluster, ClusterLoadAssignment, LbEndpoint
+from gateway.backends.envoy.messages.clusters import ClusterLoadAssignment, EnvoyCluster, LbEndpoint
 from gateway.backends.envoy.messages.routes import (
     ClusterWeight,
+    EnvoyRoute,
     FractionalPercent,
     HeaderValueOption,
-    Route,
     RouteAction,
     RouteConfiguration,
     RouteMatch,
     WeightedClusters,
 )
-from gateway.backends.state import State
+from gateway.backends.state import GatewayState
 from gateway.cohorts import cookie_pattern
-from gateway.routes import Cohort, Endpoint, RouteSpec, Side, Target
+from gateway.routes import Cohort, RouteSpec, RouteTarget, Side, WorkerEndpoint
 from serving.protocol import CHOSEN_BY_HEADER, PREFIX_HEADER
 
 API_PREFIX = "/v1"
@@ -41,9 +41,9 @@ def forced(route: str) -> str:
     return f"{route}/forced"
 
 
-def render_routes(state: State) -> RouteConfiguration:
+def render_routes(state: GatewayState) -> RouteConfiguration:
     routes = [route for _, spec in sorted(state.routes.items()) for route in _routes_of(spec)]
-    unknown: Route = {
+    unknown: EnvoyRoute = {
         "name": UNKNOWN_SERVICE,
         "match": {"prefix": "/"},
         "direct_response": {"status": 404},
@@ -65,11 +65,11 @@ def render_routes(state: State) -> RouteConfiguration:
     }
 
 
-def render_clusters(state: State, layout: Layout) -> list[Cluster]:
+def render_clusters(state: GatewayState, layout: EnvoyFileLayout) -> list[EnvoyCluster]:
     return [_cluster(name, layout) for name in state.clusters]
 
 
-def render_endpoints(target: str, endpoints: Sequence[Endpoint]) -> ClusterLoadAssignment:
+def render_endpoints(target: str, endpoints: Sequence[WorkerEndpoint]) -> ClusterLoadAssignment:
     workers: list[LbEndpoint] = [
         {"endpoint": {"address": {"socket_address": {"address": one.address, "port_value": one.port}}}}
         for one in endpoints
@@ -77,15 +77,15 @@ def render_endpoints(target: str, endpoints: Sequence[Endpoint]) -> ClusterLoadA
     return {"cluster_name": target, "endpoints": [{"lb_endpoints": workers}] if workers else []}
 
 
-def route_messages(state: State) -> list[Typed]:
+def route_messages(state: GatewayState) -> list[Typed]:
     return [typed("envoy.config.route.v3.RouteConfiguration", render_routes(state))]
 
 
-def cluster_messages(state: State, layout: Layout) -> list[Typed]:
+def cluster_messages(state: GatewayState, layout: EnvoyFileLayout) -> list[Typed]:
     return [typed("envoy.config.cluster.v3.Cluster", cluster) for cluster in render_clusters(state, layout)]
 
 
-def endpoint_messages(target: str, endpoints: Sequence[Endpoint]) -> list[Typed]:
+def endpoint_messages(target: str, endpoints: Sequence[WorkerEndpoint]) -> list[Typed]:
     assignment = render_endpoints(target, endpoints)
     return [typed("envoy.config.endpoint.v3.ClusterLoadAssignment", assignment)]
 
@@ -97,11 +97,11 @@ def file_source(path: str, directory: str) -> ConfigSource:
     }
 
 
-def _routes_of(spec: RouteSpec) -> list[Route]:
-    sides: list[tuple[Side, Target]] = [("stable", spec.stable)]
+def _routes_of(spec: RouteSpec) -> list[EnvoyRoute]:
+    sides: list[tuple[Side, RouteTarget]] = [("stable", spec.stable)]
     if spec.candidate is not None:
         sides.insert(0, ("canary", spec.candidate))
-    routes: list[Route] = []
+    routes: list[EnvoyRoute] = []
     for side, target in sides if _may_force(spec) else []:
         match = _paths_of(spec)
         match["headers"] = [{"name": SIDE_HEADER, "string_match": {"exact": side}}]
@@ -124,12 +124,12 @@ def _routes_of(spec: RouteSpec) -> list[Route]:
         unforced["request_mirror_policies"] = [
             {"cluster": spec.candidate.name, "runtime_fraction": {"default_value": share}}
         ]
-    outside: Route = {
+    outside: EnvoyRoute = {
         "name": OUTSIDE_API,
         "match": {"path_separated_prefix": f"/{spec.name}"},
         "direct_response": {"status": 404},
     }
-    by_weight: Route = {
+    by_weight: EnvoyRoute = {
         "name": spec.name,
         "match": _paths_of(spec),
         "route": unforced,
@@ -140,7 +140,7 @@ def _routes_of(spec: RouteSpec) -> list[Route]:
     return [*_private(spec), *routes, by_weight, outside]
 
 
-def _private(spec: RouteSpec) -> list[Route]:
+def _private(spec: RouteSpec) -> list[EnvoyRoute]:
     """Pages of the worker itself, where every other path is passed on."""
     paths = (HEALTH_PATH, METRICS_PATH) if spec.all_paths else ()
     return [
@@ -153,10 +153,10 @@ def _private(spec: RouteSpec) -> list[Route]:
     ]
 
 
-def _cohort_route(spec: RouteSpec, cohort: Cohort, candidate: Target) -> Route:
+def _cohort_route(spec: RouteSpec, cohort: Cohort, candidate: RouteTarget) -> EnvoyRoute:
     match = _paths_of(spec)
     action: RouteAction = {"cluster": candidate.name, **_action(spec)}
-    route: Route = {
+    route: EnvoyRoute = {
         "name": forced(spec.name),
         "match": match,
         "route": action,
@@ -198,21 +198,21 @@ def _prefix_header(spec: RouteSpec) -> list[HeaderValueOption]:
     return [_header(PREFIX_HEADER, f"/{spec.name}")] if spec.all_paths else []
 
 
-def _shares(spec: RouteSpec) -> list[tuple[Target, int]]:
+def _shares(spec: RouteSpec) -> list[tuple[RouteTarget, int]]:
     shares = [(spec.stable, 100 - spec.candidate_percent)]
     if spec.candidate is not None:
         shares.append((spec.candidate, spec.candidate_percent))
     return shares
 
 
-def _weights(shares: Sequence[tuple[Target, int]]) -> list[ClusterWeight]:
+def _weights(shares: Sequence[tuple[RouteTarget, int]]) -> list[ClusterWeight]:
     return [
         {"name": target.name, "weight": percent, "response_headers_to_add": _version_header(target)}
         for target, percent in shares
     ]
 
 
-def _version_header(target: Target) -> list[HeaderValueOption]:
+def _version_header(target: RouteTarget) -> list[HeaderValueOption]:
     # A percent sign begins a command in Envoy's header values.
     value = target.version.replace("%", "%%")
     return [_header("x-slipway-version", value)]
@@ -245,7 +245,7 @@ def _action(spec: RouteSpec) -> RouteAction:
     }
 
 
-def _cluster(target: str, layout: Layout) -> Cluster:
+def _cluster(target: str, layout: EnvoyFileLayout) -> EnvoyCluster:
     endpoints = layout.endpoints(target)
     return {
         "name": target,

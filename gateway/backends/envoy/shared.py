@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from threading import Lock
 
-from gateway.backends.envoy.readings import Reading, Targets
+from gateway.backends.envoy.readings import EnvoyReading, Targets
 from gateway.errors import GatewayUnreachable
 
 FRESH_FOR = timedelta(seconds=0.5)
@@ -19,17 +19,17 @@ class SharedReading:
     """The latest reading of this process. `read` asks the gateway; one thread at a time, the others wait."""
 
     def __init__(
-        self, read: Callable[[Mapping[str, Targets]], Reading], clock: Callable[[], datetime]
+        self, read: Callable[[Mapping[str, Targets]], EnvoyReading], clock: Callable[[], datetime]
     ) -> None:
         self._read = read
         self._clock = clock
         self._lock = Lock()
         self._fresh_for = FRESH_FOR
         self._wanted: dict[str, tuple[Targets, datetime]] = {}
-        self._latest: Reading | None = None
+        self._latest: EnvoyReading | None = None
         self._failure: tuple[datetime, GatewayUnreachable] | None = None
 
-    def of(self, route: str, targets: Targets, *, taken_after: datetime) -> Reading:
+    def of(self, route: str, targets: Targets, *, taken_after: datetime) -> EnvoyReading:
         """One that has the route, was begun after that moment and is fresh. Raises GatewayUnreachable."""
         with self._lock:
             now = self._clock()

@@ -9,24 +9,24 @@ from datetime import datetime
 from pathlib import Path
 
 from gateway.backends.envoy.files import held, read_json, replace_json
-from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.backends.envoy.messages.base import DiscoveryResponse, Typed
 from gateway.backends.envoy.routes import endpoint_messages
-from gateway.backends.state import State
+from gateway.backends.state import GatewayState
 from gateway.errors import GatewayError
-from gateway.routes import Endpoint
+from gateway.routes import WorkerEndpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class EndpointObservation:
     at: datetime
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[WorkerEndpoint, ...]
 
 
-class Store:
-    def __init__(self, layout: Layout) -> None:
+class EnvoyFileStore:
+    def __init__(self, layout: EnvoyFileLayout) -> None:
         self.layout = layout
-        self._loaded: tuple[tuple[int, int, int], State] | None = None
+        self._loaded: tuple[tuple[int, int, int], GatewayState] | None = None
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -40,32 +40,34 @@ class Store:
         with held(self.layout.target_lock(target)):
             yield
 
-    def load(self) -> State:
+    def load(self) -> GatewayState:
         """What the file says; read again only when it is another one. Every change replaces it."""
         try:
             status = self.layout.state.stat()
         except FileNotFoundError:
-            return State()
+            return GatewayState()
         which = (status.st_ino, status.st_mtime_ns, status.st_size)
         if self._loaded is None or self._loaded[0] != which:
             document = read_json(self.layout.state)
-            self._loaded = (which, State() if document is None else State.from_dict(document))
+            self._loaded = (which, GatewayState() if document is None else GatewayState.from_dict(document))
         return self._loaded[1]
 
-    def save(self, state: State) -> None:
+    def save(self, state: GatewayState) -> None:
         replace_json(self.layout.state, state.to_dict())
 
-    def observation(self, target: str) -> Observation | None:
+    def observation(self, target: str) -> EndpointObservation | None:
         document = read_json(self.layout.target(target))
         if document is None:
             return None
         try:
-            endpoints = tuple(Endpoint(str(address), int(port)) for address, port in document["endpoints"])
-            return Observation(datetime.fromisoformat(document["observed_at"]), endpoints)
+            endpoints = tuple(
+                WorkerEndpoint(str(address), int(port)) for address, port in document["endpoints"]
+            )
+            return EndpointObservation(datetime.fromisoformat(document["observed_at"]), endpoints)
         except (KeyError, TypeError, ValueError):
             raise GatewayError(f"{self.layout.target(target)} is damaged: remove it.") from None
 
-    def save_observation(self, target: str, seen: Observation) -> None:
+    def save_observation(self, target: str, seen: EndpointObservation) -> None:
         path = self.layout.target(target)
         path.parent.mkdir(parents=True, exist_ok=True)
         endpoints = [[one.address, one.port] for one in seen.endpoints]
@@ -80,7 +82,9 @@ class Store:
                 seen = self.observation(target)
                 self.put_endpoints(target, seen.endpoints if seen else ())
 
-    def put_endpoints(self, target: str, endpoints: Sequence[Endpoint], *, taken: str | None = None) -> str:
+    def put_endpoints(
+        self, target: str, endpoints: Sequence[WorkerEndpoint], *, taken: str | None = None
+    ) -> str:
         path = self.layout.endpoints(target)
         path.parent.mkdir(parents=True, exist_ok=True)
         return self.put(path, endpoint_messages(target, endpoints), taken=taken)

@@ -8,21 +8,22 @@ from time import monotonic, sleep
 
 from clusters.backends.kubernetes.manifests import DEPLOYMENT
 from clusters.backends.kubernetes.pods import PORT, http_port
+from common.reconcile.fence import Fence
 from gateway.backends import checks
-from gateway.backends.base import GatewayClass, Health
+from gateway.backends.base import GatewayClass, GatewayHealth
 from gateway.backends.gateway_api import documents
-from gateway.backends.gateway_api.conditions import TAKEN, Said, said_of_gateway, said_of_route
+from gateway.backends.gateway_api.conditions import TAKEN, RouteAcceptance, said_of_gateway, said_of_route
 from gateway.backends.gateway_api.documents import Document, is_own
 from gateway.backends.gateway_api.errors import told
 from gateway.backends.gateway_api.features import cannot
-from gateway.backends.gateway_api.parent import Parent, address_of, parent_of
+from gateway.backends.gateway_api.parent import ParentGateway, address_of, parent_of
 from gateway.backends.gateway_api.pools import ensure_pool, has_pool, remove_unused
 from gateway.backends.gateway_api.rules import Places, rivals
 from gateway.backends.gateway_api.settings import GatewayApiSettings
-from gateway.errors import GatewayError, GatewayUnreachable, InvalidEndpoint, InvalidRoute, StaleFence
-from gateway.routes import Endpoint, Fence, NamedService, RouteSpec
-from kube.base import Client, Object
-from kube.errors import AlreadyExists, Changed, NotFound
+from gateway.errors import GatewayError, GatewayUnreachable, InvalidEndpoint, InvalidRoute, StaleRouteFence
+from gateway.routes import NamedService, RouteSpec, WorkerEndpoint
+from kube.base import KubernetesClient, Object
+from kube.errors import AlreadyExists, NotFound, ObjectChanged
 from kube.resources import HTTP_ROUTES, PODS, SERVICES, Ref
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class GatewayApi:
 
     def __init__(
         self,
-        client: Client,
+        client: KubernetesClient,
         settings: GatewayApiSettings,
         *,
         taken_within_seconds: float = TAKEN_WITHIN_SECONDS,
@@ -57,7 +58,7 @@ class GatewayApi:
         self._taken_within_seconds = taken_within_seconds
         self._look_every_seconds = look_every_seconds
         self._clock = clock
-        self._last_parent: tuple[datetime, Parent] | None = None
+        self._last_parent: tuple[datetime, ParentGateway] | None = None
 
     def set_route(self, spec: RouteSpec, *, fence: Fence) -> None:
         checks.check_spec(spec)
@@ -88,7 +89,7 @@ class GatewayApi:
             )
 
     def set_target(
-        self, target: str, to: Sequence[Endpoint] | NamedService, *, observed_at: datetime
+        self, target: str, to: Sequence[WorkerEndpoint] | NamedService, *, observed_at: datetime
     ) -> None:
         """Nothing is told: a target is the Service of its name, which follows its pods by itself. A worker
         that ends takes requests for a while after it has left its Service."""
@@ -130,7 +131,7 @@ class GatewayApi:
                 records = documents.records_of(found)
                 if records and all(self._is_over(one) for one in records):
                     metadata = found["metadata"]
-                    with suppress(NotFound, Changed):
+                    with suppress(NotFound, ObjectChanged):
                         self._client.delete(
                             Ref(HTTP_ROUTES, metadata["name"], metadata["namespace"]),
                             uid=metadata["uid"],
@@ -157,7 +158,7 @@ class GatewayApi:
                 return None
             return None if documents.change(found, wanted) else record.spec
 
-    def ready(self, target: str) -> frozenset[Endpoint | NamedService]:
+    def ready(self, target: str) -> frozenset[WorkerEndpoint | NamedService]:
         """Pods behind its Service that Kubernetes calls ready: the gateway itself cannot be asked."""
         with told():
             pods = [
@@ -166,7 +167,7 @@ class GatewayApi:
                 for pod in self._client.list(PODS, namespace=namespace, labels=f"{DEPLOYMENT}={target}").items
             ]
         return frozenset(
-            Endpoint(pod["status"]["podIP"], http_port(pod)) for pod in pods if _takes_requests(pod)
+            WorkerEndpoint(pod["status"]["podIP"], http_port(pod)) for pod in pods if _takes_requests(pod)
         )
 
     def cannot(self) -> Mapping[str, str]:
@@ -183,25 +184,25 @@ class GatewayApi:
             parent = self._parent(within=SAME_LOOK)
         return GatewayClass(parent.class_name, parent.said)
 
-    def health(self) -> Health:
+    def health(self) -> GatewayHealth:
         try:
             with told():
                 parent = self._parent()
         except GatewayError as error:
-            return Health(False, str(error))
+            return GatewayHealth(False, str(error))
         if why := parent.lacking:
-            return Health(False, why)
+            return GatewayHealth(False, why)
         said = said_of_gateway(parent.gateway, self._settings)
         if said != TAKEN:
-            return Health(False, said.why)
+            return GatewayHealth(False, said.why)
         notes = "" if parent.timeout else f" Its class {parent.class_name} sets no time limits of requests."
-        return Health(
+        return GatewayHealth(
             True,
             f"The Gateway {self._settings.gateway} is programmed.{notes}",
             address_of(parent.gateway, self._settings),
         )
 
-    def _parent(self, *, within: timedelta = timedelta(0)) -> Parent:
+    def _parent(self, *, within: timedelta = timedelta(0)) -> ParentGateway:
         """The Gateway and what its class can, read now, or `within` that time."""
         now = self._clock()
         if self._last_parent is None or now - self._last_parent[0] >= within:
@@ -217,7 +218,7 @@ class GatewayApi:
         for namespace in self._settings.all_namespaces:
             remove_unused(self._client, namespace, used=used, now=self._clock())
 
-    def _is_over(self, record: documents.Record) -> bool:
+    def _is_over(self, record: documents.RouteRecord) -> bool:
         return record.removed_at is not None and self._clock() - record.removed_at > TOMBSTONE_LASTS
 
     def _ref(self, route: str) -> Ref:
@@ -260,7 +261,7 @@ class GatewayApi:
                 "take its name away, and it becomes Slipway's."
             )
 
-    def _with(self, found: Document | None, spec: RouteSpec, fence: Fence, parent: Parent) -> Document:
+    def _with(self, found: Document | None, spec: RouteSpec, fence: Fence, parent: ParentGateway) -> Document:
         self._check_ours(spec, found)
         return documents.with_route(
             found,
@@ -296,7 +297,7 @@ class GatewayApi:
                     return None, self._client.create(wanted)
                 patch = documents.change(found, wanted)
                 return found, self._client.patch(self._ref(route), patch) if patch else found
-            except (AlreadyExists, Changed, NotFound):
+            except (AlreadyExists, ObjectChanged, NotFound):
                 continue
         raise GatewayUnreachable(f"The route {route} is changed by others faster than it can be written.")
 
@@ -304,13 +305,15 @@ class GatewayApi:
         record = documents.record_of(found, route)
         checks.refuse_stale(route, last=record.fence if record else None, fence=fence)
 
-    def _await_word(self, written: Document, route: str, fence: Fence, parent: Parent) -> Said:
+    def _await_word(
+        self, written: Document, route: str, fence: Fence, parent: ParentGateway
+    ) -> RouteAcceptance:
         deadline = monotonic() + self._taken_within_seconds
-        said = Said("waiting")
+        said = RouteAcceptance("waiting")
         while True:
             found = self._read(route)
             if found is None or found["metadata"]["uid"] != written["metadata"]["uid"]:
-                return Said("waiting", "Somebody has removed it meanwhile.")
+                return RouteAcceptance("waiting", "Somebody has removed it meanwhile.")
             self._refuse_late(found, route, fence)
             said = said_of_route(found, parent.gateway, self._settings, controller=parent.controller)
             if said.what != "waiting" or monotonic() >= deadline:
@@ -318,7 +321,9 @@ class GatewayApi:
             sleep(self._look_every_seconds)
             parent = self._parent()
 
-    def _put_back(self, before: Document | None, refused: RouteSpec, fence: Fence, parent: Parent) -> None:
+    def _put_back(
+        self, before: Document | None, refused: RouteSpec, fence: Fence, parent: ParentGateway
+    ) -> None:
         """The gateway goes on with what it had; only the fence stays."""
         record = documents.record_of(before, refused.name) if before is not None else None
         former = record.spec if record else None
@@ -330,7 +335,7 @@ class GatewayApi:
                 found, refused.name, fence=fence, now=self._clock(), settings=self._settings
             )
 
-        with suppress(StaleFence):
+        with suppress(StaleRouteFence):
             self._write(refused.name, fence, after)
 
 

@@ -23,19 +23,19 @@ _ADVICE: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RouteAcceptance:
     """`taken`: the gateway has it. `waiting`: not yet. `refused`: it will not, as it is."""
 
     what: Literal["taken", "waiting", "refused"]
     why: str = ""
 
 
-TAKEN = Said("taken")
+TAKEN = RouteAcceptance("taken")
 
 
 def said_of_route(
     route: Document, gateway: Document, settings: GatewayApiSettings, *, controller: str
-) -> Said:
+) -> RouteAcceptance:
     """Of all parentRefs that name our Gateway. `controller`: whose word counts; empty: anybody's."""
     namespace, generation = route["metadata"]["namespace"], route["metadata"].get("generation", 0)
     told = [
@@ -50,7 +50,9 @@ def said_of_route(
         if is_parent(one, namespace, settings)
     ]
     if len(told) < len(parents) or not parents:
-        return Said("waiting", f"No controller has looked at it for the Gateway {settings.gateway}.")
+        return RouteAcceptance(
+            "waiting", f"No controller has looked at it for the Gateway {settings.gateway}."
+        )
     for entry in told:
         said = _said(entry.get("conditions") or (), generation)
         if said != TAKEN:
@@ -58,7 +60,7 @@ def said_of_route(
     return said_of_gateway(gateway, settings)
 
 
-def said_of_gateway(gateway: Document, settings: GatewayApiSettings) -> Said:
+def said_of_gateway(gateway: Document, settings: GatewayApiSettings) -> RouteAcceptance:
     """Whether it is programmed, and our listener, if we name one."""
     generation = gateway["metadata"].get("generation", 0)
     status = gateway.get("status") or {}
@@ -72,30 +74,36 @@ def said_of_gateway(gateway: Document, settings: GatewayApiSettings) -> Said:
         listeners = [one["name"] for one in (gateway.get("spec") or {}).get("listeners") or ()]
         if settings.section not in listeners:
             known = ", ".join(listeners)
-            return Said("refused", f"The Gateway has no listener {settings.section}, but {known}.")
-        return Said("waiting", f"Its controller has not looked at the listener {settings.section}.")
+            return RouteAcceptance("refused", f"The Gateway has no listener {settings.section}, but {known}.")
+        return RouteAcceptance(
+            "waiting", f"Its controller has not looked at the listener {settings.section}."
+        )
     for conditions in own:
         found = _by_type(conditions).get("Programmed")
         if found is None or found.get("observedGeneration", 0) < generation or found["status"] == "Unknown":
-            return Said("waiting", f"The Gateway {settings.gateway} is not programmed yet.")
+            return RouteAcceptance("waiting", f"The Gateway {settings.gateway} is not programmed yet.")
         if found["status"] != "True":
-            return Said("waiting", f"The Gateway {settings.gateway} is not programmed: {_words(found)}")
+            return RouteAcceptance(
+                "waiting", f"The Gateway {settings.gateway} is not programmed: {_words(found)}"
+            )
     return TAKEN
 
 
-def _said(conditions: Iterable[Document], generation: int) -> Said:
+def _said(conditions: Iterable[Document], generation: int) -> RouteAcceptance:
     found = _by_type(conditions)
     for name in ("Accepted", "ResolvedRefs"):
         one = found.get(name)
         if one is None or one.get("observedGeneration", 0) < generation:
-            return Said("waiting", f"Its controller has not said {name} of the latest change.")
+            return RouteAcceptance("waiting", f"Its controller has not said {name} of the latest change.")
         if one["status"] == "True":
             continue
         passes = one["status"] == "Unknown" or one.get("reason") in _PASSING
-        return Said("waiting" if passes else "refused", f"{name} is {one['status']}: {_words(one)}")
+        return RouteAcceptance(
+            "waiting" if passes else "refused", f"{name} is {one['status']}: {_words(one)}"
+        )
     invalid = found.get("PartiallyInvalid")
     if invalid and invalid["status"] == "True" and invalid.get("observedGeneration", 0) >= generation:
-        return Said("refused", f"A part of it is not taken: {_words(invalid)}")
+        return RouteAcceptance("refused", f"A part of it is not taken: {_words(invalid)}")
     return TAKEN
 
 

@@ -3,28 +3,28 @@
 from clusters import selectors as fleet
 from clusters.backends.base import ClusterUnreachable, Misconfigured
 from clusters.backends.configured import backend_of
-from gateway.backends.base import Backends, Config
+from gateway.backends.base import GatewayBackend, GatewayRowConfig
 from gateway.backends.gateway_api.backend import GatewayApi
 from gateway.backends.gateway_api.settings import GatewayApiSettings
 from gateway.errors import InvalidGateway
-from kube.base import Client
+from kube.base import KubernetesClient
 
 
-def from_config(config: Config) -> Backends:
+def from_config(config: GatewayRowConfig) -> GatewayBackend:
     """Raises InvalidGateway."""
     if config.secrets:
         raise InvalidGateway(
             fields={"secrets": ["A gateway of this kind is told with the credential of its cluster."]}
         )
     settings = GatewayApiSettings.read(config.settings)
-    return Backends(
+    return GatewayBackend(
         traffic=GatewayApi(_client_of(config.cluster), settings),
         metrics=None,
         public_url=settings.public_url,
     )
 
 
-def _client_of(cluster: str) -> Client:
+def _client_of(cluster: str) -> KubernetesClient:
     """Raises InvalidGateway."""
     try:
         client = getattr(backend_of(fleet.cluster(cluster)), "client", None)
@@ -34,5 +34,5 @@ def _client_of(cluster: str) -> Client:
         raise InvalidGateway(
             fields={"kind": [f"{cluster} is no Kubernetes cluster: a gateway of this kind is part of one."]}
         )
-    made: Client = client
+    made: KubernetesClient = client
     return made

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from common.reconcile.fence import Fence
 from gateway.backends.gateway_api.rules import (
     Places,
     emptied,
@@ -24,7 +25,7 @@ from gateway.backends.gateway_api.rules import (
 )
 from gateway.backends.gateway_api.settings import GatewayApiSettings
 from gateway.backends.state import spec_from_dict, spec_to_dict
-from gateway.routes import Fence, RouteSpec
+from gateway.routes import RouteSpec
 
 Document = dict[str, Any]
 
@@ -33,7 +34,7 @@ _GROUP = "gateway.networking.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RouteRecord:
     """What an HTTPRoute remembers of one service."""
 
     fence: Fence
@@ -57,12 +58,12 @@ def is_own(document: Document) -> bool:
     return (document["metadata"].get("labels") or {}).get(MANAGED_BY) == "slipway"
 
 
-def record_of(document: Document, service: str) -> Record | None:
+def record_of(document: Document, service: str) -> RouteRecord | None:
     """None: nobody of us was here, or what is written there is not ours."""
     return _read((document["metadata"].get("annotations") or {}).get(record_key(service), ""), document)
 
 
-def records_of(document: Document) -> list[Record]:
+def records_of(document: Document) -> list[RouteRecord]:
     """Of all services."""
     annotations = document["metadata"].get("annotations") or {}
     found = [
@@ -100,7 +101,7 @@ def with_route(
         body["hostnames"] = list(settings.hostnames)
         if not settings.hostnames:
             del body["hostnames"]
-    _note(after, spec.name, Record(fence, spec))
+    _note(after, spec.name, RouteRecord(fence, spec))
     return after
 
 
@@ -117,7 +118,7 @@ def without_route(
         body["rules"] = emptied(body["rules"], service)
     before = record_of(after, service)
     removed_at = before.removed_at if before and before.removed_at else now
-    _note(after, service, Record(fence, None, removed_at))
+    _note(after, service, RouteRecord(fence, None, removed_at))
     return after
 
 
@@ -182,7 +183,7 @@ def _own(service: str, settings: GatewayApiSettings) -> Document:
     }
 
 
-def _note(document: Document, service: str, record: Record) -> None:
+def _note(document: Document, service: str, record: RouteRecord) -> None:
     text: Document = {"fence": list(record.fence)}
     if record.removed_at is not None:
         text["removed_at"] = record.removed_at.isoformat()
@@ -194,7 +195,7 @@ def _note(document: Document, service: str, record: Record) -> None:
     annotations[record_key(service)] = json.dumps(text, sort_keys=True)
 
 
-def _read(text: str, document: Document) -> Record | None:
+def _read(text: str, document: Document) -> RouteRecord | None:
     try:
         data = json.loads(text) if text else None
         if data is None:
@@ -202,9 +203,9 @@ def _read(text: str, document: Document) -> Record | None:
         fence = Fence(*map(int, data["fence"]))
         removed_at = datetime.fromisoformat(data["removed_at"]) if "removed_at" in data else None
         if "spec" not in data:
-            return Record(fence, None, removed_at or datetime.now(UTC))
+            return RouteRecord(fence, None, removed_at or datetime.now(UTC))
         spec = spec_from_dict(data["name"], data["spec"])
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
     key = key_of((document.get("spec") or {}).get("rules") or [], spec.name)
-    return Record(fence, replace(spec, release_key=key), removed_at)
+    return RouteRecord(fence, replace(spec, release_key=key), removed_at)

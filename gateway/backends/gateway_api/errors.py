@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gateway.errors import GatewayUnreachable, InvalidRoute, RightsMissing
+from gateway.errors import GatewayRightsMissing, GatewayUnreachable, InvalidRoute
 from kube import errors
 
 
@@ -12,7 +12,7 @@ def told(route: str = "") -> Iterator[None]:
     """Anything of the API: the gateway cannot be told at the moment; what it will never take is invalid."""
     try:
         yield
-    except errors.Invalid as error:
+    except errors.InvalidObject as error:
         if not route:
             raise GatewayUnreachable(str(error)) from None
         raise InvalidRoute(f"The cluster does not take the route {route}: {error}") from None
@@ -23,7 +23,7 @@ def told(route: str = "") -> Iterator[None]:
             "The cluster has no Gateway API (gateway.networking.k8s.io/v1): install it, or choose another "
             "kind of gateway."
         ) from None
-    except (errors.NotAllowed, errors.NotAuthenticated) as error:
-        raise RightsMissing(f"Waiting for rights. {error}") from None
+    except (errors.ApiForbidden, errors.NotAuthenticated) as error:
+        raise GatewayRightsMissing(f"Waiting for rights. {error}") from None
     except errors.KubeError as error:
         raise GatewayUnreachable(str(error)) from None

@@ -6,15 +6,15 @@ from gateway.backends.gateway_api import features
 from gateway.backends.gateway_api.documents import Document
 from gateway.backends.gateway_api.settings import GatewayApiSettings
 from gateway.errors import GatewayUnreachable
-from kube.base import Client
-from kube.errors import NotAllowed, NotFound
+from kube.base import KubernetesClient
+from kube.errors import ApiForbidden, NotFound
 from kube.resources import GATEWAY_CLASSES, GATEWAYS, Ref
 
 DEFAULT_PORTS = {"HTTP": 80, "HTTPS": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
+class ParentGateway:
     gateway: Document
     class_name: str
     controller: str
@@ -56,7 +56,7 @@ def address_of(gateway: Document, settings: GatewayApiSettings) -> str:
     return f"{scheme}://{named}" + ("" if port == DEFAULT_PORTS[protocol] else f":{port}")
 
 
-def parent_of(client: Client, settings: GatewayApiSettings) -> Parent:
+def parent_of(client: KubernetesClient, settings: GatewayApiSettings) -> ParentGateway:
     """As they are now. Raises GatewayUnreachable when there is no such Gateway, and errors of `kube`."""
     ref = Ref(GATEWAYS, settings.gateway, settings.parent_namespace)
     try:
@@ -76,10 +76,10 @@ def parent_of(client: Client, settings: GatewayApiSettings) -> Parent:
         raise GatewayUnreachable(
             f"The Gateway {ref.namespace}/{ref.name} is of the class {class_name}, which does not exist."
         ) from None
-    except NotAllowed:
+    except ApiForbidden:
         pass
     said = known
     if settings.assume_features:
         known = (known or frozenset()) | set(settings.assume_features)
     timeout = settings.request_timeout if known and features.TIMEOUT in known else ""
-    return Parent(gateway, class_name, controller, known, said, timeout)
+    return ParentGateway(gateway, class_name, controller, known, said, timeout)

@@ -15,8 +15,8 @@ from gateway.backends.gateway_api.rules import POOL_GROUP
 from gateway.backends.gateway_api.settings import EndpointPicker
 from gateway.errors import InvalidRoute
 from gateway.routes import NamedService
-from kube.base import Client
-from kube.errors import Changed, NotFound, NotServed
+from kube.base import KubernetesClient
+from kube.errors import NotFound, NotServed, ObjectChanged
 from kube.resources import INFERENCE_POOLS, Ref
 
 KEPT_AFTER = timedelta(minutes=15)
@@ -44,7 +44,7 @@ def pool_of(place: NamedService, picker: EndpointPicker) -> dict[str, Any]:
     }
 
 
-def ensure_pool(client: Client, place: NamedService, picker: EndpointPicker) -> None:
+def ensure_pool(client: KubernetesClient, place: NamedService, picker: EndpointPicker) -> None:
     """Make it, or mend it. Raises InvalidRoute where there is one of somebody else, or no such kind."""
     ref = Ref(INFERENCE_POOLS, place.name, place.namespace)
     try:
@@ -63,7 +63,7 @@ def ensure_pool(client: Client, place: NamedService, picker: EndpointPicker) -> 
         ) from None
 
 
-def has_pool(client: Client, place: NamedService) -> bool:
+def has_pool(client: KubernetesClient, place: NamedService) -> bool:
     try:
         client.get(Ref(INFERENCE_POOLS, place.name, place.namespace))
     except (NotFound, NotServed):
@@ -71,7 +71,7 @@ def has_pool(client: Client, place: NamedService) -> bool:
     return True
 
 
-def remove_unused(client: Client, namespace: str, *, used: Collection[str], now: datetime) -> None:
+def remove_unused(client: KubernetesClient, namespace: str, *, used: Collection[str], now: datetime) -> None:
     """Pools of ours that no route leads to any more."""
     try:
         found = client.list(INFERENCE_POOLS, namespace=namespace, labels=f"{MANAGED_BY}=slipway").items
@@ -82,7 +82,7 @@ def remove_unused(client: Client, namespace: str, *, used: Collection[str], now:
         born = datetime.fromisoformat(metadata["creationTimestamp"])
         if metadata["name"] in used or now - born < KEPT_AFTER:
             continue
-        with suppress(NotFound, Changed):
+        with suppress(NotFound, ObjectChanged):
             client.delete(
                 Ref(INFERENCE_POOLS, metadata["name"], namespace),
                 uid=metadata["uid"],

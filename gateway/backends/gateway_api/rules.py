@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.backends.checks import LABEL
 from gateway.cohorts import cookie_pattern
-from gateway.routes import Cohort, NamedService, RouteSpec, Side, Target
+from gateway.routes import Cohort, NamedService, RouteSpec, RouteTarget, Side
 from serving.protocol import CHOSEN_BY_HEADER, PREFIX_HEADER
 
 Rule = dict[str, Any]
@@ -46,7 +46,7 @@ def rules_of(
     backends: `to_pool`, or a Service."""
     to = kind or _ref
     split, canary, stable, cohort = rule_names(spec.name)
-    sides: list[tuple[str, Side, Target]] = [(stable, "stable", spec.stable)]
+    sides: list[tuple[str, Side, RouteTarget]] = [(stable, "stable", spec.stable)]
     if spec.candidate is not None:
         sides.insert(0, (canary, "canary", spec.candidate))
     made = [

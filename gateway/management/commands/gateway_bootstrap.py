@@ -7,7 +7,7 @@ from clusters.errors import ClusterMissing
 from gateway.backends.configured import config_of, gateway_of
 from gateway.backends.envoy.bootstrap import command, write_bootstrap
 from gateway.backends.envoy.configured import layout_from, own_layout
-from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.errors import GatewayError
 from gateway.states import GatewayKind
 
@@ -33,7 +33,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
 
 
-def _layout_of(cluster: str) -> Layout:
+def _layout_of(cluster: str) -> EnvoyFileLayout:
     gateway = gateway_of(fleet.cluster(cluster))
     if gateway.kind != GatewayKind.ENVOY:
         raise CommandError(f"The gateway of {cluster} is no Envoy by files.")

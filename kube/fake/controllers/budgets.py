@@ -1,7 +1,7 @@
 """The disruption controller: how many pods of a budget are healthy, and how many may go."""
 
+from kube.fake.controllers.controller_tools import ControllerTools, Object, controller_of, set_condition
 from kube.fake.controllers.deployments import REPLICA_SETS, amount
-from kube.fake.controllers.hands import Hands, Object, controller_of, set_condition
 from kube.fake.controllers.stateful_sets import STATEFUL_SETS
 from kube.fake.evicting import is_ready
 from kube.fake.selectors import matches_labels
@@ -10,7 +10,7 @@ BUDGETS = "poddisruptionbudgets.policy"
 _SCALED = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS}
 
 
-def step(hands: Hands) -> None:
+def step(hands: ControllerTools) -> None:
     for budget in hands.all(BUDGETS):
         namespace, spec = budget["metadata"]["namespace"], budget["spec"]
         pods = [
@@ -23,7 +23,7 @@ def step(hands: Hands) -> None:
             hands.set_status(BUDGETS, budget, status)
 
 
-def _status(hands: Hands, budget: Object, pods: list[Object]) -> Object:
+def _status(hands: ControllerTools, budget: Object, pods: list[Object]) -> Object:
     spec, now = budget["spec"], hands.clock.stamp()
     disrupted = {
         name: since
@@ -67,7 +67,7 @@ def _status(hands: Hands, budget: Object, pods: list[Object]) -> Object:
     return status
 
 
-def _expected(hands: Hands, pods: list[Object]) -> int:
+def _expected(hands: ControllerTools, pods: list[Object]) -> int:
     """As many as the pods' controllers want; those that have none do not count."""
     owners = {}
     for pod in pods:

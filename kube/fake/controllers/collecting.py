@@ -1,14 +1,14 @@
 """What goes when something else goes: dependents, what a namespace holds, pods of nodes that are no more."""
 
-from kube.fake.controllers.hands import Hands, Object, set_condition
+from kube.fake.controllers.controller_tools import ControllerTools, Object, set_condition
 from kube.fake.deleting import FOREGROUND, ORPHAN
-from kube.fake.kinds import Kind
+from kube.fake.kinds import ObjectKind
 
 NAMESPACE_SECONDS = 5.5
 """Until the namespace controller looks at one that ends, and then again."""
 
 
-def collect(hands: Hands) -> None:
+def collect(hands: ControllerTools) -> None:
     storage = hands.server.storage
     kinds = {kind.resource: kind for kind in hands.server.kinds.values()}
     held = storage.held()
@@ -38,7 +38,9 @@ def collect(hands: Hands) -> None:
             _release(hands, key.resource, item, ORPHAN)
 
 
-def _foreground(hands: Hands, kind: Kind, item: Object, dependents: list[tuple[str, Object]]) -> None:
+def _foreground(
+    hands: ControllerTools, kind: ObjectKind, item: Object, dependents: list[tuple[str, Object]]
+) -> None:
     for resource, one in dependents:
         if "deletionTimestamp" in one["metadata"]:
             continue
@@ -51,13 +53,13 @@ def _foreground(hands: Hands, kind: Kind, item: Object, dependents: list[tuple[s
         _release(hands, kind.resource, item, FOREGROUND)
 
 
-def _disown(hands: Hands, resource: str, one: Object, owner: Object) -> None:
+def _disown(hands: ControllerTools, resource: str, one: Object, owner: Object) -> None:
     uid = owner["metadata"]["uid"]
     left = [each for each in one["metadata"]["ownerReferences"] if each["uid"] != uid]
     hands.change(resource, one, metadata_ownerReferences=left or None)
 
 
-def _release(hands: Hands, resource: str, item: Object, finalizer: str) -> None:
+def _release(hands: ControllerTools, resource: str, item: Object, finalizer: str) -> None:
     left = [one for one in item["metadata"]["finalizers"] if one != finalizer]
     hands.change(resource, item, metadata_finalizers=left or None)
 
@@ -66,7 +68,7 @@ class Namespaces:
     def __init__(self) -> None:
         self._next: dict[str, float] = {}
 
-    def step(self, hands: Hands) -> None:
+    def step(self, hands: ControllerTools) -> None:
         for item in hands.all("namespaces"):
             metadata = item["metadata"]
             if "deletionTimestamp" not in metadata:
@@ -79,7 +81,7 @@ class Namespaces:
                 _empty(hands, item)
 
 
-def _empty(hands: Hands, namespace: Object) -> None:
+def _empty(hands: ControllerTools, namespace: Object) -> None:
     name = namespace["metadata"]["name"]
     for key, item in hands.server.storage.everything():
         if key.namespace == name and "deletionTimestamp" not in item["metadata"]:

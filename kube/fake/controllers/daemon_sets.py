@@ -1,20 +1,20 @@
 """DaemonSets: a pod on each machine that the template's nodeSelector names, and on no other. A changed
 template replaces no pod."""
 
-from kube.fake.controllers.hands import Hands, Object, is_active, is_owned_by
+from kube.fake.controllers.controller_tools import ControllerTools, Object, is_active, is_owned_by
 from kube.fake.controllers.replica_sets import pod_of
 from kube.fake.evicting import is_ready
 
 DAEMON_SETS = "daemonsets.apps"
 
 
-def step(hands: Hands) -> None:
+def step(hands: ControllerTools) -> None:
     for one in hands.look(DAEMON_SETS):
         if "deletionTimestamp" not in one["metadata"]:
             _daemon_set(hands, one)
 
 
-def _daemon_set(hands: Hands, one: Object) -> None:
+def _daemon_set(hands: ControllerTools, one: Object) -> None:
     wanted = one["spec"]["template"]["spec"].get("nodeSelector") or {}
     machines = {
         node["metadata"]["name"]

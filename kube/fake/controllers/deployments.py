@@ -5,9 +5,9 @@ import json
 import math
 from typing import Any
 
-from kube.fake.controllers.hands import (
+from kube.fake.controllers.controller_tools import (
     BY_STATUS,
-    Hands,
+    ControllerTools,
     Object,
     controller_of,
     counted,
@@ -40,13 +40,13 @@ def template_hash(template: Object) -> str:
     return "".join(SAFE[(digest >> 5 * place) % len(SAFE)] for place in range(10))
 
 
-def step(hands: Hands) -> None:
+def step(hands: ControllerTools) -> None:
     for deployment in hands.all(DEPLOYMENTS):
-        _Deployment(hands, deployment).step()
+        _DeploymentSync(hands, deployment).step()
 
 
-class _Deployment:
-    def __init__(self, hands: Hands, item: Object) -> None:
+class _DeploymentSync:
+    def __init__(self, hands: ControllerTools, item: Object) -> None:
         self.hands = hands
         self.item = item
         self.metadata, self.spec = item["metadata"], item["spec"]

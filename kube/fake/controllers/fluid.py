@@ -1,6 +1,6 @@
 """Fluid: a Dataset with a runtime of its name is bound and has a claim of that name; loads fill its cache."""
 
-from kube.fake.controllers.hands import Hands, Object
+from kube.fake.controllers.controller_tools import ControllerTools, Object
 
 DATASETS, LOADS = "datasets.data.fluid.io", "dataloads.data.fluid.io"
 RUNTIMES = tuple(f"{one}runtimes.data.fluid.io" for one in ("alluxio", "jindo", "juicefs"))
@@ -8,7 +8,7 @@ BIND_SECONDS = 2.0
 LOAD_SECONDS = 3.0
 
 
-def step(hands: Hands) -> None:
+def step(hands: ControllerTools) -> None:
     if not hands.has(DATASETS):
         return
     for dataset in hands.all(DATASETS):
@@ -17,11 +17,11 @@ def step(hands: Hands) -> None:
         _load(hands, load)
 
 
-def _age(hands: Hands, item: Object) -> float:
+def _age(hands: ControllerTools, item: Object) -> float:
     return hands.clock.seconds - hands.clock.seconds_of(item["metadata"]["creationTimestamp"])
 
 
-def _bind(hands: Hands, dataset: Object) -> None:
+def _bind(hands: ControllerTools, dataset: Object) -> None:
     metadata, status = dataset["metadata"], dataset.get("status") or {}
     name, namespace = metadata["name"], metadata["namespace"]
     runtimes = [hands.get(one, namespace, name) for one in RUNTIMES]
@@ -52,7 +52,7 @@ def _bind(hands: Hands, dataset: Object) -> None:
     hands.set_status(DATASETS, dataset, told)
 
 
-def _load(hands: Hands, load: Object) -> None:
+def _load(hands: ControllerTools, load: Object) -> None:
     status = load.get("status") or {}
     about = load["spec"]["dataset"]
     dataset = hands.get(DATASETS, about.get("namespace") or load["metadata"]["namespace"], about["name"])

@@ -3,9 +3,16 @@
 import json
 from typing import Any
 
-from kube.fake.controllers.hands import Hands, Object, controller_of, counted, is_owned_by, reference_to
+from kube.fake.controllers.controller_tools import (
+    ControllerTools,
+    Object,
+    controller_of,
+    counted,
+    is_owned_by,
+    reference_to,
+)
 from kube.fake.evicting import is_ready
-from kube.fake.refusals import Refused
+from kube.fake.refusals import RequestRefused
 from kube.fake.storage import copied
 
 JOBS = "jobs.batch"
@@ -18,14 +25,14 @@ LIMIT = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
 DEADLINE = ("DeadlineExceeded", "Job was active longer than specified deadline")
 
 
-class Jobs:
+class JobController:
     def __init__(self) -> None:
         self._not_before: dict[str, float] = {}
         """By uid of a job: when its next pod may be made."""
 
-    def step(self, hands: Hands) -> None:
+    def step(self, hands: ControllerTools) -> None:
         for job in hands.all(JOBS):
-            _Turn(hands, job, self._not_before).take()
+            _JobSync(hands, job, self._not_before).take()
         alive = {job["metadata"]["uid"] for job in hands.look(JOBS)}
         for pod in hands.look("pods"):
             finalizers = pod["metadata"].get("finalizers") or ()
@@ -35,8 +42,8 @@ class Jobs:
                 hands.change("pods", pod, metadata_finalizers=left or None)
 
 
-class _Turn:
-    def __init__(self, hands: Hands, job: Object, not_before: dict[str, float]) -> None:
+class _JobSync:
+    def __init__(self, hands: ControllerTools, job: Object, not_before: dict[str, float]) -> None:
         self.hands = hands
         self.job = job
         self.spec: Object = job["spec"]
@@ -187,7 +194,7 @@ class _Turn:
         for index in self._free_indexes(most - len(active)):
             try:
                 self.pods.append(self.hands.create("pods", self._pod(index)))
-            except Refused as refused:
+            except RequestRefused as refused:
                 self._tell("FailedCreate", f"Error creating: {refused.message}", warning=True)
                 return
             self._tell("SuccessfulCreate", f"Created pod: {self.pods[-1]['metadata']['name']}")

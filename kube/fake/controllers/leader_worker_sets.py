@@ -6,8 +6,14 @@ turns: their leaders' StatefulSet replaces them.
 
 import json
 
+from kube.fake.controllers.controller_tools import (
+    ControllerTools,
+    Object,
+    is_owned_by,
+    reference_to,
+    set_condition,
+)
 from kube.fake.controllers.deployments import template_hash
-from kube.fake.controllers.hands import Hands, Object, is_owned_by, reference_to, set_condition
 from kube.fake.controllers.stateful_sets import STATEFUL_SETS, ordinal_of
 from kube.fake.evicting import is_ready
 
@@ -18,16 +24,16 @@ POD_INDEX = "apps.kubernetes.io/pod-index"
 SIZE, REVISION = f"{PREFIX}size", f"{PREFIX}template-revision-hash"
 
 
-def step(hands: Hands) -> None:
+def step(hands: ControllerTools) -> None:
     if not hands.has(SETS):
         return
     for one in hands.all(SETS):
         if "deletionTimestamp" not in one["metadata"]:
-            _Turn(hands, one).take()
+            _LeaderWorkerSetSync(hands, one).take()
 
 
-class _Turn:
-    def __init__(self, hands: Hands, item: Object) -> None:
+class _LeaderWorkerSetSync:
+    def __init__(self, hands: ControllerTools, item: Object) -> None:
         self.hands = hands
         self.item = item
         self.name: str = item["metadata"]["name"]

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from kube.fake.controllers.hands import Hands, Object, set_condition
-from kube.fake.writing import By
+from kube.fake.controllers.controller_tools import ControllerTools, Object, set_condition
+from kube.fake.writing import WriteOptions
 
 BEHAVIOUR = "fake.slipway.io/behaviour"
 """Annotation of a pod; of a node, `silent` is a machine that is not heard of."""
@@ -18,7 +18,7 @@ BACK_OFF_SECONDS = 15.0
 LEASE_EVERY_SECONDS = 10.0
 LEASE_SECONDS = 40
 KUBELET = "kubelet"
-BY_KUBELET = By(KUBELET, subresource="status")
+BY_KUBELET = WriteOptions(KUBELET, subresource="status")
 HEALTH = {
     "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -39,10 +39,10 @@ def is_silent(node: Object) -> bool:
     return (node["metadata"].get("annotations") or {}).get(BEHAVIOUR) == SILENT
 
 
-class Machines(Protocol):
+class MachineController(Protocol):
     """What runs the pods of the machines."""
 
-    def step(self, hands: Hands) -> None: ...
+    def step(self, hands: ControllerTools) -> None: ...
 
     def is_silent(self, node: Object) -> bool: ...
 
@@ -57,7 +57,7 @@ class Reports:
         self.renewals = 0
         """Writes that are no news."""
 
-    def step(self, hands: Hands, machines: Machines) -> None:
+    def step(self, hands: ControllerTools, machines: MachineController) -> None:
         for node in hands.look("nodes"):
             conditions = {one["type"]: one for one in node["status"].get("conditions") or ()}
             uid = node["metadata"]["uid"]
@@ -69,7 +69,7 @@ class Reports:
             if conditions.get("Ready", {"status": "Unknown"})["status"] == "Unknown":
                 _report_health(hands, node, conditions)
 
-    def _renew(self, hands: Hands, node: Object) -> None:
+    def _renew(self, hands: ControllerTools, node: Object) -> None:
         name, now = node["metadata"]["name"], hands.clock.seconds
         if now < self._lease_at.get(name, 0.0):
             return
@@ -88,7 +88,7 @@ class Reports:
         self.renewals += hands.server.storage.revision - before
 
 
-def _report_health(hands: Hands, node: Object, conditions: dict[str, Object]) -> None:
+def _report_health(hands: ControllerTools, node: Object, conditions: dict[str, Object]) -> None:
     now = hands.clock.stamp()
     told = [dict(conditions.get(kind, {"type": kind})) for kind in HEALTH]
     told += [dict(one) for kind, one in conditions.items() if kind not in HEALTH]
@@ -122,7 +122,7 @@ class Kubelets:
     def is_silent(self, node: Object) -> bool:
         return node["metadata"]["name"] in self.silent or is_silent(node)
 
-    def step(self, hands: Hands) -> None:
+    def step(self, hands: ControllerTools) -> None:
         names = {node["metadata"]["name"] for node in hands.look("nodes") if not self.is_silent(node)}
         for pod in hands.all("pods"):
             if pod["spec"].get("nodeName") not in names:
@@ -137,7 +137,7 @@ class Kubelets:
             if status is not None and _differs(status, pod["status"]):
                 hands.edit("pods", pod, _setting(status), BY_KUBELET)
 
-    def _end(self, hands: Hands, pod: Object) -> None:
+    def _end(self, hands: ControllerTools, pod: Object) -> None:
         metadata = pod["metadata"]
         grace = metadata.get("deletionGracePeriodSeconds", 0)
         asked = hands.clock.seconds_of(metadata["deletionTimestamp"]) - grace
@@ -156,7 +156,7 @@ class Kubelets:
             hands.edit("pods", pod, _setting(status), BY_KUBELET)
         hands.delete("pods", pod, gracePeriodSeconds=0)
 
-    def _say_life(self, hands: Hands, pod: Object, age: float) -> None:
+    def _say_life(self, hands: ControllerTools, pod: Object, age: float) -> None:
         kind, _, _ = self.behaviour_of(pod).partition(":")
         if pod["status"].get("phase") in ("Succeeded", "Failed") or kind == "creating":
             return
@@ -189,13 +189,20 @@ class Kubelets:
             self._say_once(hands, pod, "", "Evicted", _why_evicted(pod), warning=True)
 
     def _say_once(
-        self, hands: Hands, pod: Object, container: str, reason: str, message: str, *, warning: bool = False
+        self,
+        hands: ControllerTools,
+        pod: Object,
+        container: str,
+        reason: str,
+        message: str,
+        *,
+        warning: bool = False,
     ) -> None:
         self._say_again(hands, pod, container, reason, message, warning=warning, after=float("inf"))
 
     def _say_again(
         self,
-        hands: Hands,
+        hands: ControllerTools,
         pod: Object,
         container: str,
         reason: str,
@@ -212,7 +219,7 @@ class Kubelets:
         host = pod["spec"]["nodeName"]
         hands.events.say(KUBELET, pod, reason, message, warning=warning, field_path=path, host=host)
 
-    def _status(self, hands: Hands, pod: Object, age: float) -> Object | None:
+    def _status(self, hands: ControllerTools, pod: Object, age: float) -> Object | None:
         kind, _, number = self.behaviour_of(pod).partition(":")
         phase = pod["status"].get("phase")
         if phase in ("Succeeded", "Failed") or kind == "creating" or age < START_SECONDS:
@@ -249,7 +256,7 @@ class Kubelets:
 
     def _told_status(
         self,
-        hands: Hands,
+        hands: ControllerTools,
         pod: Object,
         phase: str,
         state: Object,

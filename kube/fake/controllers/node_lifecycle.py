@@ -6,8 +6,8 @@ Constants: kube-controller-manager 1.36 (`--node-monitor-grace-period`, `--node-
 
 from dataclasses import dataclass
 
-from kube.fake.controllers.hands import BY_STATUS, Hands, Object, set_condition
-from kube.fake.controllers.machines import HEALTH, Machines
+from kube.fake.controllers.controller_tools import BY_STATUS, ControllerTools, Object, set_condition
+from kube.fake.controllers.machines import HEALTH, MachineController
 from kube.fake.controllers.scheduling import ZONES, matching_toleration
 
 GRACE_SECONDS = 50.0
@@ -44,7 +44,7 @@ class NodeLifecycle:
         self._was_ready: dict[str, bool] = {}
         self._look_at = 0.0
 
-    def step(self, hands: Hands, machines: Machines) -> None:
+    def step(self, hands: ControllerTools, machines: MachineController) -> None:
         nodes = hands.look("nodes")
         now = hands.clock.seconds
         for node in nodes:
@@ -59,7 +59,7 @@ class NodeLifecycle:
         for node in hands.look("nodes"):
             self._follow(hands, node)
 
-    def _tell_of_arrivals(self, hands: Hands, nodes: list[Object]) -> None:
+    def _tell_of_arrivals(self, hands: ControllerTools, nodes: list[Object]) -> None:
         there = {node["metadata"]["uid"]: node for node in nodes}
         for uid in there.keys() - self._known.keys():
             _tell(hands, there[uid], "RegisteredNode", "Registered Node {} in Controller")
@@ -70,7 +70,7 @@ class NodeLifecycle:
                 kept.pop(node["metadata"]["name"], None)
         self._known = there
 
-    def _follow(self, hands: Hands, node: Object) -> None:
+    def _follow(self, hands: ControllerTools, node: Object) -> None:
         name, ready = node["metadata"]["name"], _ready(node)
         if self._was_ready.get(name) and ready != "True":
             said = f"Node {name} status is now: NodeNotReady"
@@ -96,7 +96,7 @@ class Evictions:
         self._next: dict[str, float] = {}
         self._due: dict[str, _Due] = {}
 
-    def step(self, hands: Hands) -> None:
+    def step(self, hands: ControllerTools) -> None:
         self._taint(hands)
         nodes = {node["metadata"]["name"]: node for node in hands.look("nodes")}
         tainted = {
@@ -115,7 +115,7 @@ class Evictions:
             if hands.get("pods", pod["metadata"]["namespace"], pod["metadata"]["name"]) is not None:
                 _tell_of_pod(hands, pod, "Cancelling deletion of Pod")
 
-    def _taint(self, hands: Hands) -> None:
+    def _taint(self, hands: ControllerTools) -> None:
         nodes = hands.look("nodes")
         by_zone: dict[str, list[Object]] = {}
         for node in nodes:
@@ -141,7 +141,7 @@ class Evictions:
                     self._next[zone] = hands.clock.seconds + SECONDS_BETWEEN_TAINTS
                 taint(hands, node, wanted, "NoExecute", {NOT_READY, UNREACHABLE})
 
-    def _judge(self, hands: Hands, pod: Object, taints: list[Object]) -> None:
+    def _judge(self, hands: ControllerTools, pod: Object, taints: list[Object]) -> None:
         uid, now = pod["metadata"]["uid"], hands.clock.seconds
         found = [matching_toleration(pod["spec"], one) for one in taints]
         given = [one.get("tolerationSeconds") for one in found if one]
@@ -170,7 +170,7 @@ class PodCollector:
         self._gone_since: dict[str, float] = {}
         self._look_at = 0.0
 
-    def step(self, hands: Hands) -> None:
+    def step(self, hands: ControllerTools) -> None:
         now = hands.clock.seconds
         if now < self._look_at:
             return
@@ -191,7 +191,7 @@ class PodCollector:
             hands.delete("pods", pod, gracePeriodSeconds=0)
 
 
-def taint(hands: Hands, node: Object, wanted: set[str], effect: str, among: set[str]) -> None:
+def taint(hands: ControllerTools, node: Object, wanted: set[str], effect: str, among: set[str]) -> None:
     """Have those of `wanted` with this effect, and no others of `among`."""
     taints = node["spec"].get("taints") or []
     left = [one for one in taints if one["effect"] != effect or one["key"] not in among - wanted]
@@ -202,7 +202,7 @@ def taint(hands: Hands, node: Object, wanted: set[str], effect: str, among: set[
         hands.change("nodes", node, spec_taints=left or None)
 
 
-def _say_silent(hands: Hands, node: Object) -> None:
+def _say_silent(hands: ControllerTools, node: Object) -> None:
     conditions = [dict(one) for one in node["status"].get("conditions") or ()]
     told = {one["type"]: one["status"] for one in conditions}
     if all(told.get(kind) == "Unknown" for kind in HEALTH):
@@ -219,7 +219,7 @@ def _say_silent(hands: Hands, node: Object) -> None:
     hands.edit("nodes", node, change, BY_STATUS)
 
 
-def _unready_pods(hands: Hands, name: str) -> None:
+def _unready_pods(hands: ControllerTools, name: str) -> None:
     for pod in hands.look("pods"):
         if pod["spec"].get("nodeName") != name:
             continue
@@ -241,11 +241,11 @@ def _zone(node: Object) -> str:
     return ":".join(labels.get(key, "") for key in ZONES)
 
 
-def _tell(hands: Hands, node: Object, reason: str, words: str) -> None:
+def _tell(hands: ControllerTools, node: Object, reason: str, words: str) -> None:
     name = node["metadata"]["name"]
     hands.events.say(NODE_CONTROLLER, node, reason, f"Node {name} event: {words.format(name)}")
 
 
-def _tell_of_pod(hands: Hands, pod: Object, words: str) -> None:
+def _tell_of_pod(hands: ControllerTools, pod: Object, words: str) -> None:
     place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
     hands.events.say(TAINT_CONTROLLER, pod, "TaintManagerEviction", f"{words} {place}", is_named_only=True)

@@ -1,11 +1,11 @@
 """ResourceQuotas say what their namespace holds."""
 
 from kube.fake import quotas
-from kube.fake.controllers.hands import Hands
+from kube.fake.controllers.controller_tools import ControllerTools
 from kube.fake.defaults import canonical
 
 
-def step(hands: Hands) -> None:
+def step(hands: ControllerTools) -> None:
     server = hands.server
     for quota in hands.look(quotas.QUOTAS):
         hard = quota["spec"].get("hard") or {}

@@ -2,8 +2,8 @@
 
 import json
 
-from kube.fake.controllers.hands import (
-    Hands,
+from kube.fake.controllers.controller_tools import (
+    ControllerTools,
     Object,
     controller_of,
     counted,
@@ -13,7 +13,7 @@ from kube.fake.controllers.hands import (
     set_condition,
 )
 from kube.fake.evicting import is_ready
-from kube.fake.refusals import Refused
+from kube.fake.refusals import RequestRefused
 from kube.fake.selectors import matches_labels
 
 REPLICA_SETS = "replicasets.apps"
@@ -30,7 +30,7 @@ class ReplicaSets:
         self._told: dict[str, tuple[float, float]] = {}
         """By uid: when a failure is told again, and the wait after that."""
 
-    def step(self, hands: Hands) -> None:
+    def step(self, hands: ControllerTools) -> None:
         for one in hands.look(REPLICA_SETS):
             failure = _replica_set(hands, one)
             if failure:
@@ -38,7 +38,7 @@ class ReplicaSets:
             else:
                 self._told.pop(one["metadata"]["uid"], None)
 
-    def _tell(self, hands: Hands, one: Object, failure: str) -> None:
+    def _tell(self, hands: ControllerTools, one: Object, failure: str) -> None:
         uid, now = one["metadata"]["uid"], hands.clock.seconds
         due, wait = self._told.get(uid, (now, FIRST_BACK_OFF_SECONDS))
         if now >= due:
@@ -46,7 +46,7 @@ class ReplicaSets:
             hands.events.say(CONTROLLER, one, "FailedCreate", f"Error creating: {failure}", warning=True)
 
 
-def _replica_set(hands: Hands, one: Object) -> str:
+def _replica_set(hands: ControllerTools, one: Object) -> str:
     """Why one of its pods cannot be made; empty: it could."""
     namespace = one["metadata"]["namespace"]
     mine = _claimed(hands, one, hands.look("pods", namespace))
@@ -57,7 +57,7 @@ def _replica_set(hands: Hands, one: Object) -> str:
         for _ in range(missing):
             try:
                 active.append(hands.create("pods", pod_of(one)))
-            except Refused as refused:
+            except RequestRefused as refused:
                 failure = refused.message
                 break
             said = f"Created pod: {active[-1]['metadata']['name']}"
@@ -84,7 +84,7 @@ def _replica_set(hands: Hands, one: Object) -> str:
     return failure
 
 
-def _claimed(hands: Hands, one: Object, pods: list[Object]) -> list[Object]:
+def _claimed(hands: ControllerTools, one: Object, pods: list[Object]) -> list[Object]:
     """Those that it owns and selects; whose labels were changed are let go, and nobody's are taken."""
     found = []
     may_adopt = "deletionTimestamp" not in one["metadata"]

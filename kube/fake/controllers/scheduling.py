@@ -4,7 +4,7 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
-from kube.fake.controllers.hands import Hands, Object, set_condition
+from kube.fake.controllers.controller_tools import ControllerTools, Object, set_condition
 from kube.fake.defaults import quantity
 from kube.fake.selectors import matches_expression
 
@@ -30,7 +30,7 @@ class Scheduler:
         self._said_at: dict[str, float] = {}
         """By uid of a pod."""
 
-    def step(self, hands: Hands) -> None:
+    def step(self, hands: ControllerTools) -> None:
         waiting = [pod for pod in hands.look("pods") if _is_to_be_placed(pod)]
         if not waiting:
             return
@@ -44,7 +44,7 @@ class Scheduler:
             elif nodes:
                 self._place(hands, room, pod)
 
-    def _place(self, hands: Hands, room: "_Room", pod: Object) -> None:
+    def _place(self, hands: ControllerTools, room: "_Room", pod: Object) -> None:
         reasons = {node["metadata"]["name"]: room.why_not(pod, node) for node in room.nodes}
         free = [node for node in room.nodes if not reasons[node["metadata"]["name"]]]
         if free:
@@ -60,7 +60,9 @@ class Scheduler:
             message += f" no new claims to deallocate, preemption: {preemption}"
         self._say(hands, pod, "Unschedulable", message)
 
-    def _preempt(self, hands: Hands, room: "_Room", pod: Object, reasons: dict[str, list[str]]) -> str:
+    def _preempt(
+        self, hands: ControllerTools, room: "_Room", pod: Object, reasons: dict[str, list[str]]
+    ) -> str:
         """Why nobody makes room for it; empty when somebody does."""
         if pod["spec"].get("preemptionPolicy") == "Never":
             return NEVER_PREEMPTS
@@ -86,7 +88,7 @@ class Scheduler:
         hands.set_status("pods", pod, pod["status"] | {"nominatedNodeName": name})
         return ""
 
-    def _say(self, hands: Hands, pod: Object, reason: str, message: str) -> None:
+    def _say(self, hands: ControllerTools, pod: Object, reason: str, message: str) -> None:
         uid, now = pod["metadata"]["uid"], hands.clock.seconds
         current = hands.get("pods", pod["metadata"]["namespace"], pod["metadata"]["name"])
         if current is None:
@@ -110,7 +112,7 @@ class Scheduler:
 class _Room:
     """What is used of each machine, as it is filled."""
 
-    def __init__(self, hands: Hands, nodes: list[Object]) -> None:
+    def __init__(self, hands: ControllerTools, nodes: list[Object]) -> None:
         self.nodes = nodes
         self._on: dict[str, list[Object]] = {node["metadata"]["name"]: [] for node in nodes}
         for pod in hands.look("pods"):
@@ -175,7 +177,7 @@ def _is_to_be_placed(pod: Object) -> bool:
     return "deletionTimestamp" not in pod["metadata"]
 
 
-def _missing_claim(hands: Hands, pod: Object) -> str:
+def _missing_claim(hands: ControllerTools, pod: Object) -> str:
     for volume in pod["spec"].get("volumes") or ():
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         if claim and hands.get("persistentvolumeclaims", pod["metadata"]["namespace"], claim) is None:
@@ -226,7 +228,7 @@ def requests_of(pod: Object) -> Amounts:
     return total
 
 
-def _bind(hands: Hands, pod: Object, node: Object) -> None:
+def _bind(hands: ControllerTools, pod: Object, node: Object) -> None:
     labels = node["metadata"].get("labels") or {}
     name = node["metadata"]["name"]
     current = hands.get("pods", pod["metadata"]["namespace"], pod["metadata"]["name"])
@@ -252,7 +254,7 @@ def _bind(hands: Hands, pod: Object, node: Object) -> None:
     hands.events.say_scheduling(pod, "Scheduled", "Binding", f"Successfully assigned {place} to {name}")
 
 
-def _make_room(hands: Hands, victim: Object, pod: Object, node: str) -> None:
+def _make_room(hands: ControllerTools, victim: Object, pod: Object, node: str) -> None:
     hands.disrupt(victim, "PreemptionByScheduler", PREEMPTING)
     hands.delete("pods", victim)
     said = f"Preempted by pod {pod['metadata']['uid']} on node {node}"

@@ -2,27 +2,27 @@
 
 import json
 
+from kube.fake.controllers.controller_tools import ControllerTools, Object, counted, is_owned_by, reference_to
 from kube.fake.controllers.deployments import template_hash
-from kube.fake.controllers.hands import Hands, Object, counted, is_owned_by, reference_to
 from kube.fake.evicting import is_ready
-from kube.fake.refusals import Refused
+from kube.fake.refusals import RequestRefused
 
 STATEFUL_SETS = "statefulsets.apps"
 CONTROLLER = "statefulset-controller"
 REVISION = "controller-revision-hash"
 
 
-def step(hands: Hands) -> None:
+def step(hands: ControllerTools) -> None:
     for one in hands.all(STATEFUL_SETS):
-        _Turn(hands, one).take()
+        _StatefulSetSync(hands, one).take()
 
 
 def ordinal_of(pod: Object) -> int:
     return int(pod["metadata"]["name"].rpartition("-")[2])
 
 
-class _Turn:
-    def __init__(self, hands: Hands, item: Object) -> None:
+class _StatefulSetSync:
+    def __init__(self, hands: ControllerTools, item: Object) -> None:
         self.hands = hands
         self.item = item
         self.spec: Object = item["spec"]
@@ -92,7 +92,7 @@ class _Turn:
             spec["subdomain"] = self.spec["serviceName"]
         try:
             self.pods[ordinal] = self.hands.create("pods", {"metadata": metadata, "spec": spec})
-        except Refused as refused:
+        except RequestRefused as refused:
             why = f"create Pod {name} in StatefulSet {self.name} failed error: {refused.message}"
             self._say("FailedCreate", why, warning=True)
             return False

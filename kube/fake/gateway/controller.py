@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kube.base import Client
-from kube.errors import AlreadyExists, Changed, NotFound
+from kube.base import KubernetesClient
+from kube.errors import AlreadyExists, NotFound, ObjectChanged
 from kube.fake.gateway import envoy
 from kube.fake.gateway.envoy import Backend, Object, Places
 from kube.resources import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES, PODS, SERVICES, Ref
@@ -32,7 +32,7 @@ ASK_WITHIN_SECONDS = 1.0
 class GatewayController:
     """`tick` does what is due. `directory`: of Envoy's files."""
 
-    def __init__(self, client: Client, directory: Path, *, port: int, admin_port: int) -> None:
+    def __init__(self, client: KubernetesClient, directory: Path, *, port: int, admin_port: int) -> None:
         self._client = client
         self._directory = directory
         self._port = port
@@ -192,7 +192,7 @@ class GatewayController:
     def _tell(self, ref: Ref, before: Mapping[str, Any], status: Object) -> None:
         if all(_timeless(before.get(key)) == _timeless(value) for key, value in status.items()):
             return
-        with suppress(NotFound, Changed):
+        with suppress(NotFound, ObjectChanged):
             self._client.patch(ref, {"status": status}, subresource="status")
 
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from uuid import uuid4
 
-from model_store.backends.bucket.client import Bucket, Gone, side_by_side
+from model_store.backends.bucket.client import BucketClient, ObjectGone, side_by_side
 from model_store.backends.bucket.records import body_key
 from model_store.errors import StagingBusy, StoreUnavailable
-from model_store.reading import Windowed
+from model_store.reading import WindowedContent
 
 PART_BYTES = 16 * 1024 * 1024
 """Between 5 MiB and 5 GiB, as S3 wants the parts of an upload."""
@@ -33,7 +33,7 @@ class BucketUpload:
     finds that it is too late.
     """
 
-    def __init__(self, bucket: Bucket, key: str, size: int) -> None:
+    def __init__(self, bucket: BucketClient, key: str, size: int) -> None:
         self.body = f"{key}.{uuid4().hex}"
         self._bucket = bucket
         self._size = size
@@ -45,25 +45,25 @@ class BucketUpload:
         """Raises StagingBusy when a successor on the staging area has aborted the upload."""
         try:
             return self._bucket.upload_part(body_key(self.body), self._id, number, data)
-        except Gone:
+        except ObjectGone:
             raise _taken_over() from None
 
     def copied_part(self, number: int, source: str) -> str:
         """`source` is a key. Raises StagingBusy like `part`."""
         try:
             return self._bucket.copy_part(body_key(self.body), self._id, number, source)
-        except Gone:
+        except ObjectGone:
             raise _taken_over() from None
 
     def complete(self, etags: list[str]) -> None:
         """Raises StagingBusy like `part`."""
         try:
             self._bucket.complete_upload(body_key(self.body), self._id, etags)
-        except Gone:
+        except ObjectGone:
             # Or it was completed, and the answer was lost on its way.
             try:
                 is_there = self._bucket.head(body_key(self.body)).size == self._size
-            except Gone:
+            except ObjectGone:
                 is_there = False
             if not is_there:
                 raise _taken_over() from None
@@ -101,7 +101,7 @@ class BucketUpload:
         self.complete(etags)
 
     def _abort(self) -> None:
-        with suppress(Gone, StoreUnavailable):
+        with suppress(ObjectGone, StoreUnavailable):
             self._bucket.abort_uploads(body_key(self.body))
             self._bucket.delete(self._begun)
 
@@ -118,10 +118,10 @@ def _taken_over() -> StagingBusy:
     return StagingBusy("Another process has taken over the import.")
 
 
-class Body(Windowed):
+class BlobBody(WindowedContent):
     """See `Content`."""
 
-    def __init__(self, bucket: Bucket, body: str, size: int) -> None:
+    def __init__(self, bucket: BucketClient, body: str, size: int) -> None:
         super().__init__(size, partial(bucket.read, body_key(body)), window_bytes=WINDOW_BYTES)
 
     def sample(self, offset: int, length: int) -> bytes:
@@ -130,9 +130,9 @@ class Body(Windowed):
 
 
 def stream(
-    bucket: Bucket, body: str, size: int, *, start: int = 0, window: int = PART_BYTES
+    bucket: BucketClient, body: str, size: int, *, start: int = 0, window: int = PART_BYTES
 ) -> Iterator[bytes]:
-    """The bytes from `start` on, in order, while several windows are on their way. Raises Gone."""
+    """The bytes from `start` on, in order, while several windows are on their way. Raises ObjectGone."""
     key = body_key(body)
     offsets = range(start, size, window)
     return ahead(partial(bucket.read, key, offset, min(window, size - offset)) for offset in offsets)

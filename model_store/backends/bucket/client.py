@@ -45,16 +45,16 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class Gone(Exception):
+class ObjectGone(Exception):
     """There is no such object, or no such upload."""
 
 
-class Changed(Exception):
+class PreconditionFailed(Exception):
     """The object is not what it was expected to be: somebody else was first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedObject:
     """An object, with its key below the place's prefix."""
 
     key: str
@@ -64,19 +64,19 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """An object as the server sees it; `age_seconds` as in `Listed`."""
+class ObjectHead:
+    """An object as the server sees it; `age_seconds` as in `ListedObject`."""
 
     size: int
     etag: str
     age_seconds: float
 
 
-class Bucket:
+class BucketClient:
     """Objects by keys below the prefix. Safe to use from several threads.
 
     Every method raises StoreUnavailable, after the retries of boto3's standard mode; those that look for one
-    object raise Gone, those with a condition raise Changed.
+    object raise ObjectGone, those with a condition raise PreconditionFailed.
     """
 
     def __init__(self, place: BucketLocation) -> None:
@@ -97,9 +97,9 @@ class Bucket:
         except ClientError as error:
             code = str(error.response.get("Error", {}).get("Code", ""))
             if code in _GONE:
-                raise Gone(operation) from None
+                raise ObjectGone(operation) from None
             if code in _CHANGED:
-                raise Changed(operation) from None
+                raise PreconditionFailed(operation) from None
             raise StoreUnavailable(self._why(operation, code)) from None
         except (NoCredentialsError, PartialCredentialsError):
             raise StoreUnavailable(
@@ -159,19 +159,19 @@ class Bucket:
                         raise
         raise AssertionError("unreachable")
 
-    def head(self, key: str) -> Head:
+    def head(self, key: str) -> ObjectHead:
         answer = self._call("head_object", Key=self._key(key))
         age = _age_seconds(_clock_of(answer), answer["LastModified"])
-        return Head(answer["ContentLength"], answer["ETag"], age)
+        return ObjectHead(answer["ContentLength"], answer["ETag"], age)
 
     def put(self, key: str, data: bytes, *, unchanged: str | None = None, only_new: bool = False) -> str:
         """The new ETag. `unchanged`: the ETag that it must have until now."""
         condition = {"IfMatch": unchanged} if unchanged else {"IfNoneMatch": "*"} if only_new else {}
         try:
             answer = self._call("put_object", Key=self._key(key), Body=data, **condition)
-        except Gone:
+        except ObjectGone:
             # What is to replace an object does not find it.
-            raise Changed(key) from None
+            raise PreconditionFailed(key) from None
         return str(answer["ETag"])
 
     def delete(self, key: str, *, unchanged: str | None = None) -> None:
@@ -179,7 +179,7 @@ class Bucket:
         condition = {"IfMatch": unchanged} if unchanged else {}
         try:
             self._call("delete_object", Key=self._key(key), **condition)
-        except Gone:
+        except ObjectGone:
             return
 
     def delete_all(self, keys: Collection[str]) -> None:
@@ -190,7 +190,7 @@ class Bucket:
             if errors := answer.get("Errors"):
                 raise StoreUnavailable(self._why("delete_objects", str(errors[0].get("Code", ""))))
 
-    def listed(self, prefix: str, *, after: str = "") -> Iterator[Listed]:
+    def listed(self, prefix: str, *, after: str = "") -> Iterator[ListedObject]:
         """Objects whose key begins with `prefix`, in order of their keys; those behind `after`."""
         given: dict[str, Any] = {"Prefix": self._key(prefix)}
         if after:
@@ -200,7 +200,7 @@ class Bucket:
             now = _clock_of(answer)
             for one in answer.get("Contents", ()):
                 age = _age_seconds(now, one["LastModified"])
-                yield Listed(one["Key"].removeprefix(self.place.prefix), one["Size"], age)
+                yield ListedObject(one["Key"].removeprefix(self.place.prefix), one["Size"], age)
             if not answer.get("IsTruncated"):
                 return
             given["ContinuationToken"] = answer["NextContinuationToken"]
@@ -242,7 +242,7 @@ class Bucket:
         return str(answer["CopyPartResult"]["ETag"])
 
     def complete_upload(self, key: str, upload: str, etags: list[str]) -> None:
-        """Make the object of the parts numbered from 1. Raises Gone when somebody has aborted it."""
+        """Make the object of the parts numbered from 1. Raises ObjectGone when somebody has aborted it."""
         parts = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(etags, 1)]
         self._call(
             "complete_multipart_upload",
@@ -257,7 +257,7 @@ class Bucket:
         while True:
             answer = self._call("list_multipart_uploads", **given)
             for one in answer.get("Uploads", ()):
-                with self._told("abort_multipart_upload"), _ignored(Gone):
+                with self._told("abort_multipart_upload"), _ignored(ObjectGone):
                     self._call("abort_multipart_upload", Key=one["Key"], UploadId=one["UploadId"])
             if not answer.get("IsTruncated"):
                 return

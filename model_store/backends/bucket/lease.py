@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from uuid import uuid4
 
-from model_store.backends.bucket.client import Bucket, Changed, Gone
+from model_store.backends.bucket.client import BucketClient, ObjectGone, PreconditionFailed
 from model_store.errors import StagingBusy, StoreUnavailable
 
 LEASE_SECONDS = 30.0
 
 
-class Lease:
+class BucketLease:
     """`by` is unlike that of any other lease."""
 
-    def __init__(self, bucket: Bucket, key: str, seconds: float) -> None:
+    def __init__(self, bucket: BucketClient, key: str, seconds: float) -> None:
         self._bucket = bucket
         self._key = key
         self._seconds = seconds
@@ -48,14 +48,14 @@ class Lease:
     def release(self) -> None:
         """Best effort: it runs out by itself."""
         self._is_over.set()
-        with suppress(Changed, StoreUnavailable):
+        with suppress(PreconditionFailed, StoreUnavailable):
             self._bucket.delete(self._key, unchanged=self._etag)
 
     def _take(self) -> None:
         found = _etag_if_over(self._bucket, self._key, self._seconds)
         try:
             self._etag = self._write(found)
-        except Changed:
+        except PreconditionFailed:
             # Or it was us, and the answer was lost on its way.
             if not self._is_ours():
                 raise _busy(self._key) from None
@@ -67,7 +67,7 @@ class Lease:
     def _is_ours(self) -> bool:
         try:
             data, etag = self._bucket.get(self._key)
-        except Gone:
+        except ObjectGone:
             return False
         if not data.startswith(self.by.encode()):
             return False
@@ -78,7 +78,7 @@ class Lease:
         while not self._is_over.wait(max(0.05, self._seconds / 3)):
             try:
                 self._etag = self._write(self._etag)
-            except Changed:
+            except PreconditionFailed:
                 try:
                     is_ours = self._is_ours()
                 except StoreUnavailable:
@@ -91,7 +91,7 @@ class Lease:
                 continue
 
 
-def is_held(bucket: Bucket, key: str, seconds: float) -> bool:
+def is_held(bucket: BucketClient, key: str, seconds: float) -> bool:
     try:
         _etag_if_over(bucket, key, seconds)
     except StagingBusy:
@@ -99,11 +99,11 @@ def is_held(bucket: Bucket, key: str, seconds: float) -> bool:
     return False
 
 
-def _etag_if_over(bucket: Bucket, key: str, seconds: float) -> str | None:
+def _etag_if_over(bucket: BucketClient, key: str, seconds: float) -> str | None:
     """The ETag of a lease that has run out; None: there is none. Raises StagingBusy."""
     try:
         head = bucket.head(key)
-    except Gone:
+    except ObjectGone:
         return None
     if head.age_seconds < seconds:
         raise _busy(key)

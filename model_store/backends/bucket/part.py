@@ -4,7 +4,7 @@ on.
 
 from collections.abc import Iterator
 
-from model_store.backends.bucket.client import Bucket
+from model_store.backends.bucket.client import BucketClient
 
 
 class BucketPart:
@@ -13,7 +13,7 @@ class BucketPart:
     The pieces carry the name of their writer: one that comes late replaces nothing.
     """
 
-    def __init__(self, bucket: Bucket, prefix: str, size: int, *, by: str, piece_bytes: int) -> None:
+    def __init__(self, bucket: BucketClient, prefix: str, size: int, *, by: str, piece_bytes: int) -> None:
         self.size = size
         self._bucket = bucket
         self._prefix = prefix

@@ -15,7 +15,7 @@ from itertools import islice
 from uuid import uuid4
 
 from model_store.backends.base import PARTS, Reclaimed
-from model_store.backends.bucket.client import Bucket, Changed, Gone, side_by_side
+from model_store.backends.bucket.client import BucketClient, ObjectGone, PreconditionFailed, side_by_side
 from model_store.errors import BlobMissing, StoreUnavailable
 
 CLEARED_AT_ONCE = 500
@@ -24,7 +24,7 @@ TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class BlobRecord:
     """`body`: id of the body. `held_by`: keys of staging areas. `is_condemned`: it is no blob any more, and
     what is left of it is to be removed.
     """
@@ -45,7 +45,7 @@ class Record:
         ).encode()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Record":
+    def from_bytes(cls, data: bytes) -> "BlobRecord":
         found = json.loads(data)
         return cls(found["body"], frozenset(found["held_by"]), found["is_condemned"])
 
@@ -58,17 +58,17 @@ def body_key(body: str) -> str:
     return f"bodies/{body}"
 
 
-class Records:
-    def __init__(self, bucket: Bucket) -> None:
+class BlobRecords:
+    def __init__(self, bucket: BucketClient) -> None:
         self._bucket = bucket
 
-    def find(self, sha256: str, size: int) -> tuple[Record, str] | None:
+    def find(self, sha256: str, size: int) -> tuple[BlobRecord, str] | None:
         """The record and its ETag."""
         try:
             data, etag = self._bucket.get(record_key(sha256, size))
-        except Gone:
+        except ObjectGone:
             return None
-        return Record.from_bytes(data), etag
+        return BlobRecord.from_bytes(data), etag
 
     def body_of(self, sha256: str, size: int) -> str | None:
         """The id of a blob's body, if it is there and whole."""
@@ -80,7 +80,7 @@ class Records:
     def size_of(self, body: str) -> int | None:
         try:
             return self._bucket.head(body_key(body)).size
-        except Gone:
+        except ObjectGone:
             return None
 
     def size_named(self, sha256: str) -> int | None:
@@ -150,7 +150,7 @@ class Records:
             if body is None or self.size_of(body) != size or self.is_quarantined(sha256, body):
                 raise _lost(sha256)
             if found is None:
-                if self._put(sha256, size, Record(body, frozenset({key})), None):
+                if self._put(sha256, size, BlobRecord(body, frozenset({key})), None):
                     return
                 continue
             record, etag = found
@@ -159,7 +159,7 @@ class Records:
                 raise _lost(sha256)
             # Its body goes first, since the record alone tells of it.
             self._bucket.delete(body_key(record.body))
-            if self._put(sha256, size, Record(body, record.held_by | {key}), etag):
+            if self._put(sha256, size, BlobRecord(body, record.held_by | {key}), etag):
                 return
         raise _too_busy(sha256)
 
@@ -181,7 +181,7 @@ class Records:
         gone = [size for size in side_by_side(lambda one: self._delete(*one), doomed) if size is not None]
         return Reclaimed(len(gone), sum(gone))
 
-    def _delete(self, sha256: str, size: int, record: Record, etag: str) -> int | None:
+    def _delete(self, sha256: str, size: int, record: BlobRecord, etag: str) -> int | None:
         """Its bytes; None: somebody has published or held it since the record was read."""
         key = record_key(sha256, size)
         try:
@@ -190,7 +190,7 @@ class Records:
             # In this order: as long as the body is there, its record is.
             self._bucket.delete(body_key(record.body))
             self._bucket.delete(key, unchanged=etag)
-        except Changed:
+        except PreconditionFailed:
             return None
         return size
 
@@ -202,7 +202,7 @@ class Records:
         self._bucket.put(f"quarantine/{sha256}.{body}", b"")
         try:
             self._bucket.delete(record_key(sha256, size), unchanged=found[1])
-        except Changed:
+        except PreconditionFailed:
             self.quarantine(sha256, body)
 
     def is_quarantined(self, sha256: str, body: str) -> bool:
@@ -227,12 +227,12 @@ class Records:
         self._bucket.delete(key)
         return size or 0
 
-    def _put(self, sha256: str, size: int, record: Record, etag: str | None) -> bool:
+    def _put(self, sha256: str, size: int, record: BlobRecord, etag: str | None) -> bool:
         try:
             self._bucket.put(
                 record_key(sha256, size), record.as_bytes(), unchanged=etag, only_new=etag is None
             )
-        except Changed:
+        except PreconditionFailed:
             return False
         return True
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from model_store.backends.base import Counted, Ingested, Part
-from model_store.backends.bucket.bodies import Body, BucketUpload, part_bytes_of
-from model_store.backends.bucket.client import Bucket, Gone, side_by_side
-from model_store.backends.bucket.lease import Lease
+from model_store.backends.base import Counted, Ingested, PartialFile
+from model_store.backends.bucket.bodies import BlobBody, BucketUpload, part_bytes_of
+from model_store.backends.bucket.client import BucketClient, ObjectGone, side_by_side
+from model_store.backends.bucket.lease import BucketLease
 from model_store.backends.bucket.part import BucketPart
-from model_store.backends.bucket.records import Records, body_key
+from model_store.backends.bucket.records import BlobRecords, body_key
 from model_store.backends.ingest import Ingest, Read, Write, read_through, samples
 from model_store.errors import StoreUnavailable
 from model_store.reading import Content
@@ -22,14 +22,16 @@ LOOK_EVERY_SECONDS = 2.0
 """How often a writer asks whether it is wanted: every look is a request."""
 
 
-class _Another(Exception):
+class _UnexpectedContent(Exception):
     """The content is not the one that was vouched for."""
 
 
 class BucketStaging(Ingest):
     """See `Staging`."""
 
-    def __init__(self, bucket: Bucket, records: Records, lease: Lease, key: str, *, part_bytes: int) -> None:
+    def __init__(
+        self, bucket: BucketClient, records: BlobRecords, lease: BucketLease, key: str, *, part_bytes: int
+    ) -> None:
         self._bucket = bucket
         self._records = records
         self._lease = lease
@@ -87,8 +89,8 @@ class BucketStaging(Ingest):
         try:
             with upload.streaming(part_bytes_of(size, self._part_bytes)) as write:
                 if read(write) != sha256:
-                    raise _Another
-        except _Another:
+                    raise _UnexpectedContent
+        except _UnexpectedContent:
             counted(-size)
             return False
         self._keep(upload.body, sha256, size)
@@ -139,7 +141,7 @@ class BucketStaging(Ingest):
         prefix = f"{self._place}parts/{key}/"
         yield BucketPart(self._bucket, prefix, size, by=self._lease.by, piece_bytes=piece_bytes)
 
-    def complete(self, part: Part, sha256: str) -> None:
+    def complete(self, part: PartialFile, sha256: str) -> None:
         assert isinstance(part, BucketPart)  # noqa: S101
         upload = self._begun(part.size)
         upload.of_parts(part.pieces, part.rest)
@@ -151,7 +153,7 @@ class BucketStaging(Ingest):
         with self._lock:
             found = next((one, body) for one, body in self._held.items() if one[0] == sha256)
         (_, size), body = found
-        yield Body(self._bucket, body, size)
+        yield BlobBody(self._bucket, body, size)
 
     def is_unwanted(self) -> bool:
         now = time.monotonic()
@@ -160,7 +162,7 @@ class BucketStaging(Ingest):
         self._looked = now
         try:
             self._bucket.head(self._place + "stop")
-        except (Gone, StoreUnavailable):
+        except (ObjectGone, StoreUnavailable):
             return False
         return True
 
@@ -185,10 +187,10 @@ class BucketStaging(Ingest):
         body = self._held.get((sha256, size)) or self._records.body_of(sha256, size)
         if body is None:
             return False
-        read = Body(self._bucket, body, size).sample
+        read = BlobBody(self._bucket, body, size).sample
         try:
             return all(map(operator.eq, samples(size, read), wanted))
-        except Gone:
+        except ObjectGone:
             return False
 
 
@@ -196,13 +198,13 @@ def held_key(key: str, sha256: str, size: int, body: str) -> str:
     return f"staging/{key}/held/{sha256}.{size}.{body}"
 
 
-def held_in(bucket: Bucket, key: str) -> dict[tuple[str, int], str]:
+def held_in(bucket: BucketClient, key: str) -> dict[tuple[str, int], str]:
     """Bodies by sha256 and size."""
     prefix = f"staging/{key}/held/"
     found = (listed.key.removeprefix(prefix).split(".", 2) for listed in bucket.listed(prefix))
     return {(sha256, int(size)): body for sha256, size, body in found}
 
 
-def begun_in(bucket: Bucket, key: str) -> set[str]:
+def begun_in(bucket: BucketClient, key: str) -> set[str]:
     prefix = f"staging/{key}/begun/"
     return {listed.key.removeprefix(prefix) for listed in bucket.listed(prefix)}

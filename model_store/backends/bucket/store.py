@@ -6,17 +6,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from model_store.backends.base import Counted, Flaw, Reclaimed, StoreDescription
+from model_store.backends.base import BlobFlaw, Counted, Reclaimed, StoreDescription
 from model_store.backends.bucket import lease
-from model_store.backends.bucket.bodies import PART_BYTES, Body, sha256_of, stream
-from model_store.backends.bucket.client import Bucket, Changed, Gone, side_by_side
-from model_store.backends.bucket.lease import LEASE_SECONDS, Lease
-from model_store.backends.bucket.records import Records, body_key
+from model_store.backends.bucket.bodies import PART_BYTES, BlobBody, sha256_of, stream
+from model_store.backends.bucket.client import BucketClient, ObjectGone, PreconditionFailed, side_by_side
+from model_store.backends.bucket.lease import LEASE_SECONDS, BucketLease
+from model_store.backends.bucket.records import BlobRecords, body_key
 from model_store.backends.bucket.staging import BucketStaging, begun_in, held_in, held_key
 from model_store.backends.location import BucketLocation
 from model_store.backends.node_cache import NodeCache
 from model_store.errors import BlobMissing, StoreUnavailable
-from model_store.file_manifest import Manifest
+from model_store.file_manifest import FileManifest
 from model_store.reading import Content
 
 _heeding: set[BucketLocation] = set()
@@ -32,11 +32,11 @@ class BucketStore:
         *,
         part_bytes: int = PART_BYTES,
         lease_seconds: float = LEASE_SECONDS,
-        bucket: Bucket | None = None,
+        bucket: BucketClient | None = None,
     ) -> None:
         self.place = place
-        self._bucket = bucket or Bucket(place)
-        self._records = Records(self._bucket)
+        self._bucket = bucket or BucketClient(place)
+        self._records = BlobRecords(self._bucket)
         self._part_bytes = part_bytes
         self._lease_seconds = lease_seconds
         self._cache = NodeCache(place.cache, self._stream, limit_bytes=place.cache_limit_bytes)
@@ -53,8 +53,8 @@ class BucketStore:
             yield staging
 
     @contextmanager
-    def _leased(self, key: str) -> Iterator[Lease]:
-        mine = Lease(self._bucket, f"staging/{key}/lease", self._lease_seconds)
+    def _leased(self, key: str) -> Iterator[BucketLease]:
+        mine = BucketLease(self._bucket, f"staging/{key}/lease", self._lease_seconds)
         with mine.held():
             yield mine
 
@@ -68,7 +68,7 @@ class BucketStore:
     def read_note(self, key: str, name: str) -> bytes | None:
         try:
             return self._bucket.get(f"staging/{key}/notes/{name}")[0]
-        except Gone:
+        except ObjectGone:
             return None
 
     def staging_keys(self) -> list[str]:
@@ -77,7 +77,7 @@ class BucketStore:
     def held(self, key: str) -> dict[str, int]:
         return dict(held_in(self._bucket, key).keys())
 
-    def publish(self, key: str, manifest: Manifest) -> None:
+    def publish(self, key: str, manifest: FileManifest) -> None:
         held = held_in(self._bucket, key)
         wanted = {(file.sha256, file.size) for file in manifest.files}
 
@@ -130,7 +130,7 @@ class BucketStore:
     def walk(self, first: int = 0) -> Iterator[tuple[int, dict[str, int]]]:
         return self._records.walk(first)
 
-    def verify(self, sha256: str, *, counted: Counted) -> Flaw | None:
+    def verify(self, sha256: str, *, counted: Counted) -> BlobFlaw | None:
         found = self._record(sha256)
         if found is None:
             return None
@@ -139,17 +139,19 @@ class BucketStore:
         if there is None:
             # Deleted meanwhile, with its record; or by somebody else, without it.
             return (
-                Flaw(size, body, "The bucket holds it no longer.") if self._record(sha256) == found else None
+                BlobFlaw(size, body, "The bucket holds it no longer.")
+                if self._record(sha256) == found
+                else None
             )
         try:
             sha256_found = sha256_of(stream(self._bucket, body, there), counted=counted)
-        except Gone:
+        except ObjectGone:
             return None
         if sha256_found == sha256:
             return None
-        return Flaw(there, body, f"Its content has another sha256: {sha256_found[:12]}…")
+        return BlobFlaw(there, body, f"Its content has another sha256: {sha256_found[:12]}…")
 
-    def check(self, manifest: Manifest) -> None:
+    def check(self, manifest: FileManifest) -> None:
         def check_one(path: str, sha256: str, size: int) -> None:
             found = self._records.find(sha256, size)
             is_blob = found is not None and not found[0].is_condemned
@@ -167,7 +169,7 @@ class BucketStore:
         size = None if found is None else self._records.size_of(found[0])
         if found is None or size is None:
             raise BlobMissing(f"The store does not hold {sha256[:12]}…")
-        yield Body(self._bucket, found[0], size)
+        yield BlobBody(self._bucket, found[0], size)
 
     def _record(self, sha256: str) -> tuple[str, int] | None:
         """The body of a blob, and the size that it should have."""
@@ -183,16 +185,16 @@ class BucketStore:
             raise BlobMissing(f"The store does not hold {sha256[:12]}…")
         try:
             yield from stream(self._bucket, body, size, start=start, window=self._part_bytes)
-        except Gone:
+        except ObjectGone:
             raise BlobMissing(f"The store no longer holds {sha256[:12]}…") from None
 
-    def is_at_hand(self, manifest: Manifest) -> bool:
+    def is_at_hand(self, manifest: FileManifest) -> bool:
         return self._cache.directories.whole(manifest) is not None
 
-    def come_bytes(self, manifest: Manifest) -> int:
+    def come_bytes(self, manifest: FileManifest) -> int:
         return self._cache.come_bytes(manifest)
 
-    def materialise(self, manifest: Manifest) -> Path:
+    def materialise(self, manifest: FileManifest) -> Path:
         if not self.is_at_hand(manifest):
             self.check(manifest)
         return self._cache.materialise(manifest)
@@ -227,7 +229,7 @@ class BucketStore:
         ):
             try:
                 ask()
-            except Changed:
+            except PreconditionFailed:
                 refused += 1
         if refused < 3:
             raise StoreUnavailable(

@@ -17,12 +17,20 @@ from typing import cast
 
 from model_store.backends.base import Counted, Staging
 from model_store.backends.bucket.bodies import ahead
-from model_store.backends.bucket.client import Bucket, Changed, Gone, side_by_side
+from model_store.backends.bucket.client import BucketClient, ObjectGone, PreconditionFailed, side_by_side
 from model_store.backends.bucket.staging import BucketStaging
 from model_store.backends.ingest import Write
 from model_store.backends.location import BucketLocation
 from model_store.file_manifest import ManifestFile
-from model_store.upload_buffer import Announced, Body, UploadBuffer, check_body, differs, gone, too_long
+from model_store.upload_buffer import (
+    AnnouncedContent,
+    RequestBody,
+    UploadBuffer,
+    check_body,
+    differs,
+    gone,
+    too_long,
+)
 
 CHUNK_BYTES = 1024 * 1024
 CHECKED_AT_ONCE_BYTES = 64 * 1024 * 1024
@@ -33,7 +41,7 @@ when the version is made."""
 class BucketUploadBuffer(UploadBuffer):
     """See `UploadBuffer`."""
 
-    def __init__(self, bucket: Bucket, key: str, *, part_bytes: int) -> None:
+    def __init__(self, bucket: BucketClient, key: str, *, part_bytes: int) -> None:
         super().__init__(part_bytes=part_bytes)
         self._bucket = bucket
         self._place = f"uploads/{key}/"
@@ -41,9 +49,9 @@ class BucketUploadBuffer(UploadBuffer):
     @classmethod
     def at(cls, store: str, key: str, *, part_bytes: int) -> "BucketUploadBuffer":
         """Open the buffer of the store at this address."""
-        return cls(Bucket(BucketLocation.from_address(store)), key, part_bytes=part_bytes)
+        return cls(BucketClient(BucketLocation.from_address(store)), key, part_bytes=part_bytes)
 
-    def begin(self, files: Iterable[ManifestFile], contents: Collection[Announced]) -> None:
+    def begin(self, files: Iterable[ManifestFile], contents: Collection[AnnouncedContent]) -> None:
         listed = [(file.path, file.size, file.sha256) for file in files]
         known = sorted(content.sha256 for content in contents if content.is_known)
         self._bucket.put(self._manifest, json.dumps({"files": listed, "known": known}).encode())
@@ -51,25 +59,25 @@ class BucketUploadBuffer(UploadBuffer):
     def manifest(self) -> tuple[list[ManifestFile], frozenset[str]]:
         try:
             told = json.loads(self._bucket.get(self._manifest)[0])
-        except Gone:
+        except ObjectGone:
             raise FileNotFoundError(self._manifest) from None
         return [ManifestFile(*columns) for columns in told["files"]], frozenset(told["known"])
 
     def exists(self) -> bool:
         return self._bucket.has_any(self._place)
 
-    def is_missing(self, content: Announced) -> bool:
+    def is_missing(self, content: AnnouncedContent) -> bool:
         return self.is_awaited(content) and len(self._came(content)) < self.part_count(content.size)
 
-    def is_awaited(self, content: Announced) -> bool:
+    def is_awaited(self, content: AnnouncedContent) -> bool:
         return not content.is_known or self._bucket.has_any(self._reopened(content))
 
-    def received(self, content: Announced) -> list[range]:
+    def received(self, content: AnnouncedContent) -> list[range]:
         if not self.is_awaited(content):
             return [range(content.size)]
         return self.ranges_of(self._came(content), content.size)
 
-    def missing(self, contents: Collection[Announced]) -> dict[str, list[range]]:
+    def missing(self, contents: Collection[AnnouncedContent]) -> dict[str, list[range]]:
         came: dict[str, list[int]] = {}
         reopened: set[str] = set()
         for listed in self._bucket.listed(self._place):
@@ -86,7 +94,9 @@ class BucketUploadBuffer(UploadBuffer):
             and len(came.get(one.sha256, ())) < self.part_count(one.size)
         }
 
-    def write(self, content: Announced, *, parts: range, body: Body, digest: bytes | None = None) -> bool:
+    def write(
+        self, content: AnnouncedContent, *, parts: range, body: RequestBody, digest: bytes | None = None
+    ) -> bool:
         new = self._new(content, parts)
         if not new:
             if not self._is_begun():
@@ -112,7 +122,7 @@ class BucketUploadBuffer(UploadBuffer):
             self._check(content)
         return True
 
-    def _new(self, content: Announced, parts: range) -> list[int]:
+    def _new(self, content: AnnouncedContent, parts: range) -> list[int]:
         """Return the parts that are wanted and have not been received."""
         if not self.is_awaited(content) or not self.part_count(content.size):
             return []
@@ -124,7 +134,7 @@ class BucketUploadBuffer(UploadBuffer):
         return [index for index in parts if index not in came]
 
     @staticmethod
-    def _read(told: range, body: Body, digest: bytes | None) -> bytes:
+    def _read(told: range, body: RequestBody, digest: bytes | None) -> bytes:
         """All of a body, in memory: what it is has to be known before any of it is a part."""
         found, data = hashlib.sha256(), bytearray()
         while chunk := body.read(CHUNK_BYTES):
@@ -138,16 +148,16 @@ class BucketUploadBuffer(UploadBuffer):
     def _put(self, key: str, data: bytes) -> None:
         try:
             self._bucket.put(key, data, only_new=True)
-        except Changed:
+        except PreconditionFailed:
             return
 
-    def _check(self, content: Announced) -> None:
+    def _check(self, content: AnnouncedContent) -> None:
         """Raises ContentDiffers, after which all parts have to come again."""
         found = hashlib.sha256()
         try:
             for data in self._pieces(content):
                 found.update(data)
-        except Gone:
+        except ObjectGone:
             # Somebody else has found it wrong.
             return
         if found.hexdigest() != content.sha256:
@@ -155,17 +165,17 @@ class BucketUploadBuffer(UploadBuffer):
         self._compare(content, found.hexdigest())
 
     @staticmethod
-    def _compare(content: Announced, found: str) -> None:
+    def _compare(content: AnnouncedContent, found: str) -> None:
         if found != content.sha256:
             raise differs(content.sha256, found)
 
-    def restart(self, content: Announced) -> None:
+    def restart(self, content: AnnouncedContent) -> None:
         self._bucket.delete_all([self._part(content, index) for index in self._came(content)])
 
-    def open_anew(self, content: Announced) -> None:
+    def open_anew(self, content: AnnouncedContent) -> None:
         self._bucket.put(self._reopened(content), b"")
 
-    def hand_over(self, content: Announced, staging: Staging, *, counted: Counted) -> bool:
+    def hand_over(self, content: AnnouncedContent, staging: Staging, *, counted: Counted) -> bool:
         def read(write: Write) -> str:
             found = hashlib.sha256()
             for data in self._pieces(content):
@@ -178,7 +188,7 @@ class BucketUploadBuffer(UploadBuffer):
             # Where the uploads are in the bucket, the staging areas are.
             into = cast(BucketStaging, staging)
             return into.take_read(read, content.sha256, content.size, counted=counted)
-        except Gone:
+        except ObjectGone:
             raise FileNotFoundError(content.sha256) from None
 
     def discard(self) -> None:
@@ -193,20 +203,20 @@ class BucketUploadBuffer(UploadBuffer):
     def _is_begun(self) -> bool:
         try:
             self._bucket.head(self._manifest)
-        except Gone:
+        except ObjectGone:
             return False
         return True
 
-    def _came(self, content: Announced) -> list[int]:
+    def _came(self, content: AnnouncedContent) -> list[int]:
         return list(self._listed(content))
 
-    def _listed(self, content: Announced, *, after: int = -1) -> Iterator[int]:
+    def _listed(self, content: AnnouncedContent, *, after: int = -1) -> Iterator[int]:
         prefix = self._parts(content)
         behind = f"{prefix}{after:08d}" if after >= 0 else ""
         for listed in self._bucket.listed(prefix, after=behind):
             yield int(listed.key.removeprefix(prefix))
 
-    def _pieces(self, content: Announced) -> Iterator[bytes]:
+    def _pieces(self, content: AnnouncedContent) -> Iterator[bytes]:
         indexes = range(self.part_count(content.size))
         return ahead(partial(self._piece, self._part(content, index)) for index in indexes)
 
@@ -217,19 +227,19 @@ class BucketUploadBuffer(UploadBuffer):
     def _manifest(self) -> str:
         return f"{self._place}manifest"
 
-    def _parts(self, content: Announced) -> str:
+    def _parts(self, content: AnnouncedContent) -> str:
         return f"{self._place}parts/{content.sha256}/"
 
-    def _part(self, content: Announced, index: int) -> str:
+    def _part(self, content: AnnouncedContent, index: int) -> str:
         return f"{self._parts(content)}{index:08d}"
 
-    def _reopened(self, content: Announced) -> str:
+    def _reopened(self, content: AnnouncedContent) -> str:
         return f"{self._place}reopened/{content.sha256}"
 
 
 def orphans(store: str, *, known: Collection[str], older_than: timedelta) -> Iterator[UploadBuffer]:
     """See `forget_buffers`."""
-    bucket = Bucket(BucketLocation.from_address(store))
+    bucket = BucketClient(BucketLocation.from_address(store))
     for key in set(bucket.folders("uploads/")) - set(known):
         found = BucketUploadBuffer(bucket, key, part_bytes=1)
         age = found.age_seconds()

@@ -5,7 +5,7 @@ from typing import Any
 
 from accounts.states import Right
 from clusters.backends.fake import NODE
-from clusters.models import Drain, FilesToken, NodeAgent, RelayToken
+from clusters.models import AgentToken, Drain, FilesToken, RelayToken
 from gateway.models import Gateway
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.clusters.model_files import deployed, stored_version
@@ -61,7 +61,7 @@ def _worker(scene: Scene) -> Mapping[str, Any]:
 def _report(scene: Scene) -> Mapping[str, Any]:
     """By the caller's token, which speaks for the machine."""
     token = scene.user.tokens.latest("pk")
-    NodeAgent.objects.update_or_create(token=token, defaults={"cluster": scene.cluster, "node_uid": "box"})
+    AgentToken.objects.update_or_create(token=token, defaults={"cluster": scene.cluster, "node_uid": "box"})
     return {"node": "box", "session": "matrix-session", "sequence": 1, "workers": [], "devices": []}
 
 

@@ -4,7 +4,7 @@ from typing import Any
 from django.utils import timezone
 
 from accounts.states import Right
-from clusters.models import NodeAgent
+from clusters.models import AgentToken
 from gpu_health.models import Finding, GpuCheck, GpuCount
 from gpu_health.services.rules import change_rule
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
@@ -46,7 +46,7 @@ def _report(scene: Scene) -> Mapping[str, Any]:
     token = scene.user.tokens.latest("pk")
     node = scene.cluster.nodes.get()
     spoken_for = {"cluster": scene.cluster, "node_uid": node.uid}
-    NodeAgent.objects.update_or_create(token=token, defaults=spoken_for)
+    AgentToken.objects.update_or_create(token=token, defaults=spoken_for)
     return {"readings": []}
 
 

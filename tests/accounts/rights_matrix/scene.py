@@ -16,9 +16,10 @@ from django.utils import timezone
 from accounts.models import ApiToken, User, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from accounts.services.webhooks import create_webhook
 from accounts.states import DeliveryState, Right, Role
-from clusters.backends.base import DeploymentSpec, Fence, ModelVersion
+from clusters.backends.base import DeploymentSpec, ModelVersion
 from clusters.backends.configured import backend_of
 from clusters.models import Cluster, Deployment, Node, Worker
+from common.reconcile.fence import Fence
 from hubs.models import Export, HubSource, HubSync
 from images.models import RuntimeImage
 from images.services import deprecate_image

@@ -3,10 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from clusters.backends.base import Fence, ModelFile, ModelVersion
+from clusters.backends.base import ModelFile, ModelVersion
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.files.storage import DEFAULT_CLASS
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from common.reconcile.fence import Fence
 from kube.client import KubeClient
 from kube.fake.extensions import EXTENSIONS
 from kube.fake.kinds import BUILT_IN

@@ -9,7 +9,7 @@ from clusters.backends.kubernetes import addresses
 from clusters.backends.kubernetes.addresses import addresses_of, check_host
 from clusters.models import Cluster
 from common.outbound.addresses import address_of
-from kube.errors import BadConfig, Unreachable
+from kube.errors import ApiUnreachable, BadConfig
 from kube.fake.http_server import FakeHttpServer
 from kube.fake.server import FakeApiServer
 from kube.fake.wire import ADMIN
@@ -84,7 +84,7 @@ def test_the_connection_goes_where_was_judged_under_the_name_that_was_meant(monk
         refusing = connect(access_of(config), judge=addresses_of)
         assert refusing.list(CONFIG_MAPS, namespace="default").items == ()
         nowhere = connect(access_of(config), judge=lambda host, port: [])
-        with pytest.raises(Unreachable):
+        with pytest.raises(ApiUnreachable):
             nowhere.list(CONFIG_MAPS, namespace="default")
     finally:
         server.close()

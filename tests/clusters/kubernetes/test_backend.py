@@ -6,12 +6,18 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import CannotRun, ClusterUnreachable, Fence, NotYet, StaleFence
+from clusters.backends.base import (
+    CannotRun,
+    ClusterUnreachable,
+    RetryLater,
+    StaleDeploymentFence,
+)
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.manifests import fence_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from common.reconcile.fence import Fence
 from kube.client import KubeClient
-from kube.fake.kinds import BUILT_IN, Kind
+from kube.fake.kinds import BUILT_IN, ObjectKind
 from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport, OnlyAt, after_doing, failing, pausing
 from kube.fake.wire import ADMIN
@@ -26,7 +32,7 @@ APPLIED = (SERVICES, DISRUPTION_BUDGETS, DEPLOYMENTS)
 class World:
     """One API server, and as many control planes that write to it as a test wants."""
 
-    def __init__(self, kinds: Sequence[Kind] = BUILT_IN) -> None:
+    def __init__(self, kinds: Sequence[ObjectKind] = BUILT_IN) -> None:
         self.server = FakeApiServer(kinds=kinds)
         for name in SETTINGS.all_namespaces:
             self.server.make("namespaces", {"metadata": {"name": name}})
@@ -140,7 +146,7 @@ def test_removed_means_gone_from_every_namespace_it_may_be_in(world: World) -> N
     world.cluster.apply(placed, fence=Fence(1, 1))
     world.cluster.remove(SPEC.name, fence=Fence(1, 2))
     assert world.items(namespace="team-a") == []
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleDeploymentFence):
         world.cluster.apply(placed, fence=Fence(1, 1))
 
 
@@ -152,7 +158,7 @@ def newer_replicas(world: World) -> None:
     wanted = replace(SPEC, replicas=9)
     try:
         world.cluster.apply(wanted, fence=Fence(1, 7))
-    except NotYet:
+    except RetryLater:
         world.collect_garbage()
         world.cluster.apply(wanted, fence=Fence(1, 7))
 
@@ -191,7 +197,7 @@ def test_a_writer_that_slept_past_its_lease_at_any_call_changes_nothing(
                 sleeper.apply(SPEC, fence=Fence(1, 3))
             else:
                 sleeper.remove(SPEC.name, fence=Fence(1, 3))
-        except (StaleFence, NotYet, ClusterUnreachable):
+        except (StaleDeploymentFence, RetryLater, ClusterUnreachable):
             pass
         if not slept:
             assert at > 3

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusters.backends.base import BackendError, Fence
+from clusters.backends.base import BackendError
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from common.reconcile.fence import Fence
 from kube.client import KubeClient
 from kube.fake.chaos import Chaos, Mishap
 from kube.fake.controllers.collecting import collect
-from kube.fake.controllers.hands import Hands
+from kube.fake.controllers.controller_tools import ControllerTools
 from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport
 from kube.resources import CONFIG_MAPS, DEPLOYMENTS, DISRUPTION_BUDGETS, SECRETS, SERVICES
@@ -105,7 +106,7 @@ class World:
     def collect_garbage(self) -> None:
         """As the cluster does it, one level of owners after the other."""
         for _ in range(4):
-            collect(Hands(self.server))
+            collect(ControllerTools(self.server))
 
     def state(self, *, of_us: bool) -> dict[tuple[str, str, str], Any]:
         """What the cluster has, by kind, namespace and name: of the deployment, or of all others."""

@@ -9,12 +9,12 @@ from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.reconcilers.clusters import ClusterReconciler
-from clusters.reconcilers.deployments import DeploymentReconciler, Tools
+from clusters.reconcilers.deployments import DeploymentReconciler, DeploymentTools
 from clusters.services.deployments import remove_deployment, scale_deployment
 from clusters.states import DeploymentState, NodeState
 from common.reconcile import Reconciler
 from kube.client import KubeClient
-from kube.fake.cluster import FakeCluster, node
+from kube.fake.cluster import SimulatedCluster, node
 from kube.fake.controllers.machines import BEHAVIOUR, SILENT
 from kube.fake.transport import FakeTransport
 from kube.resources import DEPLOYMENTS, NODES, Ref
@@ -32,7 +32,7 @@ class Kubernetes:
         machines = [node(one, **{"nvidia.com/gpu": "8"}) for one in ("gpu-0", "gpu-1")]
         for one in machines:
             one["metadata"]["uid"] += f"-{name}"
-        self.server = FakeCluster(nodes=machines)
+        self.server = SimulatedCluster(nodes=machines)
         self.server.make("namespaces", {"metadata": {"name": "slipway"}})
         self.transport = FakeTransport(self.server)
         settings = KubernetesSettings(store_url="https://slipway.example", model_files="node_cache")
@@ -72,7 +72,7 @@ class Clusters(Scene):
         def backend_of(cluster: Cluster) -> KubernetesCluster:
             return self.backends[cluster.name].backend
 
-        tools = Tools(backend_of=backend_of, heartbeats=lambda _: None, agents=lambda _: None)
+        tools = DeploymentTools(backend_of=backend_of, heartbeats=lambda _: None, agents=lambda _: None)
         return [DeploymentReconciler(tools), ClusterReconciler(backend_of, lambda _: {}, lambda _: None)]
 
     def serve(self, name: str, cluster: str, **fields: Any) -> Deployment:

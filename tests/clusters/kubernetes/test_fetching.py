@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from clusters.backends.base import Fence, FilesFetch
+from clusters.backends.base import FilesFetch
+from common.reconcile.fence import Fence
 from kube.resources import PODS, Ref
 from model_store.fetch_progress import FetchProgress
 from tests.clusters.kubernetes.test_backend import World

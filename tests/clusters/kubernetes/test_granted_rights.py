@@ -14,23 +14,23 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import BackendError, Fence, ObservedNode, RightsMissing
+from clusters.backends.base import BackendError, ClusterRightsMissing, ObservedNode
 from clusters.backends.kubernetes import watching
 from clusters.backends.kubernetes.backend import KubernetesCluster
-from clusters.backends.kubernetes.rights import RIGHTS, Feature, Right, manifest
-from clusters.backends.node_operations import NotPossible, Order
+from clusters.backends.kubernetes.rights import RIGHTS, Feature, NeededRight, manifest
+from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from clusters.states import CheckResult
 from common.jobs.spec import Container
-from gateway.routes import Fence as RouteFence
+from common.reconcile.fence import Fence
 from kube.client import APPLY_PATCH, KubeClient
 from kube.fake.extensions import EXTENSIONS
 from kube.fake.gateway_api import gateway_api
 from kube.fake.kinds import BUILT_IN
-from kube.fake.rights import Asked, asked_for
+from kube.fake.rights import AccessRequest, asked_for
 from kube.fake.transport import FakeTransport
-from kube.fake.wire import Request
+from kube.fake.wire import ApiRequest
 from kube.resources import DATA_LOADS, DATASETS
-from kube.transport import Call
+from kube.transport import ApiCall
 from tests.clusters.kubernetes import test_backend
 from tests.clusters.kubernetes.files_world import FilesWorld
 from tests.clusters.kubernetes.test_jobs import JOB
@@ -45,7 +45,7 @@ OF_OBJECTS = re.compile(r"/api/v1/.|/apis/[^/]+/[^/]+/.")
 WITH_EXTENSIONS = (*BUILT_IN, *EXTENSIONS, *gateway_api())
 
 
-def asked_by(transport: FakeTransport) -> Iterable[Asked]:
+def asked_by(transport: FakeTransport) -> Iterable[AccessRequest]:
     """Of objects, and not of what there is."""
     for call in transport.calls:
         if OF_OBJECTS.match(call.path):
@@ -54,11 +54,11 @@ def asked_by(transport: FakeTransport) -> Iterable[Asked]:
                 yield replace(asked, verb="create")
 
 
-def _asked(call: Call) -> Asked:
-    return asked_for(Request(call.method, call.path, call.query, call.headers))
+def _asked(call: ApiCall) -> AccessRequest:
+    return asked_for(ApiRequest(call.method, call.path, call.query, call.headers))
 
 
-def is_used(right: Right, verb: str, asked: Iterable[Asked]) -> bool:
+def is_used(right: NeededRight, verb: str, asked: Iterable[AccessRequest]) -> bool:
     return any(
         (one.verb, one.group, one.whole) == (verb, right.resource.group, right.kind)
         and (not right.names or one.name in right.names)
@@ -74,7 +74,7 @@ def a_pod(world: test_backend.World, name: str, machine: str) -> None:
     world.server.make("pods", {"metadata": metadata, "spec": spec})
 
 
-def deployments_and_machines() -> list[Asked]:
+def deployments_and_machines() -> list[AccessRequest]:
     world = test_backend.World(WITH_EXTENSIONS)
     world.server.plant("nodes", recorded())
     world.server.make("namespaces", {"metadata": {"name": "theirs"}})
@@ -103,12 +103,12 @@ def deployments_and_machines() -> list[Asked]:
     operations = world.cluster.node_operations
     for number, name in enumerate(("first", "second")):
         a_pod(world, name, machine.name)
-        order = Order(f"op-{number}", Fence(1, number), "ada", "why")
+        order = NodeCommand(f"op-{number}", Fence(1, number), "ada", "why")
         (pod,) = (one for one in operations.pods(machine.uid) if one.name == name)
         operations.ask_checkpoint(machine.uid, pod, order)
         operations.evict(machine.uid, pod, order, past_budgets=name == "second")
     job = replace(JOB, container=Container(image=IMAGE))
-    operations.run_job(machine.uid, job, Order(JOB.op_key, Fence(1, 2), "ada", "why"))
+    operations.run_job(machine.uid, job, NodeCommand(JOB.op_key, Fence(1, 2), "ada", "why"))
     operations.jobs(machine.uid).stop(JOB.name)
     world.cluster.pods()
     world.cluster.checks()
@@ -120,7 +120,7 @@ def deployments_and_machines() -> list[Asked]:
     return [*asked_by(world.transport), *watched(world)]
 
 
-def watched(world: test_backend.World) -> list[Asked]:
+def watched(world: test_backend.World) -> list[AccessRequest]:
     """By one round of each of the informers."""
     transport = FakeTransport(world.server, user=world.user, longest_watch_seconds=0.0)
     client = KubeClient(transport)
@@ -149,8 +149,8 @@ class Once:
             assert not self._informer.problem
 
 
-def model_files() -> list[Asked]:
-    asked: list[Asked] = []
+def model_files() -> list[AccessRequest]:
+    asked: list[AccessRequest] = []
     old = {"slipway.dev/asked-at": "1"}
     runtimes = (partial(fluid_with, one) for one in ("alluxio", "jindo", "juicefs"))
     for make in (filled_claim, claim, *runtimes):
@@ -193,12 +193,12 @@ def _date_back(world: FilesWorld, kind: str, annotations: dict[str, str]) -> Non
             item["metadata"]["annotations"].update(annotations)
 
 
-def routes() -> list[Asked]:
+def routes() -> list[AccessRequest]:
     cluster = test_pools.cluster()
     for turn, percent in enumerate((10, 20)):
         spec = replace(test_pools.SPEC, candidate_percent=percent)
-        cluster.gateway.set_route(spec, fence=RouteFence(1, turn))
-    cluster.gateway.remove_route("chat", fence=RouteFence(1, 3))
+        cluster.gateway.set_route(spec, fence=Fence(1, turn))
+    cluster.gateway.remove_route("chat", fence=Fence(1, 3))
     cluster.gateway._clock = lambda: datetime.now(UTC) + timedelta(days=2)
     cluster.gateway.refresh()
     return list(asked_by(cluster.transport))
@@ -275,8 +275,8 @@ def test_a_right_that_was_granted_is_waited_for_and_one_that_never_was_is_refuse
     world.server.plant("nodes", recorded())
     (machine,) = world.cluster.nodes()
     revoke(world.server)
-    with pytest.raises(RightsMissing, match="Waiting for rights"):
+    with pytest.raises(ClusterRightsMissing, match="Waiting for rights"):
         world.cluster.node_operations.pods(machine.uid)
     grant(world.server, "slipway", features={Feature.INVENTORY})
-    with pytest.raises(NotPossible, match="--feature drain"):
+    with pytest.raises(OperationUnsupported, match="--feature drain"):
         world.cluster.node_operations.pods(machine.uid)

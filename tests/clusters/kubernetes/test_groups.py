@@ -10,13 +10,13 @@ from clusters.backends.base import (
     CannotRun,
     ClusterUnreachable,
     DeploymentSpec,
-    Fence,
-    NotYet,
     ObservedState,
-    StaleFence,
+    RetryLater,
+    StaleDeploymentFence,
 )
 from clusters.backends.kubernetes.groups import FOLLOWS
 from clusters.backends.placement import Resources
+from common.reconcile.fence import Fence
 from kube.fake.controllers.machines import BEHAVIOUR
 from kube.fake.extensions import EXTENSIONS
 from kube.fake.kinds import BUILT_IN
@@ -140,7 +140,7 @@ def test_a_removed_group_stays_away_however_late_a_writer_wakes(rig: KubernetesR
     rig.cluster.apply(spec, fence=Fence(1, 1))
     until_ready(rig, spec)
     rig.cluster.remove(spec.name, fence=Fence(1, 3))
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleDeploymentFence):
         rig.cluster.apply(spec, fence=Fence(1, 2))
     rig.server.advance(60)
     assert rig.cluster.observe(spec.name) == ()
@@ -166,7 +166,7 @@ def test_a_writer_that_slept_at_any_call_does_not_bring_an_old_group_back(is_rem
 
         sleeper, transport = world.writer()
         transport.faults.append(pausing(at, meanwhile))
-        with suppress(StaleFence, NotYet, ClusterUnreachable):
+        with suppress(StaleDeploymentFence, RetryLater, ClusterUnreachable):
             sleeper.apply(spec, fence=Fence(1, 3))
         if not slept:
             assert at > 3

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import Fence, ObservedNode
+from clusters.backends.base import ObservedNode
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.jobs import OP_KEY, ending_of, result_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
-from clusters.backends.node_operations import NotPossible, Order
+from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from common.errors import Unavailable
 from common.jobs.spec import Container, Ending, JobSpec, JobState, Limits, owner_of
+from common.reconcile.fence import Fence
 from kube.fake.transport import failing
 from kube.resources import JOBS, PODS, Ref
 from tests.contracts.cluster_rigs import IMAGE, KubernetesRig
@@ -35,7 +36,9 @@ turns = iter(range(1, 1000))
 
 def run(rig: KubernetesRig, job: JobSpec = JOB) -> Any:
     uid = uid_of(rig)
-    rig.cluster.node_operations.run_job(uid, job, Order(job.op_key, Fence(1, next(turns)), "test", "why"))
+    rig.cluster.node_operations.run_job(
+        uid, job, NodeCommand(job.op_key, Fence(1, next(turns)), "test", "why")
+    )
     return rig.cluster.node_operations.jobs(uid)
 
 
@@ -47,7 +50,7 @@ def pod_of(rig: KubernetesRig, job: JobSpec = JOB) -> dict[str, Any]:
 
 def test_it_runs_on_its_machine_though_that_is_cordoned(rig: KubernetesRig) -> None:
     node = rig.cluster.node_operations.look(uid_of(rig))
-    rig.cluster.node_operations.cordon(node.uid, Order("c", Fence(1, next(turns)), "test", "why"))
+    rig.cluster.node_operations.cordon(node.uid, NodeCommand("c", Fence(1, next(turns)), "test", "why"))
     rig.server.advance(1)
     jobs = run(rig)
     assert pod_of(rig)["spec"]["nodeName"] == node.name
@@ -142,14 +145,14 @@ def test_a_job_of_the_name_that_is_not_ours_is_never_taken_for_it(rig: Kubernete
     run(rig)
     ref = Ref(JOBS, JOB.name, "slipway")
     rig.cluster.client.patch(ref, {"metadata": {"annotations": {OP_KEY: "another"}}})
-    with pytest.raises(NotPossible, match="somebody else's"):
+    with pytest.raises(OperationUnsupported, match="somebody else's"):
         run(rig)
 
 
 def test_a_reboot_is_a_privileged_job_begun_once(rig: KubernetesRig) -> None:
     uid = uid_of(rig)
     for _ in range(2):
-        order = Order("reboot:1", Fence(1, next(turns)), "test", "why")
+        order = NodeCommand("reboot:1", Fence(1, next(turns)), "test", "why")
         rig.cluster.node_operations.reboot(uid, order)
     (job,) = rig.cluster.client.list(JOBS).items
     assert job["spec"]["template"]["spec"]["containers"][0]["command"][-2:] == ["systemctl", "reboot"]
@@ -158,12 +161,12 @@ def test_a_reboot_is_a_privileged_job_begun_once(rig: KubernetesRig) -> None:
 
 def test_what_cannot_be_is_said(rig: KubernetesRig) -> None:
     bare = KubernetesCluster(rig.cluster.client, KubernetesSettings())
-    order = Order("x", Fence(1, next(turns)), "test", "why")
-    with pytest.raises(NotPossible, match="set jobs_image"):
+    order = NodeCommand("x", Fence(1, next(turns)), "test", "why")
+    with pytest.raises(OperationUnsupported, match="set jobs_image"):
         bare.node_operations.run_job(uid_of(rig), JOB, order)
-    with pytest.raises(NotPossible, match="Set jobs_image"):
+    with pytest.raises(OperationUnsupported, match="Set jobs_image"):
         bare.node_operations.reboot(uid_of(rig), order)
-    with pytest.raises(NotPossible, match="no standard input"):
+    with pytest.raises(OperationUnsupported, match="no standard input"):
         run(rig, JobSpec("y", JOB.owner, ("cat",), stdin=b"secret"))
 
 

@@ -5,11 +5,17 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import CannotRun, DeploymentSpec, Fence, Misconfigured, ModelVersion
-from clusters.backends.kubernetes.files.node_cache import NodeCache
+from clusters.backends.base import (
+    CannotRun,
+    DeploymentSpec,
+    Misconfigured,
+    ModelVersion,
+)
+from clusters.backends.kubernetes.files.node_cache import NodeCacheDelivery
 from clusters.backends.kubernetes.manifests import fence_of, objects_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.placement import Placement, Resources, Spread, TaintEffect, Toleration
+from common.reconcile.fence import Fence
 from serving.fetch.__main__ import command_line as fetch_command_line
 from serving.worker_command import WorkerCommand
 
@@ -28,7 +34,7 @@ SPEC = DeploymentSpec(
 def objects(
     spec: DeploymentSpec = SPEC, settings: KubernetesSettings = SETTINGS
 ) -> dict[str, dict[str, Any]]:
-    files = NodeCache(settings).mount(spec, namespace=settings.namespace)
+    files = NodeCacheDelivery(settings).mount(spec, namespace=settings.namespace)
     found = objects_of(spec, fence=Fence(3, 9), settings=settings, files=files)
     return {one["kind"]: one for one in found}
 

@@ -12,10 +12,10 @@ from clusters.backends.base import (
     BackendError,
     CannotRun,
     ClusterUnreachable,
-    Fence,
     FilesFetch,
-    FilesOnTheWay,
+    FilesPending,
 )
+from common.reconcile.fence import Fence
 from kube.fake.transport import OnlyAt, after_doing, failing, pausing
 from kube.fake.wire import ADMIN
 from kube.resources import DATA_LOADS, DATASETS, DEPLOYMENTS, JOBS, VOLUME_CLAIMS, Ref
@@ -93,7 +93,7 @@ def brought(way: Way) -> FilesWorld:
     for _ in range(4):
         try:
             world.apply()
-        except FilesOnTheWay:
+        except FilesPending:
             bring(world)
             continue
         return world
@@ -114,7 +114,7 @@ def test_no_pod_is_wanted_before_its_files_can_be_read(way: Way) -> None:
     world = make()
     try:
         world.apply()
-    except FilesOnTheWay:
+    except FilesPending:
         assert world.items(DEPLOYMENTS) == []
     else:
         assert len(world.items(DEPLOYMENTS)) == 1
@@ -148,7 +148,7 @@ def test_wherever_an_answer_is_lost_the_files_come_once(way: Way, answered: bool
                 break
             except ClusterUnreachable:
                 continue
-            except FilesOnTheWay:
+            except FilesPending:
                 bring(world)
         else:
             raise AssertionError(f"The files never came with a fault at call {at}.")
@@ -168,7 +168,7 @@ def test_why_it_is_this_way_is_said_of_the_deployment(way: Way) -> None:
 
 def test_a_claim_has_room_for_its_version_and_the_job_writes_where_pods_will_look() -> None:
     world = filled_claim()
-    with pytest.raises(FilesOnTheWay, match="brought to the volume claim slipway-files-"):
+    with pytest.raises(FilesPending, match="brought to the volume claim slipway-files-"):
         world.apply()
     (made,) = world.items(VOLUME_CLAIMS)
     assert made["spec"]["resources"]["requests"]["storage"] == "16Gi"
@@ -184,10 +184,10 @@ def test_a_claim_has_room_for_its_version_and_the_job_writes_where_pods_will_loo
 
 def test_how_far_a_claim_is_filled_is_told_with_its_rate() -> None:
     world = filled_claim()
-    with pytest.raises(FilesOnTheWay):
+    with pytest.raises(FilesPending):
         world.apply()
     world.fetched(world.job_pod(), 4 * GB, 250_000_000)
-    with pytest.raises(FilesOnTheWay) as told:
+    with pytest.raises(FilesPending) as told:
         world.apply()
     assert told.value.fetches == (
         FilesFetch(
@@ -198,7 +198,7 @@ def test_how_far_a_claim_is_filled_is_told_with_its_rate() -> None:
 
 def test_a_claim_that_is_not_provided_says_what_its_provisioner_says() -> None:
     world = filled_claim()
-    with pytest.raises(FilesOnTheWay):
+    with pytest.raises(FilesPending):
         world.apply()
     (made,) = world.items(VOLUME_CLAIMS)
     world.client.create(
@@ -217,13 +217,13 @@ def test_a_claim_that_is_not_provided_says_what_its_provisioner_says() -> None:
             "message": "the file system quota is used up",
         }
     )
-    with pytest.raises(FilesOnTheWay, match="It is not provided: the file system quota is used up"):
+    with pytest.raises(FilesPending, match="It is not provided: the file system quota is used up"):
         world.apply()
 
 
 def test_a_job_that_failed_says_why_and_is_tried_again_later() -> None:
     world = filled_claim()
-    with pytest.raises(FilesOnTheWay):
+    with pytest.raises(FilesPending):
         world.apply()
     world.job_pod(phase="Failed", exit_code=4, said="serving.fetch: The volume is full.")
     just_now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -236,7 +236,7 @@ def test_a_job_that_failed_says_why_and_is_tried_again_later() -> None:
         one | {"lastTransitionTime": "2026-11-22T08:00:00Z"} for one in failed["status"]["conditions"]
     ]
     world.client.patch(ref, {"status": {"conditions": conditions}}, subresource="status")
-    with pytest.raises(FilesOnTheWay, match="tried again"):
+    with pytest.raises(FilesPending, match="tried again"):
         world.apply()
     assert world.items(JOBS) == []
 
@@ -251,7 +251,7 @@ def test_a_full_claim_needs_its_job_no_more() -> None:
 def test_where_many_may_only_read_one_writes_before() -> None:
     world = FilesWorld(model_files="filled_claim", storage_class="ml", claim_access_mode="ReadOnlyMany")
     world.storage_class("ml", "pd.csi.storage.gke.io")
-    with pytest.raises(FilesOnTheWay):
+    with pytest.raises(FilesPending):
         world.apply()
     (made,) = world.items(VOLUME_CLAIMS)
     assert made["spec"]["accessModes"] == ["ReadWriteOnce", "ReadOnlyMany"]
@@ -307,7 +307,7 @@ def test_who_begins_to_need_it_while_it_is_taken_away_keeps_it(name: str) -> Non
 
         def meanwhile(world: FilesWorld = world, asked: list[bool] = asked) -> None:
             asked.append(True)
-            with suppress(FilesOnTheWay):  # where it is gone, it is made anew
+            with suppress(FilesPending):  # where it is gone, it is made anew
                 world.apply(turn=5)
 
         remover, transport = world.writer()
@@ -349,12 +349,12 @@ def test_a_writer_that_wakes_up_after_a_removal_makes_no_claim() -> None:
 
 def test_a_dataset_says_its_phase_and_how_much_of_it_is_cached() -> None:
     world = fluid()
-    with pytest.raises(FilesOnTheWay, match=r"preparing the dataset .* \(Pending\)"):
+    with pytest.raises(FilesPending, match=r"preparing the dataset .* \(Pending\)"):
         world.apply()
     (dataset,) = world.items(DATASETS)
     assert dataset["spec"]["mounts"][0]["mountPoint"] == f"pvc://slipway-models/versions/{DIGEST}"
     world.say(DATASETS, {"phase": "Bound", "cacheStates": {"cached": "7.00GiB"}})
-    with pytest.raises(FilesOnTheWay) as told:
+    with pytest.raises(FilesPending) as told:
         world.apply()
     (come,) = told.value.fetches
     assert (come.place, come.come_bytes, come.size_bytes) == (f"dataset {NAME}", 7 * 1024**3, 15 * GB)
@@ -363,7 +363,7 @@ def test_a_dataset_says_its_phase_and_how_much_of_it_is_cached() -> None:
 def test_what_fluid_cannot_load_is_said_in_its_words() -> None:
     world = fluid()
     for status in ({"phase": "Bound"}, None):
-        with pytest.raises(FilesOnTheWay):
+        with pytest.raises(FilesPending):
             world.apply()
         if status:
             world.say(DATASETS, status)

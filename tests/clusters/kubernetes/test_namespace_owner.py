@@ -2,12 +2,13 @@
 
 import pytest
 
-from clusters.backends.base import CannotRun, Fence
+from clusters.backends.base import CannotRun
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.namespace_owner import MARK
 from clusters.models import Cluster
 from clusters.reconcilers.clusters import RunChecks
 from clusters.states import CheckResult
+from common.reconcile.fence import Fence
 from kube.resources import CONFIG_MAPS, SECRETS, Ref
 from tests.clusters.kubernetes.test_backend import SETTINGS, World
 from tests.clusters.kubernetes.test_manifests import SPEC

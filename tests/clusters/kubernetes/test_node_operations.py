@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import Condition, Fence, ObservedNode, StaleFence
+from clusters.backends.base import NodeCondition, ObservedNode, StaleDeploymentFence
 from clusters.backends.kubernetes.standing import pod_of
-from clusters.backends.node_operations import NotPossible, Order, SomebodyElses, UnknownNode
+from clusters.backends.node_operations import CordonedByOther, NodeCommand, OperationUnsupported, UnknownNode
+from clusters.backends.observed_pods import CheckpointRequest, ObservedPod
 from clusters.backends.placement import Taint, TaintEffect
-from clusters.backends.standing import Checkpoint, StandingPod
+from common.reconcile.fence import Fence
 from kube.fake.transport import failing
 from kube.fake.wire import ADMIN
 from kube.resources import NODES, PODS, Ref
@@ -22,8 +23,8 @@ turns = count(1)
 TAINT = Taint("slipway.dev/faulty", TaintEffect.NO_SCHEDULE, "xid-79")
 
 
-def order(by: str = "ada", turn: int | None = None) -> Order:
-    return Order("op", Fence(1, next(turns) if turn is None else turn), by, "GPU 0 fell off the bus.")
+def order(by: str = "ada", turn: int | None = None) -> NodeCommand:
+    return NodeCommand("op", Fence(1, next(turns) if turn is None else turn), by, "GPU 0 fell off the bus.")
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_a_cordon_says_who_and_why_and_is_taken_back_by_them_alone(world: World)
     assert (cordon.by, cordon.reason) == ("ada", "GPU 0 fell off the bus.")
     assert raw(world)["spec"]["unschedulable"] is True
     for refused in (operations.cordon, operations.uncordon):
-        with pytest.raises(SomebodyElses, match="ada has cordoned"):
+        with pytest.raises(CordonedByOther, match="ada has cordoned"):
             refused(uid, order(by="bob"))
     operations.uncordon(uid, order())
     assert machine(world).cordon is None
@@ -61,25 +62,25 @@ def test_a_cordon_says_who_and_why_and_is_taken_back_by_them_alone(world: World)
 
 def test_a_cordon_by_kubectl_is_theirs(world: World) -> None:
     world.client.patch(Ref(NODES, machine(world).name), {"spec": {"unschedulable": True}})
-    with pytest.raises(SomebodyElses, match="Somebody past Slipway"):
+    with pytest.raises(CordonedByOther, match="Somebody past Slipway"):
         world.cluster.node_operations.uncordon(machine(world).uid, order())
     assert raw(world)["spec"]["unschedulable"] is True
 
 
 def test_a_machine_that_another_installation_had_takes_our_orders(world: World) -> None:
     operations, uid = world.cluster.node_operations, machine(world).uid
-    theirs = Order("op", Fence(7, 1_000_000), "ada", "GPU 0 fell off the bus.")
+    theirs = NodeCommand("op", Fence(7, 1_000_000), "ada", "GPU 0 fell off the bus.")
     operations.cordon(uid, theirs)
     operations.uncordon(uid, order())
     operations.cordon(uid, order(by="bob"))
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleDeploymentFence):
         operations.uncordon(uid, order(by="bob", turn=0))
 
 
 def test_an_order_that_comes_late_changes_nothing(world: World) -> None:
     operations, uid = world.cluster.node_operations, machine(world).uid
     operations.cordon(uid, order(turn=500))
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleDeploymentFence):
         operations.uncordon(uid, order(turn=499))
     assert machine(world).cordon is not None
 
@@ -112,7 +113,7 @@ def test_somebody_who_changes_the_machine_meanwhile_is_not_overwritten(world: Wo
     assert TAINT in machine(world).taints
 
 
-def their_pod(world: World, **spec: Any) -> StandingPod:
+def their_pod(world: World, **spec: Any) -> ObservedPod:
     world.client.create(
         {
             "apiVersion": "v1",
@@ -176,7 +177,7 @@ def test_a_pod_that_wants_a_checkpoint_is_told_once_and_its_answer_is_seen(world
     ref, key = Ref(PODS, "theirs", "team-a"), "slipway.io/checkpoint"
     world.client.patch(ref, {"metadata": {"annotations": {key: "300"}}})
     (pod,) = world.cluster.node_operations.pods(uid)
-    assert pod.checkpoint == Checkpoint(seconds=300)
+    assert pod.checkpoint == CheckpointRequest(seconds=300)
 
     world.cluster.node_operations.ask_checkpoint(uid, replace(pod, uid="of-one-that-is-gone"), order())
     assert f"{key}-requested" not in world.client.get(ref)["metadata"]["annotations"]
@@ -184,20 +185,20 @@ def test_a_pod_that_wants_a_checkpoint_is_told_once_and_its_answer_is_seen(world
     assert world.client.get(ref)["metadata"]["annotations"][f"{key}-requested"] == "ada/drain-7"
     world.client.patch(ref, {"metadata": {"annotations": {f"{key}-done": "ada/drain-7"}}})
     (pod,) = world.cluster.node_operations.pods(uid)
-    assert pod.checkpoint == Checkpoint(seconds=300, is_done=True)
+    assert pod.checkpoint == CheckpointRequest(seconds=300, is_done=True)
 
 
 def test_who_may_not_see_all_pods_is_told_what_to_grant(world: World) -> None:
     cluster, transport = world.writer()
     transport.faults.append(failing(403, "pods is forbidden", reason="Forbidden"))
-    with pytest.raises(NotPossible, match="manifest --feature drain"):
+    with pytest.raises(OperationUnsupported, match="manifest --feature drain"):
         cluster.node_operations.pods("07ad79ab-22cf-4958-b900-18ff82a3a52a")
 
 
 def test_a_machine_that_is_not_there_and_what_the_api_cannot_do_are_told(world: World) -> None:
     with pytest.raises(UnknownNode, match="no machine of the uid nowhere"):
         world.cluster.node_operations.cordon("nowhere", order())
-    with pytest.raises(NotPossible, match="drain it and restart it"):
+    with pytest.raises(OperationUnsupported, match="drain it and restart it"):
         world.cluster.node_operations.reboot(machine(world).uid, order())
 
 
@@ -214,7 +215,7 @@ def test_the_name_of_a_machine_that_was_made_anew_is_not_taken_for_it(world: Wor
 def test_a_condition_is_written_beside_the_others_and_taken_away(world: World) -> None:
     world.transport.user = ADMIN
     operations, found = world.cluster.node_operations, machine(world)
-    deadlock = Condition("KernelDeadlock", "True", "DockerHung", "played")
+    deadlock = NodeCondition("KernelDeadlock", "True", "DockerHung", "played")
 
     operations.set_condition(found.uid, "KernelDeadlock", deadlock, order())
     assert set(machine(world).conditions) == {*found.conditions, deadlock}

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.backends.base import GpuSharing, ObservedNode, UnreadNode
+from clusters.backends.base import GpuSharingMode, ObservedNode, UnreadNode
 from clusters.backends.kubernetes.nodes import CORDON, node_of
 from clusters.backends.kubernetes.quantities import amount, whole
 from clusters.backends.kubernetes.told import told_of
-from clusters.backends.kubernetes.watching import Events
-from clusters.backends.told import unpacked
+from clusters.backends.kubernetes.watching import EventWatch
+from clusters.backends.kubernetes_events import unpacked
 
 RECORDED = Path(__file__).with_name("recorded_nodes.json").read_text()
 
@@ -44,26 +44,26 @@ def test_a_machine_keeps_the_clusters_identity_of_it_and_says_which_gpus_it_has(
 @pytest.mark.parametrize(
     ("labels", "capacity", "cards"),
     [
-        ({"mig.strategy": "single"}, {"gpu": "8"}, {GpuSharing.NONE: 8}),
-        ({"mig.strategy": "mixed"}, {"gpu": "8", "mig-1g.10gb": "0"}, {GpuSharing.NONE: 8}),
+        ({"mig.strategy": "single"}, {"gpu": "8"}, {GpuSharingMode.NONE: 8}),
+        ({"mig.strategy": "mixed"}, {"gpu": "8", "mig-1g.10gb": "0"}, {GpuSharingMode.NONE: 8}),
         (
             {"mig.strategy": "single", "gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", "gpu.count": "56"},
             {"gpu": "56"},
-            {GpuSharing.MIG: 56},
+            {GpuSharingMode.MIG: 56},
         ),
         (
             {"mig.strategy": "mixed"},
             {"gpu": "4", "mig-1g.10gb": "28"},
-            {GpuSharing.NONE: 4, GpuSharing.MIG: 4},
+            {GpuSharingMode.NONE: 4, GpuSharingMode.MIG: 4},
         ),
-        ({"mig.strategy": "mixed"}, {"gpu": "0", "mig-3g.40gb": "16"}, {GpuSharing.MIG: 8}),
-        ({"gpu.replicas": "4", "gpu.product": "L4-SHARED"}, {"gpu": "8"}, {GpuSharing.NONE: 8}),
-        ({"gpu.replicas": "4", "gpu.product": "L4-SHARED"}, {"gpu": "32"}, {GpuSharing.TIME_SLICING: 8}),
-        ({"gpu.sharing-strategy": "mps"}, {"gpu": "0", "gpu.shared": "32"}, {GpuSharing.MPS: 8}),
+        ({"mig.strategy": "mixed"}, {"gpu": "0", "mig-3g.40gb": "16"}, {GpuSharingMode.MIG: 8}),
+        ({"gpu.replicas": "4", "gpu.product": "L4-SHARED"}, {"gpu": "8"}, {GpuSharingMode.NONE: 8}),
+        ({"gpu.replicas": "4", "gpu.product": "L4-SHARED"}, {"gpu": "32"}, {GpuSharingMode.TIME_SLICING: 8}),
+        ({"gpu.sharing-strategy": "mps"}, {"gpu": "0", "gpu.shared": "32"}, {GpuSharingMode.MPS: 8}),
     ],
 )  # fmt: skip
 def test_sharing_is_read_from_what_the_machine_offers_and_not_from_what_is_configured(
-    labels: dict[str, str], capacity: dict[str, str], cards: dict[GpuSharing, int]
+    labels: dict[str, str], capacity: dict[str, str], cards: dict[GpuSharingMode, int]
 ) -> None:
     node = recorded()
     node["metadata"]["labels"] |= {f"nvidia.com/{name}": value for name, value in labels.items()}
@@ -125,7 +125,7 @@ def test_what_the_cluster_tells_is_counted_and_goes_with_its_event() -> None:
     last = {"count": 7, "lastObservedTime": "2026-11-22T09:00:00.5Z"}
     new = told_of(event("2", reason="NotReady", series=last, eventTime="2026-11-22T08:30:00Z"))
     bare = told_of({"metadata": {}})
-    events = Events()
+    events = EventWatch()
     for one in (old, new, bare):
         events.changed(None, one)
     found = unpacked(events.told()["Node gpu-1"])
@@ -144,7 +144,7 @@ def test_a_pod_made_anew_under_its_name_is_not_told_of_as_its_predecessor_was() 
     def shown() -> list[str]:
         return [one.reason for one in unpacked(events.told().get("Pod chat-0", b"[]"))]
 
-    events = Events()
+    events = EventWatch()
     events.stands("Pod", "chat-0", "first")
     events.changed(None, event("first", "OOMKilling"))
     assert shown() == ["OOMKilling"]

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from clusters.backends.base import CannotRun, Fence, FilesOnTheWay, StaleFence
+from clusters.backends.base import CannotRun, FilesPending, StaleDeploymentFence
 from clusters.backends.kubernetes.files.prefetch import MOST_JOBS
-from clusters.backends.servers import Server
+from clusters.backends.servers import ModelServer
+from common.reconcile.fence import Fence
 from kube.fake.cluster import node
 from kube.fake.transport import OnlyAt
 from kube.resources import DEPLOYMENTS, JOBS, PODS, Ref
@@ -53,7 +54,7 @@ def machines(world: FilesWorld) -> list[str]:
 
 
 def test_every_machine_that_could_run_the_workers_fetches_and_no_other(world: FilesWorld) -> None:
-    with pytest.raises(FilesOnTheWay) as told:
+    with pytest.raises(FilesPending) as told:
         world.apply(spec=EARLY)
     assert machines(world) == ["gpu-1", "gpu-2"]
     assert [one.place for one in told.value.fetches] == ["gpu-1", "gpu-2"]
@@ -67,7 +68,7 @@ def test_every_machine_that_could_run_the_workers_fetches_and_no_other(world: Fi
 
 def test_when_all_have_them_the_wish_is_fulfilled_and_no_pod_is_wanted(world: FilesWorld) -> None:
     for machine in ("gpu-1", "gpu-2"):
-        with pytest.raises(FilesOnTheWay):
+        with pytest.raises(FilesPending):
             world.apply(spec=EARLY)
         end(world, machine)
     world.apply(spec=EARLY)
@@ -77,13 +78,13 @@ def test_when_all_have_them_the_wish_is_fulfilled_and_no_pod_is_wanted(world: Fi
 
 def test_as_many_machines_as_are_asked_for_and_always_the_same(world: FilesWorld) -> None:
     for _ in range(3):
-        with pytest.raises(FilesOnTheWay):
+        with pytest.raises(FilesPending):
             world.apply(spec=replace(EARLY, prefetch_machines=1))
     assert machines(world) == ["gpu-1"]
 
 
 def test_the_jobs_go_when_workers_begin_and_with_the_deployment(world: FilesWorld) -> None:
-    with pytest.raises(FilesOnTheWay):
+    with pytest.raises(FilesPending):
         world.apply(spec=EARLY)
     (owner,) = {one["metadata"]["ownerReferences"][0]["name"] for one in world.items(JOBS)}
     assert owner == STORY.name
@@ -95,7 +96,7 @@ def test_jobs_that_come_when_workers_have_begun_go_at_the_next_tidying(world: Fi
     sleeper, transport = world.writer()
     woken = OnlyAt(1, lambda _: world.apply(spec=replace(EARLY, replicas=2), turn=2))
     transport.faults.append(lambda call: woken(call) if call.path.endswith("/jobs") else None)
-    with pytest.raises(FilesOnTheWay):
+    with pytest.raises(FilesPending):
         sleeper.apply(EARLY, fence=Fence(1, 1))
     assert machines(world) == ["gpu-1", "gpu-2"]
     world.cluster.tidy(())
@@ -103,7 +104,7 @@ def test_jobs_that_come_when_workers_have_begun_go_at_the_next_tidying(world: Fi
 
 
 def test_jobs_stay_while_no_worker_has_begun(world: FilesWorld) -> None:
-    with pytest.raises(FilesOnTheWay):
+    with pytest.raises(FilesPending):
         world.apply(spec=EARLY)
     world.cluster.tidy(())
     assert not any("deletionTimestamp" in one["metadata"] for one in world.items(JOBS))
@@ -111,24 +112,24 @@ def test_jobs_stay_while_no_worker_has_begun(world: FilesWorld) -> None:
 
 def fail_for_good(world: FilesWorld, *machines: str, spec: Any = EARLY) -> None:
     for _ in range(MOST_JOBS):
-        with pytest.raises(FilesOnTheWay):
+        with pytest.raises(FilesPending):
             world.apply(spec=spec)
         for machine in machines:
             end(world, machine, "Failed")
 
 
 def test_a_machine_to_which_they_do_not_come_tries_again_and_says_why(world: FilesWorld) -> None:
-    with pytest.raises(FilesOnTheWay):
+    with pytest.raises(FilesPending):
         world.apply(spec=EARLY)
     end(world, "gpu-1")
     end(world, "gpu-2", "Failed", at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-    with pytest.raises(FilesOnTheWay, match="Not yet to gpu-2: its Job failed") as told:
+    with pytest.raises(FilesPending, match="Not yet to gpu-2: its Job failed") as told:
         world.apply(spec=EARLY)
     assert [bool(one.problem) for one in told.value.fetches] == [False, True]
     assert machines(world) == ["gpu-1", "gpu-2"], "not at once"
     end(world, "gpu-2", "Failed")
     for _ in range(2):
-        with pytest.raises(FilesOnTheWay, match="Not yet to gpu-2: its Job failed"):
+        with pytest.raises(FilesPending, match="Not yet to gpu-2: its Job failed"):
             world.apply(spec=EARLY)
     assert machines(world) == ["gpu-1", "gpu-2", "gpu-2"]
     end(world, "gpu-2")
@@ -149,7 +150,7 @@ def test_one_machine_without_them_holds_up_no_others_and_all_of_them_do(world: F
 def test_another_machine_takes_the_place_of_one_to_which_they_do_not_come(world: FilesWorld) -> None:
     one = replace(EARLY, prefetch_machines=1)
     fail_for_good(world, "gpu-1", spec=one)
-    with pytest.raises(FilesOnTheWay):
+    with pytest.raises(FilesPending):
         world.apply(spec=one)
     end(world, "gpu-2")
     world.apply(spec=one)
@@ -157,7 +158,7 @@ def test_another_machine_takes_the_place_of_one_to_which_they_do_not_come(world:
 
 def test_machines_are_not_listed_at_every_look(world: FilesWorld) -> None:
     for _ in range(4):
-        with pytest.raises(FilesOnTheWay):
+        with pytest.raises(FilesPending):
             world.apply(spec=EARLY)
     assert len([one for one in world.transport.calls if one.path == "/api/v1/nodes"]) == 1
 
@@ -174,7 +175,7 @@ def of_one_copy(machine: dict[str, Any], **settings: Any) -> FilesWorld:
     world = FilesWorld(model_files="filled_claim", **settings)
     world.server.plant("nodes", machine)
     world.storage_class("shared", "efs.csi.aws.com")
-    with pytest.raises(FilesOnTheWay, match="brought to the volume claim"):
+    with pytest.raises(FilesPending, match="brought to the volume claim"):
         world.apply(spec=EARLY)
     world.end_job("Complete")
     return world
@@ -182,7 +183,7 @@ def of_one_copy(machine: dict[str, Any], **settings: Any) -> FilesWorld:
 
 def test_where_all_machines_read_one_copy_they_pull_the_image_when_that_is_full() -> None:
     world = of_one_copy(node("gpu-1", **GPUS))
-    with pytest.raises(FilesOnTheWay, match="Its image is being pulled by machines"):
+    with pytest.raises(FilesPending, match="Its image is being pulled by machines"):
         world.apply(spec=EARLY)
     (job,) = world.items(JOBS)
     pod = job["spec"]["template"]["spec"]
@@ -198,8 +199,8 @@ def test_where_all_machines_read_one_copy_they_pull_the_image_when_that_is_full(
 def test_a_server_of_another_maker_has_its_image_pulled_beside_its_files(world: FilesWorld) -> None:
     world.settings = replace(world.settings, jobs_image=f"registry.example/jobs@sha256:{'1' * 64}")
     world.cluster, world.transport = world.writer()
-    server = Server(port=8000, health_path="/health")
-    with pytest.raises(FilesOnTheWay):
+    server = ModelServer(port=8000, health_path="/health")
+    with pytest.raises(FilesPending):
         world.apply(spec=replace(EARLY, server=server))
     for job in world.items(JOBS):
         images = {one["name"]: one["image"] for one in job["spec"]["template"]["spec"]["containers"]}
@@ -224,7 +225,7 @@ def test_an_image_is_not_pulled_where_it_loads_lazily_or_lies_on_the_machines(
     world = of_one_copy(node("gpu-1", labels=labels, **GPUS), **settings)
     spec = replace(EARLY, image_acceleration=acceleration)
     if pulls:
-        with pytest.raises(FilesOnTheWay):
+        with pytest.raises(FilesPending):
             world.apply(spec=spec)
     else:
         world.apply(spec=spec)
@@ -233,7 +234,7 @@ def test_an_image_is_not_pulled_where_it_loads_lazily_or_lies_on_the_machines(
 
 def test_an_image_without_the_program_that_the_job_runs_was_pulled_all_the_same() -> None:
     world = of_one_copy(node("gpu-1", **GPUS))
-    with pytest.raises(FilesOnTheWay):
+    with pytest.raises(FilesPending):
         world.apply(spec=EARLY)
     (job,) = world.items(JOBS)
     template = job["spec"]["template"]
@@ -249,11 +250,11 @@ def test_an_image_without_the_program_that_the_job_runs_was_pulled_all_the_same(
 
 
 def test_a_late_prefetch_of_a_deployment_that_is_gone_makes_nothing(world: FilesWorld) -> None:
-    with pytest.raises(FilesOnTheWay):
+    with pytest.raises(FilesPending):
         world.apply(spec=EARLY)
     for job in world.items(JOBS):
         world.client.delete(Ref(JOBS, job["metadata"]["name"], "slipway"))
     world.cluster.remove(STORY.name, fence=Fence(1, 9))
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleDeploymentFence):
         world.apply(spec=EARLY, turn=2)
     assert world.items(JOBS) == []

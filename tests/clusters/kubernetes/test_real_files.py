@@ -11,17 +11,17 @@ import pytest
 from clusters.backends.base import (
     ClusterUnreachable,
     DeploymentSpec,
-    Fence,
     FilesFetch,
-    FilesOnTheWay,
+    FilesPending,
     ModelFile,
     ModelVersion,
     ObservedState,
 )
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from common.reconcile.fence import Fence
 from controlplane.environment import PROJECT
-from kube.base import Client
+from kube.base import KubernetesClient
 from kube.kubeconfig import access_of
 from kube.real.transport import connect
 from kube.resources import JOBS
@@ -38,7 +38,7 @@ FILES = {"config.json": b"{}", "model.safetensors": b"0123456789" * 200_000}
 class Place:
     """A cluster in a process of its own, and a control plane that has the files."""
 
-    def __init__(self, root: Path, client: Client, files: Files, url: str) -> None:
+    def __init__(self, root: Path, client: KubernetesClient, files: Files, url: str) -> None:
         self.root = root
         self.client = client
         self.files = files
@@ -67,7 +67,7 @@ class Place:
         self.turn += 1
         try:
             cluster.apply(spec, fence=Fence(1, self.turn))
-        except FilesOnTheWay as coming:
+        except FilesPending as coming:
             self.told += coming.fetches
             self.words = str(coming)
             return False

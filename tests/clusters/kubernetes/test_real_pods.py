@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from clusters.backends.base import DeploymentSpec, Fence, ObservedState, ObservedWorker
+from clusters.backends.base import DeploymentSpec, ObservedState, ObservedWorker
 from clusters.backends.kubernetes.backend import KubernetesCluster
-from clusters.backends.kubernetes.settings import KubernetesSettings, ModelFiles
+from clusters.backends.kubernetes.settings import FileDeliveryKind, KubernetesSettings
+from common.reconcile.fence import Fence
 from controlplane.environment import PROJECT
-from kube.base import Client
+from kube.base import KubernetesClient
 from kube.kubeconfig import access_of
 from kube.real.transport import connect
 from kube.resources import PODS
@@ -24,12 +25,12 @@ from tests.patience import eventually
 
 pytestmark = pytest.mark.stack
 
-SETTINGS = KubernetesSettings(model_files=ModelFiles.CLAIM)
+SETTINGS = KubernetesSettings(model_files=FileDeliveryKind.CLAIM)
 numbers = count(1)
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesClient]:
     home = tmp_path_factory.mktemp("cluster")
     process = subprocess.Popen([sys.executable, "-m", "kube.fake", str(home)], cwd=PROJECT)
     try:
@@ -51,7 +52,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 
 @pytest.fixture
-def cluster(client: Client) -> KubernetesCluster:
+def cluster(client: KubernetesClient) -> KubernetesCluster:
     return KubernetesCluster(client, SETTINGS)
 
 
@@ -128,7 +129,9 @@ def test_one_that_no_machine_can_take_says_what_is_missing(cluster: KubernetesCl
     eventually(lambda: any(words in one.reason for one in cluster.observe(spec.name)))
 
 
-def test_what_is_removed_drains_and_leaves_nothing(cluster: KubernetesCluster, client: Client) -> None:
+def test_what_is_removed_drains_and_leaves_nothing(
+    cluster: KubernetesCluster, client: KubernetesClient
+) -> None:
     spec = wish()
     cluster.apply(spec, fence=Fence(1, 1))
     ready(cluster, spec)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.models import ApiToken
 from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.backends.kubernetes.backend import KubernetesCluster
-from clusters.backends.kubernetes.settings import KubernetesSettings, ModelFiles
+from clusters.backends.kubernetes.settings import FileDeliveryKind, KubernetesSettings
 from clusters.models import Cluster
 from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.states import ClusterKind
@@ -49,7 +49,7 @@ def test_a_secret_that_somebody_made_themselves_stays() -> None:
 
 def test_where_files_lie_on_a_claim_nobody_needs_one() -> None:
     world = World()
-    settings = KubernetesSettings(model_files=ModelFiles.CLAIM)
+    settings = KubernetesSettings(model_files=FileDeliveryKind.CLAIM)
     cluster_with(world, "ours", settings).hand_out_secrets()
     assert world.client.list(SECRETS, namespace="slipway").items == ()
 

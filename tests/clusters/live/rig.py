@@ -12,7 +12,7 @@ import httpx2
 import uvicorn
 import websockets
 
-from clusters.models import Cluster, NodeAgent
+from clusters.models import AgentToken, Cluster
 from serving.protocol import Heartbeat
 from tests.cast import token_of
 from tests.patience import PATIENCE_SECONDS
@@ -86,7 +86,7 @@ async def report(client: httpx2.AsyncClient, token: str, *beats: Any, **fields: 
 
 def token_of_node(owner: Any, cluster: Cluster, **fields: Any) -> str:
     token = token_of(owner, **fields)
-    NodeAgent.objects.create(cluster=cluster, node_uid="box-1", token=owner.tokens.latest("pk"))
+    AgentToken.objects.create(cluster=cluster, node_uid="box-1", token=owner.tokens.latest("pk"))
     return token
 
 

@@ -52,9 +52,9 @@ async def test_a_worker_without_an_agent_reports_itself_where_its_token_may(site
 async def test_the_token_of_a_deployment_speaks_for_its_own_workers_and_until_it_is_revoked(
     site, row, client, monkeypatch
 ) -> None:
-    from clusters.api import short_way
+    from clusters.api import fast_ingest
 
-    monkeypatch.setattr(short_way, "TRUST_SECONDS", 0.0)
+    monkeypatch.setattr(fast_ingest, "TRUST_SECONDS", 0.0)
     other = await asyncio.to_thread(lambda: Scene().deployment("chat-v2", next_at=None))
     seen = {"uid": "far", "name": "far", "state": "ready", "state_since": timezone.now()}
     await Worker.objects.acreate(deployment=other, **seen)

@@ -6,19 +6,25 @@ from typing import Any
 
 import pytest
 
+from common.reconcile.fence import Fence
 from gateway.backends.gateway_api.backend import GatewayApi
 from gateway.backends.gateway_api.parent import address_of
 from gateway.backends.gateway_api.rules import ours
 from gateway.backends.gateway_api.settings import GatewayApiSettings
-from gateway.errors import GatewayUnreachable, InvalidEndpoint, InvalidRoute, StaleFence
-from gateway.routes import Endpoint, Fence, NamedService, RouteSpec, Target
+from gateway.errors import GatewayUnreachable, InvalidEndpoint, InvalidRoute, StaleRouteFence
+from gateway.routes import (
+    NamedService,
+    RouteSpec,
+    RouteTarget,
+    WorkerEndpoint,
+)
 from kube.client import KubeClient
 from kube.fake.transport import FakeTransport
 from kube.fake.wire import ADMIN
 from kube.resources import HTTP_ROUTES, Ref
 from tests.gateway.gateway_api.worlds import SETTINGS, Cluster, DataPlane, their_rule
 
-STABLE, CANARY = Target("chat-r1", "chatty:1"), Target("chat-r2", "chatty:2")
+STABLE, CANARY = RouteTarget("chat-r1", "chatty:1"), RouteTarget("chat-r2", "chatty:2")
 OPEN = RouteSpec("chat", STABLE, CANARY, 25, release_header="open")
 THEIRS = replace(SETTINGS, http_routes=(("chat", "models"),))
 
@@ -149,7 +155,7 @@ def test_what_the_gateway_refuses_is_put_back_and_said(cluster: Cluster) -> None
         cluster.gateway.set_route(replace(OPEN, candidate_percent=50), fence=Fence(1, 2))
     assert cluster.gateway.desired_route("chat") == OPEN
     assert cluster.weights() == {STABLE.name: 75, CANARY.name: 25}
-    with pytest.raises(StaleFence):
+    with pytest.raises(StaleRouteFence):
         cluster.gateway.set_route(OPEN, fence=Fence(1, 1))
 
 
@@ -369,7 +375,7 @@ def test_a_target_is_the_service_of_its_name(cluster: Cluster) -> None:
     for place in (NamedService("kube-system", STABLE.name, 8000), NamedService("slipway", "other", 8000)):
         with pytest.raises(InvalidEndpoint, match="sends to the Service chat-r1"):
             cluster.gateway.set_target(STABLE.name, place, observed_at=now)
-    assert cluster.gateway.ready(STABLE.name) == {Endpoint("10.1.0.1", 8000)}
+    assert cluster.gateway.ready(STABLE.name) == {WorkerEndpoint("10.1.0.1", 8000)}
     assert cluster.gateway.ready("nobody") == frozenset()
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from common.reconcile.fence import Fence
 from gateway.errors import GatewayError, GatewayUnreachable
-from gateway.routes import Fence, RouteSpec
+from gateway.routes import RouteSpec
 from kube.fake.chaos import Chaos, Mishap
 from kube.resources import CONFIG_MAPS, HTTP_ROUTES, SERVICES, Ref
 from tests.gateway.gateway_api.test_backend import CANARY, OPEN, STABLE, with_services, with_their_route

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from common.reconcile.fence import Fence
 from gateway.backends.gateway_api.backend import TOMBSTONE_LASTS, GatewayApi
 from gateway.backends.gateway_api.documents import record_of
-from gateway.errors import GatewayError, GatewayUnreachable, InvalidRoute, StaleFence
-from gateway.routes import Fence
+from gateway.errors import GatewayError, GatewayUnreachable, InvalidRoute, StaleRouteFence
 from kube.client import KubeClient
 from kube.fake.transport import OnlyAt, after_doing, failing, pausing
 from kube.fake.wire import ADMIN
@@ -78,7 +78,7 @@ def test_a_writer_that_slept_past_its_lease_at_any_call_changes_nothing(
                 sleeper.remove_route("chat", fence=Fence(1, 3))
             else:
                 sleeper.set_route(OPEN, fence=Fence(1, 3))
-        except (StaleFence, GatewayUnreachable, InvalidRoute):
+        except (StaleRouteFence, GatewayUnreachable, InvalidRoute):
             pass
         if not slept:
             assert at > 2

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
+from common.reconcile.fence import Fence
 from gateway.backends.gateway_api.backend import GatewayApi
 from gateway.backends.gateway_api.settings import EndpointPicker, GatewayApiSettings
 from gateway.errors import InvalidGateway, InvalidRoute
-from gateway.routes import Fence, RouteSpec, Target
+from gateway.routes import RouteSpec, RouteTarget
 from kube.fake.inference import inference_pool
 from kube.resources import INFERENCE_POOLS, Ref
 from tests.gateway.gateway_api.worlds import SETTINGS, Cluster
 
-STABLE, CANARY = Target("chat-r1", "chatty:1"), Target("chat-r2", "chatty:2")
+STABLE, CANARY = RouteTarget("chat-r1", "chatty:1"), RouteTarget("chat-r2", "chatty:2")
 POOLS = replace(SETTINGS, inference_pools=EndpointPicker(picker="{pool}-epp"))
 SPEC = RouteSpec("chat", STABLE, CANARY, 10)
 

@@ -20,9 +20,9 @@ from kube.errors import NotFound
 from kube.fake.gateway_api import gateway_api
 from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport
-from kube.fake.wire import ADMIN, Answer
+from kube.fake.wire import ADMIN, ApiResponse
 from kube.resources import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES, SERVICES, Ref, Resource
-from kube.transport import Call
+from kube.transport import ApiCall
 from tests.kube.accounts import grant
 
 CONTROLLER = "lab.example/gateway"
@@ -149,7 +149,7 @@ class Cluster:
         user = grant(self.server, *self.settings.all_namespaces, to=self.settings.namespace)
         transport = FakeTransport(self.server, user=user)
 
-        def controller_looks(_: Call) -> Answer | None:
+        def controller_looks(_: ApiCall) -> ApiResponse | None:
             self.controller.tick()
             return None
 

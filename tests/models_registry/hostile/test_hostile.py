@@ -8,10 +8,10 @@ from hubs.backends.base import HubError
 from hubs.backends.connection import Connection
 from hubs.import_source import check_endpoint
 from model_store.backends.local import LocalStore
-from model_store.errors import Refused
+from model_store.errors import FileRefused
 from model_store.file_manifest import ManifestFile, manifest_of
 from model_store.paths import check_file_path
-from model_store.reading import InMemory
+from model_store.reading import InMemoryContent
 from models_registry.errors import FilesRefused, SourceNotAllowed
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.models import Upload
@@ -32,8 +32,8 @@ WHAT_TO_DO = "Mend what must not enter, or leave it out by an ignore pattern, an
 @pytest.mark.parametrize("case", FILES)
 def test_a_file_is_refused_by_its_name_with_the_reason(case: str) -> None:
     path, content, reason = FILES[case]
-    with pytest.raises(Refused) as refusal:
-        found = identify(path, InMemory(content))
+    with pytest.raises(FileRefused) as refusal:
+        found = identify(path, InMemoryContent(content))
         raise check_together([found])[0][0]
     assert refusal.value.path == path
     assert reason in refusal.value.reason
@@ -57,7 +57,7 @@ def test_an_entry_of_a_directory_refuses_the_import_with_the_reason_and_what_to_
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: ascii(path)[:40])
 def test_a_path_is_refused_with_a_reason_that_can_be_shown(path: str) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(FileRefused) as refusal:
         check_file_path(path)
     assert PATHS[path] in refusal.value.reason
     str(refusal.value).encode()
@@ -85,7 +85,7 @@ def test_an_upload_that_announces_such_paths_is_refused_before_a_byte_comes(libr
 
 @pytest.mark.parametrize("paths", COLLISIONS, ids=str)
 def test_paths_that_cannot_stand_beside_each_other_are_refused(paths: tuple[str, str]) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(FileRefused) as refusal:
         manifest_of([ManifestFile(path, 1, "0" * 64) for path in paths])
     assert refusal.value.path in paths
     assert COLLISIONS[paths] in refusal.value.reason

@@ -8,11 +8,11 @@ from clusters.models import Cluster, Deployment
 from clusters.services.deployments import remove_deployment
 from clusters.states import DeploymentState
 from common import audit
+from common.reconcile.fence import Fence
 from gateway.backends.configured import traffic_backend_of
 from gateway.backends.fake import Behaviour
 from gateway.errors import GatewayError
 from gateway.models import Route
-from gateway.routes import Fence
 from gateway.services import remove_route
 from releases.models import Release, Service
 from releases.services.plan import save_plan

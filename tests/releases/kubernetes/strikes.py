@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kube.fake.chaos import Chaos, Mishap
-from kube.fake.wire import Answer
-from kube.transport import Call
+from kube.fake.wire import ApiResponse
+from kube.transport import ApiCall
 from tests.crash.harness import Crash
 
 
@@ -43,7 +43,7 @@ EVERY = (*(Strike(one) for one in Mishap), *WRITES_FAIL[-4:])
 class Struck(Protocol):
     """The world as those that strike see it."""
 
-    def serve(self, call: Call) -> None:
+    def serve(self, call: ApiCall) -> None:
         """Though nobody waits for the answer."""
 
     def others_go_on(self, how_long: str) -> None:
@@ -71,7 +71,7 @@ class Strikes:
         self.at_write.clear()
         self._chaos.calm()
 
-    def __call__(self, call: Call) -> Answer | None:
+    def __call__(self, call: ApiCall) -> ApiResponse | None:
         self.calls += 1
         strike = self.due.popleft() if self.due else None
         if call.method != "GET":

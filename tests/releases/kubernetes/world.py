@@ -19,28 +19,28 @@ from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.models import Cluster
 from clusters.reconcilers.clusters import ClusterReconciler
-from clusters.reconcilers.deployments import DeploymentReconciler, Tools
+from clusters.reconcilers.deployments import DeploymentReconciler, DeploymentTools
 from common.actor import Actor
 from common.reconcile import Kernel, Reconciler
 from gateway.backends.fake import FakeGateway
 from gateway.models import Route
 from gateway.reconcilers import GatewayReconciler
-from gateway.routes import Endpoint
+from gateway.routes import WorkerEndpoint
 from gateway.services import set_gateway
 from gateway.states import GatewayKind, MetricsKind
 from gateway.traffic import TargetCounts
 from kube.base import Object
 from kube.client import KubeClient
 from kube.fake.chaos import Chaos
-from kube.fake.cluster import FakeCluster, node
-from kube.fake.controllers.hands import Hands
+from kube.fake.cluster import SimulatedCluster, node
+from kube.fake.controllers.controller_tools import ControllerTools
 from kube.fake.controllers.machines import Kubelets, behaviour_of
 from kube.fake.extensions import EXTENSIONS
 from kube.fake.gateway_api import gateway_api
 from kube.fake.kinds import BUILT_IN
 from kube.fake.transport import FakeTransport
-from kube.fake.wire import ADMIN, Request
-from kube.transport import Call
+from kube.fake.wire import ADMIN, ApiRequest
+from kube.transport import ApiCall
 from releases.models import Service
 from releases.reconcilers.release import ReleaseReconciler
 from releases.services.plan import save_plan
@@ -105,7 +105,9 @@ class Clients(FakeGateway):
         return sent
 
     def _reachable(self, target: str) -> frozenset[Any]:
-        return frozenset(Endpoint(pod["status"]["podIP"], 8000) for pod in self._scene.ready_pods(target))
+        return frozenset(
+            WorkerEndpoint(pod["status"]["podIP"], 8000) for pod in self._scene.ready_pods(target)
+        )
 
     def counts(self, route: str, *, taken_after: Any = None) -> dict[str, TargetCounts]:
         names = {target for asked, target in self._tallies if asked == route}
@@ -117,7 +119,7 @@ class Clients(FakeGateway):
 class Addressed(Kubelets):
     """Their pods have addresses."""
 
-    def _told_status(self, hands: Hands, pod: Object, *args: Any, **how: Any) -> Object:
+    def _told_status(self, hands: ControllerTools, pod: Object, *args: Any, **how: Any) -> Object:
         number = int(sha256(pod["metadata"]["uid"].encode()).hexdigest()[:5], 16)
         address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
         return super()._told_status(hands, pod, *args, **how) | {"podIP": address}
@@ -135,7 +137,7 @@ class KubernetesScene(Scene):
         self.clock = Clock(timezone.now())
         self.prober = FakeProber()
         self.is_theirs, self.in_groups = is_theirs, in_groups
-        self.server = FakeCluster(
+        self.server = SimulatedCluster(
             nodes=[node(f"gpu-{number}", **{"nvidia.com/gpu": "8"}) for number in range(2)],
             kinds=(*BUILT_IN, *gateway_api(), *EXTENSIONS),
         )
@@ -264,7 +266,7 @@ class KubernetesScene(Scene):
         return service
 
     def reconcilers(self) -> list[Reconciler[Any]]:
-        tools = Tools(heartbeats=lambda _names: None, agents=lambda _: None, relay=lambda _: None)
+        tools = DeploymentTools(heartbeats=lambda _names: None, agents=lambda _: None, relay=lambda _: None)
         clusters = ClusterReconciler(agents_of=lambda _: {}, relay_of=lambda _: None)
         return [ReleaseReconciler(), DeploymentReconciler(tools), GatewayReconciler(), clusters]
 
@@ -300,8 +302,10 @@ class KubernetesScene(Scene):
         for _ in range(24):
             self.tick(kernel)
 
-    def serve(self, call: Call) -> None:
-        self.server.handle(Request(call.method, call.path, call.query, call.headers, call.body or b"", ADMIN))
+    def serve(self, call: ApiCall) -> None:
+        self.server.handle(
+            ApiRequest(call.method, call.path, call.query, call.headers, call.body or b"", ADMIN)
+        )
 
     # What is there.
 

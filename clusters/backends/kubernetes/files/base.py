@@ -19,7 +19,7 @@ CONFINED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mount:
+class FilesMount:
     """What a pod needs so that its worker finds the files."""
 
     volume: Document
@@ -32,12 +32,12 @@ class Mount:
     """Whether each machine has its own copy, which can be brought to it before a worker comes."""
 
 
-class FilesWay(Protocol):
-    def mount(self, spec: DeploymentSpec, *, namespace: str) -> Mount:
+class FileDelivery(Protocol):
+    def mount(self, spec: DeploymentSpec, *, namespace: str) -> FilesMount:
         """Makes in the cluster what has to be there before pods are, and says what they need.
 
         Idempotent: all that is made has the version's digest in its name, so that whoever comes late makes
-        the same. Raises FilesOnTheWay until all machines can read them, CannotRun, KubeError.
+        the same. Raises FilesPending until all machines can read them, CannotRun, KubeError.
         """
 
     def remove_unused(self, needed: Collection[str]) -> None:

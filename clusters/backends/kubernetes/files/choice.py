@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clusters.backends.base import CannotRun
-from clusters.backends.kubernetes.files.base import FilesWay
-from clusters.backends.kubernetes.files.claim import Claim
+from clusters.backends.kubernetes.files.base import FileDelivery
+from clusters.backends.kubernetes.files.claim import ExistingClaim
 from clusters.backends.kubernetes.files.filled_claim import FilledClaim
 from clusters.backends.kubernetes.files.fluid import FluidDataset
 from clusters.backends.kubernetes.files.image import ImageVolume
-from clusters.backends.kubernetes.files.node_cache import NodeCache
-from clusters.backends.kubernetes.files.storage import Storage, pick
-from clusters.backends.kubernetes.settings import KubernetesSettings, ModelFiles
-from kube.base import Client, Object
-from kube.errors import NotAllowed, NotFound
+from clusters.backends.kubernetes.files.node_cache import NodeCacheDelivery
+from clusters.backends.kubernetes.files.storage import ClaimStorage, pick
+from clusters.backends.kubernetes.settings import FileDeliveryKind, KubernetesSettings
+from kube.base import KubernetesClient, Object
+from kube.errors import ApiForbidden, NotFound
 from kube.resources import DATASETS, NAMESPACES, STORAGE_CLASSES, VOLUME_CLAIMS, Ref
 
 IMAGE_VOLUMES_SINCE = (1, 35)
@@ -24,7 +24,7 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class DeliveryFacts:
     """What a cluster has, of which a way may make use, for one namespace."""
 
     version: tuple[int, int] | None = None
@@ -38,32 +38,32 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    way: ModelFiles
+class DeliveryChoice:
+    way: FileDeliveryKind
     """AUTO: there is none."""
     reason: str
     """In a sentence; what to do where there is no way."""
-    storage: Storage | None = None
+    storage: ClaimStorage | None = None
     is_ready: bool = True
     """False: somebody has to do something first, as the reason says."""
 
     @property
     def words(self) -> str:
-        return self.reason if self.way is ModelFiles.AUTO else f"{WORDS[self.way]}: {self.reason}"
+        return self.reason if self.way is FileDeliveryKind.AUTO else f"{WORDS[self.way]}: {self.reason}"
 
 
-WORDS: Mapping[ModelFiles, str] = {
-    ModelFiles.NODE_CACHE: "Each machine keeps a cache",
-    ModelFiles.FILLED_CLAIM: "A volume claim per version, filled by a Job",
-    ModelFiles.CLAIM: "The cluster's own volume claim",
-    ModelFiles.IMAGE: "An image volume",
-    ModelFiles.FLUID: "A Fluid dataset per version",
+WORDS: Mapping[FileDeliveryKind, str] = {
+    FileDeliveryKind.NODE_CACHE: "Each machine keeps a cache",
+    FileDeliveryKind.FILLED_CLAIM: "A volume claim per version, filled by a Job",
+    FileDeliveryKind.CLAIM: "The cluster's own volume claim",
+    FileDeliveryKind.IMAGE: "An image volume",
+    FileDeliveryKind.FLUID: "A Fluid dataset per version",
 }
 
 
-def look(client: Client, settings: KubernetesSettings, namespace: str) -> Found:
+def look(client: KubernetesClient, settings: KubernetesSettings, namespace: str) -> DeliveryFacts:
     """What may not be read counts as not there. Raises KubeError for a cluster that does not answer."""
-    return Found(
+    return DeliveryFacts(
         version=_version(client),
         has_fluid=client.serves(DATASETS),
         pod_security=_pod_security(client, namespace),
@@ -72,48 +72,51 @@ def look(client: Client, settings: KubernetesSettings, namespace: str) -> Found:
     )
 
 
-def choose(found: Found, settings: KubernetesSettings, label: str = "") -> Choice:
+def choose(found: DeliveryFacts, settings: KubernetesSettings, label: str = "") -> DeliveryChoice:
     """For the version `model:version`; empty: for one that no setting names."""
     wanted = settings.model_files
-    if wanted is ModelFiles.AUTO:
+    if wanted is FileDeliveryKind.AUTO:
         return _best(found, settings, label)
     fault, storage = _fault(found, settings, wanted, label)
-    if fault and wanted is ModelFiles.CLAIM:
+    if fault and wanted is FileDeliveryKind.CLAIM:
         # It may come at any moment, and pods wait for it.
-        return Choice(way=wanted, reason=f"the cluster's settings say so. {fault}", is_ready=False)
+        return DeliveryChoice(way=wanted, reason=f"the cluster's settings say so. {fault}", is_ready=False)
     if fault:
         reason = f"{WORDS[wanted]} is set, and cannot be: {fault}"
-        return Choice(way=ModelFiles.AUTO, reason=reason, is_ready=False)
-    return Choice(way=wanted, reason="the cluster's settings say so.", storage=storage)
+        return DeliveryChoice(way=FileDeliveryKind.AUTO, reason=reason, is_ready=False)
+    return DeliveryChoice(way=wanted, reason="the cluster's settings say so.", storage=storage)
 
 
-def way_of(choice: Choice, client: Client, settings: KubernetesSettings) -> FilesWay:
+def way_of(choice: DeliveryChoice, client: KubernetesClient, settings: KubernetesSettings) -> FileDelivery:
     """Raises CannotRun where there is none."""
     match choice.way:
-        case ModelFiles.NODE_CACHE:
-            return NodeCache(settings)
-        case ModelFiles.FILLED_CLAIM:
+        case FileDeliveryKind.NODE_CACHE:
+            return NodeCacheDelivery(settings)
+        case FileDeliveryKind.FILLED_CLAIM:
             return FilledClaim(client, settings, choice.storage)
-        case ModelFiles.CLAIM:
-            return Claim(settings)
-        case ModelFiles.IMAGE:
+        case FileDeliveryKind.CLAIM:
+            return ExistingClaim(settings)
+        case FileDeliveryKind.IMAGE:
             return ImageVolume(settings)
-        case ModelFiles.FLUID:
+        case FileDeliveryKind.FLUID:
             return FluidDataset(client, settings)
-        case ModelFiles.AUTO:
+        case FileDeliveryKind.AUTO:
             raise CannotRun(choice.reason)
 
 
-def _best(found: Found, settings: KubernetesSettings, label: str) -> Choice:
+def _best(found: DeliveryFacts, settings: KubernetesSettings, label: str) -> DeliveryChoice:
     """What somebody prepared for it first, then what costs least."""
-    if label in settings.model_images and not _fault(found, settings, ModelFiles.IMAGE, label)[0]:
-        return Choice(way=ModelFiles.IMAGE, reason=f"the cluster's settings name one for {label}.")
+    if label in settings.model_images and not _fault(found, settings, FileDeliveryKind.IMAGE, label)[0]:
+        return DeliveryChoice(
+            way=FileDeliveryKind.IMAGE, reason=f"the cluster's settings name one for {label}."
+        )
     faults: list[str] = []
     reasons = {
-        ModelFiles.FLUID: "Fluid is installed, and fluid_mount says where the files lie.",
-        ModelFiles.NODE_CACHE: "pods reach Slipway at store_url, and may use a directory of their machine.",
-        ModelFiles.FILLED_CLAIM: "",
-        ModelFiles.CLAIM: f"there is a volume claim {settings.model_claim}.",
+        FileDeliveryKind.FLUID: "Fluid is installed, and fluid_mount says where the files lie.",
+        FileDeliveryKind.NODE_CACHE: "pods reach Slipway at store_url, "
+        "and may use a directory of their machine.",
+        FileDeliveryKind.FILLED_CLAIM: "",
+        FileDeliveryKind.CLAIM: f"there is a volume claim {settings.model_claim}.",
     }
     for way, reason in reasons.items():
         why, storage = _fault(found, settings, way, label)
@@ -121,76 +124,76 @@ def _best(found: Found, settings: KubernetesSettings, label: str) -> Choice:
             if storage:
                 because = f"storage class {storage.name} ({storage.reason})."
                 reason = f"{because} {' '.join(faults)}".strip()
-            return Choice(way=way, reason=reason, storage=storage)
-        if not (way is ModelFiles.FLUID and not settings.fluid_mount):
+            return DeliveryChoice(way=way, reason=reason, storage=storage)
+        if not (way is FileDeliveryKind.FLUID and not settings.fluid_mount):
             faults.append(why)
     reason = f"There is no way for model files to come to pods. {' '.join(faults)}"
-    return Choice(way=ModelFiles.AUTO, reason=reason, is_ready=False)
+    return DeliveryChoice(way=FileDeliveryKind.AUTO, reason=reason, is_ready=False)
 
 
 def _fault(
-    found: Found, settings: KubernetesSettings, way: ModelFiles, label: str
-) -> tuple[str, Storage | None]:
+    found: DeliveryFacts, settings: KubernetesSettings, way: FileDeliveryKind, label: str
+) -> tuple[str, ClaimStorage | None]:
     """Why it cannot be, in a sentence; empty where it can."""
     storage = None
-    if way in (ModelFiles.NODE_CACHE, ModelFiles.FILLED_CLAIM) and not settings.store_url:
+    if way in (FileDeliveryKind.NODE_CACHE, FileDeliveryKind.FILLED_CLAIM) and not settings.store_url:
         return "Where pods reach Slipway is not known: set store_url.", None
     match way:
-        case ModelFiles.NODE_CACHE if found.pod_security in _STRICT:
+        case FileDeliveryKind.NODE_CACHE if found.pod_security in _STRICT:
             return (
                 f"The namespace enforces the {found.pod_security} pod security standard, which allows no "
                 "directory of machines.",
                 None,
             )
-        case ModelFiles.FILLED_CLAIM:
+        case FileDeliveryKind.FILLED_CLAIM:
             storage, fault = pick(
                 found.storage_classes,
                 wanted=settings.storage_class,
                 access_mode=settings.claim_access_mode,
             )
             return fault, storage
-        case ModelFiles.CLAIM if not found.has_claim:
+        case FileDeliveryKind.CLAIM if not found.has_claim:
             return f"There is no volume claim {settings.model_claim}.", None
-        case ModelFiles.IMAGE if found.version and found.version < IMAGE_VOLUMES_SINCE:
+        case FileDeliveryKind.IMAGE if found.version and found.version < IMAGE_VOLUMES_SINCE:
             since = ".".join(map(str, IMAGE_VOLUMES_SINCE))
             return f"Image volumes need Kubernetes {since} or later.", None
-        case ModelFiles.IMAGE if label and label not in settings.model_images:
+        case FileDeliveryKind.IMAGE if label and label not in settings.model_images:
             return f"model_images names none for {label}.", None
-        case ModelFiles.FLUID if not settings.fluid_mount:
+        case FileDeliveryKind.FLUID if not settings.fluid_mount:
             return "fluid_mount does not say where a version's files lie.", None
-        case ModelFiles.FLUID if not found.has_fluid:
+        case FileDeliveryKind.FLUID if not found.has_fluid:
             return "Fluid is not installed.", None
     return "", None
 
 
-def _version(client: Client) -> tuple[int, int] | None:
+def _version(client: KubernetesClient) -> tuple[int, int] | None:
     try:
         numbers = _VERSION.match(client.version())
-    except NotAllowed:
+    except ApiForbidden:
         return None
     return (int(numbers[1]), int(numbers[2])) if numbers else None
 
 
-def _pod_security(client: Client, namespace: str) -> str:
+def _pod_security(client: KubernetesClient, namespace: str) -> str:
     try:
         labels = client.get(Ref(NAMESPACES, namespace))["metadata"].get("labels") or {}
-    except (NotAllowed, NotFound):
+    except (ApiForbidden, NotFound):
         return ""
     return str(labels.get("pod-security.kubernetes.io/enforce", ""))
 
 
-def _storage_classes(client: Client) -> Sequence[Object]:
+def _storage_classes(client: KubernetesClient) -> Sequence[Object]:
     try:
         return client.list(STORAGE_CLASSES).items
-    except NotAllowed:
+    except ApiForbidden:
         return ()
 
 
-def _has_claim(client: Client, name: str, namespace: str) -> bool:
+def _has_claim(client: KubernetesClient, name: str, namespace: str) -> bool:
     try:
         client.get(Ref(VOLUME_CLAIMS, name, namespace))
     except NotFound:
         return False
-    except NotAllowed:
+    except ApiForbidden:
         return True  # pods say it if it is not
     return True

@@ -3,17 +3,17 @@
 from collections.abc import Collection
 
 from clusters.backends.base import DeploymentSpec
-from clusters.backends.kubernetes.files.base import Mount, directory_of
+from clusters.backends.kubernetes.files.base import FilesMount, directory_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 
 
-class Claim:
+class ExistingClaim:
     def __init__(self, settings: KubernetesSettings) -> None:
         self._settings = settings
 
-    def mount(self, spec: DeploymentSpec, *, namespace: str) -> Mount:
+    def mount(self, spec: DeploymentSpec, *, namespace: str) -> FilesMount:
         claim = {"claimName": self._settings.model_claim, "readOnly": True}
-        return Mount(volume={"persistentVolumeClaim": claim}, sub_path=directory_of(spec))
+        return FilesMount(volume={"persistentVolumeClaim": claim}, sub_path=directory_of(spec))
 
     def remove_unused(self, needed: Collection[str]) -> None:
         """It is not ours."""

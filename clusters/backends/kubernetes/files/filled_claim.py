@@ -7,25 +7,31 @@ The Job belongs to the claim: one whose claim is gone goes with it. A claim says
 import time
 from collections.abc import Collection, Sequence
 
-from clusters.backends.base import CannotRun, DeploymentSpec, FilesFetch, FilesOnTheWay
+from clusters.backends.base import CannotRun, DeploymentSpec, FilesFetch, FilesPending
 from clusters.backends.kubernetes.anchors import check_ours
 from clusters.backends.kubernetes.files.base import (
     CONFINED,
     MODELS,
     Document,
-    Mount,
+    FilesMount,
     directory_of,
     fetch_command,
     fetch_image,
     fetch_token,
 )
-from clusters.backends.kubernetes.files.kept import LABELS, Kept, annotations_of, owned_by, size_of
-from clusters.backends.kubernetes.files.storage import Storage
+from clusters.backends.kubernetes.files.storage import ClaimStorage
+from clusters.backends.kubernetes.files.version_objects import (
+    LABELS,
+    VersionObjects,
+    annotations_of,
+    owned_by,
+    size_of,
+)
 from clusters.backends.kubernetes.manifests import VERSION
 from clusters.backends.kubernetes.pods import FILES_CONTAINER, moment, why_not_done
 from clusters.backends.kubernetes.settings import KubernetesSettings
-from kube.base import Client, Object
-from kube.errors import AlreadyExists, Changed, KubeError, NotFound
+from kube.base import KubernetesClient, Object
+from kube.errors import AlreadyExists, KubeError, NotFound, ObjectChanged
 from kube.resources import EVENTS, JOBS, PODS, VOLUME_CLAIMS, Ref
 from model_store.fetch_progress import FetchProgress
 
@@ -36,19 +42,21 @@ LOG_LINES = 20
 
 
 class FilledClaim:
-    def __init__(self, client: Client, settings: KubernetesSettings, storage: Storage | None) -> None:
+    def __init__(
+        self, client: KubernetesClient, settings: KubernetesSettings, storage: ClaimStorage | None
+    ) -> None:
         """`storage`: None where claims are only removed."""
         self._client = client
         self._settings = settings
         self._storage = storage
-        self._claims = Kept(client, VOLUME_CLAIMS, "volume claim")
+        self._claims = VersionObjects(client, VOLUME_CLAIMS, "volume claim")
 
-    def mount(self, spec: DeploymentSpec, *, namespace: str) -> Mount:
+    def mount(self, spec: DeploymentSpec, *, namespace: str) -> FilesMount:
         claim = self._claims.ensure(spec, namespace, lambda: self._claim(spec))
         if FILLED_AT not in annotations_of(claim):
             self._fill(spec, claim)
         name = claim["metadata"]["name"]
-        return Mount(
+        return FilesMount(
             volume={"persistentVolumeClaim": {"claimName": name, "readOnly": True}},
             sub_path=directory_of(spec),
         )
@@ -68,7 +76,7 @@ class FilledClaim:
         return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": wanted}
 
     def _fill(self, spec: DeploymentSpec, claim: Object) -> None:
-        """Returns when all of it is there; otherwise raises FilesOnTheWay, and CannotRun for what failed."""
+        """Returns when all of it is there; otherwise raises FilesPending, and CannotRun for what failed."""
         name, namespace = claim["metadata"]["name"], claim["metadata"]["namespace"]
         ref = Ref(JOBS, f"{name}-fill", namespace)
         try:
@@ -77,12 +85,12 @@ class FilledClaim:
             try:
                 job = self._client.create(self._job(spec, claim, ref.name))
             except AlreadyExists:
-                raise FilesOnTheWay(f"Another one fills the volume claim {name}.") from None
+                raise FilesPending(f"Another one fills the volume claim {name}.") from None
         check_ours(job)
         owners = job["metadata"].get("ownerReferences") or ()
         if not any(one["uid"] == claim["metadata"]["uid"] for one in owners):
             self._forget(job)
-            raise FilesOnTheWay(f"What filled a volume claim {name} of before is being removed.")
+            raise FilesPending(f"What filled a volume claim {name} of before is being removed.")
         conditions = {one["type"]: one for one in (job.get("status") or {}).get("conditions") or ()}
         if conditions.get("Complete", {}).get("status") == "True":
             self._claims.note(claim, {FILLED_AT: str(int(time.time()))})
@@ -93,14 +101,14 @@ class FilledClaim:
         if failed.get("status") == "True":
             if time.time() - moment(failed.get("lastTransitionTime")).timestamp() > TRIED_AGAIN_AFTER_SECONDS:
                 self._forget(job)
-                raise FilesOnTheWay(f"The volume claim {name} could not be filled; it is tried again.")
+                raise FilesPending(f"The volume claim {name} could not be filled; it is tried again.")
             why = next((words for pod in reversed(pods) if (words := why_not_done(pod))), "")
             raise CannotRun(
                 f"The volume claim {name} could not be filled: {why or failed.get('message', '')} It is "
                 f"tried again {TRIED_AGAIN_AFTER_SECONDS / 60:.0f} min later."
             )
         why = self._why_unbound(claim) or (why_not_done(pods[-1]) if pods else "")
-        raise FilesOnTheWay(
+        raise FilesPending(
             f"Its files are being brought to the volume claim {name}. {why}".strip(),
             (self._come(spec, name, pods),),
         )
@@ -187,5 +195,5 @@ class FilledClaim:
         metadata = job["metadata"]
         try:
             self._client.delete(Ref(JOBS, metadata["name"], metadata["namespace"]), uid=metadata["uid"])
-        except (NotFound, Changed):
+        except (NotFound, ObjectChanged):
             return

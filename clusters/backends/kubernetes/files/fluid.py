@@ -5,13 +5,19 @@ Dataset, runtime and DataLoad have one name; the claim that pods mount has it, t
 
 from collections.abc import Collection
 
-from clusters.backends.base import CannotRun, DeploymentSpec, FilesFetch, FilesOnTheWay
-from clusters.backends.kubernetes.files.base import Document, Mount
-from clusters.backends.kubernetes.files.kept import LABELS, Kept, annotations_of, owned_by, size_of
+from clusters.backends.base import CannotRun, DeploymentSpec, FilesFetch, FilesPending
+from clusters.backends.kubernetes.files.base import Document, FilesMount
+from clusters.backends.kubernetes.files.version_objects import (
+    LABELS,
+    VersionObjects,
+    annotations_of,
+    owned_by,
+    size_of,
+)
 from clusters.backends.kubernetes.quantities import whole
 from clusters.backends.kubernetes.settings import KubernetesSettings
-from kube.base import Client, Object
-from kube.errors import AlreadyExists, Changed, NotFound
+from kube.base import KubernetesClient, Object
+from kube.errors import AlreadyExists, NotFound, ObjectChanged
 from kube.resources import (
     ALLUXIO_RUNTIMES,
     DATA_LOADS,
@@ -27,12 +33,12 @@ LOADED = "slipway.dev/loaded"
 
 
 class FluidDataset:
-    def __init__(self, client: Client, settings: KubernetesSettings) -> None:
+    def __init__(self, client: KubernetesClient, settings: KubernetesSettings) -> None:
         self._client = client
         self._settings = settings
-        self._datasets = Kept(client, DATASETS, "dataset")
+        self._datasets = VersionObjects(client, DATASETS, "dataset")
 
-    def mount(self, spec: DeploymentSpec, *, namespace: str) -> Mount:
+    def mount(self, spec: DeploymentSpec, *, namespace: str) -> FilesMount:
         dataset = self._datasets.ensure(spec, namespace, lambda: self._dataset(spec))
         name = dataset["metadata"]["name"]
         self._make(RUNTIMES[self._settings.fluid_runtime], self._runtime(spec), dataset)
@@ -46,10 +52,10 @@ class FluidDataset:
         if phase != "Bound":
             said = _message(status)
             words = f"Fluid is preparing the dataset {name} ({phase}). {said}".strip()
-            raise FilesOnTheWay(words, (come,))
+            raise FilesPending(words, (come,))
         if LOADED not in annotations_of(dataset):
             self._load(dataset, come)
-        return Mount(volume={"persistentVolumeClaim": {"claimName": name, "readOnly": True}})
+        return FilesMount(volume={"persistentVolumeClaim": {"claimName": name, "readOnly": True}})
 
     def remove_unused(self, needed: Collection[str]) -> None:
         if self._client.serves(DATASETS):
@@ -57,7 +63,7 @@ class FluidDataset:
                 self._datasets.remove_unused(namespace, needed)
 
     def _load(self, dataset: Object, come: FilesFetch) -> None:
-        """Returns when all of it is cached; otherwise raises FilesOnTheWay, and CannotRun for what failed."""
+        """Returns when all of it is cached; otherwise raises FilesPending, and CannotRun for what failed."""
         metadata = dataset["metadata"]
         name = metadata["name"]
         target = {"name": name, "namespace": metadata["namespace"]}
@@ -76,7 +82,7 @@ class FluidDataset:
                 f"Fluid could not load the dataset {name}: {_message(status) or 'it does not say why.'} "
                 "It is tried again."
             )
-        raise FilesOnTheWay(f"Fluid is loading the dataset {name} ({phase}).", (come,))
+        raise FilesPending(f"Fluid is loading the dataset {name} ({phase}).", (come,))
 
     def _dataset(self, spec: DeploymentSpec) -> Document:
         settings = self._settings
@@ -135,17 +141,17 @@ class FluidDataset:
             try:
                 return self._client.create(document)
             except AlreadyExists:
-                raise FilesOnTheWay(f"Another one makes {ref} at this moment.") from None
+                raise FilesPending(f"Another one makes {ref} at this moment.") from None
         owners = found["metadata"].get("ownerReferences") or ()
         if not any(one["uid"] == metadata["uid"] for one in owners):
-            raise FilesOnTheWay(f"{ref} of before is still being removed.")
+            raise FilesPending(f"{ref} of before is still being removed.")
         return found
 
     def _forget(self, load: Object) -> None:
         metadata = load["metadata"]
         try:
             self._client.delete(Ref(DATA_LOADS, metadata["name"], metadata["namespace"]), uid=metadata["uid"])
-        except (NotFound, Changed):
+        except (NotFound, ObjectChanged):
             return
 
 

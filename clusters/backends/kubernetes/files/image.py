@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from clusters.backends.base import CannotRun, DeploymentSpec
-from clusters.backends.kubernetes.files.base import Mount
+from clusters.backends.kubernetes.files.base import FilesMount
 from clusters.backends.kubernetes.settings import KubernetesSettings
 
 
@@ -13,14 +13,14 @@ class ImageVolume:
     def __init__(self, settings: KubernetesSettings) -> None:
         self._settings = settings
 
-    def mount(self, spec: DeploymentSpec, *, namespace: str) -> Mount:
+    def mount(self, spec: DeploymentSpec, *, namespace: str) -> FilesMount:
         reference = self._settings.model_images.get(spec.version.label)
         if reference is None:
             raise CannotRun(
                 f"The cluster mounts model files as images, and names none for {spec.version.label}: add it "
                 "to model_images in its settings."
             )
-        return Mount(
+        return FilesMount(
             volume={"image": {"reference": reference, "pullPolicy": "IfNotPresent"}},
             sub_path=self._settings.model_image_path.strip("/"),
             is_per_machine=True,

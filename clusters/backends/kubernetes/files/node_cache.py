@@ -6,7 +6,7 @@ from clusters.backends.base import DeploymentSpec
 from clusters.backends.kubernetes.files.base import (
     CONFINED,
     MODELS,
-    Mount,
+    FilesMount,
     directory_of,
     fetch_command,
     fetch_image,
@@ -16,13 +16,13 @@ from clusters.backends.kubernetes.pods import FILES_CONTAINER
 from clusters.backends.kubernetes.settings import KubernetesSettings
 
 
-class NodeCache:
+class NodeCacheDelivery:
     """What a machine holds, and what goes where it is full, `serving.fetch` decides there."""
 
     def __init__(self, settings: KubernetesSettings) -> None:
         self._settings = settings
 
-    def mount(self, spec: DeploymentSpec, *, namespace: str) -> Mount:
+    def mount(self, spec: DeploymentSpec, *, namespace: str) -> FilesMount:
         settings = self._settings
         fetch = {
             "name": FILES_CONTAINER,
@@ -34,7 +34,7 @@ class NodeCache:
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "volumeMounts": [{"name": "models", "mountPath": MODELS}],
         }
-        return Mount(
+        return FilesMount(
             volume={"hostPath": {"path": settings.node_cache, "type": "DirectoryOrCreate"}},
             sub_path=directory_of(spec),
             containers=(fetch,),

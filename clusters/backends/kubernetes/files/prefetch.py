@@ -14,13 +14,13 @@ from clusters.backends.base import (
     CannotRun,
     DeploymentSpec,
     FilesFetch,
-    FilesOnTheWay,
+    FilesPending,
     ObservedNode,
     UnreadNode,
 )
 from clusters.backends.gpu_names import WHOLE
-from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Document, Mount, fetch_image
-from clusters.backends.kubernetes.files.kept import size_of
+from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Document, FilesMount, fetch_image
+from clusters.backends.kubernetes.files.version_objects import size_of
 from clusters.backends.kubernetes.groups import set_name
 from clusters.backends.kubernetes.image_loading import loading_of, needs_pull
 from clusters.backends.kubernetes.manifests import MANAGED_BY
@@ -29,8 +29,8 @@ from clusters.backends.kubernetes.pods import FILES_CONTAINER, pull_failure_of, 
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.templates import toleration
 from clusters.backends.placement import TaintEffect, Toleration
-from kube.base import Client, Object
-from kube.errors import AlreadyExists, Changed, KubeError, NotAllowed, NotFound
+from kube.base import KubernetesClient, Object
+from kube.errors import AlreadyExists, ApiForbidden, KubeError, NotFound, ObjectChanged
 from kube.resources import DEPLOYMENTS, JOBS, LEADER_WORKER_SETS, NODES, PODS, Ref
 from model_store.fetch_progress import FetchProgress
 
@@ -54,10 +54,10 @@ LOG_LINES = 20
 MACHINES_NAMED = 3
 
 
-class Prefetch:
+class PrefetchPods:
     def __init__(
         self,
-        client: Client,
+        client: KubernetesClient,
         settings: KubernetesSettings,
         namespace: str,
         *,
@@ -71,9 +71,9 @@ class Prefetch:
         self._settings = settings
         self._namespace = namespace
 
-    def bring(self, spec: DeploymentSpec, mount: Mount, *, owner: Document) -> None:
+    def bring(self, spec: DeploymentSpec, mount: FilesMount, *, owner: Document) -> None:
         """Return when as many machines as are asked for have image and files, or all others have failed for
-        good: where some have them, workers can run. Raises FilesOnTheWay, and CannotRun where none has."""
+        good: where some have them, workers can run. Raises FilesPending, and CannotRun where none has."""
         if not mount.is_per_machine and not spec.image:
             return
         jobs = _latest(self._jobs(spec))
@@ -112,7 +112,7 @@ class Prefetch:
         if whole + len(faults) < len(machines):
             failures = (pull_failure_of(pod, IMAGE_CONTAINER) for pod in pods.values())
             pull_failure = next(filter(None, failures), "")
-            raise FilesOnTheWay(_words(what, fetches), tuple(fetches), pull_failure=pull_failure)
+            raise FilesPending(_words(what, fetches), tuple(fetches), pull_failure=pull_failure)
         if faults and not whole:
             more = f" and {len(faults) - MACHINES_NAMED} more" if len(faults) > MACHINES_NAMED else ""
             do = "do" if mount.is_per_machine else "does"
@@ -140,14 +140,14 @@ class Prefetch:
             ref = Ref(JOBS, job["metadata"]["name"], self._namespace)
             try:
                 self._client.delete(ref, uid=job["metadata"]["uid"])
-            except (NotFound, Changed):
+            except (NotFound, ObjectChanged):
                 continue
 
     def tidy(self) -> None:
         """What somebody began who slept while workers did, or who waited for no answer any more."""
         try:
             jobs = self._client.list(JOBS, namespace=self._namespace, labels=PREFETCH).items
-        except NotAllowed:
+        except ApiForbidden:
             return
         for name in {job["metadata"]["labels"][PREFETCH] for job in jobs}:
             if self._has_workers(name):
@@ -181,7 +181,7 @@ class Prefetch:
     def _job(
         self,
         spec: DeploymentSpec,
-        mount: Mount,
+        mount: FilesMount,
         machine: ObservedNode,
         owner: Document,
         *,

@@ -34,7 +34,7 @@ WITHOUT_LINKS = frozenset({"file.csi.azure.com", "smb.csi.k8s.io"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
+class ClaimStorage:
     """A storage class as claims of versions use it."""
 
     name: str
@@ -64,7 +64,9 @@ def shared_mode(provisioner: str) -> str:
     )
 
 
-def pick(classes: Sequence[Object], *, wanted: str = "", access_mode: str = "") -> tuple[Storage | None, str]:
+def pick(
+    classes: Sequence[Object], *, wanted: str = "", access_mode: str = ""
+) -> tuple[ClaimStorage | None, str]:
     """The class that the settings name, else the default if it is shared, else the first that is.
 
     None with the reason where there is none. `access_mode`: what the settings say it can do.
@@ -96,8 +98,8 @@ def pick(classes: Sequence[Object], *, wanted: str = "", access_mode: str = "") 
     )
 
 
-def _storage(name: str, mode: str, provisioner: str, reason: str) -> Storage:
+def _storage(name: str, mode: str, provisioner: str, reason: str) -> ClaimStorage:
     # A volume that many may only read is written by one before.
     modes = ("ReadWriteOnce", "ReadOnlyMany") if mode == "ReadOnlyMany" else (mode,)
     copies = 2 if provisioner in WITHOUT_LINKS else 1
-    return Storage(name=name, access_modes=modes, copies=copies, reason=reason)
+    return ClaimStorage(name=name, access_modes=modes, copies=copies, reason=reason)

@@ -31,7 +31,7 @@ class SocketAddress(TypedDict):
     port_value: int
 
 
-class Address(TypedDict):
+class EnvoyAddress(TypedDict):
     socket_address: SocketAddress
 
 

@@ -2,18 +2,18 @@
 
 from typing import TypedDict
 
-from gateway.backends.envoy.messages.base import Address, ConfigSource, Extension, StringMatcher
-from gateway.backends.envoy.messages.clusters import Cluster
-from gateway.backends.envoy.messages.listener import Listener
+from gateway.backends.envoy.messages.base import ConfigSource, EnvoyAddress, Extension, StringMatcher
+from gateway.backends.envoy.messages.clusters import EnvoyCluster
+from gateway.backends.envoy.messages.listener import EnvoyListener
 
 
-class Node(TypedDict):
+class EnvoyNode(TypedDict):
     id: str
     cluster: str
 
 
-class Admin(TypedDict):
-    address: Address
+class EnvoyAdmin(TypedDict):
+    address: EnvoyAddress
     ignore_global_conn_limit: bool
     allow_paths: list[StringMatcher]
 
@@ -24,8 +24,8 @@ class DynamicResources(TypedDict):
 
 
 class StaticResources(TypedDict):
-    listeners: list[Listener]
-    clusters: list[Cluster]
+    listeners: list[EnvoyListener]
+    clusters: list[EnvoyCluster]
 
 
 class HistogramBuckets(TypedDict):
@@ -59,8 +59,8 @@ class OverloadManager(TypedDict):
 
 
 class Bootstrap(TypedDict, total=False):
-    node: Node
-    admin: Admin
+    node: EnvoyNode
+    admin: EnvoyAdmin
     dynamic_resources: DynamicResources
     static_resources: StaticResources
     stats_config: StatsConfig

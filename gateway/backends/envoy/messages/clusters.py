@@ -2,7 +2,7 @@
 
 from typing import Literal, TypedDict
 
-from gateway.backends.envoy.messages.base import Address, ConfigSource, Extension, Typed
+from gateway.backends.envoy.messages.base import ConfigSource, EnvoyAddress, Extension, Typed
 
 
 class EdsClusterConfig(TypedDict):
@@ -77,7 +77,7 @@ class UpstreamConnectionOptions(TypedDict):
     tcp_keepalive: TcpKeepalive
 
 
-class Cluster(TypedDict):
+class EnvoyCluster(TypedDict):
     name: str
     type: Literal["EDS"]
     eds_cluster_config: EdsClusterConfig
@@ -93,7 +93,7 @@ class Cluster(TypedDict):
 
 
 class LbAddress(TypedDict):
-    address: Address
+    address: EnvoyAddress
 
 
 class LbEndpoint(TypedDict):

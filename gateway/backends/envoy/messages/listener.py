@@ -3,7 +3,7 @@
 from typing import Any, Literal, TypedDict
 
 from gateway.backends.envoy.messages.access_log import AccessLog
-from gateway.backends.envoy.messages.base import Address, ConfigSource, Extension
+from gateway.backends.envoy.messages.base import ConfigSource, EnvoyAddress, Extension
 from gateway.backends.envoy.messages.routes import HeaderValueOption, RouteConfiguration
 
 
@@ -72,8 +72,8 @@ class FilterChain(TypedDict):
     filters: list[Extension]
 
 
-class Listener(TypedDict):
+class EnvoyListener(TypedDict):
     name: str
-    address: Address
+    address: EnvoyAddress
     enable_reuse_port: bool
     filter_chains: list[FilterChain]

@@ -88,7 +88,7 @@ class DirectResponse(TypedDict):
     status: int
 
 
-class Route(TypedDict, total=False):
+class EnvoyRoute(TypedDict, total=False):
     name: str
     match: RouteMatch
     route: RouteAction
@@ -104,7 +104,7 @@ class VirtualHost(TypedDict):
     request_headers_to_remove: list[str]
     include_request_attempt_count: bool
     domains: list[str]
-    routes: list[Route]
+    routes: list[EnvoyRoute]
 
 
 class RouteConfiguration(TypedDict):

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from clusters.backends.base import (
-    Condition,
-    Cordon,
-    GpuSharing,
+    CordonMark,
+    GpuSharingMode,
+    NodeCondition,
     ObservedGpu,
     ObservedNode,
     UnreadNode,
@@ -30,7 +30,7 @@ Seen = ObservedNode | UnreadNode
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class NodeObservation:
     uid: str
     digest: str
     """The same for what is the same, in whatever process it was made."""
@@ -39,13 +39,13 @@ class Sighting:
     read: Callable[[], Seen]
 
 
-def sightings_of(nodes: Iterable[Seen]) -> tuple[Sighting, ...]:
+def sightings_of(nodes: Iterable[Seen]) -> tuple[NodeObservation, ...]:
     return tuple(_sighting(one) for one in nodes)
 
 
-def _sighting(seen: Seen) -> Sighting:
+def _sighting(seen: Seen) -> NodeObservation:
     cordon = None if isinstance(seen, UnreadNode) else seen.cordon
-    return Sighting(seen.uid, digest_of(seen), cordon_digest(cordon), lambda: seen)
+    return NodeObservation(seen.uid, digest_of(seen), cordon_digest(cordon), lambda: seen)
 
 
 def digest_of(seen: Seen) -> str:
@@ -60,14 +60,14 @@ def packed(seen: Seen) -> bytes:
     return head + zlib.compress(text, 1)
 
 
-def sighting_of(uid: str, value: bytes) -> Sighting:
+def sighting_of(uid: str, value: bytes) -> NodeObservation:
     """Of what was packed; it is unpacked when it is read."""
     cordon = value[DIGEST_BYTES:_HEAD_BYTES]
     told = "" if cordon == _NO_CORDON else cordon.hex()
-    return Sighting(uid, value[:DIGEST_BYTES].hex(), told, lambda: unpacked(value))
+    return NodeObservation(uid, value[:DIGEST_BYTES].hex(), told, lambda: unpacked(value))
 
 
-def cordon_digest(cordon: Cordon | None) -> str:
+def cordon_digest(cordon: CordonMark | None) -> str:
     if cordon is None:
         return ""
     text = json.dumps(_cordon_fields(cordon), ensure_ascii=False).encode()
@@ -92,7 +92,7 @@ def unpacked(value: bytes) -> Seen:
         taints=tuple(Taint(key, TaintEffect(effect), value) for key, effect, value in taints),
         allocatable=dict(allocatable),
         capacity=dict(capacity),
-        conditions=tuple(Condition(*one) for one in told),
+        conditions=tuple(NodeCondition(*one) for one in told),
         cordon=_cordon(cordon),
         gpus=None if gpus is None else tuple(_gpu(*one) for one in gpus),
         problem=problem,
@@ -144,16 +144,16 @@ def _fields(seen: Seen) -> list[Any]:
     ]
 
 
-def _cordon_fields(cordon: Cordon) -> tuple[str, str, str | None]:
+def _cordon_fields(cordon: CordonMark) -> tuple[str, str, str | None]:
     since = cordon.since.astimezone(UTC).isoformat() if cordon.since else None
     return cordon.by, cordon.reason, since
 
 
-def _cordon(fields: list[Any] | None) -> Cordon | None:
+def _cordon(fields: list[Any] | None) -> CordonMark | None:
     if fields is None:
         return None
     by, reason, since = fields
-    return Cordon(by, reason, since and datetime.fromisoformat(since))
+    return CordonMark(by, reason, since and datetime.fromisoformat(since))
 
 
 def _gpu(
@@ -167,5 +167,5 @@ def _gpu(
         driver=driver,
         serial=serial,
         pci_bus_id=bus,
-        sharing=GpuSharing(sharing),
+        sharing=GpuSharingMode(sharing),
     )

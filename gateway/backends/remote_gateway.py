@@ -6,13 +6,14 @@ from typing import NoReturn
 
 from django.utils.translation import gettext as _
 
-from gateway.backends.base import GatewayClass, Health
+from common.reconcile.fence import Fence
+from gateway.backends.base import GatewayClass, GatewayHealth
 from gateway.errors import GatewayUnreachable
-from gateway.routes import Endpoint, Fence, NamedService, RouteSpec
+from gateway.routes import NamedService, RouteSpec, WorkerEndpoint
 from gateway.traffic import TargetCounts
 
 
-class Elsewhere:
+class RemoteGateway:
     """A TrafficBackend and TrafficMetrics whose every question is answered with where to go.
 
     What is written on rows is carried out by the processes of the other host; nothing here does so.
@@ -25,7 +26,7 @@ class Elsewhere:
         self._refuse()
 
     def set_target(
-        self, target: str, to: Sequence[Endpoint] | NamedService, *, observed_at: datetime
+        self, target: str, to: Sequence[WorkerEndpoint] | NamedService, *, observed_at: datetime
     ) -> None:
         self._refuse()
 
@@ -38,7 +39,7 @@ class Elsewhere:
     def desired_route(self, route: str) -> RouteSpec | None:
         self._refuse()
 
-    def ready(self, target: str) -> frozenset[Endpoint | NamedService]:
+    def ready(self, target: str) -> frozenset[WorkerEndpoint | NamedService]:
         self._refuse()
 
     def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
@@ -53,8 +54,8 @@ class Elsewhere:
     def gateway_class(self) -> GatewayClass | None:
         return None
 
-    def health(self) -> Health:
-        return Health(False, self._said())
+    def health(self) -> GatewayHealth:
+        return GatewayHealth(False, self._said())
 
     def _refuse(self) -> NoReturn:
         raise GatewayUnreachable(self._said())

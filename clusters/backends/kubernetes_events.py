@@ -12,7 +12,7 @@ LONGEST_MESSAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class KubernetesEvent:
     kind: str
     """`Node` or `Pod`."""
     name: str
@@ -41,20 +41,22 @@ def about(kind: str, name: str) -> str:
     return f"{kind} {name}"
 
 
-def packed(told: Iterable[Told]) -> bytes:
+def packed(told: Iterable[KubernetesEvent]) -> bytes:
     """The latest of them, as processes hand them to each other."""
     latest = sorted(told, key=lambda one: one.last_at.timestamp() if one.last_at else 0.0, reverse=True)
     return json.dumps([_fields(one) for one in latest[:MOST_TOLD]], ensure_ascii=False).encode()
 
 
-def unpacked(value: bytes) -> list[Told]:
+def unpacked(value: bytes) -> list[KubernetesEvent]:
     return [
-        Told(kind, name, reason, message, is_warning, count, _time(first), _time(last), by, uid, host)
+        KubernetesEvent(
+            kind, name, reason, message, is_warning, count, _time(first), _time(last), by, uid, host
+        )
         for kind, name, reason, message, is_warning, count, first, last, by, uid, host in json.loads(value)
     ]
 
 
-def _fields(told: Told) -> list[Any]:
+def _fields(told: KubernetesEvent) -> list[Any]:
     times = (one.isoformat() if one else "" for one in (told.first_at, told.last_at))
     said = (told.kind, told.name, told.reason, told.message, told.is_warning, told.count)
     return [*said, *times, told.by, told.uid, told.host]

@@ -12,12 +12,12 @@ PATIENCE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WorkerHealthReply:
     state: ObservedState
     reason: str
 
 
-def ask_all(ports: Mapping[str, int]) -> dict[str, Answer]:
+def ask_all(ports: Mapping[str, int]) -> dict[str, WorkerHealthReply]:
     """What each worker answers on its port, side by side; within a second or two for any number."""
     if not ports:
         return {}
@@ -25,19 +25,19 @@ def ask_all(ports: Mapping[str, int]) -> dict[str, Answer]:
         return dict(zip(ports, pool.map(_ask, ports.keys(), ports.values()), strict=True))
 
 
-def _ask(worker: str, port: int) -> Answer:
+def _ask(worker: str, port: int) -> WorkerHealthReply:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     try:
         connection.request("GET", "/healthz")
         said = json.loads(connection.getresponse().read(100_000))
         if said["worker"] != worker:
-            return Answer(ObservedState.STARTING, f"Port {port} is answered by {said['worker']}.")
-        return Answer(ObservedState(said["state"]), str(said["reason"]))
+            return WorkerHealthReply(ObservedState.STARTING, f"Port {port} is answered by {said['worker']}.")
+        return WorkerHealthReply(ObservedState(said["state"]), str(said["reason"]))
     except ConnectionRefusedError:
-        return Answer(ObservedState.STARTING, "It does not listen yet.")
+        return WorkerHealthReply(ObservedState.STARTING, "It does not listen yet.")
     except TimeoutError:
-        return Answer(ObservedState.STARTING, f"It does not answer within {PATIENCE_SECONDS:g} s.")
+        return WorkerHealthReply(ObservedState.STARTING, f"It does not answer within {PATIENCE_SECONDS:g} s.")
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
-        return Answer(ObservedState.STARTING, f"Port {port} is not answered by a worker: {error}")
+        return WorkerHealthReply(ObservedState.STARTING, f"Port {port} is not answered by a worker: {error}")
     finally:
         connection.close()

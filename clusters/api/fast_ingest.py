@@ -1,7 +1,7 @@
-"""The doors that every machine and worker calls every second.
+"""The endpoints that every machine and worker calls every second.
 
 Through Django's middleware a call costs 5 ms of CPU, by the short way a tenth of that (perf/live.py): so
-`controlplane.asgi` hands POSTs to these paths to `short_way` directly. Their views stand in the schema, and
+`controlplane.asgi` hands POSTs to these paths to `fast_ingest` directly. Their views stand in the schema, and
 answer under WSGI.
 """
 
@@ -17,7 +17,7 @@ from rest_framework.exceptions import NotAuthenticated, ParseError
 from accounts.actors import KnownActor, of_token
 from accounts.bearer import CHALLENGE, bearer_text, bearer_token
 from accounts.errors import BadToken
-from clusters.services.node_reports import Receipt
+from clusters.services.node_reports import ReportReceipt
 from common.api import problems
 from common.api.json import TooLarge, dumps
 
@@ -32,7 +32,7 @@ _known: dict[tuple[str, str], tuple[float, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Door(Generic[Who]):
+class IngestEndpoint(Generic[Who]):
     path: str
     look_up: Callable[[KnownActor], Who]
     """For whom a token speaks here. Raises what `common.api.problems` knows, as `take` does."""
@@ -40,17 +40,19 @@ class Door(Generic[Who]):
     """The answer to one POST, as JSON."""
 
 
-async def short_way(door: Door[Any], scope: Mapping[str, Any], receive: Any, send: Any) -> None:
-    """ASGI application for POSTs to a door."""
+async def fast_ingest(
+    endpoint: IngestEndpoint[Any], scope: Mapping[str, Any], receive: Any, send: Any
+) -> None:
+    """ASGI application for POSTs to an endpoint."""
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     address = (scope.get("client") or ("",))[0]
     try:
         body = await _body(receive)
-        who = await _who(door, headers.get(b"authorization", ""), address)
-        response = HttpResponse(await door.take(who, body), content_type="application/json")
+        who = await _who(endpoint, headers.get(b"authorization", ""), address)
+        response = HttpResponse(await endpoint.take(who, body), content_type="application/json")
     except Exception as error:
         request = HttpRequest()
-        request.method, request.path = "POST", door.path
+        request.method, request.path = "POST", endpoint.path
         response = problems.http_answer(error, request=request)
     response["Content-Length"] = str(len(response.content))
     fields = [(name.lower().encode(), value.encode()) for name, value in response.items()]
@@ -58,7 +60,7 @@ async def short_way(door: Door[Any], scope: Mapping[str, Any], receive: Any, sen
     await send({"type": "http.response.body", "body": response.content})
 
 
-def told(receipt: Receipt, *, entry_name: str) -> bytes:
+def told(receipt: ReportReceipt, *, entry_name: str) -> bytes:
     """A receipt as JSON, whose refusals name their entries under `entry_name`."""
     refused = [{entry_name: one.entry, "reason": one.reason} for one in receipt.refused]
     return dumps({"accepted": receipt.accepted, "refused": refused})
@@ -78,27 +80,27 @@ async def _body(receive: Any) -> bytes:
             return b"".join(parts)
 
 
-async def _who(door: Door[Any], authorization: str, address: str) -> Any:
+async def _who(endpoint: IngestEndpoint[Any], authorization: str, address: str) -> Any:
     """Whoever is behind the bearer token, and may come in."""
     text = bearer_text(authorization)
     if text is None:
         raise _unknown("Send the token that was made for it: Authorization: Bearer slp_...")
     now = time.monotonic()
-    found = _known.get((door.path, text))
+    found = _known.get((endpoint.path, text))
     if found is None or found[0] < now:
-        who = await database_sync_to_async(_look_up)(door, text, address)
+        who = await database_sync_to_async(_look_up)(endpoint, text, address)
         if len(_known) >= MAX_KNOWN:
             _known.clear()
-        found = _known[door.path, text] = (now + TRUST_SECONDS, who)
+        found = _known[endpoint.path, text] = (now + TRUST_SECONDS, who)
     return found[1]
 
 
-def _look_up(door: Door[Any], text: str, address: str) -> Any:
+def _look_up(endpoint: IngestEndpoint[Any], text: str, address: str) -> Any:
     try:
         actor = of_token(bearer_token(text, address=address), address=address)
     except BadToken as error:
         raise _unknown(str(error)) from None
-    return door.look_up(actor)
+    return endpoint.look_up(actor)
 
 
 def _unknown(why: str) -> NotAuthenticated:

@@ -4,17 +4,17 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from kube.fake.refusals import Refused
+from kube.fake.refusals import RequestRefused
 from kube.fake.server import FakeApiServer
-from kube.fake.writing import By
+from kube.fake.writing import WriteOptions
 
 Object = dict[str, Any]
 CONTROLLER_MANAGER = "kube-controller-manager"
-BY = By(CONTROLLER_MANAGER)
-BY_STATUS = By(CONTROLLER_MANAGER, subresource="status")
+BY = WriteOptions(CONTROLLER_MANAGER)
+BY_STATUS = WriteOptions(CONTROLLER_MANAGER, subresource="status")
 
 
-class Hands:
+class ControllerTools:
     def __init__(self, server: FakeApiServer) -> None:
         self.server = server
         self.clock = server.clock
@@ -36,7 +36,7 @@ class Hands:
         return self.server.storage.get(self.server.kind_of(resource), namespace, name)
 
     def create(self, resource: str, item: Object) -> Object:
-        """Raises Refused."""
+        """Raises RequestRefused."""
         namespace = item["metadata"].get("namespace", "")
         return self.server.writer.create(self.server.kind_of(resource), namespace, item, BY).item
 
@@ -77,14 +77,16 @@ class Hands:
         conditions[-1]["observedGeneration"] = current["metadata"].get("generation", 1)
         self.set_status("pods", current, current["status"] | {"conditions": conditions})
 
-    def edit(self, resource: str, item: Object, change: Callable[[Object], Object], by: By = BY) -> Object:
+    def edit(
+        self, resource: str, item: Object, change: Callable[[Object], Object], by: WriteOptions = BY
+    ) -> Object:
         metadata = item["metadata"]
         kind = self.server.kind_of(resource)
         try:
             return self.server.writer.update(
                 kind, metadata.get("namespace", ""), metadata["name"], change, by
             ).item
-        except Refused as refused:
+        except RequestRefused as refused:
             if refused.reason != "NotFound":
                 raise
             return item
@@ -95,7 +97,7 @@ class Hands:
             self.server.deleter.delete(
                 self.server.kind_of(resource), metadata.get("namespace", ""), metadata["name"], options
             )
-        except Refused as refused:
+        except RequestRefused as refused:
             if refused.reason != "NotFound":
                 raise
 

@@ -18,14 +18,14 @@ from kube.fake.bodies import (
 from kube.fake.defaults import Object
 from kube.fake.deleting import Deleter
 from kube.fake.fields import written
-from kube.fake.kinds import Kind
+from kube.fake.kinds import ObjectKind
 from kube.fake.ownership import (
     APPLY,
     BEFORE_FIRST_APPLY,
     UPDATE,
     FieldConflict,
+    FieldOwnership,
     Manager,
-    Owned,
     applied,
     conflict_text,
     managers_of,
@@ -35,7 +35,7 @@ from kube.fake.ownership import (
 from kube.fake.patching import NoMergeKey, PatchRefused, json_patch, merge_patch, strategic_merge
 from kube.fake.reading import Reader, as_served, selection
 from kube.fake.refusals import (
-    Refused,
+    RequestRefused,
     bad_request,
     conflict,
     internal,
@@ -46,27 +46,27 @@ from kube.fake.scale import scale_of, scaled
 from kube.fake.storage import copied
 from kube.fake.typed import apply_fault
 from kube.fake.warnings import warnings_of
-from kube.fake.wire import Answer, Request, Target
-from kube.fake.writing import By, Writer, Written
+from kube.fake.wire import ApiRequest, ApiResponse, RequestTarget
+from kube.fake.writing import WriteOptions, Writer, WriteResult
 
 PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 
 
-class Doors:
+class Verbs:
     def __init__(self, writer: Writer, reader: Reader, deleter: Deleter) -> None:
         self.writer = writer
         self.reader = reader
         self.deleter = deleter
         self.storage = writer.storage
 
-    def post(self, target: Target, request: Request) -> Answer:
+    def post(self, target: RequestTarget, request: ApiRequest) -> ApiResponse:
         check_options(request, "CreateOptions")
         warnings: list[str] = []
         item = object_body(request, target.kind, warnings)
         written = self.writer.create(target.kind, target.namespace, item, _by(request, target))
         return _answer(written, target, warnings)
 
-    def put(self, target: Target, request: Request) -> Answer:
+    def put(self, target: RequestTarget, request: ApiRequest) -> ApiResponse:
         check_options(request, "UpdateOptions")
         warnings: list[str] = []
         kind, by = target.kind, _by(request, target, is_put=True)
@@ -85,7 +85,7 @@ class Doors:
                 written = self.writer.replace(kind, target.namespace, old, item, by)
         return _answer(written, target, warnings)
 
-    def patch(self, target: Target, request: Request) -> Answer:
+    def patch(self, target: RequestTarget, request: ApiRequest) -> ApiResponse:
         kind = target.kind
         if request.content_type not in PATCHES:
             raise unsupported_media()
@@ -109,7 +109,9 @@ class Doors:
 
         return _answer(self.writer.update(kind, target.namespace, target.name, change, by), target, warnings)
 
-    def _apply(self, target: Target, request: Request, by: By, warnings: list[str]) -> Answer:
+    def _apply(
+        self, target: RequestTarget, request: ApiRequest, by: WriteOptions, warnings: list[str]
+    ) -> ApiResponse:
         kind = target.kind
         wish = apply_body(request, warnings)
         if target.subresource == "scale":
@@ -142,14 +144,14 @@ class Doors:
         return _answer(stored, target, warnings)
 
     def _applied(
-        self, kind: Kind, live: Object, wish: Object, manager: Manager, force: bool
+        self, kind: ObjectKind, live: Object, wish: Object, manager: Manager, force: bool
     ) -> tuple[Object, Any]:
         hidden, now = not_written(kind, manager.subresource), self.writer.clock.stamp()
         owners = managers_of(live["metadata"])
         if not owners:
             before = Manager(BEFORE_FIRST_APPLY, UPDATE, kind.api_version)
             if fields := owned_before_first_apply(live, kind.shape, not_written(kind, "")):
-                owners[before] = Owned(fields, now)
+                owners[before] = FieldOwnership(fields, now)
         try:
             return applied(
                 copied(live),
@@ -164,7 +166,9 @@ class Doors:
         except FieldConflict as error:
             raise _refused(error) from error
 
-    def _apply_new(self, target: Target, wish: Object, manager: Manager, by: By) -> Written:
+    def _apply_new(
+        self, target: RequestTarget, wish: Object, manager: Manager, by: WriteOptions
+    ) -> WriteResult:
         kind, metadata = target.kind, wish["metadata"]
         if target.subresource:
             raise not_found(kind, target.name)
@@ -190,7 +194,7 @@ class Doors:
         )
         return self.writer.create(kind, target.namespace, item, by, owners)
 
-    def _check_typed(self, kind: Kind, target: Target, wish: Object) -> None:
+    def _check_typed(self, kind: ObjectKind, target: RequestTarget, wish: Object) -> None:
         if fault := apply_fault(wish, kind.shape):
             place = f"{target.namespace}/{target.name}"
             raise internal(
@@ -199,8 +203,14 @@ class Doors:
             )
 
     def _scale(
-        self, target: Target, change: Any, by: By, *, is_apply: bool = False, force: bool = False
-    ) -> Answer:
+        self,
+        target: RequestTarget,
+        change: Any,
+        by: WriteOptions,
+        *,
+        is_apply: bool = False,
+        force: bool = False,
+    ) -> ApiResponse:
         kind = target.kind
         with self.storage.lock:
             live = self.storage.get(kind, target.namespace, target.name)
@@ -209,24 +219,24 @@ class Doors:
             new = scaled(live, change(scale_of(kind, live)))
             if not is_apply:
                 written = self.writer.replace(kind, target.namespace, live, new, by)
-                return Answer(200, scale_of(kind, written.item))
+                return ApiResponse(200, scale_of(kind, written.item))
             manager = Manager(by.manager, APPLY, kind.api_version, "scale")
             wish = {"spec": {"replicas": new["spec"]["replicas"]}}
             result, owners = self._applied(kind, live, wish, manager, force)
             written = self.writer.replace(kind, target.namespace, live, result, by, owners)
-            return Answer(200, scale_of(kind, written.item))
+            return ApiResponse(200, scale_of(kind, written.item))
 
-    def delete(self, target: Target, request: Request) -> Answer:
+    def delete(self, target: RequestTarget, request: ApiRequest) -> ApiResponse:
         options = self._delete_options(request)
         dry_runs = options.get("dryRun") or []
         body, status = self.deleter.delete(
             target.kind, target.namespace, target.name, options, is_dry_run=dry_runs == ["All"]
         )
         if target.kind.orphans_by_default and options.get("propagationPolicy") is None:
-            return Answer(status, body, {"warning": _warnings([ORPHANS])})
-        return Answer(status, body)
+            return ApiResponse(status, body, {"warning": _warnings([ORPHANS])})
+        return ApiResponse(status, body)
 
-    def delete_collection(self, target: Target, request: Request) -> Answer:
+    def delete_collection(self, target: RequestTarget, request: ApiRequest) -> ApiResponse:
         options = self._delete_options(request)
         matches = selection(target.kind, request)
         listed = self.reader.list(target, request)
@@ -234,9 +244,9 @@ class Doors:
             if matches(item):
                 name, namespace = item["metadata"]["name"], item["metadata"].get("namespace", "")
                 self.deleter.delete(target.kind, namespace, name, options, is_dry_run=request.is_dry_run)
-        return Answer(200, listed)
+        return ApiResponse(200, listed)
 
-    def _delete_options(self, request: Request) -> Object:
+    def _delete_options(self, request: ApiRequest) -> Object:
         try:
             options: Object = json.loads(request.body) if request.body else {}
         except ValueError as error:
@@ -258,7 +268,7 @@ ORPHANS = (
 )
 
 
-def _patched(old: Object, patch: Any, content_type: str, kind: Kind) -> Object:
+def _patched(old: Object, patch: Any, content_type: str, kind: ObjectKind) -> Object:
     try:
         if content_type == JSON_PATCH:
             new = json_patch(old, patch)
@@ -268,22 +278,22 @@ def _patched(old: Object, patch: Any, content_type: str, kind: Kind) -> Object:
             new = strategic_merge(old, patch, kind.shape)
     except PatchRefused:
         said = "the server rejected our request due to an error in our request"
-        raise Refused(422, "Invalid", said, {}) from None
+        raise RequestRefused(422, "Invalid", said, {}) from None
     except NoMergeKey as error:
         raise internal(str(error)) from error
     return new if isinstance(new, dict) else {}
 
 
-def _refused(error: FieldConflict) -> Refused:
+def _refused(error: FieldConflict) -> RequestRefused:
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": written(path)}
         for manager, path in error.conflicts
     ]
-    return Refused(409, "Conflict", conflict_text(error.conflicts), {"causes": causes})
+    return RequestRefused(409, "Conflict", conflict_text(error.conflicts), {"causes": causes})
 
 
-def _by(request: Request, target: Target, *, is_put: bool = False) -> By:
-    return By(
+def _by(request: ApiRequest, target: RequestTarget, *, is_put: bool = False) -> WriteOptions:
+    return WriteOptions(
         request.manager,
         is_dry_run=request.is_dry_run,
         subresource=target.subresource,
@@ -295,7 +305,7 @@ def _warnings(said: list[str]) -> str:
     return ", ".join("299 - " + json.dumps(one) for one in said)
 
 
-def _answer(written: Written, target: Target, warnings: list[str]) -> Answer:
+def _answer(written: WriteResult, target: RequestTarget, warnings: list[str]) -> ApiResponse:
     said = warnings + warnings_of(written.item)
     headers = {"warning": _warnings(said)} if said else {}
-    return Answer(201 if written.is_new else 200, as_served(written.item, target), headers)
+    return ApiResponse(201 if written.is_new else 200, as_served(written.item, target), headers)

@@ -11,7 +11,7 @@ Row = TypeVar("Row", Node, Gpu)
 TOGETHER = 500
 
 
-class Written(Generic[Row]):
+class RowWriter(Generic[Row]):
     """`note` what rows should be; `flush` writes what differs."""
 
     def __init__(self, model: type[Row], now: datetime) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 
-class Phase(StrEnum):
+class PodPhase(StrEnum):
     """As in Kubernetes."""
 
     PENDING = "Pending"
@@ -18,7 +18,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class DisruptionBudget:
     """How many pods of a kind may be missing (a PodDisruptionBudget in Kubernetes)."""
 
     name: str
@@ -34,7 +34,7 @@ MOST_CHECKPOINT_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class CheckpointRequest:
     """The pod wants to keep its work before it ends."""
 
     on_sigterm: bool = False
@@ -48,7 +48,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingPod:
+class ObservedPod:
     """A pod, or on one machine a process, as it was read just now."""
 
     uid: str
@@ -57,7 +57,7 @@ class StandingPod:
     namespace: str = ""
     node: str = ""
     """Name of its machine; empty: it has none yet."""
-    phase: Phase = Phase.RUNNING
+    phase: PodPhase = PodPhase.RUNNING
     owner: str = ""
     """What makes it anew elsewhere: `ReplicaSet chat-v2`; empty: nothing does."""
     deployment: str = ""
@@ -76,8 +76,8 @@ class StandingPod:
     """Why it waits for a machine, in words; empty: it has one, or nobody has looked yet."""
     local_data: tuple[str, ...] = ()
     """Volumes whose content ends with it (emptyDir); not those of ours, which hold nothing to keep."""
-    budgets: tuple[Budget, ...] = ()
-    checkpoint: Checkpoint | None = None
+    budgets: tuple[DisruptionBudget, ...] = ()
+    checkpoint: CheckpointRequest | None = None
     """None: it does not ask for that."""
     grace_seconds: int | None = None
     """How long it may take to end; None: not known."""
@@ -97,23 +97,23 @@ class StandingPod:
 
     @property
     def has_ended(self) -> bool:
-        return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
-def packed(pod: StandingPod) -> bytes:
+def packed(pod: ObservedPod) -> bytes:
     """What is counted of it, as processes hand it to each other: some hundred bytes."""
     fields = [pod.name, pod.namespace, pod.node, pod.phase, pod.deployment, dict(pod.gpus), pod.why]
     return json.dumps(fields, ensure_ascii=False).encode()
 
 
-def unpacked(uid: str, value: bytes) -> StandingPod:
+def unpacked(uid: str, value: bytes) -> ObservedPod:
     name, namespace, node, phase, deployment, gpus, why = json.loads(value)
-    return StandingPod(
+    return ObservedPod(
         uid=uid,
         name=name,
         namespace=namespace,
         node=node,
-        phase=Phase(phase),
+        phase=PodPhase(phase),
         deployment=deployment,
         gpus=gpus,
         why=why,
@@ -124,7 +124,7 @@ def unpacked(uid: str, value: bytes) -> StandingPod:
 class ObservedPods:
     """What holds a cluster's GPUs."""
 
-    pods: tuple[StandingPod, ...]
+    pods: tuple[ObservedPod, ...]
     problem: str = ""
     """What could not be seen of it, and why."""
     seen_at: datetime | None = None

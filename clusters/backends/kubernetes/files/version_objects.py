@@ -7,12 +7,12 @@ resourceVersion that was looked at, and each use changes that.
 import time
 from collections.abc import Callable, Collection
 
-from clusters.backends.base import CannotRun, DeploymentSpec, FilesOnTheWay
+from clusters.backends.base import CannotRun, DeploymentSpec, FilesPending
 from clusters.backends.kubernetes.anchors import check_ours
 from clusters.backends.kubernetes.files.base import Document
 from clusters.backends.kubernetes.manifests import MANAGED_BY, VERSION
-from kube.base import Client, Object
-from kube.errors import AlreadyExists, Changed, Invalid, NotFound
+from kube.base import KubernetesClient, Object
+from kube.errors import AlreadyExists, InvalidObject, NotFound, ObjectChanged
 from kube.resources import Ref, Resource
 
 ROLE = "slipway.dev/role"
@@ -24,16 +24,16 @@ UNUSED_FOR_SECONDS = 3_600.0
 """So long after it was last asked for it stays, whatever becomes of the version."""
 
 
-class Kept:
+class VersionObjects:
     """Of one kind of object; `word` names it to people."""
 
-    def __init__(self, client: Client, resource: Resource, word: str) -> None:
+    def __init__(self, client: KubernetesClient, resource: Resource, word: str) -> None:
         self._client = client
         self._resource = resource
         self._word = word
 
     def ensure(self, spec: DeploymentSpec, namespace: str, make: Callable[[], Document]) -> Object:
-        """As it is; made where it is missing. Raises FilesOnTheWay, CannotRun, KubeError."""
+        """As it is; made where it is missing. Raises FilesPending, CannotRun, KubeError."""
         ref = Ref(self._resource, name_of(spec), namespace)
         for _ in range(2):
             try:
@@ -58,10 +58,10 @@ class Kept:
             if annotations_of(found).get(DIGEST) != spec.version.digest:
                 raise CannotRun(f"The {self._word} {ref.name} is of another version. Delete it.")
             if "deletionTimestamp" in found["metadata"]:
-                raise FilesOnTheWay(f"The {self._word} {ref.name} of before is still being removed.")
+                raise FilesPending(f"The {self._word} {ref.name} of before is still being removed.")
             self._note_use(found)
             return found
-        raise FilesOnTheWay(f"The {self._word} {ref.name} is made and removed by others at this moment.")
+        raise FilesPending(f"The {self._word} {ref.name} is made and removed by others at this moment.")
 
     def note(self, item: Object, annotations: dict[str, str]) -> None:
         metadata = item["metadata"]
@@ -69,8 +69,8 @@ class Kept:
         change = {"metadata": {"uid": metadata["uid"], "annotations": annotations}}
         try:
             item["metadata"] = self._client.patch(ref, change)["metadata"]
-        except (NotFound, Changed, Invalid):
-            raise FilesOnTheWay(f"The {self._word} {ref.name} was removed meanwhile.") from None
+        except (NotFound, ObjectChanged, InvalidObject):
+            raise FilesPending(f"The {self._word} {ref.name} was removed meanwhile.") from None
 
     def remove_unused(self, namespace: str, needed: Collection[str]) -> None:
         labels = ",".join(f"{key}={value}" for key, value in LABELS.items())
@@ -82,7 +82,7 @@ class Kept:
             ref = Ref(self._resource, metadata["name"], metadata["namespace"])
             try:
                 self._client.delete(ref, uid=metadata["uid"], version=metadata["resourceVersion"])
-            except (NotFound, Changed):
+            except (NotFound, ObjectChanged):
                 continue  # somebody asked for it at this moment
 
     def _note_use(self, item: Object) -> None:
