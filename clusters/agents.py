@@ -30,31 +30,33 @@ class AgentContact:
         return cls(age_seconds, max(age_seconds, now - record.get("since", 0.0)))
 
     def noticed(self, silent_seconds: float) -> float:
-        """So much of a worker's silence the agent has seen: before it began and after it fell silent itself,
-        no word of the worker could come."""
+        """Return the part of a worker's silence that the agent was there to notice: a worker cannot be heard
+        before the agent began or after it fell silent itself.
+        """
         if self.age_seconds is None:
             return 0.0
         return max(0.0, min(silent_seconds, self.began_seconds) - self.age_seconds)
 
 
 def agent_key(cluster_id: int, node_uid: str) -> str:
-    """What its reports are shared under."""
+    """Return the key under which the reports of a machine's agent are shared."""
     return f"{cluster_id}/{node_uid}"
 
 
 def relay_key(cluster_id: int) -> str:
-    """What the reports of its relay are shared under: in the place of an agent's, for all its workers."""
+    """Return the key under which the reports of a cluster's relay are shared, in place of those of agents."""
     return f"{cluster_id}//relay"
 
 
 def never_heard_key(cluster_id: int) -> str:
-    """In the place of an agent's for workers that report to nobody: what the backend sees is all that is
-    known of them, and their silence means nothing."""
+    """Return the key that stands in an agent's place for workers that report to nobody: the backend alone
+    knows them, and their silence means nothing.
+    """
     return f"{cluster_id}/-"
 
 
 def silent_since(heard: AgentContact | None, noted: datetime | None, *, now: datetime) -> datetime | None:
-    """What is to be noted. `heard` None: the machine has no agent."""
+    """Return the time to store as the start of the silence. `heard` None: the machine has no agent."""
     if heard is None:
         return None
     if heard.age_seconds is None:

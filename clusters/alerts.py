@@ -93,7 +93,7 @@ def _why_lost(row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> str:
 
 
 def _full(row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> "LastHeartbeat | None":
-    """Of one whose slots are all busy; None: it has one left, or does not say."""
+    """Return the heartbeat if all slots are busy; None: a slot is free, or the worker does not say."""
     return heartbeat if heartbeat and heartbeat.full_seconds and row.state in SERVING else None
 
 

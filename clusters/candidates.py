@@ -12,7 +12,7 @@ from clusters.states import GpuState, MachineGroup, NodeState
 
 
 def candidates(team: Team) -> list[EligibleCluster]:
-    """Those of the team and those that all share: four queries, and three for each cluster."""
+    """Return the clusters of the team and the shared ones: four queries, and three for each cluster."""
     clusters = list(Cluster.objects.present().filter(Q(team=team) | Q(team=None)).order_by("name"))
     nodes = Node.objects.filter(
         cluster__in=clusters, state=NodeState.READY, group=MachineGroup.ONLINE, is_cordoned=False
@@ -50,7 +50,7 @@ def candidates(team: Team) -> list[EligibleCluster]:
 
 
 def _counted(cluster: Cluster) -> list[OfferedGpus]:
-    """With what pods of others have; empty where they are not counted, or were not for a while."""
+    """Return the GPUs with those that pods of others hold; empty where they have not been counted lately."""
     found = capacity(cluster)
     if found.occupancy is None or found.is_stale:
         return []

@@ -17,7 +17,7 @@ MIG = "/mig-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineCapacity:
-    """What one machine offers and gives."""
+    """GPUs that one machine offers and has allocated."""
 
     name: str
     gpu_type: str
@@ -35,7 +35,7 @@ class MachineCapacity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuCapacity:
-    """Of one type of GPU, or of slices of it."""
+    """Capacity of one type of GPU, or of slices of it."""
 
     gpu_type: str
     resource: str
@@ -88,7 +88,7 @@ def type_of(product: str, resource: str) -> str:
 
 
 def usual_size(sizes: Mapping[str, int]) -> int:
-    """What is asked for most often, the larger of two; 1 without any."""
+    """Return the most frequent request, the larger of two; 1 without any."""
     counted = Counter({int(size): count for size, count in sizes.items() if int(size) > 0})
     return max(counted, key=lambda size: (counted[size], size), default=1)
 

@@ -18,7 +18,7 @@ USABLE = frozenset({ClusterState.READY, ClusterState.WARNING})
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequirements:
-    """What a cluster must be; what is empty demands nothing."""
+    """Demands on a cluster; an empty one demands nothing."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     region: str = ""
@@ -40,7 +40,7 @@ class ClusterRequirements:
 
 
 def with_resource(rule: ClusterRequirements, wanted: object) -> ClusterRequirements:
-    """What a worker asks for decides where the rule says nothing of it."""
+    """Fill in the GPU resource from the worker's request where the rule has none."""
     return rule if rule.gpu_resource or not isinstance(wanted, str) else replace(rule, gpu_resource=wanted)
 
 
@@ -67,7 +67,7 @@ class EligibleCluster:
 
 @dataclass(frozen=True, slots=True)
 class ClusterAssessment:
-    """One cluster, and what speaks for or against it."""
+    """A cluster with the reasons for and against it."""
 
     cluster: str
     fits: bool
@@ -88,7 +88,9 @@ class ClusterChoice:
 def choose(
     candidates: Iterable[EligibleCluster], rule: ClusterRequirements, *, now: datetime
 ) -> ClusterChoice:
-    """Of those that fit the one with the most free GPUs of the kind; of equals the first by name."""
+    """Choose among the fitting clusters the one with the most free GPUs of the kind; of equals the first by
+    name.
+    """
     judged = [(one, _against(one, rule, now=now)) for one in candidates]
     fitting = sorted(
         (one for one, against in judged if not against), key=lambda one: (-_free(one, rule), one.name)
@@ -133,7 +135,7 @@ def _for(one: EligibleCluster, rule: ClusterRequirements, *, is_chosen: bool) ->
 
 
 def _others(one: EligibleCluster, rule: ClusterRequirements) -> str:
-    """What it counts in place of what is asked for."""
+    """Return the GPUs that the cluster has instead of those requested."""
     names = sorted({gpus.resource for gpus in one.gpus if gpus.resource and gpus.total})
     return f" It has {', '.join(names)}." if rule.gpu_resource and names else ""
 

@@ -38,7 +38,7 @@ class ClusterInUse(Conflict):
 
 
 class ClusterRemoving(Conflict):
-    """It is being removed, or was: nothing new goes there."""
+    """The cluster is being removed, or was: nothing new goes there."""
 
 
 class HostInUse(Conflict):
@@ -62,7 +62,7 @@ class ClusterUnreadable(Conflict):
 
 
 class DrainEnded(Conflict):
-    """It has ended already."""
+    """The drain has ended already."""
 
 
 class VersionNotDeployed(Missing):

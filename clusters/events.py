@@ -22,7 +22,7 @@ class ClusterChecksFailed:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRightsLost:
-    """It allows less than it did."""
+    """The cluster grants less than it did."""
 
     cluster_id: int
 
@@ -123,6 +123,6 @@ class WorkerLost:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStuck:
-    """It has been wholly busy for 10 s and more."""
+    """A worker has been fully busy for 10 s or more."""
 
     worker_id: int

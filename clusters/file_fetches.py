@@ -13,8 +13,8 @@ Document = dict[str, Any]
 def documents(
     fetches: Iterable[FilesFetch], *, before: Sequence[Mapping[str, Any]] = (), seconds: float = 0.0
 ) -> list[Document]:
-    """One a place, however many wait there, by its name. `before`: those of `seconds` ago, from which the
-    rate follows where a place does not say it.
+    """Return one document a place, however many wait there, by its name. `before`: those of `seconds` ago,
+    which give the rate where a place does not report it.
     """
     furthest: dict[str, FilesFetch] = {}
     for one in fetches:

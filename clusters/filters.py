@@ -20,7 +20,7 @@ def _visible_clusters(request: Any) -> QuerySet[Cluster]:
 
 
 def cluster(by: str) -> django_filters.ModelChoiceFilter:
-    """One of those that the actor may see."""
+    """Return a filter by the clusters that the actor may see."""
     unknown = _("There is no such cluster, or you may not see it.")
     return filters.named(_("Cluster"), "Cluster.", _visible_clusters, by, unknown=unknown)
 
@@ -44,7 +44,7 @@ class NodeFilter(ListFilter):
 
 
 class MachineFilter(NodeFilter):
-    """Of a page that lists machines of all clusters."""
+    """Filter of a page that lists machines of all clusters."""
 
     further: ClassVar = ("group", "cordoned", "gpu", "zone")
     cluster = cluster("cluster")

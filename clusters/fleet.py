@@ -146,7 +146,7 @@ class WorkerSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoad:
-    """Of any group of workers."""
+    """Load of a group of workers."""
 
     busy: float | None
     in_flight: int
@@ -169,7 +169,7 @@ class NodeSnapshot:
 
     @property
     def live_id(self) -> str:
-        """In the paths of live values."""
+        """Return the name in the paths of live values."""
         return str(self.row.pk)
 
     @property

@@ -48,7 +48,7 @@ SETTINGS = ("context", "namespace", "store_url", "model_files", "model_claim", "
 
 
 class ManifestForm(forms.Form):
-    """What an administrator of the cluster is to grant."""
+    """Features that an administrator of the cluster is to grant."""
 
     namespace = forms.CharField(
         label=_("Namespace"), max_length=63, initial="slipway", widget=name_input("slipway"), required=False
@@ -63,7 +63,7 @@ class ManifestForm(forms.Form):
     )
 
     def wanted(self) -> dict[str, Any]:
-        """As `services.grants.granted` takes it; as it is at first while nothing was said."""
+        """Return the arguments of `services.grants.granted`; the initial ones while nothing was chosen."""
         if not self.is_bound:
             return {"namespace": "slipway", "features": [name for name, _label in FEATURES]}
         given = self.cleaned_data
@@ -71,7 +71,7 @@ class ManifestForm(forms.Form):
 
 
 class ClusterSettingsForm(forms.Form):
-    """What may be changed; an empty kubeconfig keeps the one that is stored."""
+    """Settings that may be changed; an empty kubeconfig keeps the stored one."""
 
     region = forms.CharField(
         label=_("Region"),
@@ -163,7 +163,7 @@ class KubernetesForm(ClusterSettingsForm):
         return given
 
     def wishes(self, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """As services take it; settings that the form does not have stay as they were."""
+        """Return the arguments of services; settings that the form lacks stay as they were."""
         given = dict(self.cleaned_data)
         kubeconfig = given.pop(KUBECONFIG)
         settings = {key: value for key in SETTINGS if (value := given.pop(key))}
@@ -208,7 +208,7 @@ class ClusterChangeForm(KubernetesForm):
 
 
 class OtherClusterChangeForm(ClusterSettingsForm):
-    """Of a cluster that has no credentials."""
+    """Change of a cluster without credentials."""
 
     revision = forms.IntegerField(widget=forms.HiddenInput)
 
@@ -221,7 +221,7 @@ class OtherClusterChangeForm(ClusterSettingsForm):
 
 
 class DrainOptionsForm(forms.Form):
-    """How a machine is drained, whoever orders it."""
+    """Options of a drain, whoever orders it."""
 
     reason = forms.CharField(
         label=_("Reason"), max_length=MAX_REASON, widget=forms.TextInput(attrs={**PLAIN})
@@ -300,7 +300,7 @@ class DrainOptionsForm(forms.Form):
 
     @staticmethod
     def initial_of(options: DrainOptions) -> dict[str, Any]:
-        """As the fields show them."""
+        """Return the options as initial values of the fields."""
         return {
             **options.document(),
             "within_minutes": -(-options.within_seconds // 60),
@@ -311,7 +311,7 @@ class DrainOptionsForm(forms.Form):
 
 
 class DrainForm(DrainOptionsForm):
-    """Of one machine."""
+    """Order to drain one machine."""
 
     gpu_pods_only = forms.BooleanField(label=_("Leave pods without GPUs"), required=False)
 

@@ -65,7 +65,7 @@ def latest(workers: list[str] | None = None) -> dict[str, LastHeartbeat] | None:
 
 
 def agents(keys: list[str] | None = None) -> dict[str, AgentContact] | None:
-    """Those that were heard within the last minute, by their key; None when it is not known at the moment."""
+    """Return the agents heard within the last minute, by key; None when that is not known at the moment."""
     try:
         records = stored(DEVICES_SHARED_NAME, keys)
     except NotShared:
@@ -79,7 +79,7 @@ def agents(keys: list[str] | None = None) -> dict[str, AgentContact] | None:
 
 
 def latest_readings(cluster_id: int, node_uid: str) -> Mapping[str, Mapping[str, float]]:
-    """What a machine's agent last read of its devices, by their uuid; empty when it is not known."""
+    """Return the last readings of a machine's devices, by uuid; empty when they are not known."""
     key = agent_key(cluster_id, node_uid)
     try:
         found = stored(DEVICES_SHARED_NAME, [key])

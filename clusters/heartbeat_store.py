@@ -44,7 +44,7 @@ class PlacedWorker:
 
 
 class HeartbeatStore:
-    """One per event loop; get it with `current_heartbeat_store()`."""
+    """Heartbeats of one event loop; get it with `current_heartbeat_store()`."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub

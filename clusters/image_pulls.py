@@ -17,7 +17,7 @@ OF_MACHINE = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullTimes:
-    """Of one image on one cluster, in seconds."""
+    """Pull times of one image on one cluster, in seconds."""
 
     cluster: str
     machines: int

@@ -86,7 +86,7 @@ def foresee_image(
     named: RuntimeImage | None = None,
     present: RuntimeImage | None = None,
 ) -> PickedImage:
-    """What a deployment like this would get at this moment. Raises NoImageFits."""
+    """Return the image that a deployment like this would get now. Raises NoImageFits."""
     wanted = Deployment(
         cluster=cluster, team=team, version=version, engine=engine, device=device, resources=dict(resources)
     )
@@ -94,7 +94,7 @@ def foresee_image(
 
 
 def wish_of(wanted: Deployment) -> ImageRequirements:
-    """What the deployment asks of an image, with what is known of its cluster's GPUs."""
+    """Return the deployment's requirements, with the known GPUs of its cluster."""
     per_worker = wanted.resources.get("gpus_per_worker", 1)
     return ImageRequirements(
         engine=wanted.engine,
@@ -106,7 +106,9 @@ def wish_of(wanted: Deployment) -> ImageRequirements:
 
 
 def gpus_of(cluster: Cluster) -> tuple[rules.GpuDescription, ...] | None:
-    """One of each kind that its machines for requests have, as last seen; None: no machine was seen yet."""
+    """Return one GPU of each kind on its machines for requests, as last seen; None: no machine was seen
+    yet.
+    """
     nodes = Node.objects.filter(cluster=cluster, group=MachineGroup.ONLINE).exclude(state=NodeState.GONE)
     present = Gpu.objects.filter(node__in=nodes).exclude(state=GpuState.GONE)
     found = present.values_list("name", "driver", "memory_bytes")
@@ -153,7 +155,7 @@ def _kept(wanted: Deployment, image: RuntimeImage, wish: ImageRequirements) -> P
 
 
 def failed_pulls(judged: JudgedImage) -> str:
-    """One sentence; empty without any."""
+    """Describe failed pulls in one sentence; empty without any."""
     failed = [one.sentence for one in judged.refusals if one.fact == RefusalSubject.PULL]
     return _("But it %(failed)s") % {"failed": clauses(failed)} if failed else ""
 

@@ -7,8 +7,9 @@ from common.live.board import PUBLIC, Shard
 
 
 def values_of(fleet: FleetSnapshot) -> dict[Shard, dict[str, Any]]:
-    """What the topic `fleet` shows, by team: machines and clusters to whoever may see the cluster, workers
-    and deployments to their own team."""
+    """Return the values of the topic `fleet` by team: machines and clusters to whoever may see the cluster,
+    workers and deployments to their own team.
+    """
     parts: dict[Shard, dict[str, Any]] = {PUBLIC: {"live": fleet.is_live}}
     for cluster in fleet.clusters:
         of_cluster = parts.setdefault(cluster.row.team_id or PUBLIC, {})

@@ -39,7 +39,7 @@ NOTHING = NodeFacts()
 
 
 def machine_facts(actor: Actor) -> dict[int, NodeFacts]:
-    """By the machine's id. Three queries."""
+    """Return the facts by the machine's id. Three queries."""
     nodes = Node.objects.for_actor(actor)
     cards = {
         node: (name, count, driver)
@@ -71,7 +71,7 @@ def machine_facts(actor: Actor) -> dict[int, NodeFacts]:
 
 @dataclass(frozen=True, slots=True)
 class PodInventory:
-    """What pods there are on a machine, and GPUs they hold, as counted at `seen_at`."""
+    """Pods on a machine and the GPUs they hold, as counted at `seen_at`."""
 
     ours: int
     others: int
@@ -83,7 +83,7 @@ class PodInventory:
 
 
 def standing_on(node: Node) -> PodInventory | None:
-    """None: nobody has counted yet."""
+    """Return the pods on a machine; None: they have not been counted yet."""
     found = Occupancy.objects.filter(cluster=node.cluster_id).first()
     if found is None or found.seen_at is None:
         return None

@@ -15,5 +15,5 @@ def events_of(node: Node, workers: Iterable[str]) -> SharedEvents | None:
 
 
 def _is_of(one: KubernetesEvent, node: Node) -> bool:
-    """Not of a former machine of its name. Kubelets know theirs by name alone."""
+    """Tell whether an event is of this machine, not a former one of its name; kubelets know names alone."""
     return one.kind != "Node" or one.uid in ("", node.name, node.uid)

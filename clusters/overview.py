@@ -201,7 +201,7 @@ def totals_of(fleet: FleetSnapshot) -> FleetTotals:
 
 
 def machines_of(fleet: FleetSnapshot, facts: Mapping[int, NodeFacts]) -> list[MachineRow]:
-    """Those in trouble first. `facts`: by machine."""
+    """Return the machines, those in trouble first. `facts`: by machine."""
     found = [
         MachineRow(node, cluster.row.name, facts.get(node.row.pk, NOTHING))
         for cluster in fleet.clusters
@@ -230,7 +230,7 @@ def deployments_of(fleet: FleetSnapshot) -> list[DeploymentSnapshot]:
 
 
 def mentioning(workers: Iterable[WorkerSnapshot], text: str) -> list[WorkerSnapshot]:
-    """Those in whose name, service or version every word occurs."""
+    """Return the workers in whose name, service or version every word occurs."""
     words = text.lower().split()[:8]
     return [worker for worker in workers if all(word in _text_of(worker) for word in words)]
 

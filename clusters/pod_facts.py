@@ -76,7 +76,7 @@ def _pairs(of: Mapping[str, str] | None) -> tuple[str, ...]:
 
 
 def _toleration(one: Mapping[str, Any]) -> str:
-    """As `kubectl describe` writes it."""
+    """Format a toleration as `kubectl describe` does."""
     key, value, effect = one.get("key", ""), one.get("value"), one.get("effect") or ""
     text = f"{key}={value}" if value is not None else key
     text += f":{effect}" if effect else ""

@@ -71,7 +71,7 @@ class ReportOrder:
         return turn
 
     async def _shared_turn(self, machine: str, session: str, sequence: int) -> int | None:
-        """None while Redis is away."""
+        """Return the turn shared by Redis; None while it is away."""
         if self._hub.redis_up is False:
             return None
         keys = (f"slipway:node-report:{machine}", f"slipway:node-report-sessions:{machine}")

@@ -10,7 +10,7 @@ from serving.relay_protocol import SCRAPED
 
 
 def server_of(row: Deployment) -> ModelServer | None:
-    """What serves in its pods, where it is no worker of ours."""
+    """Return the image's own server in its pods; None: our worker serves."""
     return PodSettings.read(row.pod).server_of(row.engine)
 
 
@@ -26,7 +26,7 @@ def _tells(row: Deployment, server: ModelServer) -> bool:
 
 
 def scrape_targets(cluster_id: int) -> list[dict[str, Any]]:
-    """As `serving.relay_protocol.Target`, those that have an address and are not on their way out."""
+    """Return targets as `serving.relay_protocol.Target`: workers that have an address and do not end."""
     rows = Worker.objects.filter(
         deployment__cluster=cluster_id, deployment__engine__in=SCRAPED, state=WorkerState.READY
     )

@@ -84,7 +84,7 @@ class DeploymentStatus:
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where requests may be sent, in a stable order; `observed_at` orders two of them."""
+    """Endpoints that requests may be sent to, in a stable order; `observed_at` orders two of them."""
 
     cluster_id: int
     addresses: tuple[tuple[str, int], ...]
@@ -122,13 +122,13 @@ def cluster_of(deployment_id: int) -> QuerySet[Cluster]:
 
 
 def image_of(deployment_name: str) -> RuntimeImage | None:
-    """What its workers run or ran; None where they need none, or there is no such deployment."""
+    """Return the image of its workers; None where they need none, or there is no such deployment."""
     found = Deployment.objects.select_related("image").filter(name=deployment_name).first()
     return found.image if found else None
 
 
 def deployments_of(service: str) -> QuerySet[Deployment]:
-    """Those of a service that still have, or may have, workers; oldest first."""
+    """Return the deployments of a service that have, or may have, workers; oldest first."""
     found = Deployment.objects.filter(service=service).exclude(state=DeploymentState.REMOVED)
     return found.select_related("cluster", "version").order_by("created_at", "pk")
 
@@ -190,7 +190,7 @@ class Readiness:
 
 
 def readiness(names: Iterable[str]) -> dict[str, Readiness]:
-    """By name, of those deployments that there are. One query."""
+    """Return the readiness of existing deployments by name. One query."""
     ready = Count("workers", filter=Q(workers__state=WorkerState.READY))
     rows = Deployment.objects.filter(name__in=list(names)).annotate(ready=ready).order_by()
     columns = ("name", "state", "reason", "stuck_at", "last_error", "ready", "observed_at")
@@ -225,7 +225,7 @@ def endpoints(name: str) -> Endpoints:
 
 
 def listening_workers(service: str) -> dict[str, list[tuple[str, int]]]:
-    """Where the workers of each of the service's deployments listen, ready or not, by its name."""
+    """Return the addresses of the workers of each of the service's deployments, ready or not, by its name."""
     found: dict[str, list[tuple[str, int]]] = {row.name: [] for row in deployments_of(service)}
     rows = Worker.objects.filter(deployment__name__in=found, port__isnull=False).exclude(address="")
     for name, address, port in rows.order_by("name").values_list("deployment__name", "address", "port"):
@@ -234,7 +234,7 @@ def listening_workers(service: str) -> dict[str, list[tuple[str, int]]]:
 
 
 def ready_workers(service: str) -> dict[str, int]:
-    """How many workers of each of the service's deployments are ready, by its name. One query."""
+    """Return the number of ready workers of each of the service's deployments, by its name. One query."""
     ready = Count("workers", filter=Q(workers__state=WorkerState.READY))
     return dict(deployments_of(service).annotate(ready=ready).values_list("name", "ready"))
 
@@ -249,14 +249,16 @@ VERSIONS_IN_USE = Uses(
 
 
 def digests_needed_on(cluster: Cluster) -> set[str]:
-    """Of versions whose files are kept there: deployments need them, or they are not retired."""
+    """Return the digests of versions whose files are kept there: deployments need them, or they are not
+    retired.
+    """
     living = Deployment.objects.filter(cluster=cluster).exclude(state=DeploymentState.REMOVED)
     wanted = Q(state=VersionState.READY) | Q(pk__in=living.values("version"))
     return {digest for digest in Version.objects.filter(wanted).values_list("digest", flat=True) if digest}
 
 
 def deployments_running(actor: Actor, image: RuntimeImage) -> list[str]:
-    """Those that run the image and that the actor may see, in words."""
+    """Return the deployments that run the image and that the actor may see, in words."""
     rows = Deployment.objects.for_actor(actor).filter(image=image).exclude(state=DeploymentState.REMOVED)
     found = rows.order_by("name").values_list("name", "service")
     return [_("deployment {} of service {}").format(name, service) for name, service in found]
@@ -310,7 +312,7 @@ def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
 
 
 def _in_agents_place(cluster_ids: Collection[int]) -> dict[int, str]:
-    """By cluster: whose word stands for that of the agents that its machines lack."""
+    """Return by cluster the key that stands in place of agents that its machines lack."""
     found = {}
     for pk, kind, settings in Cluster.objects.filter(pk__in=cluster_ids).values_list(
         "pk", "kind", "settings"
@@ -332,7 +334,7 @@ def relay_of(cluster: Cluster) -> AgentContact | None:
 
 
 def silent_relays(clusters: QuerySet[Cluster], *, now: datetime) -> QuerySet[Cluster]:
-    """Those whose relay has not been heard for a minute."""
+    """Return clusters whose relay has not been heard for a minute."""
     silent = clusters.filter(removed_at=None, relay_silent_since__lte=now - RELAY_SILENT_AFTER)
     return silent.order_by("name")
 
@@ -366,7 +368,7 @@ def whole_fleet() -> FleetSnapshot:
 
 
 def deployments_now(names: Iterable[str]) -> dict[str, DeploymentSnapshot]:
-    """Those of these deployments that there are, by name: two queries, however many."""
+    """Return the existing ones of these deployments, by name: two queries."""
     rows = Deployment.objects.filter(name__in={name for name in names if name})
     deployments = [DeploymentRow(*row) for row in rows.values_list(*_DEPLOYMENT_COLUMNS)]
     found = Worker.objects.filter(deployment__in=[row.pk for row in deployments])
@@ -384,12 +386,12 @@ def deployments_now(names: Iterable[str]) -> dict[str, DeploymentSnapshot]:
 
 
 def fleet(actor: Actor) -> FleetSnapshot:
-    """What the actor may see of the fleet at this moment. Five queries."""
+    """Return the fleet as far as the actor may see it. Five queries."""
     return narrowed(whole_fleet(), audience_of(actor))
 
 
 def audience_of(actor: Actor) -> Audience:
-    """Whose part of the fleet the actor may see: shared clusters, and what belongs to their teams."""
+    """Return the actor's audience: shared clusters, and what belongs to their teams."""
     grants = grants_of(actor)
     if Right.READ in grants.everywhere:
         return EVERYONE
@@ -405,7 +407,7 @@ def visible_deployment(actor: Actor, name: str) -> Deployment | None:
 
 
 def busy_history(cluster: Cluster, *, since: datetime | None = None) -> list[LoadSample] | None:
-    """One sample every 10 s, ascending, of the last hour at most; None while Redis does not answer."""
+    """Return one sample every 10 s, ascending, of the last hour at most; None while Redis does not answer."""
     earliest = clock.now() - history.KEEP
     try:
         return history.samples(cluster.pk, since=max(since or earliest, earliest))

@@ -68,7 +68,7 @@ class SharedWorkers:
 
 
 class Publisher:
-    """Of the process that watches. `share` writes what differs from what it wrote last."""
+    """Shares what a watching process holds. `share` writes what differs from what it wrote last."""
 
     def __init__(self, cluster: Cluster, owner: str, what: str = MACHINES) -> None:
         self._cluster = cluster.pk
@@ -83,8 +83,9 @@ class Publisher:
         self._shared: Mapping[str, bytes] = {}
 
     def share(self, machines: Mapping[str, bytes], *, heard_at: float) -> None:
-        """By uid, as `sightings.packed`; or what was told, by `told.about`. `heard_at`: seconds since 1970.
-        Never raises for Redis' sake."""
+        """Share machines by uid, as `node_observations.packed`, or events by `kubernetes_events.about`.
+        `heard_at`: seconds since 1970. Never raises for Redis' sake.
+        """
         with self._lock:
             self._share(machines, heard_at)
 
@@ -115,7 +116,7 @@ class Publisher:
 
 
 def shared_machines(cluster: Cluster) -> SharedMachines | None:
-    """None: nobody watches it, or what was heard is too old, or of other settings."""
+    """Return the shared machines; None: nobody watches them, they are too old, or of other settings."""
     if (found := _shared(cluster, MACHINES)) is None:
         return None
     values, heard_at = found
@@ -158,8 +159,9 @@ def _shared(cluster: Cluster, what: str) -> tuple[dict[bytes, bytes], float] | N
 
 
 def told_about(cluster: Cluster, things: Sequence[str]) -> SharedEvents | None:
-    """Of these alone, by `told.about`, the latest first. None: nobody hears it, or what was heard is too
-    old."""
+    """Return the events of these alone, by `kubernetes_events.about`, the latest first. None: nobody hears
+    them, or they are too old.
+    """
     try:
         found = ask(lambda client: _read_told(client, cluster, things))
     except NotShared:
@@ -183,7 +185,7 @@ def _read_told(
 
 
 def _about(client: Any, cluster: Cluster, what: str) -> dict[str, Any] | None:
-    """Of what holds still."""
+    """Return the header of what is shared, if it is still valid."""
     said = client.get(_about_key(cluster.pk, what))
     if said is None:
         return None

@@ -10,7 +10,7 @@ class ClusterKind(TextChoices):
 
 
 class CheckResult(TextChoices):
-    """Of one thing that was looked at before a cluster is trusted with work."""
+    """Result of a check made before a cluster is trusted with work."""
 
     PASSED = "passed", _("Passed")
     WARNING = "warning", _("Warning")
@@ -22,7 +22,7 @@ class CheckResult(TextChoices):
 
 
 class ClusterState(TextChoices):
-    """How a cluster is, by what its row holds."""
+    """State of a cluster, derived from its row."""
 
     CHECKING = "checking", _("Checking")
     """It has not been looked at since it was added or changed."""
@@ -45,7 +45,7 @@ ON_A_HOST = frozenset({ClusterKind.EMBEDDED})
 
 
 class MachineGroup(TextChoices):
-    """What a machine is for at the moment."""
+    """The present use of a machine."""
 
     ONLINE = "online", _("Online")
     """Serves requests."""
@@ -64,7 +64,7 @@ class NodeState(TextChoices):
 
 
 class NodeOperation(TextChoices):
-    """What is being done to a machine."""
+    """An operation on a machine."""
 
     NONE = "", _("none")
     CORDON = "cordon", _("Cordon")
@@ -72,7 +72,7 @@ class NodeOperation(TextChoices):
 
 
 class DrainState(TextChoices):
-    """Of the way of a machine's pods to other machines."""
+    """State of a drain."""
 
     CORDONING = "cordoning", _("Cordoning")
     """So that nothing new comes."""
@@ -100,7 +100,7 @@ class GpuState(TextChoices):
 
 
 class GpuSharing(TextChoices):
-    """How several workers share a GPU."""
+    """The way in which several workers share a GPU."""
 
     NONE = "", _("none")
     MIG = "mig", _("MIG")
@@ -130,7 +130,7 @@ class WorkerState(TextChoices):
 
 
 class Alert(TextChoices):
-    """What the heartbeats of a worker say against it."""
+    """An alert raised by a worker's heartbeats."""
 
     NONE = "", _("none")
     LOST = "lost", _("Lost")

@@ -56,7 +56,7 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 def place_of(labels: Mapping[str, str]) -> dict[str, str]:
-    """By the name of the level, those that are known."""
+    """Return the known levels by name."""
     found = {}
     for level in LEVELS:
         value = next((labels[one] for one in level.labels if labels.get(one)), "")

@@ -57,9 +57,9 @@ def verdict(*, wanted: int, workers: Iterable[WorkerFacts], was_ready: bool, now
 
 
 def held_back(found: WorkerVerdict, refusal: str) -> WorkerVerdict:
-    """What becomes of a verdict when the wish cannot be told to the cluster.
+    """Return the verdict for workers whose desired state the cluster refuses.
 
-    Workers that answer go on; those that are missing, or never were there, do not come by themselves.
+    Workers that answer go on; missing ones do not come by themselves.
     """
     if found.state == DeploymentState.READY:
         return WorkerVerdict(found.state, refusal)
@@ -93,7 +93,7 @@ def failure(worker: WorkerFacts) -> str:
 
 
 def _told(line: str) -> str:
-    """What a line says; of one that is JSON its message, and its traceback after it."""
+    """Return the message of a log line; of one that is JSON its message, then its traceback."""
     if not line.startswith("{"):
         return line
     try:

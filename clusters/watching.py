@@ -173,5 +173,5 @@ def _wake_cluster(pk: int) -> None:
 
 
 def watch_clusters() -> None:
-    """As long as this process lives."""
+    """Watch clusters until this process ends."""
     Thread(target=ClusterWatcher().run, args=(Event(),), name="watching clusters", daemon=True).start()

@@ -37,7 +37,7 @@ def drain_payload(ids: Ids) -> EventPayload | None:
 
 
 def worker_payload(ids: Ids) -> EventPayload | None:
-    """With the deployment that it belongs to, as a worker is not shown without one."""
+    """Return the payload with the worker's deployment, without which no worker is shown."""
     worker = Worker.objects.filter(pk=ids["worker_id"]).first()
     payload = deployment_payload({"deployment_id": worker.deployment_id}) if worker else None
     if worker is None or payload is None:

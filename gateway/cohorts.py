@@ -19,7 +19,7 @@ TAKEN_HEADERS = frozenset(
 
 
 def cohort_fault(cohort: Cohort) -> str:
-    """What is wrong with it by itself, in the reader's language; empty: nothing."""
+    """Return the fault of the cohort by itself, in the reader's language; empty: none."""
     if bool(cohort.header) == bool(cohort.cookie):
         return _("a cohort is selected by a header or by a cookie: name one of them.")
     if cohort.header and (not HEADER.fullmatch(cohort.header) or cohort.header in TAKEN_HEADERS):
@@ -41,12 +41,12 @@ def cohort_fault(cohort: Cohort) -> str:
 
 
 def cookie_pattern(cohort: Cohort) -> str:
-    """Of the whole header `cookie`, in RE2: that cookie with that value, among whichever others."""
+    """Return the pattern (RE2) of a whole header `cookie` that has this cookie with this value."""
     return rf"(.*;\s*)?{re.escape(cohort.cookie)}={re.escape(cohort.value)}(\s*;.*)?"
 
 
 def is_of(cohort: Cohort, headers: Mapping[str, str]) -> bool | None:
-    """None: it says nothing of this request. `headers` by names in lower case."""
+    """Tell whether a request is of the cohort; None: it cannot be told. `headers` by names in lower case."""
     if cohort.cookie:
         try:
             jar = SimpleCookie(headers.get("cookie", ""))

@@ -3,6 +3,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RouteChanged:
-    """What is desired of a service's traffic is something else now, or it was removed."""
+    """The desired traffic of a service has changed, or its route was removed."""
 
     route_id: int

@@ -226,7 +226,7 @@ class GatewayForm(forms.Form):
         return given
 
     def wishes(self) -> dict[str, Any]:
-        """As `services.set_gateway` takes it."""
+        """Return the arguments of `services.set_gateway`."""
         given = dict(self.cleaned_data)
         settings = {name: given[name] for name in OF_KIND[self.chosen_kind] if name in given}
         pool = {POOL[name]: one for name in POOL if (one := settings.pop(name, None))}
@@ -250,7 +250,7 @@ class GatewayForm(forms.Form):
         }
 
     def _secrets(self) -> dict[str, str] | None:
-        """None: what is stored stays."""
+        """Return the secrets; None: the stored ones stay."""
         given = self.cleaned_data
         if given["metrics"] != MetricsKind.PROMETHEUS or given.get("drop_token"):
             return {}

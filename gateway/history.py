@@ -23,7 +23,7 @@ GAP_FACTOR = 2.5
 
 @dataclass(frozen=True, slots=True)
 class TrafficInterval:
-    """What passed between two readings."""
+    """Traffic between two readings."""
 
     began_at: datetime
     at: datetime
@@ -41,7 +41,7 @@ def minute_of(at: datetime) -> int:
 
 
 def packed(counts: Counts) -> dict[str, Any]:
-    """As JSON; of a histogram only the buckets that hold anything, as `[bound, requests]`."""
+    """Return the counts as JSON; of a histogram only buckets that hold anything, as `[bound, requests]`."""
     return {
         name: {
             "epoch": one.epoch,
@@ -63,7 +63,7 @@ def packed(counts: Counts) -> dict[str, Any]:
 
 
 def unpacked(document: Mapping[str, Any]) -> dict[str, TargetCounts]:
-    """What `packed` was given, but for what was in flight."""
+    """Return the counts that were `packed`, without requests in flight."""
     found = {}
     for name, one in document.items():
         routed, requests, errors, broken, abandoned, forced_requests, forced_errors = one["counts"]
@@ -127,7 +127,7 @@ def _unpacked(buckets: Sequence[Sequence[Any]]) -> Histogram:
 
 @dataclass(frozen=True, slots=True)
 class IntervalCounts:
-    """What one target answered between two readings."""
+    """Answers of one target between two readings."""
 
     requests: int
     errors: int

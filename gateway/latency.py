@@ -18,7 +18,7 @@ def total(histogram: Histogram) -> int:
 
 
 def since(before: Histogram, after: Histogram) -> Histogram:
-    """What came on top of `before`. Raises ValueError when they are not two readings of one histogram."""
+    """Return the difference of two readings. Raises ValueError when they are not of one histogram."""
     if not before:
         return after
     if [bound for bound, _ in before] != [bound for bound, _ in after]:

@@ -18,8 +18,9 @@ over all falls, for a start of all."""
 
 
 def gateways() -> Iterator[Metric]:
-    """One query. Without a sample of those that nobody has seen lately, and of those behind an API server
-    that does not answer: how they do is not known."""
+    """Return the gateways by one query. Those that nobody has seen lately, or behind an API server that does
+    not answer, have no sample.
+    """
     yield gauge(
         "gateway_up",
         "1 when the gateway of a cluster answers and has taken its routes; missing while that is not known.",
@@ -29,7 +30,7 @@ def gateways() -> Iterator[Metric]:
 
 
 def traffic() -> Iterator[Metric]:
-    """One query; two versions of a service at most."""
+    """Return the traffic by one query; two versions of a service at most."""
     found = selectors.counts_by_version(since=clock.now() - KEPT_FOR)
     yield counter(
         "service_requests",

@@ -25,7 +25,7 @@ SECRETS_PURPOSE = "gateway-secrets"
 
 
 def default_release_header() -> str:
-    """What a service begins with, until a person sets it otherwise."""
+    """Return the initial setting of a service."""
     return str(settings.SLIPWAY_RELEASE_HEADER)
 
 
@@ -50,7 +50,7 @@ class GatewayRows(TeamOrShared["Gateway"]):
 
 
 class Gateway(Reconciled, Revised):
-    """What splits the traffic of one cluster: how it is reached, and how it was last seen."""
+    """The gateway of one cluster: how it is reached, and how it was last seen."""
 
     cluster = models.OneToOneField("clusters.Cluster", on_delete=models.CASCADE, related_name="+")
     kind = models.CharField(max_length=20, choices=GatewayKind.choices)
@@ -102,7 +102,7 @@ class Gateway(Reconciled, Revised):
 
 
 class Route(models.Model):
-    """What a gateway is to do for one service: the desired state, who wrote it last, and what came of it.
+    """The desired route of one service, its last writer, and the result.
 
     A removed route stays as a row, because its fence must outlive it.
     """
@@ -202,7 +202,7 @@ class WatchedRoute(Reconciled):
 
 
 class TrafficReading(models.Model):
-    """What had been counted of one route in one minute; `gateway.history` reads it."""
+    """Counts of one route in one minute; `gateway.history` reads it."""
 
     route = models.ForeignKey(Route, on_delete=models.CASCADE, related_name="+")
     minute = models.PositiveBigIntegerField()

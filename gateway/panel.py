@@ -36,7 +36,7 @@ class GatewayPanel:
 
 
 def panel_of(cluster: Cluster) -> GatewayPanel | None:
-    """None: it has no gateway."""
+    """Return the panel; None: the cluster has no gateway."""
     row = selectors.gateway_of(cluster)
     if row is None:
         return None

@@ -137,13 +137,13 @@ class KeepRoutes(Step[Gateway]):
 
 @dataclass(frozen=True, slots=True)
 class RouteCounts:
-    """What was counted of all routes, by the id of the route."""
+    """Counts of all routes, by the id of the route."""
 
     readings: Mapping[int, Mapping[str, TargetCounts]]
 
     @property
     def since(self) -> datetime | None:
-        """From when on all of it was counted; None: of what is not counted at all."""
+        """Return the start of counting; None: nothing is counted."""
         return max(
             (one.since for reading in self.readings.values() for one in reading.values()), default=None
         )
@@ -250,7 +250,7 @@ def _until_next_minute(now: datetime) -> timedelta:
 
 
 def _sync_workers(route: Route) -> None:
-    """What the event of their change may have failed to tell."""
+    """Send the route's workers, in case the event of their change was lost."""
     for target in route.spec.targets:
         try:
             services.sync_workers(target.name)

@@ -11,7 +11,7 @@ ReleaseHeader = Literal["off", "secret", "open"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class WorkerEndpoint:
-    """Where one worker listens. `address` is an IP address: nobody resolves names on the way."""
+    """The address of one worker. `address` is an IP address: no names are resolved."""
 
     address: str
     port: int
@@ -31,7 +31,7 @@ class NamedService:
 
 @dataclass(frozen=True, slots=True)
 class RouteTarget:
-    """One deployment that may receive traffic. `version` is sent back as `x-slipway-version`."""
+    """A deployment that may receive traffic. `version` is sent back as `x-slipway-version`."""
 
     name: str
     version: str
@@ -39,10 +39,10 @@ class RouteTarget:
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """Whose requests go to the candidate whatever its share: of a header or a cookie those with this value,
-    or this percentage of its values, the same ones each time.
+    """Clients whose requests go to the candidate whatever its share: those with this value of a header or a
+    cookie, or this percentage of its values, the same ones each time.
 
-    Their side is chosen by what they are, so they are no sample: they count as forced.
+    They are no random sample: their requests count as forced.
     """
 
     header: str = ""
@@ -54,7 +54,7 @@ class Cohort:
 
     @property
     def needs(self) -> str:
-        """As `TrafficBackend.cannot` names it."""
+        """Return the ability that a gateway needs, as `TrafficBackend.cannot` names it."""
         return "cohort_percent" if self.percent else "cohort_cookie" if self.cookie else "cohort"
 
 

@@ -38,12 +38,12 @@ def route(service: str) -> Route:
 
 
 def counts(route: Route) -> Mapping[str, TargetCounts]:
-    """What was counted per target up to now. Raises UnknownRoute, NoGateway, GatewayUnreachable."""
+    """Return the counts per target up to now. Raises UnknownRoute, NoGateway, GatewayUnreachable."""
     return metrics_of(route.gateway).counts(route.service)
 
 
 def counts_lately(cluster_id: int, service: str, *, taken_after: datetime) -> Mapping[str, TargetCounts]:
-    """As `counts`, of half a second ago at most, but begun after that moment: shared by all who look.
+    """Return counts at most half a second old that were begun after that moment; all callers share them.
 
     One small query. Raises UnknownRoute, NoGateway, GatewayUnreachable.
     """
@@ -51,19 +51,19 @@ def counts_lately(cluster_id: int, service: str, *, taken_after: datetime) -> Ma
 
 
 def gateways() -> QuerySet[Gateway]:
-    """Of the clusters that there are."""
+    """Return the gateways of existing clusters."""
     rows = Gateway.objects.filter(cluster__removed_at=None)
     return rows.select_related("cluster").order_by("cluster__name")
 
 
 def gateways_seen_lately() -> list[Gateway]:
-    """Those of which it is known how they do."""
+    """Return the gateways whose state is known."""
     rows = gateways().filter(seen_at__gt=clock.now() - UNSEEN_AFTER)
     return [row for row in rows if row.kind in ON_A_HOST or not row.cluster.problem]
 
 
 def routes_through(cluster: Cluster) -> list[str]:
-    """What the cluster's gateway still sends to workers, in words."""
+    """Describe what the cluster's gateway still sends to workers."""
     rows = Route.objects.filter(gateway__cluster=cluster, removed_at=None)
     names = rows.order_by("service").values_list("service", flat=True)
     return [_("the route of service %(service)s") % {"service": name} for name in names]
@@ -74,13 +74,16 @@ def gateway_of(cluster: Cluster) -> Gateway | None:
 
 
 def lacks(cluster_id: int) -> str:
-    """What keeps the cluster's gateway from having routes as releases need them, as it was seen last; empty:
-    nothing."""
+    """Return in words what keeps the cluster's gateway from having routes as releases need them, as last
+    seen; empty: nothing.
+    """
     return Gateway.objects.filter(cluster_id=cluster_id).values_list("lacks", flat=True).first() or ""
 
 
 def cannot(cluster_id: int) -> dict[str, str]:
-    """What steps of plans may ask of the cluster's gateway and it cannot, with the reason, as seen last."""
+    """Return what steps of plans may ask of the cluster's gateway and it cannot, with the reason, as last
+    seen.
+    """
     return Gateway.objects.filter(cluster_id=cluster_id).values_list("cannot", flat=True).first() or {}
 
 
@@ -93,7 +96,7 @@ def counted_by(cluster_id: int) -> str:
 
 
 def not_counted(cluster_id: int) -> str:
-    """Which errors of requests in this cluster nobody counts, in words; empty: none, or no gateway."""
+    """Describe errors of requests in this cluster that nobody counts; empty: none, or no gateway."""
     kind = Gateway.objects.filter(cluster_id=cluster_id).values_list("metrics", flat=True).first()
     return not_counted_by(kind or "")
 
@@ -115,7 +118,7 @@ def not_counted_by(metrics: str) -> str:
 
 
 def who_counts(metrics: str, settings: Mapping[str, Any]) -> str:
-    """In words, by what a gateway's row says."""
+    """Describe who counts, by a gateway's row."""
     if metrics == MetricsKind.PROMETHEUS:
         prometheus = settings.get("prometheus")
         url = prometheus.get("url", "") if isinstance(prometheus, dict) else ""
@@ -128,7 +131,7 @@ def who_counts(metrics: str, settings: Mapping[str, Any]) -> str:
 
 
 def public_urls(clusters: Iterable[int]) -> dict[int, str]:
-    """Where clients reach the gateways of these clusters, by the cluster's id; one query."""
+    """Return the public URLs of these clusters' gateways, by the cluster's id; one query."""
     return {row.cluster_id: public_url(row) for row in gateways().filter(cluster__in=set(clusters))}
 
 
@@ -141,7 +144,7 @@ def public_url(gateway: Gateway) -> str:
 
 
 def secret_names(gateway: Gateway) -> list[str]:
-    """Those that are set; none where they cannot be read any more."""
+    """Return the names of the secrets that are set; none where they cannot be read any more."""
     try:
         return sorted(gateway.secrets)
     except CannotUnseal:
@@ -149,7 +152,7 @@ def secret_names(gateway: Gateway) -> list[str]:
 
 
 def health() -> GatewayHealth:
-    """Of all gateways: asks each of them now, and never raises."""
+    """Ask all gateways for their health; never raises."""
     seen = [(row, _health_of(row)) for row in gateways()]
     if len(seen) == 1:
         return seen[0][1]
@@ -169,7 +172,7 @@ def _health_of(gateway: Gateway) -> GatewayHealth:
 
 
 def _health_told_by(gateway: Gateway) -> GatewayHealth:
-    """What its host has written down."""
+    """Return the health written down by its host."""
     seen_at = gateway.seen_at
     if seen_at is None or clock.now() - seen_at > UNSEEN_AFTER:
         return GatewayHealth(
@@ -181,9 +184,10 @@ def _health_told_by(gateway: Gateway) -> GatewayHealth:
 def traffic_history(
     service: str, *, since: datetime, until: datetime, step: timedelta = timedelta(minutes=1)
 ) -> list[TrafficInterval]:
-    """What each target of the service answered in stretches of about `step`, oldest first, as far as kept.
+    """Return the traffic of each target of the service in intervals of about `step`, oldest first, as far as
+    kept.
 
-    One query, and as many rows read whole as there are stretches.
+    One query, and as many rows read whole as there are intervals.
     """
     return stretches(
         _readings(service, since - step, until, step), expected_seconds=max(step.total_seconds(), 60.0)
@@ -206,7 +210,7 @@ def _readings(
 def answered_lately(
     service: str, target: str, *, since: datetime, until: datetime, now: TargetCounts
 ) -> list[IntervalCounts]:
-    """What the target answered, five minutes by five minutes, up to the reading `now`."""
+    """Return the target's answers in intervals of five minutes, up to the reading `now`."""
     readings = _readings(service, since, until, timedelta(minutes=5))
     return answered([*readings, (until, {target: now})], target)
 
@@ -265,7 +269,7 @@ def last_reading(service: str, *, since: datetime) -> tuple[datetime, Mapping[st
 
 @dataclass(frozen=True, slots=True)
 class VersionCounts:
-    """What one side of a service has answered."""
+    """The answers of one side of a service."""
 
     service: str
     version: str

@@ -11,7 +11,7 @@ from gateway.models import Route
 
 @dataclass(frozen=True, slots=True)
 class PastSplit:
-    """How requests were to be split, and by which entries of the audit record that is known."""
+    """The desired split at a time, and the audit entries that prove it."""
 
     stable: str
     """`model:version`"""
@@ -33,7 +33,7 @@ class PastSplit:
 
 
 def split_at(service: str, at: datetime) -> PastSplit | None:
-    """None: the service had no route then."""
+    """Return the split at a time; None: the service had no route then."""
     found: PastSplit | None = None
     latest: Any = None
     is_same = True

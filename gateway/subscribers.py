@@ -14,13 +14,13 @@ logger = logging.getLogger(__name__)
 
 
 def give_gateway(event: ClusterRegistered) -> None:
-    """In the same transaction: services may be created there at once."""
+    """Give a new cluster its gateway in the same transaction: services may be created there at once."""
     for cluster in Cluster.objects.filter(pk=event.cluster_id):
         services.ensure_gateway(cluster, actor=Actor.system("bootstrap"))
 
 
 def move_gateway(event: ClusterMoved) -> None:
-    """In the same transaction: its workers listen on that host's loopback address."""
+    """Move the gateway in the same transaction: its workers listen on that host's loopback address."""
     services.follow_cluster(Cluster.objects.get(pk=event.cluster_id))
 
 

@@ -63,7 +63,7 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True)
 class TargetTraffic:
-    """One target's part of the traffic in a stretch of `seconds`."""
+    """The traffic of one target in an interval of `seconds`."""
 
     seconds: float
     requests: int

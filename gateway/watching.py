@@ -24,7 +24,7 @@ STALE_AFTER = timedelta(seconds=10)
 
 
 def watched(route: Route) -> CountsReading:
-    """What was counted of it, read now, or lately by the gateway's own host.
+    """Return the route's counts, read now, or lately by the gateway's own host.
 
     Raises UnknownRoute, NoGateway, GatewayUnreachable; CountsPending when the host has just been asked.
     """

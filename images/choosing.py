@@ -56,7 +56,7 @@ def judge(image: Image, wish: ImageRequirements) -> JudgedImage:
 
 
 def merits(judged: JudgedImage, wish: ImageRequirements) -> tuple[object, ...]:
-    """What one that fits is better by, the most important first, to be compared place by place."""
+    """Return the merits of a fitting image, the most important first, to be compared place by place."""
     image = judged.image
     return (
         _tried(image, wish),
@@ -113,7 +113,7 @@ def _praise(best: JudgedImage, wish: ImageRequirements, *, of: int) -> str:
 
 
 def open_questions(judged: JudgedImage) -> str:
-    """One sentence; empty without any."""
+    """Describe open questions in one sentence; empty without any."""
     return _("Open: %(doubts)s") % {"doubts": clauses(judged.doubts)} if judged.doubts else ""
 
 

@@ -73,7 +73,7 @@ _CODE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CompiledCode:
-    """What one entry of an image's list was compiled for."""
+    """The target of one entry of an image's list of compiled code."""
 
     major: int
     minor: int

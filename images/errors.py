@@ -10,12 +10,12 @@ class ImageNameTaken(Conflict):
 
 
 class ImageNotDeprecated(Conflict):
-    """It is not deprecated."""
+    """The image is not deprecated."""
 
 
 class ImageFrozen(Conflict):
-    """What an image contains never changes."""
+    """The contents of an image never change."""
 
 
 class InvalidImage(Invalid):
-    """What was said about an image cannot be so; `fields` maps its fields to what is wrong."""
+    """The given facts of an image are invalid; `fields` maps its fields to what is wrong."""

@@ -25,7 +25,7 @@ MEGABYTE = 10**6
 
 
 class MirrorLinesField(forms.CharField):
-    """One mirror a line: a region and the repository there."""
+    """Mirrors, one a line: a region and the repository there."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class MirrorLinesField(forms.CharField):
 
 
 class ImageFieldsForm(forms.Form):
-    """What of an image may change."""
+    """The fields of an image that may change."""
 
     description = forms.CharField(max_length=500, required=False, label=_("Description"))
     mirrors = MirrorLinesField()
@@ -86,7 +86,7 @@ class ImageChangeForm(ImageFieldsForm):
 
 
 class OwnerForm(forms.Form):
-    """Whose it is to be: a team of the actor's, or nobody's where the actor may say so."""
+    """The owner: a team of the actor's, or nobody where the actor may say so."""
 
     team = forms.ModelChoiceField(
         Team.objects.none(),
@@ -106,7 +106,7 @@ class OwnerForm(forms.Form):
 
 
 class RefreshForm(OwnerForm):
-    """As `refreshing.refresh_images` takes it."""
+    """The arguments of `refreshing.refresh_images`."""
 
     registry = forms.CharField(
         max_length=MAX_REFERENCE,
@@ -204,7 +204,7 @@ class NewImageForm(ImageFieldsForm, OwnerForm):
     )  # fmt: skip
 
     def wishes(self) -> dict[str, Any]:
-        """As `services.add_image` takes them."""
+        """Return the arguments of `services.add_image`."""
         given = dict(self.cleaned_data)
         given["size_bytes"] = (given.pop("size") or 0) * MEGABYTE
         return given | {"code": given["code"].replace(",", " ").split()}
@@ -246,7 +246,7 @@ class TrialForm(forms.Form):
 
 
 class FitForm(forms.Form):
-    """Which image fits; the same questions as REST's `images/fit/`."""
+    """A search for the image that fits; the same questions as REST's `images/fit/`."""
 
     engine = forms.ChoiceField(choices=ENGINE_CHOICES, label=_("Engine"))
     engine_version = forms.CharField(
@@ -281,6 +281,6 @@ class FitForm(forms.Form):
         self.fields["model"].queryset = models  # type: ignore[attr-defined]
 
     def asked(self) -> dict[str, str]:
-        """As `wishing.wish_of` takes them."""
+        """Return the arguments of `wishing.wish_of`."""
         model = self.cleaned_data["model"]
         return self.cleaned_data | {"model": model.name if model else ""}

@@ -25,7 +25,9 @@ _MAKERS = {"nvidia", "tesla", "geforce"}
 
 
 def compute_capability(name: str) -> str:
-    """Such as `9.0` for `NVIDIA H100 80GB HBM3`; a capability stands for itself; empty: not known."""
+    """Return the compute capability, such as `9.0` for `NVIDIA H100 80GB HBM3`; a capability stands for
+    itself; empty: not known.
+    """
     if re.fullmatch(r"\d{1,2}\.\d", name.strip()):
         return name.strip()
     upper = name.upper()

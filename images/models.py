@@ -107,7 +107,7 @@ class RuntimeImage(Revised):
         return self.digest.partition(":")[2]
 
     def reference_in(self, region: str) -> str:
-        """Where a cluster of that region pulls it from: the same digest wherever it is."""
+        """Return the reference that a cluster of that region pulls: the same digest everywhere."""
         return str(ImageReference(self.mirrors.get(region, self.repository), self.digest))
 
     def save(self, *args: Any, update_fields: Iterable[str] | None = None, **options: Any) -> None:

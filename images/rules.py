@@ -14,7 +14,7 @@ from images import cuda, gpus, versions
 
 
 class RefusalSubject(StrEnum):
-    """What a refusal is about."""
+    """The subject of a refusal."""
 
     ENGINE = "engine"
     ENGINE_VERSION = "engine_version"
@@ -30,7 +30,7 @@ class RefusalSubject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GpuDescription:
-    """As `nvidia-smi` names it; empty fields are not known. `memory_bytes` is 0 when not known."""
+    """A GPU as `nvidia-smi` names it; empty fields are not known. `memory_bytes` is 0 when not known."""
 
     name: str
     driver: str = ""
@@ -46,7 +46,7 @@ class GpuDescription:
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """What the registry read of a version's files; empty fields are not known."""
+    """Facts of a version's files that the registry read; empty fields are not known."""
 
     format: str = ""
     architecture: str = ""
@@ -174,7 +174,7 @@ def refusals(image: Image, wish: ImageRequirements) -> list[ImageRefusal]:
 
 
 def doubts(image: Image, wish: ImageRequirements) -> list[str]:
-    """What could not be checked, or will be slower or tighter than it might."""
+    """Return what could not be checked, or will be slower or tighter than it might."""
     found: list[str] = []
     if wish.gpus is None:
         found.append(_("the GPUs are not known"))
@@ -198,7 +198,7 @@ def trial_on(image: Image, gpu: GpuDescription, architecture: str) -> TrialFacts
 
 
 def way_on(image: Image, gpu: GpuDescription) -> str:
-    """How its code runs there: `as it is`, or `compiled` by the driver; empty: not, or not known."""
+    """Return how its code runs there: `as it is`, or `compiled` by the driver; empty: not, or not known."""
     codes = [code for text in image.code if (code := cuda.code_of(text))]
     ways = {code.runs_on(gpu.capability) for code in codes} if gpu.capability else set()
     return "as it is" if "as it is" in ways else "compiled" if "compiled" in ways else ""
@@ -290,7 +290,9 @@ def _doubts_on(image: Image, wish: ImageRequirements, gpu: GpuDescription) -> It
 
 
 def _driver_for(image: Image, gpu: GpuDescription) -> tuple[str, str]:
-    """What the image demands, else what its CUDA demands; and the sentence for a driver that is older."""
+    """Return the driver that the image demands, else that its CUDA demands; and the sentence for an older
+    one.
+    """
     if image.least_driver:
         return image.least_driver, gettext_noop("needs driver %(least)s or newer; %(gpu)s has %(driver)s")
     if way_on(image, gpu) == "compiled" and (least := cuda.compiling_driver(image.cuda_version)):

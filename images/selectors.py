@@ -24,7 +24,7 @@ def images(actor: Actor) -> QuerySet[RuntimeImage]:
 
 
 def mentioning(found: QuerySet[RuntimeImage], q: str) -> QuerySet[RuntimeImage]:
-    """Those in which every word occurs: in name, engine, versions, repository, digest or description."""
+    """Return images in whose name, engine, versions, repository, digest or description every word occurs."""
     columns = ("name", "engine", "engine_version", "cuda_version", "repository", "digest", "description")
     return words.mentioning(found, q, columns)
 
@@ -38,7 +38,7 @@ def image_named(actor: Actor, name: str) -> RuntimeImage:
 
 
 def usable_by(team: Team) -> QuerySet[RuntimeImage]:
-    """What releases of the team may use: its own and those of the installation."""
+    """Return the images that releases of the team may use: its own and those of the installation."""
     found = RuntimeImage.objects.filter(Q(team=team) | Q(team=None)).select_related("replaced_by")
     return found.prefetch_related("pull_failures")
 
@@ -90,7 +90,7 @@ def deprecation(row: RuntimeImage) -> str:
 
 
 def model_of(version: Version | None) -> rules.ModelDescription:
-    """What the registry knows of the version's weights."""
+    """Return the registry's facts of the version's weights."""
     if version is None:
         return rules.ModelDescription()
     facts = version.facts or {}

@@ -13,7 +13,7 @@ ENGINES = (
 
 
 class Acceleration(TextChoices):
-    """How a cluster gets the image onto a machine sooner than by pulling all of it first."""
+    """The way in which a cluster gets an image onto a machine sooner than by pulling all of it first."""
 
     NONE = "", _("Pulled as a whole")
     LAZY_STARGZ = "lazy-stargz", _("Lazy loading with stargz snapshotter")
@@ -27,7 +27,7 @@ class Acceleration(TextChoices):
 
 
 class TrialOutcome(TextChoices):
-    """What came of running an image."""
+    """The outcome of running an image."""
 
     WORKS = "works", _("Works")
     FAILS = "fails", _("Fails")

@@ -54,7 +54,7 @@ class FileToken:
 
 @dataclass
 class GeneratedToken:
-    """One that a program makes, for as long as it says."""
+    """A token that a program generates, valid for as long as it says."""
 
     make: "Callable[[], tuple[str, float]]"
     """A token and the time, as of `clock`, at which another one is wanted."""

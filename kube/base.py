@@ -34,7 +34,7 @@ class ObjectList:
 
 
 class ChangeType(StrEnum):
-    """What happened to an object.
+    """The kind of change of an object.
 
     One that leaves a watch's selector is DELETED for it: as it was before, under the version of the change.
     """
@@ -55,7 +55,7 @@ class ObjectChange:
 
 
 class Propagation(StrEnum):
-    """What becomes of what an object owns."""
+    """The fate of the objects that a deleted object owns."""
 
     BACKGROUND = "Background"
     FOREGROUND = "Foreground"
@@ -76,7 +76,7 @@ MergePatch = Mapping[str, Any]
 
 
 class KubernetesClient(Protocol):
-    """One cluster, as one of its users."""
+    """A cluster, accessed as one of its users."""
 
     def get(self, ref: Ref) -> Object:
         """Raises NotFound."""
@@ -98,7 +98,7 @@ class KubernetesClient(Protocol):
         labels: str = "",
         fields: str = "",
     ) -> CollectedItems[Kept]:
-        """As `list`, with what `keep` makes of each object: never more than a page of whole ones in memory.
+        """List with what `keep` makes of each object: never more than a page of whole ones in memory.
 
         `keep` may be called for pages that are thrown away, when the list has to begin anew.
         """
@@ -186,13 +186,13 @@ class KubernetesClient(Protocol):
         """Whether we would be allowed to."""
 
     def rules(self, namespace: str) -> Rules:
-        """What we may do in a namespace, by one request. It need not exist: then what we may do in all."""
+        """Return our rights in a namespace, by one request. It need not exist: then our rights in all."""
 
     def serves(self, resource: Resource) -> bool:
         """Whether the cluster knows this kind of object, in this version."""
 
     def version(self) -> str:
-        """Of its API server: `v1.36.2`."""
+        """Return the version of its API server: `v1.36.2`."""
 
     def close(self) -> None:
         """Give its connections back."""

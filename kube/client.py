@@ -42,8 +42,8 @@ _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9._:]*[A-Za-z0-9])?")
 
 
 class KubeClient:
-    """As `kube.base.KubernetesClient`. `limit_seconds` is that of one request; a list of many pages has it
-    for each.
+    """A `kube.base.KubernetesClient`. `limit_seconds` is that of one request; a list of many pages has it for
+    each.
     """
 
     def __init__(

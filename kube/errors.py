@@ -63,7 +63,7 @@ class AlreadyExists(KubeError):
 
 
 class ObjectChanged(KubeError):
-    """It is not the object, or not the version of it, that the request was made for: read it again."""
+    """The object, or its version, is not the one that the request was made for: read it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class OwnedByOthers(KubeError):
 
 @dataclass(frozen=True, slots=True)
 class BodyFault:
-    """One thing that is wrong with a body."""
+    """A fault of a request's body."""
 
     field: str
     message: str

@@ -29,11 +29,11 @@ REMEMBERED_CHANGES = 1_024
 
 
 class Informer(Generic[Kept]):
-    """Of one kind of object of one cluster. `run` in a thread; read from any.
+    """Objects of one kind of one cluster. `run` in a thread; read from any.
 
-    `keep` makes of an object what is kept of it, and is all that the memory pays for. `changed` is told, in
-    the running thread, what was kept of an object before and after a change of that; None: it was, or is, not
-    there.
+    `keep` makes of an object what is kept of it, and is all that the memory pays for. `changed` is called, in
+    the running thread, with what was kept of an object before and after a change of that; None: it was, or
+    is, not there.
     """
 
     def __init__(
@@ -73,13 +73,15 @@ class Informer(Generic[Kept]):
         """How often everything was listed."""
 
     def snapshot(self) -> Mapping[str, Kept]:
-        """By uid; a copy, which does not change any more."""
+        """Return the objects by uid; a copy that does not change any more."""
         with self._lock:
             return dict(self._kept)
 
     @property
     def age_seconds(self) -> float | None:
-        """How long nothing was heard; None: never anything, so that nothing may be concluded."""
+        """Return the seconds since anything was heard; None: never anything, so that nothing may be
+        concluded.
+        """
         return None if self._heard_at is None else self._clock() - self._heard_at
 
     def confirm(self) -> None:
@@ -95,7 +97,7 @@ class Informer(Generic[Kept]):
             stop.wait(self.step(stop))
 
     def step(self, stop: Event) -> float:
-        """One list or one watch. Returns how many seconds to wait before the next."""
+        """Run one list or one watch. Returns how many seconds to wait before the next."""
         try:
             if not self._version:
                 self._list()

@@ -47,7 +47,7 @@ _PEM = re.compile(r"-----BEGIN [A-Z ]+-----.+-----END [A-Z ]+-----", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What a kubeconfig may do here. As it is: nothing but hold data."""
+    """Permissions of a kubeconfig on this machine. The default: it may only hold data."""
 
     files: bool = False
     """It is the operator's own, and may name files."""
@@ -55,7 +55,7 @@ class Trust:
 
 
 def access_of(text: str, *, context: str = "", trust: Trust = Trust()) -> Access:
-    """Of the context named, or the current one. Raises BadConfig, PluginRefused."""
+    """Return the access of the context named, or the current one. Raises BadConfig, PluginRefused."""
     config = _parsed(text)
     cluster, user = _chosen(config, context)
     _check_files(cluster, trust)
@@ -89,8 +89,8 @@ def access_of(text: str, *, context: str = "", trust: Trust = Trust()) -> Access
 
 
 def access_in_cluster(*, host: str, port: str, directory: Path = IN_CLUSTER) -> Access:
-    """Of the pod that this runs in: KUBERNETES_SERVICE_HOST and _PORT, and its account's files. Raises
-    BadConfig.
+    """Return the access of the pod that this runs in: KUBERNETES_SERVICE_HOST and _PORT, and its account's
+    files. Raises BadConfig.
     """
     if not host or not port:
         raise BadConfig(
@@ -166,7 +166,7 @@ def _check_files(section: Section, trust: Trust) -> None:
 
 
 def _pem(section: Section, key: str) -> str:
-    """From the data, which has precedence, or the file."""
+    """Read PEM from the data, which has precedence, or the file."""
     if data := section.get(f"{key}-data"):
         try:
             text = base64.b64decode(str(data), validate=True).decode()

@@ -30,7 +30,7 @@ VALUE = r"[A-Za-z0-9][A-Za-z0-9._:/@-]*"
 
 @dataclass(frozen=True, slots=True)
 class _AllowedArguments:
-    """What a program may be told."""
+    """Arguments that a program may be given."""
 
     begins: tuple[str, ...] = ()
     options: frozenset[str] = frozenset()
@@ -76,7 +76,7 @@ class Plugins:
     limit_seconds: float = LIMIT_SECONDS
 
     def order(self, plugin: Mapping[str, Any]) -> PluginCommand | str:
-        """What is to be run, or why not."""
+        """Return the command to run, or why it may not run."""
         name = str(plugin.get("command") or "").rpartition("/")[2]
         path = self.allowed.get(name)
         if path is None:

@@ -17,7 +17,7 @@ ORDINARY = Rate()
 
 
 class TokenBucket:
-    """Of one cluster in one process. `clock` in seconds, only forwards."""
+    """The token bucket of one cluster in one process. `clock` in seconds, only forwards."""
 
     def __init__(self, rate: Rate, *, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
         self._rate = rate

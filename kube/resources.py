@@ -19,7 +19,7 @@ class Resource:
 
     @property
     def root(self) -> str:
-        """Of its group and version: `/apis/apps/v1`."""
+        """Return the path of its group and version: `/apis/apps/v1`."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def __str__(self) -> str:
@@ -27,7 +27,7 @@ class Resource:
 
 
 class Ref(NamedTuple):
-    """One object by its name."""
+    """A reference to one object."""
 
     resource: Resource
     name: str

@@ -185,8 +185,7 @@ class Nodes(Listed, Read):
     @extend_schema(parameters=EVENT_SCHEMA, responses=EventsSerializer)
     @action(detail=True)
     def events(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """What the cluster tells of the machine and of Slipway's pods on it (Events of Kubernetes, the last
-        hour or so), the latest first."""
+        """Events of the machine and of Slipway's pods on it (Kubernetes: of the last hour), the latest first."""
         # Not `get_object`: the filters are those of events, not of machines.
         node: Node = get_object_or_404(self.get_queryset(), pk=self.kwargs["id"])
         found = events_of(node, node.workers.values_list("name", flat=True))
@@ -222,7 +221,7 @@ class Nodes(Listed, Read):
     @extend_schema(responses=drains.DrainPreviewSerializer)
     @action(detail=True, methods=["post"], url_path="drain-preview")
     def preview_drain(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """What a drain with these options would evict, what stops or blocks it; nothing is changed."""
+        """Preview a drain: the pods it would evict, and what stops or blocks it; nothing changes."""
         options = drains.options_of(self.given())
         found = preview_drain(actor=self.actor, node=self.get_object(), options=options)
         return Response(self.get_serializer(found).data)

@@ -46,7 +46,7 @@ class ClusterRightsMissing(ClusterUnreachable):
 
 
 class Misconfigured(BackendError):
-    """What the row says of how to reach the cluster cannot be meant; the message says what is right."""
+    """The row's settings cannot be used to reach the cluster; the message says what is right."""
 
     def __init__(self, message: str, *, about: str = "settings") -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class CannotRun(BackendError):
 
 
 class RetryLater(BackendError):
-    """It can be done in a while: apply again. The message says what is waited for."""
+    """The cluster can do it later: apply again. The message says what is waited for."""
 
 
 class FilesPending(RetryLater):
@@ -80,7 +80,7 @@ class UnknownWorker(BackendError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """What a cluster's row says of how to reach it. Each kind knows its own settings and secrets."""
+    """The settings and secrets by which a cluster is reached. Each kind has its own."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class ModelFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelVersion:
-    """Which files the workers serve. Each backend brings them to its workers in its own way."""
+    """The files that workers serve. Each backend brings them to its workers in its own way."""
 
     id: int
     """Of its row in the registry."""
@@ -125,7 +125,7 @@ class ModelVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesFetch:
-    """How far the files of a version have come to one place."""
+    """Progress of bringing the files of a version to one place."""
 
     place: str
     """Name of the machine, or `claim NAME`."""
@@ -139,7 +139,7 @@ class FilesFetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentSpec:
-    """What is wanted: exactly `replicas` workers, each of them so."""
+    """The desired state: exactly `replicas` workers, all alike."""
 
     name: str
     """As `NAME`; never used for another deployment."""
@@ -210,7 +210,7 @@ class DeploymentSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedWorker:
-    """One worker as it really is."""
+    """A worker as the cluster has it."""
 
     id: str
     """Given by the cluster: it tells the worker from all others, and outlives its restarts."""
@@ -237,7 +237,7 @@ class ObservedWorker:
 
 @dataclass(frozen=True, slots=True)
 class ObservedScale:
-    """How many workers a deployment is to have, where others decide that."""
+    """The number of workers of a deployment whose scale others decide."""
 
     replicas: int
     by: str
@@ -272,7 +272,9 @@ class ObservedGpu:
 
 @dataclass(frozen=True, slots=True)
 class NodeCondition:
-    """What a machine, or an agent on it, says of itself; types and polarity as in Kubernetes."""
+    """A condition of a machine, as reported by itself or an agent on it; types and polarity as in
+    Kubernetes.
+    """
 
     type: str
     status: str
@@ -343,7 +345,7 @@ class ClusterBackend(Protocol):
 
     @property
     def node_operations(self) -> "NodeOperations":
-        """What may be done to its machines."""
+        """Return the operations on its machines."""
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         """Make the deployment be `spec`: missing workers start, surplus and outdated ones drain and end.
@@ -353,7 +355,7 @@ class ClusterBackend(Protocol):
         """
 
     def files_reason(self, spec: DeploymentSpec) -> str:
-        """Which way its files come to its workers, and why; empty: there is but one."""
+        """Return in words how the files come to the workers, and why; empty: there is only one way."""
 
     def remove(self, deployment: str, *, fence: Fence) -> None:
         """Drain and end all its workers; they are gone when `observe` shows none. Gone already is no error.
@@ -371,11 +373,14 @@ class ClusterBackend(Protocol):
         """The machines of the cluster. One that cannot be read is an answer, not an error of the cluster."""
 
     def pods(self) -> "ObservedPods":
-        """What stands on its machines or waits for one, of others too, without what has ended."""
+        """Return the pods on its machines or waiting for one, those of others included, without ended
+        ones.
+        """
 
     def health(self) -> ClusterHealth:
         """Whether the cluster takes orders. Never raises."""
 
     def checks(self) -> "tuple[ClusterCheck, ...]":
-        """What is looked at before it is trusted with work, in that order, within 20 s: first whether it can
-        be reached; one that cannot is asked nothing else. Never raises."""
+        """Return the checks made before the cluster is trusted with work, in that order, within 20 s. The
+        first is whether it can be reached; one that cannot is asked nothing else. Never raises.
+        """

@@ -26,25 +26,28 @@ class Watchable(Protocol):
 
 
 class WatchedMachines(Protocol):
-    """What a watch has of the machines of its cluster."""
+    """The machines, workers and events that a watch holds of its cluster."""
 
     def machines(self) -> Mapping[str, bytes]:
-        """By uid, as `sightings.packed`; another mapping each time."""
+        """Return the machines by uid, as `node_observations.packed`; a new mapping each time."""
 
     @property
     def age_seconds(self) -> float | None:
-        """How long nothing was heard of them; None: never anything."""
+        """Return the seconds since anything was heard of them; None: never anything."""
 
     def pods(self) -> tuple[Mapping[str, bytes], float | None]:
         """All of the cluster that have not ended, by uid, as `standing.packed`; and how long nothing was
         heard of them, None: never anything, as where they may not be read."""
 
     def workers(self) -> tuple[Mapping[str, bytes], float | None]:
-        """Those of deployments, by name, as `shared_workers.packed`: all that there are of each; and how long
-        nothing was heard of them, None: never anything."""
+        """Return the workers by deployment, as `shared_workers.packed`, and the seconds since anything was
+        heard of them; None: never anything.
+        """
 
     def told(self) -> Mapping[str, bytes]:
-        """What the cluster tells of machines and of our pods, by `told.about`, as `told.packed`."""
+        """Return the events of machines and of our pods, by `kubernetes_events.about`, as
+        `kubernetes_events.packed`.
+        """
 
     def pulls(self) -> list[ObservedPull]:
         """Pulls of images that it told of since the last call."""
@@ -55,7 +58,7 @@ class SupportsExternalScale(Protocol):
     """A backend that can leave it to others how many workers a deployment has."""
 
     def scale_of(self, deployment: str) -> ObservedScale | None:
-        """None: it has none of that name. Raises ClusterUnreachable."""
+        """Return its scale; None: there is no such deployment. Raises ClusterUnreachable."""
 
 
 @runtime_checkable
@@ -72,7 +75,7 @@ class SupportsRightsReview(Protocol):
     """A backend whose cluster can take away what it granted."""
 
     def right_checks(self) -> tuple[ClusterCheck, ...]:
-        """Those of the checks that are about rights, at little cost. Raises ClusterUnreachable."""
+        """Return the checks of rights alone, which cost little. Raises ClusterUnreachable."""
 
 
 @runtime_checkable

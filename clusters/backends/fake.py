@@ -95,7 +95,7 @@ class FakeClusterBackend:
         self._make(spec, before, fence)
 
     def autoscale(self, deployment: str, replicas: int) -> None:
-        """As somebody else would, whose decision is followed where it is left to others."""
+        """Set the scale as an autoscaler would, which is followed where scale is left to others."""
         held = self._deployments[deployment]
         self._scaled_by[deployment] = "autoscaler"
         self._make(replace(held.spec, replicas=replicas), held, held.fence)
@@ -194,7 +194,7 @@ class FakeClusterBackend:
         self._workers[worker] = replace(self._workers[worker], state=state, reason=reason, pid=pid)
 
     def spec(self, deployment: str) -> DeploymentSpec | None:
-        """What was asked for last; None when it is unknown or removed."""
+        """Return the spec that was applied last; None when it is unknown or removed."""
         held = self._deployments.get(deployment)
         return held.spec if held is not None and not held.removed else None
 

@@ -12,5 +12,5 @@ def is_label(key: str, value: str) -> bool:
 
 
 def label_faults(what: str, labels: Mapping[str, str]) -> list[str]:
-    """In words, each of those that are none."""
+    """Return a sentence for each invalid label."""
     return [f"{what}: {key}={value} is no label" for key, value in labels.items() if not is_label(key, value)]

@@ -61,7 +61,7 @@ def packed(seen: Seen) -> bytes:
 
 
 def sighting_of(uid: str, value: bytes) -> NodeObservation:
-    """Of what was packed; it is unpacked when it is read."""
+    """Return the observation of a packed node, which is unpacked when read."""
     cordon = value[DIGEST_BYTES:_HEAD_BYTES]
     told = "" if cordon == _NO_CORDON else cordon.hex()
     return NodeObservation(uid, value[:DIGEST_BYTES].hex(), told, lambda: unpacked(value))

@@ -47,10 +47,10 @@ def is_overtaken(fence: Fence, by: Fence | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """What came of the wish that a pod leaves its machine.
+    """Answer to the request to evict a pod.
 
-    `is_accepted`: it drains, or is gone already. Otherwise a budget of what it serves forbids it at the
-    moment (429 in Kubernetes): ask again after `retry_after`; nothing else may end it meanwhile.
+    `is_accepted`: it drains, or is gone already. Otherwise a disruption budget forbids it at the moment (429
+    in Kubernetes): ask again after `retry_after`; nothing else may end it meanwhile.
     """
 
     is_accepted: bool
@@ -119,13 +119,15 @@ class NodeOperations(Protocol):
         """The jobs of this machine. To start one takes an order: `run_job`."""
 
     def pause_operands(self, node: str, order: NodeCommand) -> None:
-        """What the GPU operator runs there and holds GPUs open (device plugin, DCGM, its exporter) leaves
-        within moments, and stays away until `resume_operands`. One that is off, or that somebody else has
-        paused, stays as it is; without the operator there is nothing to do.
+        """Stop the pods of the GPU operator that hold GPUs open (device plugin, DCGM, its exporter) until
+        `resume_operands`. Those that are off, or paused by others, stay as they are; without the operator
+        there is nothing to do.
         """
 
     def resume_operands(self, node: str, order: NodeCommand) -> None:
-        """What `pause_operands` has paused comes back, whoever had it paused; nothing paused is no error."""
+        """Resume all that was paused by `pause_operands`, whoever asked for it; nothing paused is no
+        error.
+        """
 
     def reboot(self, node: str, order: NodeCommand) -> None:
         """Irreversible: begun at most once for an `op_key`. Another `boot_id` shows that it has happened."""

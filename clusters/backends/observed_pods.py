@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class PodPhase(StrEnum):
-    """As in Kubernetes."""
+    """The phase of a pod, as in Kubernetes."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -19,7 +19,7 @@ class PodPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DisruptionBudget:
-    """How many pods of a kind may be missing (a PodDisruptionBudget in Kubernetes)."""
+    """The number of pods of a kind that may be missing (a PodDisruptionBudget in Kubernetes)."""
 
     name: str
     """`namespace/name` where there are namespaces."""
@@ -101,7 +101,7 @@ class ObservedPod:
 
 
 def packed(pod: ObservedPod) -> bytes:
-    """What is counted of it, as processes hand it to each other: some hundred bytes."""
+    """Pack the pod's figures for another process, in some hundred bytes."""
     fields = [pod.name, pod.namespace, pod.node, pod.phase, pod.deployment, dict(pod.gpus), pod.why]
     return json.dumps(fields, ensure_ascii=False).encode()
 
@@ -122,7 +122,7 @@ def unpacked(uid: str, value: bytes) -> ObservedPod:
 
 @dataclass(frozen=True, slots=True)
 class ObservedPods:
-    """What holds a cluster's GPUs."""
+    """The pods of a cluster with the GPUs that they hold."""
 
     pods: tuple[ObservedPod, ...]
     problem: str = ""

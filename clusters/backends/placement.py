@@ -10,7 +10,7 @@ from clusters.backends.labels import label_faults
 
 
 class TaintEffect(StrEnum):
-    """As in Kubernetes."""
+    """The effect of a taint, as in Kubernetes."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -28,7 +28,9 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toleration:
-    """As in Kubernetes: an empty key tolerates every key, no effect every effect, no value every value."""
+    """A toleration as in Kubernetes: an empty key tolerates every key, no effect every effect, no value every
+    value.
+    """
 
     key: str = ""
     effect: TaintEffect | None = None
@@ -72,7 +74,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where workers may stand, and under whose name they pull their image."""
+    """The machines that workers may run on, and the account that pulls their image."""
 
     namespace: str = ""
     """Empty: the cluster's own choice."""
@@ -89,7 +91,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class SecretKey:
-    """One entry of a secret that the cluster has."""
+    """An entry of a secret of the cluster."""
 
     secret: str
     key: str

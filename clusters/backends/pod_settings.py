@@ -178,7 +178,7 @@ class _Settings(BaseModel):
             raise PodFaults(_faults(cls, error)) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """What was given, and nothing else."""
+        """Return the given settings alone."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
@@ -220,7 +220,7 @@ class ResourceSettings(_Settings):
 
 
 class TolerationSetting(_Settings):
-    """As in Kubernetes."""
+    """A toleration as in Kubernetes."""
 
     key: StrictStr = ""
     operator: Literal["Exists", "Equal"] | None = None
@@ -271,7 +271,7 @@ class ServerSetting(_Settings):
 
 
 class PodSettings(_Settings):
-    """What is left out is as the cluster has it."""
+    """Pod settings of a service; omitted ones are as the cluster has them."""
 
     namespace: Annotated[StrictStr, AfterValidator(_namespace)] | None = None
     node_selector: Annotated[dict[StrictStr, StrictStr], AfterValidator(_labels)] = Field(
@@ -320,7 +320,7 @@ class PodSettings(_Settings):
         return {name: SecretKey(one.secret, one.key) for name, one in self.secret_env.items()}
 
     def server_of(self, engine: str) -> ModelServer | None:
-        """None: it is our worker, which runs the engine."""
+        """Return the server of the image; None: our worker runs the engine."""
         if self.server is None and engine not in SERVERS:
             return None
         given = self.server.model_dump(exclude_none=True) if self.server else {}
@@ -328,7 +328,7 @@ class PodSettings(_Settings):
 
 
 def place_faults(pod: PodSettings, settings: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What a Kubernetes cluster of these settings has not opened to services."""
+    """Return the settings that a Kubernetes cluster has not opened to services."""
     found: dict[str, list[str]] = {}
     namespaces = [settings.get("namespace") or "slipway", *settings.get("namespaces", ())]
     if pod.namespace and pod.namespace not in namespaces:
@@ -358,7 +358,7 @@ def _sizes_fault(nodes: int, gpus: int, settings: Mapping[str, Any]) -> str:
 def engine_faults(
     engine: str, pod: PodSettings, *, gpus: int = 1, settings: Mapping[str, Any] | None = None
 ) -> dict[str, list[str]]:
-    """What the engine cannot do of it. `gpus`: on each machine; `settings`: the engine's."""
+    """Return the settings that the engine cannot have. `gpus`: on each machine; `settings`: the engine's."""
     settings = settings or {}
     found: dict[str, list[str]] = {}
     if pod.server is not None and engine not in USUAL:

@@ -30,7 +30,7 @@ class ObservedPull:
 
 
 def pull_of(told: KubernetesEvent) -> ObservedPull | None:
-    """None: it tells of something else, or the image was there."""
+    """Read a pull from an event; None: it is another event, or the image was there."""
     if told.kind != "Pod" or told.reason != "Pulled" or told.last_at is None or not told.host:
         return None
     if (read := _PULLED.match(told.message)) is None:

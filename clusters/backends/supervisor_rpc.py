@@ -27,7 +27,7 @@ class SupervisorUnreachable(Exception):
 
 
 class SupervisorFault(Exception):
-    """supervisord refused; the message says what and why."""
+    """A refusal by supervisord; the message says what and why."""
 
 
 class ProcessState(StrEnum):
@@ -49,7 +49,7 @@ ENDED = frozenset({ProcessState.STOPPED, ProcessState.EXITED, ProcessState.FATAL
 
 @dataclass(frozen=True, slots=True)
 class SupervisedProgram:
-    """One process that supervisord keeps alive.
+    """A process that supervisord keeps alive.
 
     `priority`: lower starts earlier and stops later; equal ones stop together. `healthy_after_seconds`: a
     process that ends sooner counts as a failed start; after `start_retries` of these in a row, each a second
@@ -119,7 +119,7 @@ def _plain(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ObservedProcess:
-    """What supervisord knows of one process at one moment."""
+    """A process at one moment, as supervisord reports it."""
 
     name: str
     state: ProcessState

@@ -21,7 +21,7 @@ GONE = "gone"
 
 
 class CheckpointProgress(StrEnum):
-    """How far a pod is with it; as the row of a drain has it."""
+    """Progress of a pod's checkpoint, as the drain's row stores it."""
 
     ASKED = "asked"
     DONE = "done"
@@ -65,7 +65,7 @@ def with_webhooks(
 
 
 def asked_again(waiting: Iterable[PlannedPod], former: Iterable[Entry], at: datetime) -> list[PlannedPod]:
-    """Those whose webhook is asked once more now, who waits longest first."""
+    """Return the pods whose webhook is asked again now, the longest wait first."""
     asked = {one["uid"]: one.get("webhook_at") for one in former}
     hooked = [one for one in waiting if one.pod.checkpoint is not None and one.pod.checkpoint.url]
     last = {one.pod.uid: asked.get(one.pod.uid) or "" for one in hooked}
@@ -111,7 +111,7 @@ def sorted_by(
 
 
 def state_of(pod: ObservedPod, entry: Entry, at: datetime, *, most_seconds: int) -> CheckpointProgress | None:
-    """Of a pod as it is seen now; None: it is not to be asked, or was not yet."""
+    """Return the progress of a pod as observed now; None: it is not to be asked, or was not yet."""
     state, asked_at = entry.get("checkpoint"), entry.get("checkpoint_asked_at")
     if not state or pod.checkpoint is None:
         return None
@@ -136,8 +136,9 @@ def columns_of(
     most_seconds: int,
     told: Mapping[str, Any] = TOLD,
 ) -> dict[str, Any]:
-    """What the row says of it from now on. `asked`: just now, by uid: empty, or why it could not be. `told`:
-    what webhooks have just said."""
+    """Return the columns to store for a pod. `asked`: by uid, empty or why the pod could not be asked just
+    now. `told`: answers of webhooks.
+    """
     if pod.checkpoint is None or (pod.checkpoint.on_sigterm and not pod.checkpoint.url):
         return {}
     before = former or {}

@@ -19,7 +19,7 @@ EVERY_NAMESPACE = "*"
 
 
 class PodPolicy(StrEnum):
-    """What becomes of the pods of a namespace."""
+    """Treatment of the pods of a namespace."""
 
     EVICT = "evict"
     """They are sent away at once."""
@@ -74,7 +74,7 @@ class DrainOptions:
         return self.namespaces.get(namespace) or self.namespaces.get(EVERY_NAMESPACE) or NamespacePolicy()
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the options as JSON."""
         found = asdict(self)
         found["namespaces"] = {
             name: {
@@ -88,7 +88,7 @@ class DrainOptions:
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """Of `document`; without what this release does not know."""
+        """Read the options; those that this release does not know are dropped."""
         known = {one.name for one in fields(cls)}
         given = {name: value for name, value in document.items() if name in known}
         given["namespaces"] = {
@@ -102,7 +102,7 @@ class DrainOptions:
         return cls(**given)
 
     def faults(self) -> dict[str, str]:
-        """What cannot be meant, by field, in words."""
+        """Return invalid options by field, in words."""
         found = {}
         spans = {"within_seconds": self.within_seconds}
         if self.grace_seconds is not None:
@@ -124,8 +124,9 @@ class DrainOptions:
 
 
 def namespaces_of(text: str) -> dict[str, NamespacePolicy]:
-    """One a line: `NAME = evict`, `NAME = leave` or `NAME = finish:SECONDS`, each with the address of a
-    webhook for checkpoints after it or without. Raises ValueError, in words, for a line that says neither."""
+    """Read one namespace a line: `NAME = evict`, `NAME = leave` or `NAME = finish:SECONDS`, each with or
+    without the address of a checkpoint webhook after it. Raises ValueError, in words, for any other line.
+    """
     found = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, _equals, said = (part.strip() for part in line.partition("="))

@@ -12,7 +12,7 @@ from clusters.draining.options import DrainOptions, PodPolicy
 
 
 class PodPlan(StrEnum):
-    """Of one pod."""
+    """The part of a drain's plan for one pod."""
 
     EVICTED = "evicted"
     """It is, or will be, asked to leave."""
@@ -40,7 +40,7 @@ class PlannedPod:
 
 
 def plan(pods: Iterable[ObservedPod], options: DrainOptions, *, elapsed: timedelta) -> list[PlannedPod]:
-    """Those that stop it first, then those that go, then those that stay; each in the order of their names.
+    """Plan the drain: pods that stop it first, then those that leave, then those that stay; each by name.
 
     `elapsed`: since the drain was ordered.
     """

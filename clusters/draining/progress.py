@@ -48,7 +48,7 @@ def why_it_ends(
 
 
 def due(planned: Iterable[PlannedPod], former: Iterable[Entry], at: datetime) -> list[PlannedPod]:
-    """Those that are to be asked to leave now; whom no budget holds back first."""
+    """Return the pods to be asked to leave now; those without a budget that holds them back first."""
     again = {one["uid"]: one["ask_again_at"] for one in former}
     found = [
         one
@@ -70,8 +70,9 @@ def entries_of(
     checkpoint_seconds: int = 0,
     told: Mapping[str, Any] = TOLD,
 ) -> list[dict[str, Any]]:
-    """What the row says from now on. `answers`: to what was asked just now, by uid; `asked`: who was asked
-    for a checkpoint, and why that was not possible; `kept`: how far it was with whom was then evicted."""
+    """Return the entries to store. `answers`: to evictions just asked for, by uid; `asked`: pods asked for a
+    checkpoint, and why that was impossible; `kept`: checkpoint progress of pods evicted since.
+    """
     before = {one["uid"]: one for one in former}
     found = [
         _entry(one, before.get(one.pod.uid), answers.get(one.pod.uid), now)
@@ -94,8 +95,9 @@ def entries_of(
 
 
 def look_after(entries: Sequence[Entry], now: datetime, *, until: datetime) -> timedelta:
-    """How long a drain waits before its next look: where budgets hold back all that is left, until the first
-    is to be asked again, or its time is over."""
+    """Return the wait before the next look: where budgets hold back all that is left, until the first is to
+    be asked again, or the drain's time is over.
+    """
     left = [one for one in entries if one["fate"] in GOES]
     if not left or not all(one["blocked_by"] and one["ask_again_at"] for one in left):
         return LOOK_EVERY

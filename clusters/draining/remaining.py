@@ -12,7 +12,7 @@ from clusters.models import Node
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """Of GPUs of the machine's own type, on machines of its cluster that take new pods."""
+    """Free GPUs of the machine's own type on machines of its cluster that take new pods."""
 
     gpu_type: str
     free: int
@@ -87,12 +87,14 @@ def free_of(room: MachineCapacity) -> dict[str, int]:
 
 
 def placed(rooms: Sequence[MachineCapacity], pods: Iterable[Mapping[str, int]]) -> int:
-    """How many of the pods find a machine, the largest first, each on the fullest that still has room."""
+    """Return how many of the pods find a machine, the largest first, each on the fullest that still has
+    room.
+    """
     return sum(each_placed(rooms, sorted(pods, key=lambda one: -sum(one.values()))))
 
 
 def each_placed(rooms: Sequence[MachineCapacity], pods: Iterable[Mapping[str, int]]) -> list[bool]:
-    """Which of the pods find a machine when they come in this order; one without GPUs finds any."""
+    """Return which of the pods find a machine in this order; one without GPUs finds any."""
     free = [free_of(room) for room in rooms]
     found = []
     for pod in pods:

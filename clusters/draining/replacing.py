@@ -15,7 +15,7 @@ from clusters.states import GONE, WorkerState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """Of the ready workers that one deployment has on the machine."""
+    """Replacement of the ready workers that one deployment has on the machine."""
 
     deployment: str
     service: str
@@ -36,7 +36,9 @@ def time_for_replacements(options: DrainOptions) -> int:
 
 
 def replacements(node: Node, planned: Iterable[PlannedPod], options: DrainOptions) -> list[Replacement]:
-    """Of ready workers alone: what does not answer is not missed. Five queries; none without pods of ours."""
+    """Return replacements of ready workers alone: others are not missed. Five queries; none without pods of
+    ours.
+    """
     leaving = {one.pod.name: one for one in planned if one.pod.deployment and one.fate is PodPlan.EVICTED}
     if not leaving:
         return []

@@ -21,7 +21,9 @@ NO_SURGE = ActiveSurge()
 
 
 def surge_of(row: Deployment) -> ActiveSurge:
-    """What drains want of it beyond its own wish; one that wants no workers gets none. One query."""
+    """Return the extra workers that drains demand of a deployment; one that wants no workers gets none. One
+    query.
+    """
     known = list(Surge.objects.filter(deployment=row).select_related("drain__node"))
     if not known:
         return NO_SURGE

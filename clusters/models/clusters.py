@@ -28,7 +28,7 @@ class ClusterRows(TeamOrShared["Cluster"]):
     team_path = "team"
 
     def present(self) -> Self:
-        """Those that were not removed."""
+        """Exclude removed clusters."""
         return self.filter(removed_at=None)
 
     def for_actor(self, actor: Actor, right: Right = Right.READ) -> Self:
@@ -112,5 +112,5 @@ class Cluster(Reconciled, Revised):
 
     @property
     def own_lane(self) -> str:
-        """Of whatever waits for its backend or for its workers."""
+        """Return the lane of steps that wait for its backend or workers."""
         return f"cluster:{self.name}"

@@ -141,7 +141,7 @@ class WorkerRows(TeamOwned["Worker"]):
 
 
 class Worker(models.Model):
-    """One worker of a deployment, as the backend last saw it. Written when something changed."""
+    """A worker of a deployment, as the backend last saw it. Written when something changed."""
 
     deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="workers")
     uid = models.CharField(max_length=200)

@@ -60,7 +60,7 @@ class Drain(Reconciled):
 
     @property
     def cordon_name(self) -> str:
-        """As whom it cordons: no other drain, and no person, has this name."""
+        """Return the owner's name for its cordon, which no other drain or person has."""
         return f"{self.by}/drain-{self.pk}"
 
     @property

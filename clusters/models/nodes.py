@@ -86,7 +86,7 @@ class Node(Reconciled):
 
 
 class Occupancy(models.Model):
-    """What holds a cluster's GPUs, as it was seen last."""
+    """The allocation of a cluster's GPUs, as last seen."""
 
     cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="occupancy")
     used = models.JSONField(default=dict)

@@ -28,7 +28,7 @@ class AgentToken(BoundToken):
 
 
 class FilesToken(BoundToken):
-    """By which the machines of one cluster fetch the files of versions that run there."""
+    """Token by which the machines of one cluster fetch the files of versions that run there."""
 
     cluster = models.ForeignKey("clusters.Cluster", on_delete=models.CASCADE, related_name="+")
 
@@ -37,7 +37,7 @@ class FilesToken(BoundToken):
 
 
 class ReportToken(BoundToken):
-    """By which the workers of one deployment report themselves."""
+    """Token by which the workers of one deployment report themselves."""
 
     deployment = models.ForeignKey("clusters.Deployment", on_delete=models.CASCADE, related_name="+")
 
@@ -46,7 +46,7 @@ class ReportToken(BoundToken):
 
 
 class RelayToken(BoundToken):
-    """By which the relay of one cluster reports its workers."""
+    """Token by which the relay of one cluster reports its workers."""
 
     cluster = models.ForeignKey("clusters.Cluster", on_delete=models.CASCADE, related_name="+")
 

@@ -26,7 +26,7 @@ class RemoveCluster(Step[Cluster]):
     name = "removal"
 
     def observe(self, row: Cluster, operation: Operation) -> Sequence[str]:
-        """What was sent there at the moment in which its removal was asked for."""
+        """Return the deployments sent there at the moment when its removal was requested."""
         return cluster_uses(row)
 
     def settle(self, row: Cluster, seen: Sequence[str], now: datetime) -> Outcome:

@@ -129,7 +129,7 @@ class RunChecks(Step[Cluster]):
 
 
 class WatchRights(Step[Cluster]):
-    """What a cluster takes away, or gives back, has all its checks made at once."""
+    """Runs all checks at once when a cluster takes away a right or gives it back."""
 
     name = "watch rights"
 
@@ -137,7 +137,7 @@ class WatchRights(Step[Cluster]):
         self.backend_of = backend_of
 
     def observe(self, row: Cluster, operation: Operation) -> list[dict[str, str]] | None:
-        """None: they are not known."""
+        """Return the checks of rights; None: they are not known."""
         try:
             backend = self.backend_of(row)
             return _written(backend.right_checks()) if isinstance(backend, SupportsRightsReview) else None

@@ -65,7 +65,7 @@ LONGEST_LOG = 20_000
 
 @dataclass(frozen=True, slots=True)
 class DeploymentTools:
-    """What the steps reach the world with."""
+    """Dependencies of the steps."""
 
     backend_of: Callable[[Cluster], ClusterBackend] = backend_of
     heartbeats: Callable[[list[str]], Mapping[str, LastHeartbeat] | None] = heartbeat_records.latest
@@ -128,7 +128,7 @@ class DeploymentStep(Step[Deployment]):
     def heard(
         self, row: Deployment, backend: ClusterBackend, known: Sequence[Worker]
     ) -> SharedWorkers | None:
-        """What need not be asked. None: the cluster is to be asked."""
+        """Return the state heard by a watch. None: the cluster has to be asked."""
         return None
 
     def _heartbeats(
@@ -341,7 +341,7 @@ def removal_due(row: Deployment) -> datetime:
 
 
 def wanted_of(row: Deployment, seen: ObservedDeployment) -> int:
-    """How many workers it is to have: what others say, once our own last wish was carried out."""
+    """Return the number of workers to have: others' decision, once our own last one was carried out."""
     if seen.scale is not None and seen.scale.turn >= row.generation:
         return seen.scale.replicas
     return row.wanted_replicas
@@ -378,7 +378,7 @@ def columns(
     *,
     coming: RetryLater | None = None,
 ) -> dict[str, Any]:
-    """What the row is to say. `coming`: what the cluster waits for before it starts workers."""
+    """Return the columns to store. `coming`: what the cluster waits for before it starts workers."""
     reason = " ".join(filter(None, (found.reason, seen.surge.words)))
     observed_at = now if seen.heard_at is None else max(seen.heard_at, row.observed_at or seen.heard_at)
     save: dict[str, Any] = {"observed_at": observed_at, "reason": reason}

@@ -13,8 +13,9 @@ ACTOR = Actor.system("clusters")
 
 
 def ask_webhooks(row: Drain, turn: EvictionBatch, at: datetime) -> dict[str, CheckpointReply]:
-    """By uid of the pod; those that were not asked yet first. A question that is asked twice is no harm: it
-    is the same one."""
+    """Ask webhooks, those not asked yet first, and return replies by uid of the pod. A repeated question is
+    harmless.
+    """
     new = [one for one in turn.ask if one.pod.checkpoint and one.pod.checkpoint.url]
     known = {one["uid"]: one.get("checkpoint_asked_at") for one in row.pods}
     found = {}

@@ -95,7 +95,7 @@ def _start(row: Drain, one: Replacement) -> None:
 
 
 def _looked_at(one: Mapping[str, Any], surge: Surge | None) -> dict[str, Any]:
-    """How many of those that were started are ready by now, and why the others are not."""
+    """Return how many of the started workers are ready, and why the others are not."""
     if surge is None or not one["started"]:
         return {**one, "ready": one["started"]}
     row = surge.deployment
@@ -107,7 +107,7 @@ def _looked_at(one: Mapping[str, Any], surge: Surge | None) -> dict[str, Any]:
 
 
 def _why_not_ready(row: Deployment) -> str:
-    """What the newest worker that is not ready says of itself."""
+    """Return the reason of the newest worker that is not ready."""
     others = Worker.objects.filter(deployment=row).exclude(state=WorkerState.READY).exclude(reason="")
     return others.order_by("-state_since", "-pk").values_list("reason", flat=True).first() or ""
 

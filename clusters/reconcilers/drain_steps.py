@@ -38,7 +38,7 @@ class DrainStep(Step[Drain]):
 
     @contextmanager
     def asking(self, row: Drain) -> Iterator[None]:
-        """Of its cluster: what it will never do is kept as `refusal`."""
+        """Keep what the drain's cluster will never do as `refusal`."""
         try:
             yield
         except StaleDeploymentFence:
@@ -75,9 +75,10 @@ def given_back(row: Drain, now: datetime) -> Callable[[], None]:
 
 
 def end_surges(row: Drain) -> None:
-    """With its end: what deployments have beyond their wish goes, and no worker is the first to end any more.
+    """End the drain's surges: deployments lose the extra workers, and no worker is first in line to end.
 
-    Whoever is in mid-step tells a cluster what no longer holds: their write must fail."""
+    Writers in mid-step have outdated values: their write must fail.
+    """
     for one in Surge.objects.filter(drain=row).select_related("deployment"):
         kernel.interrupt(one.deployment, where={"removal_asked_at__isnull": True}, applied_generation=0)
 

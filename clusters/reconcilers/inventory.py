@@ -172,7 +172,7 @@ def _record_gpus(
     lost: Sequence[int],
     now: datetime,
 ) -> bool:
-    """Of the machines that `seen` has, and of those that are `lost`; the others' are as they were."""
+    """Store the GPUs of the `seen` machines and of those that are `lost`; others stay as they were."""
     there = {
         gpu.uuid: (rows[one.uid], gpu)
         for one in seen

@@ -19,7 +19,7 @@ MOST_NAMED = 10
 
 
 def remove_cluster(*, actor: Actor, cluster: Cluster, reason: str, expected: int | None = None) -> Cluster:
-    """From now on nothing new goes there; a moment later it is gone, its secrets with it.
+    """Stop sending anything to the cluster; a moment later it is gone, its secrets with it.
 
     Asking again changes nothing. Raises NotAllowed, Invalid without a reason, ClusterInUse naming what runs
     there or is about to, Stale when the revision is not the `expected` one.

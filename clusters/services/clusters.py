@@ -208,7 +208,7 @@ def _check_move(cluster: Cluster, host: str) -> None:
 
 
 def _is_same(cluster: Cluster, wanted: Cluster, secrets: Mapping[str, str]) -> bool:
-    """As far as something was said; what people changed since is no other cluster."""
+    """Tell whether the given fields are the same; fields that people changed since make no other cluster."""
     if (cluster.kind, cluster.team_id, cluster.settings) != (wanted.kind, wanted.team_id, wanted.settings):
         return False
     if any(said and getattr(cluster, name) != said for name, said in _described(wanted).items()):

@@ -114,7 +114,7 @@ def ensure_deployment(
 
 
 def _create(wanted: Deployment, *, actor: Actor) -> Deployment | None:
-    """None when it was made; the other one when somebody was first."""
+    """Create the row; return None, or the other row when somebody was first."""
     try:
         with transaction.atomic():
             wanted.save(force_insert=True)
@@ -196,7 +196,7 @@ def lay_out_again(blob: str) -> None:
 
 
 def remove_deployment(*, actor: Actor, name: str, reason: str) -> None:
-    """From now on its workers get no more requests; then they drain and end. Twice is once.
+    """Stop sending requests to its workers; then they drain and end. Twice is once.
 
     Whatever is being done to it is interrupted. Raises DeploymentMissing, NotAllowed.
     """

@@ -32,7 +32,7 @@ from common.reconcile import kernel
 
 @dataclass(frozen=True, slots=True)
 class AffectedDeployment:
-    """One of ours that loses workers."""
+    """A deployment of ours that loses workers."""
 
     name: str
     service: str
@@ -68,7 +68,7 @@ class DrainPreview:
 
     @property
     def shown(self) -> Sequence[Mapping[str, object]]:
-        """As a drain's row has them."""
+        """Return the pods as a drain's row has them."""
         return entries_of(self.pods, (), {}, clock.now())
 
     @property
@@ -78,7 +78,7 @@ class DrainPreview:
 
 
 def preview_drain(*, actor: Actor, node: Node, options: DrainOptions) -> DrainPreview:
-    """What a drain would do now, asked of the cluster; it changes nothing.
+    """Preview a drain as the cluster is now; it changes nothing.
 
     Raises NotAllowed, Invalid, OperationNotAllowed for a machine that is gone, ClusterUnreadable when the
     cluster does not answer or may not be asked.
@@ -99,7 +99,7 @@ def preview_drain(*, actor: Actor, node: Node, options: DrainOptions) -> DrainPr
 
 
 def remaining_for(drain: Drain) -> Remaining:
-    """What other machines have left for the pods that have not left yet."""
+    """Return the capacity of other machines for the pods that have not left yet."""
     return remaining(drain.node, [one["gpus"] for one in drain.pods if one["fate"] in map(str, GOES)])
 
 

@@ -19,7 +19,7 @@ from serving.protocol import MAX_WORKERS_PER_REPORT, Heartbeat
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """For which workers a token speaks."""
+    """The workers that a token may report."""
 
     grants: Grants
     deployment_id: int | None = None

@@ -41,7 +41,7 @@ def _read_here(cluster: Cluster, worker: str, lines: int) -> str:
 
 
 def _read_there(cluster: Cluster, worker: str, lines: int) -> str:
-    """By a row, which a process of the cluster's host answers. Raises as the backend does."""
+    """Read the log by a row, which a process of the cluster's host answers. Raises as the backend does."""
     if cluster.host not in living_hosts():
         raise ClusterUnreachable(silent_hosts.why(cluster.host))
     row = WorkerLogRequest.objects.create(cluster=cluster, worker=worker, lines=lines, lane_host=cluster.host)

@@ -36,10 +36,12 @@ def order_for(
 
 
 def _holder(node: Node) -> int:
-    """Of this row in this installation alone: machines outlive both, and remember whose orders they took."""
+    """Return a holder unique to this row in this installation: machines outlive both, and remember whose
+    orders they took.
+    """
     return int(salted_hmac("clusters.node_orders", str(node.pk)).hexdigest()[:HOLDER_DIGITS], 16)
 
 
 def operations_of(node: Node) -> NodeOperations:
-    """What may be done to the machine. Raises Misconfigured, ClusterUnreachable."""
+    """Return the operations on the machine. Raises Misconfigured, ClusterUnreachable."""
     return backend_of(node.cluster).node_operations

@@ -18,7 +18,7 @@ from serving.protocol import Device, Heartbeat, NodeReport
 
 @dataclass(frozen=True, slots=True)
 class ReportingAgent:
-    """Which machine a token speaks for."""
+    """The machine that a token may report."""
 
     cluster_id: int
     node_uid: str
@@ -110,7 +110,7 @@ def mismatch(
 
 
 def not_as_deployed(heartbeat: Heartbeat, deployment: DeploymentRow) -> str:
-    """In what it says something else of itself than its deployment does; empty when in nothing."""
+    """Return the fields in which a worker differs from its deployment; empty when in none."""
     for is_wrong, column, said in (
         (heartbeat.deployment != deployment.name, deployment.name, heartbeat.deployment),
         (heartbeat.service != deployment.service, deployment.service, heartbeat.service),
@@ -126,5 +126,5 @@ def not_as_deployed(heartbeat: Heartbeat, deployment: DeploymentRow) -> str:
 
 
 def entry_name(entry: Any, key: str) -> str:
-    """What a faulty entry calls itself."""
+    """Return the name of a faulty entry."""
     return str(entry.get(key, ""))[:128] if isinstance(entry, dict) else ""

@@ -33,7 +33,7 @@ class ReportingRelay:
 
 @dataclass(frozen=True, slots=True)
 class RelayInstructions:
-    """What a relay has to know."""
+    """Instructions to a relay."""
 
     revision: str
     reporters: Mapping[str, str]

@@ -63,7 +63,7 @@ def new_cluster(request: HttpRequest) -> HttpResponse:
 
 
 def _manifest(request: HttpRequest) -> dict[str, object]:
-    """What is to be granted, as one ticks."""
+    """Return the manifest to be granted, for the ticked features."""
     asked = request.GET if "ticked" in request.GET else None
     form = ManifestForm(asked, auto_id="manifest_%s", prefix="grant")
     text = ""

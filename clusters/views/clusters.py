@@ -66,7 +66,7 @@ class AgentTokenForm(forms.Form):
 @require_safe
 @signed_in
 def cluster(request: HttpRequest, name: str) -> HttpResponse:
-    """What it is, where it runs, and how it is; its machines are those of the fleet."""
+    """Show a cluster: its settings, its state and its machines."""
     actor = of_request(request)
     row = visible_cluster(actor, name)
     fleet = selectors.fleet(actor)

@@ -23,7 +23,7 @@ from common.pages.forms import blame, reason_of
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def drain(request: HttpRequest, pk: int) -> HttpResponse:
-    """What the options that are chosen would do now; posted, it is ordered."""
+    """Preview a drain with the chosen options; a POST orders it."""
     actor = of_request(request)
     node = visible_node(actor, pk)
     is_order = request.method == "POST"

@@ -75,7 +75,7 @@ DEPLOYMENT_SORTS: dict[str, Callable[[DeploymentSnapshot], Any]] = {
 
 
 def frame(fleet: FleetSnapshot) -> dict[str, Any]:
-    """What every tab of the fleet shows above its table."""
+    """Return the context that every tab of the fleet shows above its table."""
     # A failing deployment speaks for its failed workers.
     troubled = [
         worker
@@ -154,7 +154,7 @@ def _is_in(worker: WorkerSnapshot, state: str) -> bool:
 @require_safe
 @signed_in
 def node(request: HttpRequest, pk: int) -> HttpResponse:
-    """One machine: its GPUs with their last readings, its workers, and who cordoned it."""
+    """Show a machine: its GPUs with their last readings, its workers, and its cordon."""
     actor = of_request(request)
     row = visible_node(actor, pk)
     fleet = selectors.fleet(actor)
@@ -236,7 +236,7 @@ def deployments(request: HttpRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def worker(request: HttpRequest, name: str) -> HttpResponse:
-    """One worker and the end of its log, asked of its cluster."""
+    """Show a worker and the end of its log, read from its cluster."""
     actor = of_request(request)
     fleet = selectors.fleet(actor)
     found = next((one for one in fleet.workers if one.row.name == name), None)

@@ -16,7 +16,7 @@ from gateway.models import Gateway
 
 @extend_schema(parameters=[OpenApiParameter("cluster", OpenApiTypes.STR, OpenApiParameter.PATH)])
 class Gateways(Read, Put, Deleted):
-    """What splits the traffic of a cluster; 404: it has no gateway."""
+    """The gateway that splits the traffic of a cluster; 404: it has none."""
 
     queryset = Gateway.objects.select_related("cluster")
     serializer_class = serializers.GatewaySerializer

@@ -20,7 +20,7 @@ class GatewayHealth:
 
 @dataclass(frozen=True, slots=True)
 class GatewayClass:
-    """What a Gateway is one of, and what that says of itself."""
+    """The class of a Gateway, and what it reports of itself."""
 
     name: str
     features: frozenset[str] | None
@@ -66,22 +66,25 @@ class TrafficBackend(Protocol):
         """The route as last set."""
 
     def ready(self, target: str) -> frozenset[WorkerEndpoint | NamedService]:
-        """Of where `target` is, what the gateway itself finds ready now; nothing while no route leads to it.
+        """Return the endpoints of `target` that the gateway itself finds ready; none while no route leads to
+        it.
 
         Raises GatewayUnreachable.
         """
 
     def lacking(self) -> str:
-        """What keeps it from ever having routes as releases need them, and what to do, in words; empty:
-        nothing. Raises GatewayUnreachable."""
+        """Return in words what keeps it from ever having routes as releases need them, and what to do; empty:
+        nothing. Raises GatewayUnreachable.
+        """
 
     def cannot(self) -> Mapping[str, str]:
-        """What steps of plans may ask of a gateway and this one cannot, with the reason in words: `mirror`,
-        copies of all requests, and `mirror_percent`, of a share of them; `cohort_cookie`, requests chosen by
-        a cookie, and `cohort_percent`, by a share of a header's values. Raises GatewayUnreachable."""
+        """Return what steps of plans may ask of a gateway and this one cannot, with the reason in words:
+        `mirror`, copies of all requests, and `mirror_percent`, of a share of them; `cohort_cookie`, requests
+        chosen by a cookie, and `cohort_percent`, by a share of a header's values. Raises GatewayUnreachable.
+        """
 
     def gateway_class(self) -> GatewayClass | None:
-        """None for a kind that has no classes. Raises GatewayUnreachable."""
+        """Return its class; None for a kind that has none. Raises GatewayUnreachable."""
 
     def health(self) -> GatewayHealth:
         """Whether the gateway answers and has taken the last configuration. Never raises."""
@@ -101,7 +104,7 @@ class TrafficMetrics(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayRowConfig:
-    """What a gateway's row says of it."""
+    """Settings of a gateway's row."""
 
     cluster: str
     """Its name."""

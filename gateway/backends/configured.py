@@ -39,12 +39,12 @@ def traffic_backend_of(cluster: "Cluster | int") -> TrafficBackend:
 
 
 def traffic_metrics_of(cluster: "Cluster | int") -> TrafficMetrics:
-    """What counts the traffic of this cluster. Raises as `traffic_backend_of`."""
+    """Return the counter of this cluster's traffic. Raises as `traffic_backend_of`."""
     return metrics_of(gateway_of(cluster))
 
 
 def metrics_of(gateway: Gateway) -> TrafficMetrics:
-    """What counts its traffic. Raises InvalidGateway."""
+    """Return the counter of its traffic. Raises InvalidGateway."""
     metrics = backends_of(gateway).metrics
     if metrics is None:
         raise InvalidGateway("Nothing counts what this gateway sends.")
@@ -52,7 +52,9 @@ def metrics_of(gateway: Gateway) -> TrafficMetrics:
 
 
 def backends_of(gateway: Gateway) -> GatewayBackend:
-    """One per row and process, until its revision or its cluster's is another one. Raises InvalidGateway."""
+    """Return the backend, one per row and process until its revision or its cluster's changes. Raises
+    InvalidGateway.
+    """
     now = revisions_of(gateway)
     with _lock:
         revisions, made = _made.get(gateway.pk, (None, None))
@@ -63,7 +65,7 @@ def backends_of(gateway: Gateway) -> GatewayBackend:
 
 
 def revisions_of(gateway: Gateway) -> tuple[int, int]:
-    """Of the row, and of its cluster, by whose credential it may be told."""
+    """Return the revisions of the row and of its cluster, whose credential it may use."""
     return gateway.revision, gateway.cluster.revision
 
 
@@ -77,7 +79,7 @@ def config_of(gateway: Gateway) -> GatewayRowConfig:
 
 
 def envoy_layout_of(cluster: str) -> EnvoyFileLayout:
-    """Where the Envoy of this cluster has its files and ports. Raises NoGateway, InvalidGateway."""
+    """Return the files and ports of this cluster's Envoy. Raises NoGateway, InvalidGateway."""
     found = Gateway.objects.select_related("cluster").filter(cluster__name=cluster).first()
     if found is None:
         raise NoGateway(cluster)
@@ -165,7 +167,9 @@ def _envoy(gateway: Gateway, config: GatewayRowConfig) -> tuple[EnvoyStatistics,
 
 
 def _chosen_by_weight(route: str) -> list[str]:
-    """As `_workers_of`. Raises GatewayUnreachable where clients may choose: Envoys do not tell it apart."""
+    """Return the endpoints as `_workers_of`. Raises GatewayUnreachable where clients may choose a side:
+    Envoys count both together.
+    """
     rows = Route.objects.filter(service=route, removed_at__isnull=True)
     if rows.exclude(release_header="off").exists():
         raise GatewayUnreachable(
@@ -182,12 +186,12 @@ _UNTOLD = dict.fromkeys(
 
 
 def is_elsewhere(gateway: Gateway) -> bool:
-    """It is told by files of another host than this one."""
+    """Tell whether it is configured by files of another host."""
     return gateway.host not in ("", this_host())
 
 
 def _ready_workers_of(route: str) -> dict[str, int]:
-    """As `_workers_of`."""
+    """Return the number of ready workers of each deployment of the route."""
     _check_routed(route)
     return fleet.ready_workers(route)
 
@@ -198,7 +202,9 @@ def _check_routed(service: str) -> None:
 
 
 def _workers_of(route: str) -> dict[str, list[WorkerEndpoint]]:
-    """Of the deployments of a service, also of those that lately left its route. Raises UnknownRoute."""
+    """Return the endpoints of a service's deployments, also of those that lately left its route. Raises
+    UnknownRoute.
+    """
     _check_routed(route)
     listening = fleet.listening_workers(route)
     return {name: [WorkerEndpoint(*one) for one in addresses] for name, addresses in listening.items()}

@@ -64,7 +64,7 @@ class EnvoySettings:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamCounts:
-    """What one Envoy has counted, by upstream cluster."""
+    """Counts of one Envoy, by upstream cluster."""
 
     instance: str
     uptime_seconds: float
@@ -169,8 +169,9 @@ def _counts(
 
 
 def _histogram(times: Sequence[Mapping[float, int]]) -> Histogram:
-    """By our bounds: in between those of Envoy as if answers lay evenly there, which keeps every figure
-    rising."""
+    """Return a histogram with our bounds. Answers between two of Envoy's bounds count as evenly spread, which
+    keeps every figure rising.
+    """
     if not times:
         return _EMPTY
     found = [0] * (len(BOUNDS_MS) + 1)

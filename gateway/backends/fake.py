@@ -32,7 +32,7 @@ _BOUNDS = (*BOUNDS_MS, math.inf)
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """How the workers of a target answer. Latencies are log-normal about `median_ms`."""
+    """Answers of a target's workers. Latencies are log-normal about `median_ms`."""
 
     error_share: float = 0.0
     broken_share: float = 0.0

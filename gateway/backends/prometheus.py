@@ -240,7 +240,7 @@ def _seen(matrix: Sequence[Any], alive: set[Worker]) -> list[_ScrapedWorker]:
 
 
 def _together(workers: Sequence[_ScrapedWorker]) -> TargetCounts:
-    """What they had counted at their moment, as if requests came evenly between two scrapes."""
+    """Sum the workers' counts at their moment, as if requests came evenly between two scrapes."""
     parts = [(summed([one.before]), summed([one.after]), one.share) for one in workers]
 
     def at_moment(read: Callable[[TargetCounts], int]) -> int:

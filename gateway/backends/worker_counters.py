@@ -45,7 +45,7 @@ class WorkerCounters:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReading:
-    """What one worker said of itself."""
+    """The counts of one worker."""
 
     process: str
     started_at: datetime
@@ -54,7 +54,7 @@ class WorkerReading:
 
 
 def _read(worker: WorkerEndpoint) -> WorkerReading | None:
-    """None: it does not answer, or is no worker of ours."""
+    """Read a worker's counts; None: it does not answer, or is no worker of ours."""
     connection = HTTPConnection(worker.address, worker.port, timeout=WITHIN_SECONDS)
     try:
         connection.request("GET", "/metrics")

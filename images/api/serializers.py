@@ -23,7 +23,7 @@ ACCELERATION = "Image acceleration; empty: pulled as a whole."
 
 
 class MirrorsMapField(serializers.DictField):
-    """Of the rows, repositories; shown, whole references."""
+    """Mirrors by region: repositories in rows, whole references in answers."""
 
     child = serializers.CharField(max_length=MAX_REFERENCE + 80)
 

@@ -41,7 +41,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 class NoKubelets:
-    """In place of those that only pretend."""
+    """Replaces the kubelets that only pretend."""
 
     def step(self, hands: object) -> None:
         pass
@@ -51,7 +51,7 @@ class NoKubelets:
 
 
 class Logs(Mapping[tuple[str, ...], str]):
-    """By namespace and name of a pod, and a container of it, as its machine has them."""
+    """Logs of pods by namespace, name and container, as their machine has them."""
 
     def __init__(self, kubelets: list[Kubelet]) -> None:
         self._kubelets = kubelets

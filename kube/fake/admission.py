@@ -59,7 +59,7 @@ class Admission:
             _job(item)
 
     def _prioritise(self, kind: ObjectKind, item: Object) -> None:
-        """By its PriorityClass, or by that which is everybody's. Raises RequestRefused."""
+        """Set the priority by its PriorityClass, or the default one. Raises RequestRefused."""
         spec = item["spec"]
         classes = [one for key, one in self.storage.held() if key.resource == PRIORITY_CLASSES]
         name = spec.get("priorityClassName")

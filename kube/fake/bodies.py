@@ -109,7 +109,7 @@ def too_large(why: str) -> RequestRefused:
 
 
 def object_body(request: ApiRequest, kind: ObjectKind, warnings: list[str]) -> dict[str, Any]:
-    """Of a POST or PUT, with what is unknown warned of or refused. Raises RequestRefused."""
+    """Return the object of a POST or PUT; unknown fields are warned of or refused. Raises RequestRefused."""
     if request.content_type not in ("", "application/json", "application/yaml"):
         accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
         if kind.is_custom:
@@ -192,7 +192,7 @@ def _base64_fault(item: Mapping[str, Any]) -> str:
 
 
 def apply_body(request: ApiRequest, warnings: list[str]) -> dict[str, Any]:
-    """Of a server-side apply. Raises RequestRefused."""
+    """Return the object of a server-side apply. Raises RequestRefused."""
     try:
         item, repeated = yaml_body(request.body)
     except yaml.YAMLError as error:
@@ -206,7 +206,7 @@ def apply_body(request: ApiRequest, warnings: list[str]) -> dict[str, Any]:
 
 
 def patch_body(request: ApiRequest) -> Any:
-    """Of the other patches. Raises RequestRefused."""
+    """Return the body of the other patches. Raises RequestRefused."""
     try:
         patch = json.loads(request.body)
     except ValueError as error:

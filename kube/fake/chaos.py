@@ -15,7 +15,7 @@ RETRY_AFTER_SECONDS = 7.0
 
 
 class Mishap(StrEnum):
-    """Of one call. Where one cannot happen to a call (a conflict of a GET), nothing does."""
+    """A mishap of one call. Where it cannot happen to a call (a conflict of a GET), nothing does."""
 
     AWAY = "nobody answers, and nothing was done"
     RESTARTED = "the API server begins anew, and has forgotten what changed before"
@@ -31,7 +31,7 @@ class Mishap(StrEnum):
 
 
 class WatchFault(StrEnum):
-    """Of what one watch tells."""
+    """A fault of one watch."""
 
     CUT = "cut after the first change"
     ENDS = "ends after the first change"

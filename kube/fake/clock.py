@@ -17,7 +17,7 @@ class SimulatedClock:
         return self.at(self.seconds)
 
     def exact_stamp(self) -> str:
-        """With microseconds, as leases and events of events.k8s.io have them."""
+        """Return the time with microseconds, as in leases and events of events.k8s.io."""
         return (self._start + timedelta(seconds=self.seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     def at(self, seconds: float) -> str:

@@ -81,7 +81,7 @@ class SimulatedCluster(FakeApiServer):
         return self.storage.revision - self._reports.renewals
 
     def step(self) -> None:
-        """One turn of everybody."""
+        """Run each controller once."""
         hands = self._hands
         with self.storage.lock:
             self._reports.step(hands, self.kubelets)

@@ -16,7 +16,7 @@ def expanded(text: str, environment: Mapping[str, str]) -> str:
 
 
 def mapped(text: str, mounts: Mapping[str, str]) -> str:
-    """With paths of the container as paths of this computer."""
+    """Replace paths of the container by paths of this computer."""
     option, equals, value = text.partition("=")
     path = value if equals and option.startswith("--") else text
     for mount in _longest_first(mounts):

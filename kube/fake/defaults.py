@@ -50,7 +50,7 @@ _DECIMAL = ["", "k", "M", "G", "T", "P", "E"]
 
 
 def quantity(written: Any) -> Decimal | None:
-    """In units; None for what is no quantity."""
+    """Read a quantity in units; None if it is none."""
     found = _QUANTITY.fullmatch(str(written))
     if not found:
         return None
@@ -69,7 +69,7 @@ def quantity(written: Any) -> Decimal | None:
 
 
 def canonical(written: Any) -> str:
-    """As Go writes it back: `1000m` is `1`, `1024Mi` is `1Gi`; what is none stays as it is."""
+    """Write a quantity as Go does: `1000m` is `1`, `1024Mi` is `1Gi`; anything else stays as it is."""
     number = quantity(written)
     if number is None:
         return str(written)
@@ -123,7 +123,7 @@ def _is_left_out(key: str, value: Any, shape: FieldSchema) -> bool:
 
 
 def with_empty_structs(kind: ObjectKind, item: Object) -> Object:
-    """With what is written even when empty."""
+    """Add structs that are written even when empty."""
     return _filled(item, ALWAYS_WRITTEN.get(kind.shape.name, {}))
 
 
@@ -137,9 +137,7 @@ def _filled(value: Object, empty: Object) -> Object:
 
 
 def zero(kind: ObjectKind) -> Object:
-    """What a new object of the kind is compared with: structs that are always there own nothing
-    themselves.
-    """
+    """Return the base of comparison of a new object: structs that are always there own nothing themselves."""
     blank = _filled({"metadata": {}}, ALWAYS_WRITTEN.get(kind.shape.name, {}))
     for path in (("spec", "template", "spec"), ("spec",)):
         inner: Any = blank
@@ -275,7 +273,7 @@ def _namespace(item: Object) -> None:
 
 
 def _secret(item: Object) -> None:
-    """What is written plainly is read encoded."""
+    """Encode data that is written plainly."""
     if plain := item.pop("stringData", None):
         encoded = {key: base64.b64encode(one.encode()).decode() for key, one in plain.items()}
         item["data"] = (item.get("data") or {}) | encoded

@@ -42,7 +42,7 @@ class _Budget:
 
 
 class Recorder:
-    """What is told of an object that its cluster has no namespace for is lost, as it is there."""
+    """Records events; those of objects without a namespace in the cluster are lost, as in a real one."""
 
     def __init__(self, storage: ObjectStorage, clock: SimulatedClock, kind: ObjectKind) -> None:
         self._storage = storage
@@ -125,7 +125,7 @@ class Recorder:
             )
 
     def expire(self) -> None:
-        """What was not told again for an hour."""
+        """Remove events that were not repeated for an hour."""
         if self._clock.seconds < self._expire_at:
             return
         self._expire_at = self._clock.seconds + EXPIRE_EVERY_SECONDS

@@ -52,12 +52,12 @@ class Evictor:
         )
 
     def _is_free(self, pod: Object) -> bool:
-        """What does not run, or ends already, disrupts nobody."""
+        """Tell whether the pod does not run, or ends already, so that its eviction disrupts nobody."""
         phase = pod["status"].get("phase")
         return phase in ("Pending", "Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]
 
     def _spend(self, pod: Object, budgets: ObjectKind, *, is_dry_run: bool) -> None:
-        """Of the budget that the pod has. Raises RequestRefused."""
+        """Charge the eviction to the pod's budget. Raises RequestRefused."""
         metadata = pod["metadata"]
         found = [
             one

@@ -156,7 +156,7 @@ def _kind(
 
 
 def _with_pod_templates(shape: FieldSchema, *names: str) -> FieldSchema:
-    """Whose fields of these names, anywhere, are merged as pod templates are."""
+    """Merge fields of these names, anywhere, as pod templates."""
     fields: Mapping[str, FieldSchema] = {
         name: shape_of("V1PodTemplateSpec") if name in names else _with_pod_templates(one, *names)
         for name, one in shape.fields.items()

@@ -18,7 +18,7 @@ NOTHING: Fields = frozenset()
 
 
 def element_of(item: Any, shape: FieldSchema) -> str:
-    """Of an item in a list that has keys or is a set."""
+    """Return the path element of an item in a list that has keys or is a set."""
     if shape.is_set:
         return "v:" + json.dumps(item)
     item = item if isinstance(item, dict) else {}
@@ -39,7 +39,7 @@ def children_of(value: Any, shape: FieldSchema) -> Iterator[tuple[str, Any, Fiel
 
 
 def fields_of(value: Any, shape: FieldSchema, path: Path = ()) -> Iterator[Path]:
-    """What whoever applies this value owns."""
+    """Return the fields that whoever applies this value owns."""
     if shape.is_leaf or not value:
         if shape.is_leaf or shape.kind != "list":
             yield path
@@ -67,7 +67,7 @@ class FieldDifference:
 def compare(
     old: Any, new: Any, shape: FieldSchema, path: Path = (), found: FieldDifference | None = None
 ) -> FieldDifference:
-    """Of two values; ABSENT has no fields. A map, struct or list item that is wholly new or gone counts
+    """Compare two values; ABSENT has no fields. A map, struct or list item that is wholly new or gone counts
     itself.
     """
     found = found if found is not None else FieldDifference()
@@ -145,7 +145,7 @@ def decoded(tree: dict[str, Any], path: Path = ()) -> Iterator[Path]:
 
 
 def written(path: Path) -> str:
-    """As conflicts name it: `.spec.containers[name="server"].image`."""
+    """Write a path as conflicts name it: `.spec.containers[name="server"].image`."""
     text = ""
     for element in path:
         if element.startswith("f:"):

@@ -281,7 +281,7 @@ def _class_rules(item: Object, old: Object | None) -> list[StatusCause]:
 
 
 def _broken(place: str, why: str) -> StatusCause:
-    """Of a rule in CEL: the message alone."""
+    """Return the cause of a broken CEL rule, which has a message alone."""
     return StatusCause("FieldValueInvalid", f"Invalid value: {why}", place)
 
 

@@ -46,7 +46,7 @@ class ObjectKind:
 
     @property
     def resource(self) -> str:
-        """As errors name it: `deployments.apps`, `pods`."""
+        """Return the name in errors: `deployments.apps`, `pods`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property

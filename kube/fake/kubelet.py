@@ -38,7 +38,7 @@ _NO_REGISTRY = "registry.invalid/"
 
 @dataclass
 class _Container:
-    """One container of a pod that has run, or is to."""
+    """A container of a pod that has run, or is to."""
 
     spec: Object
     is_init: bool
@@ -78,7 +78,7 @@ class _Pod:
 
 
 class Kubelet:
-    """Of one machine. `tick` does what is due; nothing goes on in between."""
+    """The kubelet of one machine. `tick` does what is due; nothing happens in between."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class Kubelet:
         container.lacks, container.started_at = "", time.monotonic()
 
     def _entrypoint(self, image: str) -> Sequence[str]:
-        """Of an image whose container names no command."""
+        """Return the entrypoint of an image whose container names no command."""
         repository = image.partition("@")[0]
         return next((words for name, words in self._entrypoints.items() if repository.startswith(name)), ())
 
@@ -242,7 +242,7 @@ class Kubelet:
             )  # fmt: skip
 
     def _end(self, pod: _Pod, item: Object) -> None:
-        """As asked for: `preStop` sleeps, a term, a kill when the grace time is over; then it is gone."""
+        """End the pod: `preStop` sleeps, SIGTERM, SIGKILL when the grace time is over; then it is gone."""
         running = [one.process for one in pod.containers if one.process and one.process.poll() is None]
         now = time.monotonic()
         if pod.end_at is None:

@@ -28,7 +28,9 @@ def node(name: str, *, uid: str, cpus: int, gib: int, gpus: int) -> dict[str, An
 
 
 def boot_id() -> str:
-    """Of this computer, whose processes the containers are: a kubelet and an agent read the same one."""
+    """Return the boot id of this computer, whose processes the containers are: a kubelet and an agent read
+    the same one.
+    """
     try:
         return BOOT.read_text().strip()
     except OSError:

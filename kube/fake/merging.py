@@ -18,7 +18,7 @@ def merged(live: Any, wish: Any, shape: FieldSchema) -> Any:
 
 
 def _merged_list(live: list[Any], wish: list[Any], shape: FieldSchema) -> list[Any]:
-    """In the order of the wish; what only the object has keeps its place as far as it can."""
+    """Merge lists in the order of the patch; other items keep their place as far as possible."""
     inner = ANY if shape.is_set else shape.item or ANY
     mine = [element_of(item, shape) for item in wish]
     theirs = [element_of(item, shape) for item in live]

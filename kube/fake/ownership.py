@@ -54,7 +54,7 @@ class Manager(NamedTuple):
     subresource: str = ""
 
     def __str__(self) -> str:
-        """As a conflict names it."""
+        """Return the manager as a conflict names it."""
         through = f' with subresource "{self.subresource}"' if self.subresource else ""
         using = f" using {self.api_version}" if self.operation == UPDATE else ""
         return f'"{self.name}"{through}{using}'

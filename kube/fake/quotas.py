@@ -15,7 +15,7 @@ COUNTED = {"pods", "services", "configmaps", "secrets", "persistentvolumeclaims"
 
 
 def usage_of(kind: ObjectKind, item: Object) -> dict[str, Decimal]:
-    """By the names that quotas use."""
+    """Return the use by the names that quotas have."""
     used = {f"count/{kind.resource}": Decimal(1)}
     if kind.resource in COUNTED:
         used[kind.resource] = Decimal(1)

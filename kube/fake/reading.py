@@ -165,7 +165,7 @@ def selection(kind: ObjectKind, request: ApiRequest) -> Any:
 
 
 def as_served(item: Object, target: RequestTarget) -> Object:
-    """In the version that was asked for."""
+    """Return the item in the requested version."""
     group = target.kind.group
     return item | {"apiVersion": f"{group}/{target.version}" if group else target.version}
 

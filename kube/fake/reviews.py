@@ -17,7 +17,7 @@ SUBRESOURCE_VERBS = {"eviction": ["create"], "token": ["create"], "binding": ["c
 
 
 def review(path: str, request: ApiRequest, rights: Rights, clock: SimulatedClock) -> ApiResponse | None:
-    """None: this asks for something else. Raises RequestRefused."""
+    """Answer a review; None: the request is for something else. Raises RequestRefused."""
     if request.method != "POST":
         return None
     if path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":

@@ -68,7 +68,7 @@ class Rights:
         raise RequestRefused(403, "Forbidden", said, details | {"kind": asked.resource})
 
     def check_path(self, user: RequestUser, request: ApiRequest) -> None:
-        """Of what is no object. Raises RequestRefused."""
+        """Check a request for something other than objects. Raises RequestRefused."""
         path = request.path
         if ADMINS in user.groups or path in FOR_ANYBODY:
             return
@@ -95,7 +95,7 @@ class Rights:
 
 
 def asked_for(request: ApiRequest) -> AccessRequest:
-    """Of a request for objects, whatever they are."""
+    """Return the access that a request for objects needs."""
     parts = request.path.strip("/").split("/")
     group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
     is_old_watch = rest[:1] == ["watch"]

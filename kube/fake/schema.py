@@ -85,7 +85,7 @@ NUMBERED = {"maxSurge", "maxUnavailable", "minAvailable", "port", "targetPort"}
 
 @dataclass(frozen=True)
 class FieldSchema:
-    """One field: what it may hold."""
+    """The schema of one field."""
 
     kind: str
     """`struct`, `map`, `list`, `any`, or the name of a scalar: string, integer, number, boolean, time,
@@ -107,7 +107,7 @@ class FieldSchema:
         return self.is_atomic or self.kind not in ("struct", "map", "list")
 
     def child(self, name: str) -> "FieldSchema | None":
-        """Of a field or key; None: there is none of this name."""
+        """Return the schema of a field or key; None: there is none of this name."""
         if self.kind == "map":
             return self.item
         if self.kind == "struct":
@@ -139,7 +139,7 @@ class _Fields(dict[str, FieldSchema]):
 
 @cache
 def shape_of(type_name: str) -> FieldSchema:
-    """Of a built-in type, as `V1Deployment`."""
+    """Return the schema of a built-in type, as `V1Deployment`."""
     written = _TYPES[type_name]
     return FieldSchema(
         "struct", type_name, fields=_Fields(type_name, written), is_atomic=type_name in ATOMIC_TYPES
@@ -168,7 +168,7 @@ def _shape(written: str, place: str) -> FieldSchema:
 
 
 def of_definition(schema: Mapping[str, Any]) -> FieldSchema:
-    """Of a whole custom resource: its metadata is like everybody's."""
+    """Return the schema of a whole custom resource, whose metadata is like that of all kinds."""
     shape = from_openapi(schema)
     plain = {
         "apiVersion": FieldSchema("string"),
@@ -179,7 +179,7 @@ def of_definition(schema: Mapping[str, Any]) -> FieldSchema:
 
 
 def from_openapi(schema: Mapping[str, Any]) -> FieldSchema:
-    """Of a custom resource: `openAPIV3Schema` of its definition, with its `x-kubernetes-*` marks."""
+    """Read `openAPIV3Schema` of a custom resource's definition, with its `x-kubernetes-*` marks."""
     kind = schema.get("type", "")
     if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-int-or-string"):
         return ANY

@@ -22,7 +22,7 @@ def matches_labels(selector: Mapping[str, Any] | None, labels: Mapping[str, str]
 
 
 def matches_expression(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """One of `matchExpressions`; `Gt` and `Lt` are those of machines' alone."""
+    """Evaluate one of `matchExpressions`; `Gt` and `Lt` exist for machines alone."""
     key, operator, values = requirement["key"], requirement["operator"], requirement.get("values") or ()
     found = labels.get(key)
     if operator in ("Gt", "Lt"):
@@ -38,7 +38,7 @@ def matches_expression(requirement: Mapping[str, Any], labels: Mapping[str, str]
 
 
 def written_selector(selector: Mapping[str, Any]) -> str:
-    """As the scale subresource writes it."""
+    """Write the selector as the scale subresource does."""
     parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
     for one in selector.get("matchExpressions") or ():
         listed = "(" + ",".join(one.get("values") or ()) + ")"

@@ -62,7 +62,7 @@ class FakeApiServer:
         self.admission.kinds[kind.resource] = kind
 
     def kind_of(self, resource: str) -> ObjectKind:
-        """By `pods`, `deployments.apps`."""
+        """Return the kind by `pods`, `deployments.apps`."""
         plural, _, group = resource.partition(".")
         return self.kinds[group, plural]
 
@@ -73,7 +73,7 @@ class FakeApiServer:
         return self.writer.create(kind, namespace, dict(item), WriteOptions(manager)).item
 
     def plant(self, resource: str, item: Object) -> Object:
-        """As it is, with nothing checked or filled in."""
+        """Store an item as it is, with nothing checked or filled in."""
         return self.storage.put(self.kind_of(resource), item)
 
     def handle(self, request: ApiRequest) -> ApiResponse | WatchStream:
@@ -135,7 +135,7 @@ class FakeApiServer:
         raise wrong_method()
 
     def _log(self, target: RequestTarget, request: ApiRequest) -> ApiResponse:
-        """Of what `logs` has of a pod, by namespace and name, and by its container where they differ."""
+        """Return a pod's log by namespace and name, and by its container where they differ."""
         pod = self.reader.get(target, request)
         whose = (target.namespace, target.name)
         text = self.logs.get((*whose, request.query.get("container", "")), self.logs.get(whose))

@@ -17,7 +17,7 @@ class ObjectKey(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredChange:
-    """One write. `before` is None for a creation, `after` for a deletion."""
+    """A write. `before` is None for a creation, `after` for a deletion."""
 
     revision: int
     key: ObjectKey
@@ -27,7 +27,7 @@ class StoredChange:
 
 
 def copied(value: Any) -> Any:
-    """Of JSON; several times as fast as copy.deepcopy."""
+    """Copy JSON; several times as fast as copy.deepcopy."""
     if isinstance(value, dict):
         return {key: copied(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -64,7 +64,7 @@ class ObjectStorage:
         return copied(found) if found is not None else None
 
     def peek(self, key: ObjectKey) -> dict[str, Any] | None:
-        """Not a copy: to look at only."""
+        """Return the stored item itself, for reading only."""
         return self._objects.get(key)
 
     def put(self, kind: ObjectKind, item: dict[str, Any]) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class ObjectStorage:
             return result
 
     def remove(self, kind: ObjectKind, item: dict[str, Any]) -> None:
-        """What the deletion's event shows is the object as it last was, under a revision of its own."""
+        """Remove the object; the deletion's event shows it as it last was, under a revision of its own."""
         with self.lock:
             key = self._key(kind, item)
             before = self._objects.pop(key)
@@ -107,14 +107,14 @@ class ObjectStorage:
             del self._history[: len(forgotten)]
 
     def items(self, kind: ObjectKind, namespace: str = "") -> list[dict[str, Any]]:
-        """In the order of their keys; an empty namespace is all of them."""
+        """Return items in the order of their keys; an empty namespace is all of them."""
         with self.lock:
             found = self._keys.get(kind.resource, ())
             keys = sorted(key for key in found if namespace in ("", key.namespace))
             return [copied(self._objects[key]) for key in keys]
 
     def items_at(self, kind: ObjectKind, namespace: str, revision: int) -> list[dict[str, Any]]:
-        """As they were then. Raises HistoryExpired."""
+        """Return the items at a revision. Raises HistoryExpired."""
         with self.lock:
             if revision < self.oldest:
                 raise HistoryExpired
@@ -135,7 +135,7 @@ class ObjectStorage:
             return [copied(objects[key]) for key in sorted(objects)]
 
     def changes(self, resource: str, namespace: str, after: int) -> Iterator[StoredChange]:
-        """Of one kind, later than a revision, the oldest first. Raises HistoryExpired."""
+        """Return changes of one kind after a revision, the oldest first. Raises HistoryExpired."""
         with self.lock:
             if after < self.oldest:
                 raise HistoryExpired
@@ -148,14 +148,14 @@ class ObjectStorage:
         yield from found
 
     def look(self, kind: ObjectKind, namespace: str = "") -> list[dict[str, Any]]:
-        """As `items`, but not copies: to look at only."""
+        """Return the stored items themselves, for reading only."""
         with self.lock:
             found = self._keys.get(kind.resource, ())
             keys = sorted(key for key in found if namespace in ("", key.namespace))
             return [self._objects[key] for key in keys]
 
     def held(self) -> list[tuple[ObjectKey, dict[str, Any]]]:
-        """As `everything`, but not copies: to look at only."""
+        """Return all stored items themselves, for reading only."""
         with self.lock:
             return list(self._objects.items())
 

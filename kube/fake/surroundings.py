@@ -14,11 +14,11 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104 - what a container listens on is its pod's 
 
 
 class MissingReference(Exception):
-    """What the container is to be made of is not there, in a kubelet's words."""
+    """Something that the container needs is missing, in a kubelet's words."""
 
 
 class Surroundings:
-    """Of the pods of one namespace and of one machine, whose disk is `root`."""
+    """Volumes and environment of the pods of one namespace and one machine, whose disk is `root`."""
 
     def __init__(self, client: KubernetesClient, namespace: str, root: Path) -> None:
         self._client = client
@@ -53,7 +53,7 @@ class Surroundings:
         }
 
     def mounts(self, spec: Object, pod: Object, directory: Path) -> dict[str, str]:
-        """Where on this computer lies what the container finds at a path. `directory`: of the pod."""
+        """Return the path on this computer of each mount path. `directory`: of the pod."""
         volumes = {one["name"]: one for one in pod["spec"].get("volumes") or ()}
         found = {}
         for mount in spec.get("volumeMounts") or ():

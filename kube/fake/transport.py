@@ -84,7 +84,7 @@ class FakeTransport:
 
 
 def failing(status: int, message: str, *, reason: str = "", times: int = 1) -> Fault:
-    """So many answers are this Status."""
+    """Answer so many calls with this Status."""
     left = [times]
 
     def fault(_: ApiCall) -> ApiResponse | None:
@@ -97,7 +97,7 @@ def failing(status: int, message: str, *, reason: str = "", times: int = 1) -> F
 
 
 def after_doing(server: FakeApiServer, user: RequestUser, *, times: int = 1) -> Fault:
-    """What was asked is done, and its answer is lost."""
+    """Do what was asked, and lose the answer."""
     left = [times]
 
     def fault(call: ApiCall) -> ApiResponse | None:

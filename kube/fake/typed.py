@@ -26,7 +26,7 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def unknown_fields(value: Any, shape: FieldSchema, path: str = "") -> Iterator[str]:
-    """As warnings name them: `spec.template.spec.containers[0].imagee`."""
+    """Return unknown fields as warnings name them: `spec.template.spec.containers[0].imagee`."""
     if shape.kind == "struct" and isinstance(value, dict):
         for key, inner in value.items():
             below = f"{path}.{key}" if path else key
@@ -44,7 +44,9 @@ def unknown_fields(value: Any, shape: FieldSchema, path: str = "") -> Iterator[s
 
 
 def decoding_fault(value: Any, shape: FieldSchema, place: str) -> str:
-    """Of JSON that Go cannot read into the type; `place` as Go names it: `ConfigMap.data`. Empty: none."""
+    """Describe JSON that Go cannot read into the type; `place` as Go names it: `ConfigMap.data`. Empty:
+    none.
+    """
     if value is None or shape.kind == "any":
         return ""
     if shape.kind in SCALARS:

@@ -76,7 +76,7 @@ class RequestTarget(NamedTuple):
 def target_of(
     path: str, method: str, kinds: Mapping[tuple[str, str], ObjectKind], groups: set[str]
 ) -> RequestTarget:
-    """Of `/apis/apps/v1/namespaces/ns/deployments/name/scale`. Raises RequestRefused."""
+    """Read the target of `/apis/apps/v1/namespaces/ns/deployments/name/scale`. Raises RequestRefused."""
     parts = [unquote(part) for part in path.rstrip("/").split("/")[1:]]
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     if group not in groups:

@@ -15,7 +15,7 @@ Judge = Callable[[str, int], Sequence[str]]
 
 
 def pin(pool: urllib3.PoolManager, judge: Judge) -> None:
-    """From now on all its connections are such ones."""
+    """Make all further connections of the pool pinned ones."""
 
     def to_judged(connection: Any, connect: Callable[[], socket.socket]) -> socket.socket:
         name = connection._dns_host

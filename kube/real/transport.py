@@ -30,7 +30,7 @@ CHUNK_BYTES = 64 * 1024
 
 
 class RealTransport:
-    """Of one cluster, as one user; for all threads of a process."""
+    """The connection to one cluster, as one user; for all threads of a process."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ def told(request):
 
 @pytest.fixture
 def blob(scene) -> str:
-    """One that the scene's version needs."""
+    """Return a blob that the scene's version needs."""
     VersionFile.objects.bulk_create(
         [VersionFile(version=scene.version, path="weights", size=1, sha256="b" * 64)]
     )
@@ -360,7 +360,6 @@ def test_a_steady_deployment_is_looked_at_every_few_seconds_and_writes_no_worker
 
 
 def test_what_could_not_be_taken_away_is_not_gone_although_no_worker_is_seen(scene) -> None:
-    """As one that only brings files to machines, or whose workers could not be made."""
     row = scene.deployment(replicas=0)
     scene.pass_(1)
     scene.world.takes_orders = False

@@ -43,7 +43,6 @@ class TwoMachines(Draining):
         self.world.starts_as = ObservedState.STARTING
 
     def counted(self, used: int = 0) -> None:
-        """What the machines' pods hold, as it was counted just now."""
         Occupancy.objects.update_or_create(
             cluster=self.cluster,
             defaults={

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    """Of a cluster whose workers are pods that reach Slipway."""
+    """Return the scene of a cluster whose workers are pods that reach Slipway."""
     scene = Scene()
     scene.cluster.kind, scene.cluster.settings = ClusterKind.KUBERNETES, {"report_url": "https://slipway"}
     scene.cluster.save()

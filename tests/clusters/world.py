@@ -160,7 +160,7 @@ class Scene:
         kernel.sweep()
 
     def _hear(self) -> None:
-        """What services asked for bears the real time, which on a slow machine has run ahead of the clock."""
+        """Advance the clock to the real time, which services use and which a slow machine has run ahead."""
         now = timezone.now()
         for kind in (one.model for one in self.reconcilers()):
             asked = kind._default_manager.filter(next_at__lte=now).aggregate(at=Max("next_at"))["at"]

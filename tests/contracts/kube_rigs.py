@@ -37,7 +37,7 @@ class Rig(Protocol):
         """Whether it has: a real one cannot be told to."""
 
     def run_pod(self, namespace: str, name: str, labels: dict[str, str]) -> None:
-        """One that stands on a node and is ready: nobody else's work."""
+        """Create another's ready pod on a node."""
 
     def stop(self) -> None: ...
 

@@ -44,7 +44,7 @@ class ProcessRig:
         return JobSpec(key, OWNER, (sys.executable, "-c", code), **options)
 
     def goes_on(self, spec: JobSpec) -> None:
-        """By itself."""
+        """Continue the job without the runner."""
 
 
 class FakeRig:

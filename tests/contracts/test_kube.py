@@ -321,7 +321,7 @@ def budget(namespace: str, least: int) -> dict[str, Any]:
 
 
 def observed(rig: Rig, namespace: str, **status: int) -> None:
-    """As the disruption controller would write it: it need not run."""
+    """Write the status of a budget as the disruption controller would: it need not run."""
     told = {"observedGeneration": 1, "expectedPods": 1, **status}
     rig.client.patch(Ref(DISRUPTION_BUDGETS, "budget", namespace), {"status": told}, subresource="status")
 

@@ -69,7 +69,7 @@ def node_of(rig: Any) -> ObservedNode:
 
 
 def why_not_placed(rig: Any, spec: DeploymentSpec) -> str:
-    """What is said of new workers for which there is no machine."""
+    """Return why new workers find no machine."""
     if rig.name != "kubernetes":
         with pytest.raises(CannotRun) as refusal:
             rig.cluster.apply(spec, fence=Fence(1, 1))

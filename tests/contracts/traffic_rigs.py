@@ -38,10 +38,10 @@ class World(Protocol):
         key: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> Mapping[str, int]:
-        """How many answers each version gave; a request for an unknown service raises UnknownRoute."""
+        """Return the answers by version; a request for an unknown service raises UnknownRoute."""
 
     def break_workers(self, target: RouteTarget) -> None:
-        """From now on they answer 500."""
+        """Make the workers answer 500 from now on."""
 
     def stop(self) -> None: ...
     def start(self) -> None: ...
@@ -51,7 +51,7 @@ class World(Protocol):
 
 
 def with_release(headers: Mapping[str, str] | None, release: Side | None, key: str) -> dict[str, str]:
-    """Those of a client that chooses a version, with the key that the choice may need."""
+    """Return the headers of a client that chooses a version, with the key that the choice may need."""
     chosen = {"x-release": release or "", "x-release-key": key}
     return dict(headers or {}) | {name: value for name, value in chosen.items() if value}
 

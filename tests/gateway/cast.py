@@ -13,7 +13,7 @@ from gateway.routes import RouteSpec
 
 
 def cluster(name: str = "local") -> Cluster:
-    """With the gateway that is usual for its kind."""
+    """Return a cluster with the usual gateway of its kind."""
     row, _ = Cluster.objects.get_or_create(name=name, defaults={"kind": "embedded"})
     services.ensure_gateway(row, actor=Actor.system("test"))
     return row
@@ -32,7 +32,6 @@ def fake_gateway(name: str = "local") -> FakeGateway:
 
 
 def use_gateway(fake: FakeGateway, name: str = "local") -> None:
-    """From now on it is that of the cluster."""
     backends = configured.look_at(gateway_of(name))
     made = replace(backends, traffic=fake, metrics=fake)
     row = gateway_of(name)

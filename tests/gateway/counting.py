@@ -19,7 +19,7 @@ def routed_since(before: Mapping[str, TargetCounts], after: Mapping[str, TargetC
 
 
 def histogram_of(samples_ms: Sequence[float]) -> Histogram:
-    """As the gateway would have counted these."""
+    """Return the histogram that a gateway would have counted."""
     ordered = sorted(samples_ms)
     bounds = (*BOUNDS_MS, math.inf)
     # A sample on a bound belongs to it, as "at or below" says.

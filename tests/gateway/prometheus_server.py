@@ -35,7 +35,7 @@ class Prometheus:
     """By target: when it was scraped, or found gone."""
 
     def scrape(self, text: str, **target: str) -> None:
-        """What a target shows at `/metrics` now; empty: it is gone."""
+        """Scrape this text from a target; empty: the target is gone."""
         labels = tuple(sorted(target.items()))
         self._scraped[labels] = self.now
         for family in text_string_to_metric_families(text):

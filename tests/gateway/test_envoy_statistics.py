@@ -32,7 +32,7 @@ NAMES = ("outbound|8000||chat-r1.ml.svc.cluster.local", "ml/chat-r2/8000/abc", "
 
 
 def told(*, uptime: int = 100, **requests: int) -> str:
-    """Of the clusters of `r1`, `r2` and `r10`."""
+    """Return statistics of the clusters of `r1`, `r2` and `r10`."""
     lines = [f"envoy_server_uptime{{}} {uptime}"]
     for name, count in zip(NAMES, (requests.get(key, 1) for key in ("r1", "r2", "r10")), strict=True):
         cluster_name = f'envoy_cluster_name="{name}"'
@@ -135,7 +135,9 @@ def test_a_service_whose_clients_choose_is_not_counted_and_the_page_says_who_cou
 
 
 def plain_config(*, port: int, admin_port: int, worker: str) -> dict[str, Any]:
-    """Of an Envoy as a Gateway's controller might set it up: our own keeps fewer statistics."""
+    """Return the configuration of an Envoy as a Gateway's controller might set it up: ours keeps fewer
+    statistics.
+    """
 
     def at(address_port: int) -> dict[str, Any]:
         return {"socket_address": {"address": "127.0.0.1", "port_value": address_port}}

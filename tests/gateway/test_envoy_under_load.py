@@ -81,9 +81,9 @@ async def test_a_worker_that_is_taken_out_finishes_its_streams(stack: EnvoyStack
 
 
 async def until_left_alone(worker: Upstream, load: Load) -> int:
-    """How many requests it has had when it gets no more, though the load goes on.
+    """Return the number of requests when no more arrive, though the load goes on.
 
-    What Envoy had chosen it for may still be on its way there.
+    Requests that Envoy had assigned to it may still be on their way.
     """
     for _ in range(10):
         served = await requests_of(worker)
@@ -94,7 +94,7 @@ async def until_left_alone(worker: Upstream, load: Load) -> int:
 
 
 async def until_served(requests: int, *workers: Upstream) -> None:
-    """So many have reached the workers: the gateway counts them before."""
+    """Wait until so many requests have reached the workers: the gateway counts them before."""
 
     def have() -> bool:
         return sum(int(worker.get("/served")) for worker in workers) >= requests
@@ -103,7 +103,7 @@ async def until_served(requests: int, *workers: Upstream) -> None:
 
 
 async def until_answered(load: Load, more: int) -> None:
-    """So many more requests of the load, however long the machine takes for them; a second at least."""
+    """Wait for so many more requests of the load; a second at least."""
     enough = len(load.answers) + more
     await asyncio.sleep(1)
     await asyncio.to_thread(eventually, lambda: len(load.answers) >= enough)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Home:
-    """Of a gateway that can lose all it knows."""
+    """The directory of a gateway that can lose all it knows."""
 
     gateway: FakeGateway
 
@@ -46,7 +46,7 @@ def clock() -> Clock:
 
 
 def look(clock: Clock, checkpoints: Checkpoints | None = None) -> Gateway:
-    """One look at the routes, made due."""
+    """Reconcile the routes once."""
     clock.pass_(reconcilers.LOOK_EVERY)
     Gateway.objects.update(next_at=clock(), recorded_minute=minute_of(clock()))
     worker([GatewayReconciler()], clock, checkpoints).sweep()

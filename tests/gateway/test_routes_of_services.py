@@ -39,7 +39,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWorker]:
 
 @pytest.fixture
 def client(stack: EnvoyStack, worker: RunningWorker) -> Iterator[httpx2.Client]:
-    """Of the service `shapes`, of which both versions are the same worker."""
+    """Return a client of the service `shapes`, both of whose versions are the same worker."""
     for target in (STABLE, CANARY):
         stack.gateway.set_target(
             target.name, [WorkerEndpoint("127.0.0.1", worker.port)], observed_at=datetime.now(UTC)

@@ -68,7 +68,6 @@ class Side:
         return f"/{self.spec.name}/v1"
 
     async def ask(self) -> Counter[str]:
-        """What the versions answered."""
         client = Client(self.stack.layout.port)
         answers = [await client.get(self.path) for _ in range(REQUESTS)]
         client.close()

@@ -46,7 +46,7 @@ class Hosts:
         configured.forget()
 
     def prague_works(self) -> int:
-        """How many rows it took."""
+        """Run the worker of the host `prague` and return the number of rows it took."""
         self.watch_at("prague")
         use_gateway(self.gateway)
         self.clock.at = max(self.clock.at, timezone.now()) + timedelta(seconds=1.5)

@@ -18,7 +18,9 @@ def reference(name: str) -> str:
 
 
 def image(name: str = "vllm-10", team: Team | None = None, **fields: Any) -> RuntimeImage:
-    """One of vLLM 0.10.0 with CUDA 12.4 for A100 and H100, for all teams, unless told otherwise."""
+    """Create an image of vLLM 0.10.0 with CUDA 12.4 for A100 and H100, for all teams, unless told
+    otherwise.
+    """
     told = {
         "engine": "vllm",
         "engine_version": "0.10.0",

@@ -46,7 +46,9 @@ WORDS = {"str": "string", "int": "integer", "bool": "boolean", "float": "number"
 
 
 def types() -> dict[str, dict[str, str]]:
-    """Of every type that the roots need: field -> type, `[]T` a list and `{}T` a map of T."""
+    """Return the fields of every type that the roots need: field -> type, `[]T` a list and `{}T` a map of
+    T.
+    """
     found: dict[str, dict[str, str]] = {}
 
     def visit(name: str) -> None:

@@ -32,7 +32,7 @@ def _told(event: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def collapsed(events: list[dict[str, Any]]) -> list[str]:
-    """What happened to each object, however often it was modified in between."""
+    """Return the changes of each object, however often it was modified in between."""
     result: dict[str, list[str]] = {}
     for one in events:
         if one["type"] != "BOOKMARK":

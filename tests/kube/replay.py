@@ -76,7 +76,9 @@ class Step:
 
 
 def steps_of(topic: str) -> list[Step]:
-    """Of a file, in the order in which they began; a file holds several scripts, each with its own time."""
+    """Return the steps of a file, in the order in which they began; a file holds several scripts, each with
+    its own time.
+    """
     path = next(RECORDED.glob(f"{topic}_*.jsonl.gz"))
     scripts: list[list[Step]] = [[]]
     latest = 0.0
@@ -97,7 +99,7 @@ Happening = tuple[float, Callable[[SimulatedCluster], None]]
 
 @dataclass
 class Replay:
-    """One fake that a topic's requests are sent to."""
+    """A fake that a topic's requests are sent to."""
 
     server: SimulatedCluster
     names: dict[str, str] = field(default_factory=dict)
@@ -162,7 +164,7 @@ class Replay:
         return answer if isinstance(answer, WatchStream) else None
 
     def end(self, step: Step, watch: WatchStream) -> list[str]:
-        """Where what it told differs; to be asked when the time has come at which it ended."""
+        """Return the differences of a watch, at the time when the recorded one ended."""
         watch.limit_seconds = 0.0
         told = [json.loads(json.dumps(one)) for one in watch.events() if not is_furniture(one["object"])]
         wanted = [one["event"] for one in step.response["stream"]]
@@ -234,7 +236,7 @@ class Replay:
         return text
 
     def learn_names(self, wanted: Any, found: Any) -> None:
-        """What is new: a name that is known must be the same again."""
+        """Learn new names; a known name must be the same again."""
         if isinstance(wanted, dict) and isinstance(found, dict):
             is_generated = "generateName" in wanted
             for key, value in wanted.items():
@@ -297,7 +299,7 @@ class Replay:
             yield f"{path}: {str(found)[:300]} instead of {str(wanted)[:300]}"
 
     def _plain(self, text: str) -> str:
-        """With the fake's names and versions in a message."""
+        """Replace the fake's names and versions in a message."""
         return re.sub(r"(?<=\()\d+(?=\))", lambda one: self._version(one[0]), text)
 
 
@@ -329,7 +331,7 @@ def is_of_events(step: Step) -> bool:
 
 
 def is_of_controllers(step: Step) -> bool:
-    """Of objects that controllers write as well, at a pace of their own."""
+    """Tell whether a step concerns objects that controllers write as well, at a pace of their own."""
     return step.request["path"].endswith(PACED)
 
 

@@ -119,7 +119,7 @@ class Scene:
         self.client.patch(Ref(PODS, name, "slipway"), {"status": status}, subresource="status")
 
     def conditions(self) -> dict[str, str]:
-        """Of the route, of its present generation."""
+        """Return the route's conditions of its present generation."""
         self.controller.tick()
         seen = self.client.get(Ref(HTTP_ROUTES, "models", "slipway"))
         said = [

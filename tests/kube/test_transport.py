@@ -227,7 +227,7 @@ def test_the_rate_holds_over_the_network(server: Server) -> None:
 
 
 def certificate(directory: Path) -> tuple[str, str]:
-    """Of 127.0.0.1, signed by itself."""
+    """Return a self-signed certificate of 127.0.0.1."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "cluster")])
     now = datetime.now(UTC)

@@ -37,7 +37,7 @@ def world_of(topic: str) -> SimulatedCluster:
 
 
 def happenings_of(topic: str) -> list[list[Happening]]:
-    """What the recording's simulated machines did by themselves, by the seconds of their scripts."""
+    """Return what the recording's simulated machines did by themselves, by the seconds of their scripts."""
     if topic != "07":
         return []
     again = {node["metadata"]["name"]: node for node in nodes()}
@@ -73,7 +73,7 @@ def happenings_of(topic: str) -> list[list[Happening]]:
 
 
 def recorded_behaviour(pod: dict[str, Any]) -> str:
-    """As the recording's simulated kubelets were told it."""
+    """Return a pod's behaviour as the recording's simulated kubelets were told."""
     return str((pod["metadata"].get("annotations") or {}).get("sim/behaviour", "run"))
 
 

@@ -77,7 +77,7 @@ class S3Server:
         return answer
 
     def _written(self, environ: dict[str, Any], start: Callable[..., Any]) -> Answer:
-        """As S3 does, it says that there is no such upload any more; moto itself stumbles over that."""
+        """Answer as S3 that there is no such upload any more; moto itself fails there."""
         try:
             return list(self._app(environ, start))
         except KeyError:

@@ -44,7 +44,7 @@ def mortal(rig: BucketRig, calls: int) -> BucketStore:
 
 
 def survivor(rig: BucketRig) -> BucketStore:
-    """What comes when the lease of the dead has run out."""
+    """Return the store as a process sees it after the lease of the dead one."""
     return BucketStore(rig.place, part_bytes=PART_BYTES, lease_seconds=-1)
 
 

@@ -128,7 +128,7 @@ def test_a_directory_whose_files_are_whole_stays_though_the_store_has_lost_one(l
 
 @pytest.fixture
 def left(library):
-    """For each repair that was told, the directories that were there then."""
+    """Return the remaining directories for each repair that was announced."""
     found: list[list[str]] = []
 
     def look(_event: BlobRepaired) -> None:

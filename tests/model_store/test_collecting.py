@@ -80,7 +80,6 @@ def test_a_blob_that_is_needed_again_is_no_longer_counted_out(library, actor, mo
 
 
 def test_a_blob_that_nobody_knows_of_waits_from_the_moment_it_is_found(library, actor, model, kept) -> None:
-    """As after a database was restored from a backup."""
     with library.store.staging("stray") as staging:
         path = library.root / "stray"
         path.write_bytes(b"stray")

@@ -42,7 +42,7 @@ def job(rig: BucketRig, root: Path) -> StagingJob:
 
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch) -> JobNotes:
-    """Where the processes of this test leave theirs."""
+    """Return the directory of notes of this test's processes."""
     directory = tmp_path / "job"
     directory.mkdir()
     monkeypatch.setenv(DIRECTORY, str(directory))
@@ -134,7 +134,7 @@ def test_publishing_and_reclaiming_killed_at_any_request_lose_no_blob_and_leak_n
 
 
 def imported(rig: BucketRig, root: Path, notes: JobNotes) -> FileManifest:
-    """What the staging area holds when an import has come to its end."""
+    """Return the contents of the staging area after a completed import."""
     with rig.store.staging("7") as staging:
         done = import_job(job(rig, root), staging, lambda progress: None)
     notes.write(RESULT, done.as_json())

@@ -78,7 +78,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
 
 
 def taken(buffer: UploadBuffer, content: Content) -> bytes:
-    """What an import gets of it."""
+    """Return the content that an import reads."""
     staging = Taken()
     assert buffer.hand_over(content, staging, counted=lambda _: None)  # type: ignore[arg-type]
     return staging.data

@@ -202,7 +202,9 @@ class EmbeddedCluster:
         return machine_checks(self.health(), this_machine())
 
     def _guard(self, deployment: str, fence: Fence) -> DesiredDeployment | None:
-        """What was desired so far. Raises StaleDeploymentFence when a later writer made it."""
+        """Return the deployment as desired so far. Raises StaleDeploymentFence when a later writer made
+        it.
+        """
         desired = self._desired.load(deployment)
         if desired is not None and fence < desired.fence:
             raise StaleDeploymentFence(

@@ -27,7 +27,7 @@ TOMBSTONES_LAST_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class WorkerSlot:
-    """What one worker keeps across restarts."""
+    """State of one worker that outlasts its restarts."""
 
     port: int
     gpus: tuple[int, ...] = ()
@@ -46,7 +46,6 @@ class DesiredDeployment:
 
     @property
     def ordinals(self) -> range:
-        """Of the workers that there should be."""
         return range(0 if self.removed_at is not None else self.spec.replicas)
 
 
@@ -58,7 +57,9 @@ class DesiredStore:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """One writer at a time, of all processes. Raises ClusterUnreachable when it takes too long."""
+        """Lock the store for one writer of all processes. Raises ClusterUnreachable when it takes too
+        long.
+        """
         try:
             with files.held(self._directory / "lock", within_seconds=LOCK_WITHIN_SECONDS):
                 yield

@@ -18,7 +18,7 @@ class WorkerHealthReply:
 
 
 def ask_all(ports: Mapping[str, int]) -> dict[str, WorkerHealthReply]:
-    """What each worker answers on its port, side by side; within a second or two for any number."""
+    """Ask each worker for its health on its port, all at once; takes a second or two for any number."""
     if not ports:
         return {}
     with ThreadPoolExecutor(min(32, len(ports)), thread_name_prefix="healthz") as pool:

@@ -25,7 +25,7 @@ def machine_name() -> str:
 
 
 def machine_id() -> str:
-    """What the machine keeps when it is renamed or restarted; its name where it has no id."""
+    """Return the machine's id, which outlasts renames and restarts; its name where it has none."""
     for file in (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id")):
         if found := _read(file):
             return found

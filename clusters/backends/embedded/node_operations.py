@@ -45,7 +45,7 @@ KEEPS_OFF = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What Slipway has placed on this machine."""
+    """Marks that Slipway has placed on this machine."""
 
     fence: Fence = NOBODY
     cordon: CordonMark | None = None
@@ -199,7 +199,7 @@ class EmbeddedNodeOperations:
 
     @contextmanager
     def _ordered(self, node: str, order: NodeCommand) -> Iterator[Marks]:
-        """What is placed on the machine, for an order that nobody has overtaken, nor overtakes within."""
+        """Lock and return the machine's marks for an order that none has overtaken."""
         _known(node)
         with self._desired.lock():
             marks = self._marks.read()

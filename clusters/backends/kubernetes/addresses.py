@@ -15,7 +15,7 @@ def check_host(host: str) -> None:
 
 
 def addresses_of(host: str, port: int) -> list[str]:
-    """Where to connect to. Raises BadConfig, ApiUnreachable when the name has no address."""
+    """Return the addresses to connect to. Raises BadConfig, ApiUnreachable when the name has no address."""
     try:
         found = resolve(host, port)
         own_machine.judge(host, port, found)

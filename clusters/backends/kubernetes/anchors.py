@@ -28,7 +28,7 @@ _REMOVED_AT = "slipway.dev/removed-at"
 
 
 class OwnerAnchors:
-    """Of all deployments of one namespace."""
+    """The objects that own those of each deployment of one namespace."""
 
     def __init__(self, client: KubernetesClient, namespace: str) -> None:
         self._client = client

@@ -90,7 +90,7 @@ class KubernetesCluster:
 
     @property
     def client(self) -> KubernetesClient:
-        """For the gateway of this cluster."""
+        """Return the client, which the cluster's gateway shares."""
         return self._client
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
@@ -164,7 +164,7 @@ class KubernetesCluster:
         return way_of(self._choice(spec, namespace), self._client, self._settings)
 
     def _choice(self, spec: DeploymentSpec, namespace: str) -> DeliveryChoice:
-        """What the cluster has is looked at again after a while."""
+        """Choose how files are delivered; the cluster's features are looked at again after a while."""
         at, found = self._found.get(namespace, (-inf, None))
         if found is None or monotonic() - at > LOOKED_AT_AGAIN_SECONDS:
             found = look(self._client, self._settings, namespace)
@@ -291,7 +291,7 @@ class KubernetesCluster:
         )
 
     def _fetch_of(self, pod: Object) -> FilesFetch | None:
-        """What the container that fetches said last; a kubelet that does not tell costs no look."""
+        """Return the progress that the fetching container wrote last; one read where the kubelet tells it."""
         ref = Ref(PODS, pod["metadata"]["name"], pod["metadata"]["namespace"])
         try:
             text = self._client.logs(ref, container=FILES_CONTAINER, lines=FETCH_LOG_LINES)
@@ -308,7 +308,9 @@ class KubernetesCluster:
         )
 
     def _log_of(self, ref: Ref, pod: Object, lines: int) -> str:
-        """With the end of what it wrote before its last restart, while it has not written much since."""
+        """Return the log, preceded by the end of the log before the last restart while the new one is
+        short.
+        """
         text = self._logs_or_nothing(ref, lines, previous=False)
         missing = lines - text.count("\n")
         statuses = (pod.get("status") or {}).get("containerStatuses") or ()
@@ -347,9 +349,10 @@ class KubernetesCluster:
         raise ClusterUnreachable(f"{ref} is changed by others faster than it can be written.")
 
     def _taken_over(self, ref: Ref, found: Object) -> Object:
-        """What `create` set belongs to an updater of our name, and would stay when we no longer apply it.
+        """Make the fields set by our `create` those of our applier; otherwise they would stay when no longer
+        applied.
 
-        As client-go's csaupgrade: that entry of managedFields becomes an applier's.
+        The entry of managedFields is rewritten as client-go's csaupgrade does.
         """
         managers = found["metadata"].get("managedFields") or []
         taken = [one | {"operation": "Apply"} if _is_our_update(one) else one for one in managers]

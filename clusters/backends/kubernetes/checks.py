@@ -59,7 +59,9 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 def checks(
     client: KubernetesClient, settings: KubernetesSettings, *, clock: Callable[[], float] = monotonic
 ) -> tuple[ClusterCheck, ...]:
-    """What can be looked at. One that does not answer, or is too old, is asked nothing else. Never raises."""
+    """Run all checks that the cluster can answer. One that is unreachable or too old is asked nothing else.
+    Never raises.
+    """
     until = clock() + WITHIN_SECONDS
     first = _reachable(client)
     if first[-1].result is CheckResult.FAILED:
@@ -76,12 +78,12 @@ def checks(
 
 
 def right_checks(client: KubernetesClient, settings: KubernetesSettings) -> tuple[ClusterCheck, ...]:
-    """Those of `checks` that are about rights: two requests, where all are granted. Raises KubeError."""
+    """Run the checks of rights alone: two requests, where all are granted. Raises KubeError."""
     return tuple(look() for _, look in _rights(client, settings, features_of(client, settings)))
 
 
 def features_of(client: KubernetesClient, settings: KubernetesSettings) -> frozenset[Feature]:
-    """Those that the cluster's administrator granted; all, while it does not say which."""
+    """Return the features that the cluster's administrator granted; all, where nothing says which."""
     try:
         return granted_features(client.get(Ref(CONFIG_MAPS, FEATURES, settings.namespace)))
     except KubeError:
@@ -272,7 +274,7 @@ def _storage_classes(client: KubernetesClient) -> ClusterCheck:
 
 
 def _model_files(client: KubernetesClient, settings: KubernetesSettings) -> ClusterCheck:
-    """Which way they come, and why, in each namespace where that differs."""
+    """Check how model files are delivered, and why, in each namespace where that differs."""
     choices = {
         namespace: choose(look(client, settings, namespace), settings)
         for namespace in settings.all_namespaces

@@ -22,8 +22,9 @@ _OF_GROUPS = {"--master-address": "LWS_LEADER_ADDRESS", "--node-rank": "LWS_WORK
 
 
 def worker_container(spec: DeploymentSpec, settings: KubernetesSettings, files: FilesMount) -> Document:
-    """It leaves by itself: after SIGTERM its health fails, and it takes requests until gateways have seen
-    that."""
+    """Return the container of our worker, which leaves by itself: after SIGTERM its health fails, and it
+    takes requests until gateways have seen that.
+    """
     return _ours(spec, files, _command(spec, **reporting(settings)).argv("python")) | {
         "ports": [_port(PORT)],
         **_probes(spec, "/healthz"),
@@ -31,7 +32,7 @@ def worker_container(spec: DeploymentSpec, settings: KubernetesSettings, files: 
 
 
 def follower_container(spec: DeploymentSpec, files: FilesMount) -> Document:
-    """Of a worker's other machines: nobody asks it anything but its leader."""
+    """Return the container on a worker's other machines, which talks to its leader alone."""
     argv = _command(spec, node_rank=1).argv("python")
     return _ours(spec, files, ["python", "-m", "serving.follower", *argv[3:]])
 
@@ -60,8 +61,9 @@ def _command(spec: DeploymentSpec, **further: Any) -> WorkerCommand:
 
 
 def _settings(spec: DeploymentSpec) -> dict[str, Any]:
-    """Where a worker spans machines: each is a stage of the pipeline, and its GPUs share the stage's layers,
-    unless the service says otherwise."""
+    """Return the engine's settings. Where a worker spans machines, each is a pipeline stage whose GPUs share
+    its layers, unless the service says otherwise.
+    """
     given = dict(spec.settings)
     if spec.nodes < 2 or {"tensor-parallel-size", "pipeline-parallel-size"} & {
         name.replace("_", "-") for name in given
@@ -90,8 +92,9 @@ def _ours(spec: DeploymentSpec, files: FilesMount, argv: list[str]) -> Document:
 
 
 def server_container(spec: DeploymentSpec, server: ModelServer, files: FilesMount) -> Document:
-    """It knows nothing of gateways, and may break off what it works on when it is told to end: that comes
-    when they have left, and the requests that it had have had their time."""
+    """Return the container of an image's own server. It knows nothing of gateways and may drop requests on
+    SIGTERM, so that is sent after gateways have left and its requests have had their time.
+    """
     told = {
         "MODEL_DIR": server.model_path,
         "MODEL_NAME": spec.service,

@@ -25,9 +25,9 @@ def told() -> Iterator[None]:
 
 @contextmanager
 def granted(client: KubernetesClient, settings: KubernetesSettings, feature: Feature) -> Iterator[None]:
-    """What the cluster does not let us do: its administrator may grant it. Within `told`.
+    """Translate refusals of rights into the feature that an administrator may grant. Use it within `told`.
 
-    A right that was granted is waited for: who took it away may give it back.
+    A right that was granted before is waited for, as it may be given back.
     """
     try:
         yield
@@ -52,7 +52,7 @@ def _was_granted(client: KubernetesClient, settings: KubernetesSettings, feature
 
 @contextmanager
 def refused(deployment: str) -> Iterator[None]:
-    """What the cluster will never take as it is."""
+    """Translate permanent refusals of the API into CannotRun."""
     try:
         yield
     except errors.InvalidObject as error:

@@ -59,7 +59,7 @@ def is_leader(pod: Mapping[str, Any]) -> bool:
 def workers_of(
     client: KubernetesClient, deployment: str, namespace: str, leaders: Sequence[Object]
 ) -> list[ObservedWorker]:
-    """One for each group, as it is as a whole."""
+    """Return one worker for each group of pods, with the state of the whole group."""
     found = client.list(PODS, namespace=namespace, labels=f"{FOLLOWS}={deployment}").items
     followers: dict[str, list[Object]] = {}
     for pod in found:
@@ -114,7 +114,9 @@ def _group(pod: Mapping[str, Any]) -> str:
 
 
 def _ends(client: KubernetesClient, deployment: str, namespace: str) -> dict[str, list[str]]:
-    """By leader, which of its group's pods failed, the earliest first; for as long as events are kept."""
+    """Return by leader the pods of its group that failed, the earliest first, for as long as events are
+    kept.
+    """
     found: dict[str, list[str]] = {}
     for event in _events(client, namespace, f"involvedObject.name={set_name(deployment)},reason={RECREATED}"):
         told = _FAILED.match(event.get("message", ""))

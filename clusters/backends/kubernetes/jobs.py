@@ -231,7 +231,7 @@ class KubernetesJobs:
 
 
 class answering:
-    """What keeps a runner from answering is `Unavailable`, as for every runner."""
+    """Raises `Unavailable`, as every runner does, for whatever keeps a cluster from answering."""
 
     def __enter__(self) -> None:
         """Nothing to begin."""
@@ -242,7 +242,7 @@ class answering:
 
 
 def result_of(log: str) -> Mapping[str, Any] | None:
-    """What it said last, if that is a JSON object."""
+    """Return the last line of the log if it is a JSON object."""
     lines = log.strip().splitlines()
     for text in (lines[-1] if lines else "", log[log.find("{") :] if "{" in log else ""):
         try:
@@ -288,7 +288,7 @@ def _terminated(pod: Object | None) -> Mapping[str, Any]:
 
 
 def ending_of(failure: Mapping[str, Any], terminated: Mapping[str, Any]) -> tuple[Ending, str]:
-    """Of a Job that failed and of its container: why, and a sentence."""
+    """Return why a Job and its container failed, and a sentence."""
     if failure.get("reason") == "DeadlineExceeded":
         return Ending.TIME_LIMIT, "It took longer than it may."
     if terminated.get("reason") == "OOMKilled":

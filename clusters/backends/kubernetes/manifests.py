@@ -33,7 +33,7 @@ def fence_text(fence: Fence) -> str:
 
 
 def fence_of(document: Mapping[str, Any]) -> Fence | None:
-    """None: written by nobody who knows of fences."""
+    """Return the fence; None: it was written by something without fences."""
     text = (document["metadata"].get("annotations") or {}).get(FENCE, "")
     holder, _, turn = text.partition(".")
     return Fence(int(holder), int(turn)) if holder.isdecimal() and turn.isdecimal() else None
@@ -52,7 +52,8 @@ def objects_of(
     files: FilesMount,
     owner: Document | None = None,
 ) -> list[Document]:
-    """In the order in which they are applied. `owner`: a reference to what they are deleted with.
+    """Return the objects in the order in which they are applied. `owner`: a reference to what they are
+    deleted with.
 
     Raises CannotRun for what Kubernetes could not run.
     """

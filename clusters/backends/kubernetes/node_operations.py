@@ -131,7 +131,9 @@ class KubernetesNodeOperations:
     def set_condition(
         self, node: str, kind: str, condition: NodeCondition | None, order: NodeCommand
     ) -> None:
-        """By a patch of the status, which Slipway's account may not by itself: see NO_STATUS."""
+        """Patch a condition of the machine's status, which Slipway's account may not do by itself: see
+        NO_STATUS.
+        """
         with told():
             self._mark(node, order)
             for _ in range(ATTEMPTS):
@@ -184,10 +186,10 @@ class KubernetesNodeOperations:
         grace_seconds: int | None = None,
         past_budgets: bool = False,
     ) -> Eviction:
-        """By the Eviction API, so that disruption budgets hold; `past_budgets`: by deletion.
+        """Evict by the Eviction API, so that disruption budgets hold; `past_budgets`: by deletion.
 
-        A writer who sleeps between the mark of the machine and this call ends one pod too many, if it is
-        still there.
+        A writer that sleeps between marking the machine and this call evicts one pod too many, if it is still
+        there.
         """
         ref = Ref(PODS, pod.name, pod.namespace)
         feature = Feature.FORCED_DRAIN if past_budgets else Feature.DRAIN
@@ -226,7 +228,7 @@ class KubernetesNodeOperations:
         return self._runner(node)
 
     def reboot(self, node: str, order: NodeCommand) -> None:
-        """By a privileged job on the machine: the API itself restarts none."""
+        """Restart the machine by a privileged job on it: the API itself restarts none."""
         if not self._settings.jobs_image:
             raise OperationUnsupported(
                 "The Kubernetes API restarts no machines. Set jobs_image in the settings of the cluster, so "
@@ -236,7 +238,9 @@ class KubernetesNodeOperations:
         self.run_job(node, JobSpec(order.op_key, REBOOTS, REBOOT, container=container), order)
 
     def pause_operands(self, node: str, order: NodeCommand) -> None:
-        """As NVIDIA's own MIG manager does before it resets GPUs: their DaemonSets select nodes by labels."""
+        """Take the label by which the GPU operator's DaemonSets select the machine, as NVIDIA's MIG manager
+        does before resets.
+        """
         self._relabel(node, order, operands.paused)
 
     def resume_operands(self, node: str, order: NodeCommand) -> None:

@@ -26,7 +26,7 @@ _CORDON_TAINT = "node.kubernetes.io/unschedulable"
 
 
 def node_of(node: Document) -> ObservedNode | UnreadNode:
-    """One that does not look like a node is an answer too."""
+    """Read a node; one that cannot be read is an answer, too."""
     metadata = node["metadata"]
     try:
         return _read(metadata, node.get("spec") or {}, node.get("status") or {})

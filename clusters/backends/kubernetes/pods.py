@@ -65,7 +65,6 @@ def pull_failure_of(pod: Document, container: str) -> str:
 
 
 def http_port(pod: Document) -> int:
-    """Where its worker is asked."""
     for container in (pod.get("spec") or {}).get("containers") or ():
         for port in container.get("ports") or ():
             if container["name"] == CONTAINER and port.get("name") == "http":
@@ -74,7 +73,7 @@ def http_port(pod: Document) -> int:
 
 
 def why_not_done(pod: Document) -> str:
-    """Of a pod that ends by itself when its work is done; empty: it is done, or there is nothing to say."""
+    """Return why a pod that ends when its work is done has not; empty: it is done, or nothing is known."""
     status = pod.get("status") or {}
     if status.get("phase") == "Succeeded":
         return ""
@@ -122,7 +121,7 @@ def _holds(conditions: Mapping[str, Document], name: str) -> bool:
 
 
 def _containers(status: Document) -> Sequence[tuple[str, Document]]:
-    """Those that run first, first."""
+    """Return the containers in the order in which they run."""
     kept = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     return [(one["name"], one) for one in kept]
 
@@ -138,7 +137,7 @@ def _why_unplaced(condition: Document) -> str:
 
 
 def _trouble(name: str, container: Document) -> tuple[ObservedState, str] | None:
-    """Of one container; None when there is none."""
+    """Return the trouble of one container; None when there is none."""
     whose = "It" if name == CONTAINER else f"Its container {name}"
     state = container.get("state") or {}
     waiting = state.get("waiting") or {}

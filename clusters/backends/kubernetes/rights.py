@@ -37,7 +37,7 @@ from kube.resources import (
 
 
 class Feature(StrEnum):
-    """What an administrator may grant or leave out; the first two are what everything rests on."""
+    """A feature that an administrator may grant or leave out; all others rest on the first two."""
 
     INVENTORY = "inventory"
     """Machines, GPUs, and why pods do not run."""
@@ -86,7 +86,7 @@ class NeededRight:
 
     @property
     def kind(self) -> str:
-        """Of objects, as a rule of a role names it: `pods`, `pods/log`."""
+        """Return the objects as a role's rule names them: `pods`, `pods/log`."""
         return f"{self.resource.plural}/{self.subresource}" if self.subresource else self.resource.plural
 
     @property
@@ -258,7 +258,7 @@ def manifest(
 
 
 def granted_features(config_map: Mapping[str, Any] | None) -> frozenset[Feature]:
-    """Those that the manifest's ConfigMap names; all, where there is none."""
+    """Return the features named in the manifest's ConfigMap; all, where there is none."""
     if config_map is None:
         return frozenset(Feature)
     named = str((config_map.get("data") or {}).get("features", "")).split(",")
@@ -266,7 +266,7 @@ def granted_features(config_map: Mapping[str, Any] | None) -> frozenset[Feature]
 
 
 def _rules(rights: Iterable[NeededRight]) -> list[dict[str, Any]]:
-    """One rule a resource and its names, with all its verbs."""
+    """Return one rule per resource and its names, with all verbs."""
     verbs: dict[tuple[str, str, tuple[str, ...]], dict[str, None]] = {}
     for right in rights:
         verbs.setdefault((right.resource.group, right.kind, right.names), {}).update(

@@ -40,7 +40,7 @@ _NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found.*', re.DOTALL
 
 
 def why_unschedulable(message: str) -> str:
-    """Of the message of a pod's condition PodScheduled; what is not known, as the scheduler says it."""
+    """Explain the message of a pod's condition PodScheduled; unknown parts stay in the scheduler's words."""
     whole = _AVAILABLE.fullmatch(message.strip())
     if whole is None:
         return f"No machine was found for it: {message.strip()}"

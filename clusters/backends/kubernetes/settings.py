@@ -22,7 +22,7 @@ _RUNTIMES = ("alluxio", "jindo", "juicefs")
 
 
 class FileDeliveryKind(StrEnum):
-    """How the files of a version come to its workers."""
+    """The way in which the files of a version are delivered to its workers."""
 
     AUTO = "auto"
     """One of those below, by what the cluster has."""

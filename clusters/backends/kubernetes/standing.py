@@ -63,7 +63,9 @@ def pod_of(pod: Document, budgets: Iterable[Document] = ()) -> ObservedPod:
 
 
 def checkpoint_of(annotations: Mapping[str, str]) -> CheckpointRequest | None:
-    """None also for a value that cannot be meant: the pod is evicted as any other."""
+    """Read the checkpoint that a pod wants; None also for an invalid value: the pod is evicted as any
+    other.
+    """
     wanted = annotations.get(CHECKPOINT, "").strip().lower()
     if wanted == "sigterm":
         return CheckpointRequest(on_sigterm=True)
@@ -93,7 +95,9 @@ def budget_of(budget: Document) -> DisruptionBudget:
 
 
 def gpus_of(spec: Document) -> dict[str, int]:
-    """What the scheduler sets aside: for its containers together, or for one before them if that is more."""
+    """Return the GPUs that the scheduler sets aside: for all containers, or for one init container if that is
+    more.
+    """
     found: dict[str, int] = {}
     for container in spec.get("containers") or ():
         for name, count in _asked(container):
@@ -105,8 +109,9 @@ def gpus_of(spec: Document) -> dict[str, int]:
 
 
 def _may_hold_gpu(spec: Document) -> bool:
-    """Which device a resource claim (DRA) is about is not read: a drain takes one pod too many rather than
-    leave one on a GPU that is reset."""
+    """Tell whether the pod may hold a GPU. Resource claims (DRA) count whatever their device: a drain rather
+    evicts one pod too many than leaves one on a GPU that is reset.
+    """
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     if spec.get("resourceClaims") or spec.get("runtimeClassName", "").startswith("nvidia"):
         return True
@@ -123,7 +128,9 @@ def _resources(container: Document) -> dict[str, Any]:
 
 
 def selects(selector: Document | None, labels: Mapping[str, str]) -> bool:
-    """As a label selector of the API does it: none selects nothing, an empty one everything."""
+    """Tell whether a label selector matches, as the API does: none selects nothing, an empty one
+    everything.
+    """
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):

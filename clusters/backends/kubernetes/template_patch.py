@@ -67,7 +67,9 @@ _BY_DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 def patch_faults(
     patch: object, *, allows: Collection[str] = (), secrets: Collection[str] = ()
 ) -> dict[str, list[str]]:
-    """By place in the patch, why it is refused; empty: it may be applied. `secrets`: those that are open."""
+    """Return why a patch is refused, by place in it; empty: it may be applied. `secrets`: those open to
+    services.
+    """
     found: dict[str, list[str]] = {}
     for place, said in _Review(allows, secrets).of(patch):
         found.setdefault(place, []).append(said)
@@ -246,7 +248,7 @@ def _merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> Document:
 
 
 def _merged_lists(base: Sequence[Any], patch: Sequence[Any], name: str) -> list[Any]:
-    """Those that are there keep their place; what is new comes after them."""
+    """Merge lists of named items: existing items keep their place, new ones follow."""
     result = list(base)
     for one in patch:
         if not isinstance(one, Mapping):

@@ -76,7 +76,9 @@ def pod_spec(
 
 
 def _variables(spec: DeploymentSpec, settings: KubernetesSettings) -> list[Document]:
-    """Those that the service asks for. Raises CannotRun for secrets that nobody has opened to services."""
+    """Return the environment that the service asks for. Raises CannotRun for secrets that are not open to
+    services.
+    """
     closed = sorted({one.secret for one in spec.secret_environment.values()} - {*settings.env_secrets})
     if closed:
         raise CannotRun(

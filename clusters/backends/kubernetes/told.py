@@ -8,7 +8,7 @@ from clusters.backends.kubernetes_events import LONGEST_MESSAGE, KubernetesEvent
 
 
 def told_of(event: Mapping[str, Any]) -> KubernetesEvent:
-    """Of both forms that components write: with a count, or with a series (events.k8s.io)."""
+    """Read an event of either form: with a count, or with a series (events.k8s.io)."""
     about, series = event.get("involvedObject") or {}, event.get("series") or {}
     first = (
         event.get("firstTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp")

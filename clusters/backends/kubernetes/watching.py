@@ -115,7 +115,7 @@ def confirm(
 
 
 class MachineWatch:
-    """As `extras.WatchedMachines`."""
+    """Machines and events as `extras.WatchedMachines`."""
 
     def __init__(
         self, informer: Informer[Packed], pods: Informer[Packed], events: "EventWatch", workers: "WorkerWatch"
@@ -146,7 +146,7 @@ class MachineWatch:
 
 
 class WorkerWatch:
-    """Those of our deployments. The informers of their namespaces tell it of changes, each in its thread."""
+    """Workers of our deployments. Informers of their namespaces call it with changes, each in its thread."""
 
     def __init__(self, informers: Sequence[Informer[WatchedPod]]) -> None:
         self._informers = informers
@@ -157,7 +157,7 @@ class WorkerWatch:
 
     @property
     def age_seconds(self) -> float | None:
-        """How long nothing was heard in the namespace of which that is longest; None: in one, never."""
+        """Return the longest silence of any namespace; None: one was never heard."""
         ages = [one.age_seconds for one in self._informers]
         heard = [age for age in ages if age is not None]
         return max(heard) if len(heard) == len(ages) else None
@@ -178,13 +178,13 @@ class WorkerWatch:
                     del self._present[name]
 
     def packed(self) -> Mapping[str, Packed]:
-        """By deployment; without those whose workers are groups of pods."""
+        """Return the workers by deployment, without deployments whose workers are groups of pods."""
         with self._lock:
             return dict(self._packed)
 
 
 class EventWatch:
-    """What is told, by what it is about. Informers tell it of changes, each in its thread."""
+    """Events by their subject. Informers call it with changes, each in its thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -196,7 +196,7 @@ class EventWatch:
         """Uids of what stands there now, by what is told of it."""
 
     def stands(self, kind: str, name: str, uid: str) -> None:
-        """From now on only what is told of this one counts under its name."""
+        """Count only events of this object under its name from now on."""
         with self._lock:
             self._present[about(kind, name)] = uid
             self._changed.add(about(kind, name))

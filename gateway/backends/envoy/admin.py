@@ -32,7 +32,7 @@ class ConfigNotApplied(GatewayUnreachable):
 
 @dataclass(frozen=True, slots=True)
 class ConfigStatus:
-    """What Envoy says of one of its sources."""
+    """Envoy's status of one of its sources."""
 
     version: str | None
     """Last one accepted; None before the first, or when Envoy has no such source."""
@@ -41,7 +41,7 @@ class ConfigStatus:
 
 
 class AdminConnection:
-    """One connection, and so one Envoy process for as long as it lasts."""
+    """A connection, and so one Envoy process for as long as it lasts."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -169,7 +169,7 @@ class AdminClient:
             pause = min(pause * 1.5, 0.02)
 
     def warming(self, connection: AdminConnection, targets: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the targets whose clusters take no requests yet: unknown, or not health-checked once."""
+        """Return the targets whose clusters take no requests yet: unknown, or not health-checked once."""
         names = "|".join(map(re.escape, targets))
         found = self.stats(connection, rf"^cluster\.({names})\.warming_state$")
         return tuple(name for name in targets if found.get(f"cluster.{name}.warming_state", 1))

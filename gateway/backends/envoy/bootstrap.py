@@ -81,9 +81,9 @@ def write_bootstrap(layout: EnvoyFileLayout) -> None:
 
 
 def renew_bootstrap(layout: EnvoyFileLayout) -> bool:
-    """For an Envoy that runs on: what it is to start with the next time. What it has now stays.
+    """Write the bootstrap for the next start of a running Envoy.
 
-    False, with nothing written, when it cannot go on because it is to listen elsewhere. Raises GatewayError.
+    False, with nothing written, when Envoy cannot go on because its addresses change. Raises GatewayError.
     """
     fresh, present = render_bootstrap(layout), read_json(layout.bootstrap) or {}
     listeners = (read_json(layout.listeners) or {}).get("resources", [])
@@ -95,7 +95,7 @@ def renew_bootstrap(layout: EnvoyFileLayout) -> bool:
 
 
 def _addresses(bootstrap: Mapping[str, Any], listeners: Sequence[Mapping[str, Any]]) -> list[object]:
-    """Where Envoy answers, and as whom."""
+    """Return Envoy's addresses and names."""
     admin = bootstrap.get("admin", {}).get("address")
     return [bootstrap.get("node"), admin, *(listener["address"] for listener in listeners)]
 

@@ -47,7 +47,7 @@ def layout_from(config: GatewayRowConfig) -> EnvoyFileLayout:
 
 
 def own_layout() -> EnvoyFileLayout:
-    """Of the Envoy that this installation runs."""
+    """Return the layout of the Envoy that this installation runs."""
     return EnvoyFileLayout(
         run_dir=Path(settings.SLIPWAY_RUN_DIR) / "envoy",
         log_dir=Path(settings.SLIPWAY_LOG_DIR),

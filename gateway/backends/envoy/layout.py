@@ -55,7 +55,7 @@ class EnvoyFileLayout:
 
     @property
     def targets(self) -> Path:
-        """One file per target: what was last observed of its workers, and when."""
+        """Return the directory with one file per target: its workers as last observed, and when."""
         return self.run_dir / "targets"
 
     def target(self, name: str) -> Path:

@@ -30,7 +30,7 @@ class SharedReading:
         self._failure: tuple[datetime, GatewayUnreachable] | None = None
 
     def of(self, route: str, targets: Targets, *, taken_after: datetime) -> EnvoyReading:
-        """One that has the route, was begun after that moment and is fresh. Raises GatewayUnreachable."""
+        """Return a fresh reading with the route that began after that moment. Raises GatewayUnreachable."""
         with self._lock:
             now = self._clock()
 

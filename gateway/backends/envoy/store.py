@@ -41,7 +41,7 @@ class EnvoyFileStore:
             yield
 
     def load(self) -> GatewayState:
-        """What the file says; read again only when it is another one. Every change replaces it."""
+        """Return the state in the file, read again only when the file was replaced."""
         try:
             status = self.layout.state.stat()
         except FileNotFoundError:

@@ -53,7 +53,7 @@ def collectors(url: str) -> list[Any]:
 
 
 def _collector(url: str) -> dict[str, Any]:
-    """By its name, which is looked up again and again."""
+    """Return the cluster of the collector, whose name is resolved again and again."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
     address = {"socket_address": {"address": host, "port_value": port}}

@@ -13,7 +13,7 @@ SHARE = 0.75
 
 
 def most_targets() -> int | None:
-    """None where the system has no such limit."""
+    """Return the limit on targets; None where the system has none."""
     try:
         return int(int(LIMIT.read_text()) * SHARE)
     except (OSError, ValueError):

@@ -139,7 +139,9 @@ class GatewayApi:
                         )
 
     def desired_route(self, route: str) -> RouteSpec | None:
-        """None also where somebody has changed our rules: then they are set again."""
+        """Return the desired route; None also where somebody has changed our rules: then they are set
+        again.
+        """
         if not checks.NAME.fullmatch(route):
             return None
         with told():
@@ -286,7 +288,9 @@ class GatewayApi:
     def _write(
         self, route: str, fence: Fence, after: Callable[[Document | None], Document]
     ) -> tuple[Document | None, Document]:
-        """What was there, and what is now. Raises StaleFence, InvalidRoute, GatewayUnreachable."""
+        """Write the document and return it as it was and as it is. Raises StaleRouteFence, InvalidRoute,
+        GatewayUnreachable.
+        """
         for _ in range(ATTEMPTS):
             found = self._read(route)
             if found is not None:

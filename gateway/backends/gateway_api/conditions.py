@@ -36,7 +36,9 @@ TAKEN = RouteAcceptance("taken")
 def said_of_route(
     route: Document, gateway: Document, settings: GatewayApiSettings, *, controller: str
 ) -> RouteAcceptance:
-    """Of all parentRefs that name our Gateway. `controller`: whose word counts; empty: anybody's."""
+    """Return the acceptance by all parentRefs that name our Gateway. `controller`: the one that counts;
+    empty: any.
+    """
     namespace, generation = route["metadata"]["namespace"], route["metadata"].get("generation", 0)
     told = [
         entry

@@ -35,7 +35,7 @@ _GROUP = "gateway.networking.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class RouteRecord:
-    """What an HTTPRoute remembers of one service."""
+    """An HTTPRoute's record of one service."""
 
     fence: Fence
     spec: RouteSpec | None
@@ -44,7 +44,7 @@ class RouteRecord:
 
 
 def object_name(service: str) -> str:
-    """Of an HTTPRoute of our own."""
+    """Return the name of an HTTPRoute of ours."""
     return f"slipway-{slug(service)}"
 
 
@@ -59,12 +59,12 @@ def is_own(document: Document) -> bool:
 
 
 def record_of(document: Document, service: str) -> RouteRecord | None:
-    """None: nobody of us was here, or what is written there is not ours."""
+    """Return the record; None: there is none, or it is not ours."""
     return _read((document["metadata"].get("annotations") or {}).get(record_key(service), ""), document)
 
 
 def records_of(document: Document) -> list[RouteRecord]:
-    """Of all services."""
+    """Return the records of all services."""
     annotations = document["metadata"].get("annotations") or {}
     found = [
         _read(text, document) for key, text in annotations.items() if key.startswith(record_key("x")[:-1])
@@ -123,7 +123,7 @@ def without_route(
 
 
 def change(before: Document, after: Document) -> Document:
-    """What makes the one of the other, as a merge patch that holds for this version alone; empty: nothing."""
+    """Return the merge patch between the two, which holds for this version alone; empty: they are equal."""
     metadata, body = before["metadata"], before.get("spec") or {}
     annotations = {
         key: value

@@ -50,7 +50,7 @@ def refuse_lacking(class_name: str, features: frozenset[str] | None) -> None:
 
 
 def cannot(class_name: str, features: frozenset[str] | None) -> dict[str, str]:
-    """As `TrafficBackend.cannot`: what may not be read is not there."""
+    """Return what it cannot, as `TrafficBackend.cannot`; features that may not be read count as absent."""
     needs = {"mirror": (MIRROR,), "mirror_percent": (MIRROR, MIRROR_PERCENT)}
     found = {}
     for name, wanted in needs.items():

@@ -37,7 +37,7 @@ class ParentGateway:
 
 
 def address_of(gateway: Document, settings: GatewayApiSettings) -> str:
-    """Where it says that clients reach it, as a URL: its first address, and the port of the listener.
+    """Return where it says that clients reach it, as a URL: its first address, and the port of the listener.
 
     Empty: it has none yet. The listener's hostname is not in it: `hostnames` of the settings say that.
     """
@@ -57,7 +57,9 @@ def address_of(gateway: Document, settings: GatewayApiSettings) -> str:
 
 
 def parent_of(client: KubernetesClient, settings: GatewayApiSettings) -> ParentGateway:
-    """As they are now. Raises GatewayUnreachable when there is no such Gateway, and errors of `kube`."""
+    """Read the Gateway and its class. Raises GatewayUnreachable when there is no such Gateway, and errors of
+    `kube`.
+    """
     ref = Ref(GATEWAYS, settings.gateway, settings.parent_namespace)
     try:
         gateway = client.get(ref)

@@ -34,7 +34,9 @@ def slug(service: str) -> str:
 
 
 def rule_names(service: str) -> tuple[str, str, str, str]:
-    """Of the split, of the requests that choose the canary or stable, and of a cohort's."""
+    """Return the names of the rules of the split, of requests that choose the canary or stable, and of a
+    cohort's.
+    """
     first = f"slipway.{slug(service)}"
     return first, f"{first}.canary", f"{first}.stable", f"{first}.cohort"
 
@@ -140,7 +142,9 @@ def ours(present: Sequence[Rule], service: str) -> list[Rule]:
 
 
 def is_ours(rule: Rule, service: str) -> bool:
-    """By its name; by its matches where the cluster's Gateway API is too old to keep names."""
+    """Tell whether the rule is ours, by its name; by its matches where the Gateway API is too old for
+    names.
+    """
     if "name" in rule:
         return rule["name"] in rule_names(service)
     matches = rule.get("matches") or ()

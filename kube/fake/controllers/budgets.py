@@ -68,7 +68,7 @@ def _status(hands: ControllerTools, budget: Object, pods: list[Object]) -> Objec
 
 
 def _expected(hands: ControllerTools, pods: list[Object]) -> int:
-    """As many as the pods' controllers want; those that have none do not count."""
+    """Return the pods that their controllers want; pods without controllers do not count."""
     owners = {}
     for pod in pods:
         owner = controller_of(pod)

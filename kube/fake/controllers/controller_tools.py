@@ -26,7 +26,7 @@ class ControllerTools:
         return (group, plural) in self.server.kinds
 
     def look(self, resource: str, namespace: str = "") -> list[Object]:
-        """As `all`, to look at only."""
+        """Return the objects for reading only."""
         return self.server.storage.look(self.server.kind_of(resource), namespace)
 
     def all(self, resource: str, namespace: str = "") -> list[Object]:
@@ -41,7 +41,7 @@ class ControllerTools:
         return self.server.writer.create(self.server.kind_of(resource), namespace, item, BY).item
 
     def change(self, resource: str, item: Object, **fields: Any) -> Object:
-        """Of the object as it is now: `spec_replicas=3` sets spec.replicas, None removes."""
+        """Change the object as it is now: `spec_replicas=3` sets spec.replicas, None removes."""
 
         def change(now: Object) -> Object:
             for path, value in fields.items():
@@ -138,7 +138,7 @@ def counted(**counts: int) -> Object:
 def set_condition(
     conditions: list[Object], kind: str, status: str, now: str, *, reason: str = "", **more: str
 ) -> None:
-    """lastTransitionTime moves with the status alone."""
+    """Set a condition; lastTransitionTime changes with the status alone."""
     found = next((one for one in conditions if one["type"] == kind), None)
     if found is None:
         found = {"type": kind}

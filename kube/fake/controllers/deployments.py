@@ -27,7 +27,6 @@ SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def amount(value: Any, whole: int, *, is_up: bool) -> int:
-    """Of an int-or-percent."""
     if isinstance(value, str):
         share = int(value.rstrip("%")) * whole / 100
         return math.ceil(share) if is_up else math.floor(share)
@@ -103,7 +102,7 @@ class _DeploymentSync:
         self._tell(self._new_set())
 
     def _new_set(self) -> Object | None:
-        """That which has this template."""
+        """Return the ReplicaSet that has this template."""
         wanted = self.spec["template"]
 
         def plain(template: Object) -> Object:

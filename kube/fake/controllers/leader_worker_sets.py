@@ -65,7 +65,7 @@ class _LeaderWorkerSetSync:
         return [self._labelled(one) for one in own]
 
     def _labelled(self, leader: Object) -> Object:
-        """As its webhook does when the pod is made."""
+        """Add labels, as the controller's webhook does when the pod is made."""
         labels = leader["metadata"]["labels"]
         if GROUP in labels:
             return leader

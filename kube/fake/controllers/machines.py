@@ -35,12 +35,11 @@ def behaviour_of(pod: Object) -> str:
 
 
 def is_silent(node: Object) -> bool:
-    """As its annotation says."""
     return (node["metadata"].get("annotations") or {}).get(BEHAVIOUR) == SILENT
 
 
 class MachineController(Protocol):
-    """What runs the pods of the machines."""
+    """Runs the pods of the machines."""
 
     def step(self, hands: ControllerTools) -> None: ...
 
@@ -48,7 +47,7 @@ class MachineController(Protocol):
 
 
 class Reports:
-    """What kubelets write of their machines: a lease every ten seconds, and that all is well again."""
+    """Writes what kubelets report of their machines: a lease every ten seconds, and recovery."""
 
     def __init__(self) -> None:
         self._lease_at: dict[str, float] = {}
@@ -110,7 +109,7 @@ def _with_conditions(conditions: list[Object]) -> Callable[[Object], Object]:
 
 
 class Kubelets:
-    """Of all nodes but those in `silent`, whose pods stay as they are."""
+    """Kubelets of all nodes but those in `silent`, whose pods stay as they are."""
 
     def __init__(self) -> None:
         self.silent: set[str] = set()

@@ -24,7 +24,7 @@ MOST_BACK_OFF_SECONDS = 1000.0
 
 
 class ReplicaSets:
-    """What cannot be made is tried at every turn, and told of ever less often."""
+    """Retries failed creations at every turn, and reports them ever less often."""
 
     def __init__(self) -> None:
         self._told: dict[str, tuple[float, float]] = {}
@@ -85,7 +85,9 @@ def _replica_set(hands: ControllerTools, one: Object) -> str:
 
 
 def _claimed(hands: ControllerTools, one: Object, pods: list[Object]) -> list[Object]:
-    """Those that it owns and selects; whose labels were changed are let go, and nobody's are taken."""
+    """Return the pods that it owns and selects; pods with changed labels are released, and orphans
+    adopted.
+    """
     found = []
     may_adopt = "deletionTimestamp" not in one["metadata"]
     for pod in pods:
@@ -119,8 +121,8 @@ def pod_of(owner: Object) -> Object:
 
 
 def _first_to_go(pods: list[Object], count: int) -> list[Object]:
-    """Those without a node, then those that are not ready, then by their deletion cost, then of the node with
-    more of them, then the youngest.
+    """Return pods in the order of deletion: without a node, not ready, by deletion cost, on nodes with more
+    of them, the youngest.
     """
     if count <= 0:
         return []

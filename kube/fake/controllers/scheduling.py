@@ -110,7 +110,7 @@ class Scheduler:
 
 
 class _Room:
-    """What is used of each machine, as it is filled."""
+    """Allocations of each machine, as it is filled."""
 
     def __init__(self, hands: ControllerTools, nodes: list[Object]) -> None:
         self.nodes = nodes
@@ -143,7 +143,9 @@ class _Room:
         return not self._insufficient(pod, node, [])
 
     def victims(self, pod: Object, node: Object) -> list[Object] | None:
-        """Of lower priority, the lowest first, and no more than needed; None: they are not enough."""
+        """Return pods of lower priority to evict, the lowest first, and no more than needed; None: they are
+        not enough.
+        """
         mine = pod["spec"].get("priority", 0)
         others = self.on(node["metadata"]["name"])
         lower = [one for one in others if one["spec"].get("priority", 0) < mine]

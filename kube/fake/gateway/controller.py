@@ -126,7 +126,7 @@ class GatewayController:
         return str(wanted["version_info"])
 
     def _known_clusters(self) -> set[str] | None:
-        """Those that Envoy can send to; None: it does not answer."""
+        """Return the clusters that Envoy can send to; None: it does not answer."""
         found = self._dump("dynamic_active_clusters")
         return None if found is None else {one["cluster"]["name"] for one in found}
 
@@ -137,7 +137,7 @@ class GatewayController:
         )
 
     def _dump(self, resource: str) -> list[Object] | None:
-        """What Envoy has; None: it does not answer."""
+        """Return Envoy's resources; None: it does not answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self._admin_port, timeout=ASK_WITHIN_SECONDS)
         try:
             connection.request("GET", f"/config_dump?resource={resource}")

@@ -62,7 +62,7 @@ def bootstrap(directory: Path, *, bind: str, port: int, admin_port: int) -> Obje
 
 
 def answer(resources: Iterable[Object]) -> Object:
-    """As a file of Envoy's; its version says what is in it."""
+    """Return the resources as an Envoy file whose version is the digest of its content."""
     listed = list(resources)
     digest = hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()[:16]
     return {"version_info": digest, "resources": listed}
@@ -98,7 +98,7 @@ def endpoints(backend: Backend, pods: Iterable[tuple[str, int]]) -> Object:
 
 
 def endpoints_file(directory: Path, backend: Backend) -> Path:
-    """In a directory of its own: a change of it wakes nobody else."""
+    """Return the file in a directory of its own, so that its change wakes nobody else."""
     return directory / "eds" / str(backend).replace("/", "_") / "endpoints.json"
 
 
@@ -112,7 +112,7 @@ def backends_of(routes: Iterable[Object]) -> set[Backend]:
 
 
 def routes(attached: Iterable[Object]) -> Object:
-    """Of all HTTPRoutes: the longest path first, then who matches more headers, then who was there first."""
+    """Return the routes of all HTTPRoutes: the longest path first, then more headers, then the oldest."""
     by_host: dict[str, list[tuple[tuple[int, int], Object]]] = {}
     for route in attached:
         for host in route["spec"].get("hostnames") or ("*",):

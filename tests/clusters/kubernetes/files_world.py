@@ -61,7 +61,6 @@ class FilesWorld:
         return list(self.client.list(resource, namespace="slipway").items)
 
     def pod_spec(self) -> dict[str, Any]:
-        """Of the workers."""
         (deployment,) = self.items(DEPLOYMENTS)
         found: dict[str, Any] = deployment["spec"]["template"]["spec"]
         return found
@@ -113,7 +112,7 @@ class FilesWorld:
         self.client.patch(ref, {"status": done | {"conditions": conditions}}, subresource="status")
 
     def say(self, resource: Resource, status: dict[str, Any]) -> None:
-        """What Fluid's controllers say of the one object of the kind."""
+        """Set the status of the only object of the kind, as Fluid's controllers do."""
         (item,) = self.items(resource)
         ref = Ref(resource, item["metadata"]["name"], "slipway")
         self.client.patch(

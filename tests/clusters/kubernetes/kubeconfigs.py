@@ -9,7 +9,7 @@ NOBODY = "https://127.0.0.1:1"
 
 
 def kubeconfig(*, server: str = NOBODY, contexts: tuple[str, ...] = ("prod",), **user: Any) -> str:
-    """With a token, unless `user` says something else."""
+    """Return a kubeconfig with a token, unless `user` says something else."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",

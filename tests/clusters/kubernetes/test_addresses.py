@@ -28,7 +28,7 @@ REFUSED = [
 
 @pytest.fixture
 def guarded(settings: Any) -> Any:
-    """As in production."""
+    """Guard addresses as in production."""
     settings.SLIPWAY_CLUSTER_ALLOWED_NETWORKS = ()
     return settings
 

@@ -30,7 +30,7 @@ APPLIED = (SERVICES, DISRUPTION_BUDGETS, DEPLOYMENTS)
 
 
 class World:
-    """One API server, and as many control planes that write to it as a test wants."""
+    """An API server, and as many control planes that write to it as a test wants."""
 
     def __init__(self, kinds: Sequence[ObjectKind] = BUILT_IN) -> None:
         self.server = FakeApiServer(kinds=kinds)
@@ -45,7 +45,7 @@ class World:
         return KubernetesCluster(KubeClient(transport), SETTINGS), transport
 
     def items(self, *resources: Any, namespace: str = "slipway") -> list[dict[str, Any]]:
-        """What the cluster's garbage collector leaves."""
+        """Return the items that the garbage collector leaves."""
         owners = {one["metadata"]["uid"] for one in self.client.list(CONFIG_MAPS, namespace=namespace).items}
         owners -= {
             one["metadata"]["uid"]
@@ -60,7 +60,7 @@ class World:
         ]
 
     def collect_garbage(self) -> None:
-        """As the garbage collector does it for a foreground deletion: what is owned goes, then its owner."""
+        """Delete owned objects, then their owner, as a foreground deletion does."""
         for anchor in self.client.list(CONFIG_MAPS).items:
             if "deletionTimestamp" not in anchor["metadata"]:
                 continue
@@ -154,7 +154,7 @@ Deed = Callable[[World], None]
 
 
 def newer_replicas(world: World) -> None:
-    """As the kernel does it: again, while the cluster says that it is too early."""
+    """Apply again while the cluster says that it is too early, as the kernel does."""
     wanted = replace(SPEC, replicas=9)
     try:
         world.cluster.apply(wanted, fence=Fence(1, 7))

@@ -61,7 +61,7 @@ class World:
     def try_(
         self, wish: "Wish", *, sleeps_before_call: int = 0, meanwhile: Callable[[], object] = int
     ) -> bool:
-        """One attempt of a worker; whether it came through. It may sleep past its lease, and others go on."""
+        """Attempt a step and tell whether it came through. It may sleep past its lease, and others go on."""
         self.turn += 1
         fence = Fence(1, self.turn)
         calls = [0]
@@ -84,8 +84,9 @@ class World:
         return True
 
     def settle(self, wish: "Wish") -> None:
-        """As the row's reconciler goes on, now that nothing goes wrong any more. Who is gone is looked at
-        no more; what is still on its way comes all the same."""
+        """Reconcile to the end, now that nothing fails any more. Removed deployments are not looked at;
+        writes still on their way arrive.
+        """
         self.chaos.calm()
         self._until_through(wish)
         self.chaos.serve_late()
@@ -104,12 +105,12 @@ class World:
         raise AssertionError("It never came through.")
 
     def collect_garbage(self) -> None:
-        """As the cluster does it, one level of owners after the other."""
+        """Delete one level of owned objects after the other, as the cluster does."""
         for _ in range(4):
             collect(ControllerTools(self.server))
 
     def state(self, *, of_us: bool) -> dict[tuple[str, str, str], Any]:
-        """What the cluster has, by kind, namespace and name: of the deployment, or of all others."""
+        """Return the cluster's objects, by kind, namespace and name: of the deployment, or of all others."""
         return {
             (resource.kind, one["metadata"]["namespace"], one["metadata"]["name"]): one
             for resource in OURS

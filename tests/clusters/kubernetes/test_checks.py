@@ -23,7 +23,7 @@ from tests.clusters.kubernetes.test_nodes import recorded
 
 
 class Client(KubeClient):
-    """Whose rights a test chooses."""
+    """A client whose rights a test chooses."""
 
     refused: frozenset[str] = frozenset()
 

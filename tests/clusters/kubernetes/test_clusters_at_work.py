@@ -39,7 +39,7 @@ class Kubernetes:
         self.backend = KubernetesCluster(KubeClient(self.transport), settings, store_token="sesame")
 
     def workers(self, deployment: str) -> dict[str, str]:
-        """Of its pods, the machine by name; without those that leave."""
+        """Return the machines of its pods by name; without pods that leave."""
         return {
             pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
             for key, pod in self.server.storage._objects.items()
@@ -49,7 +49,7 @@ class Kubernetes:
         }
 
     def autoscale(self, deployment: str, replicas: int) -> None:
-        """As a HorizontalPodAutoscaler of somebody else."""
+        """Set the scale as another's HorizontalPodAutoscaler does."""
         client = KubeClient(FakeTransport(self.server), field_manager="kube-controller-manager")
         ref = Ref(DEPLOYMENTS, deployment, "slipway")
         client.patch(ref, {"spec": {"replicas": replicas}}, subresource="scale")

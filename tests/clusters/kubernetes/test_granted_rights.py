@@ -46,7 +46,7 @@ WITH_EXTENSIONS = (*BUILT_IN, *EXTENSIONS, *gateway_api())
 
 
 def asked_by(transport: FakeTransport) -> Iterable[AccessRequest]:
-    """Of objects, and not of what there is."""
+    """Return requests for objects, without discovery."""
     for call in transport.calls:
         if OF_OBJECTS.match(call.path):
             yield (asked := _asked(call))
@@ -68,7 +68,7 @@ def is_used(right: NeededRight, verb: str, asked: Iterable[AccessRequest]) -> bo
 
 
 def a_pod(world: test_backend.World, name: str, machine: str) -> None:
-    """Of somebody else, in another namespace, that wants a checkpoint."""
+    """Create another's pod, in another namespace, that wants a checkpoint."""
     metadata = {"name": name, "namespace": "theirs", "annotations": {"slipway.io/checkpoint": "30"}}
     spec = {"nodeName": machine, "containers": [{"name": "c", "image": "i"}]}
     world.server.make("pods", {"metadata": metadata, "spec": spec})
@@ -121,7 +121,7 @@ def deployments_and_machines() -> list[AccessRequest]:
 
 
 def watched(world: test_backend.World) -> list[AccessRequest]:
-    """By one round of each of the informers."""
+    """Return the requests of one round of each informer."""
     transport = FakeTransport(world.server, user=world.user, longest_watch_seconds=0.0)
     client = KubeClient(transport)
     stop = Event()
@@ -138,7 +138,7 @@ def watched(world: test_backend.World) -> list[AccessRequest]:
 
 
 class Once:
-    """In place of a thread: one step of the informer, and nothing of what waits for silence."""
+    """Replaces a thread by one step of the informer, without what waits for silence."""
 
     def __init__(self, target: Any, args: Any = None, **_: Any) -> None:
         self._informer, self._stop = (target.__self__, args[0]) if args else (None, None)

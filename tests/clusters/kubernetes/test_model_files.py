@@ -87,7 +87,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 
 def brought(way: Way) -> FilesWorld:
-    """With the deployment's objects."""
+    """Return a world with the deployment's objects."""
     make, bring = way
     world = make()
     for _ in range(4):
@@ -277,7 +277,7 @@ def kept(name: str) -> FilesWorld:
 
 
 def age(world: FilesWorld, name: str) -> None:
-    """As if it had last been asked for long ago."""
+    """Make the object's last use long ago."""
     ref = Ref(KEPT[name], NAME, "slipway")
     long_ago = str(int(time.time()) - 2 * 86_400)
     world.client.patch(ref, {"metadata": {"annotations": {"slipway.dev/asked-at": long_ago}}})

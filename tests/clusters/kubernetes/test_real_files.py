@@ -63,7 +63,7 @@ class Place:
         return replace(spec, **fields)  # type: ignore[arg-type]
 
     def is_applied(self, cluster: KubernetesCluster, spec: DeploymentSpec) -> bool:
-        """As the reconciler does it: again, until the cluster has what was wished for."""
+        """Apply as the reconciler does: until the cluster has the desired state."""
         self.turn += 1
         try:
             cluster.apply(spec, fence=Fence(1, self.turn))

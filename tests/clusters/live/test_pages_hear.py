@@ -29,7 +29,6 @@ async def test_what_a_worker_reports_is_on_the_page(site, row, client, agent) ->
 
 
 async def test_a_page_that_opens_after_the_first_report_is_kept_up_to_date(site, row, client, agent) -> None:
-    """What runs in the background must not depend on the request that happened to start it."""
     ada = await asyncio.to_thread(person, "ada", vision="admin")
     token = await asyncio.to_thread(token_of, ada)
     await report(client, agent, heartbeat(0, busy=0.5))

@@ -48,7 +48,7 @@ class World:
         self.foreign = self.others()
 
     def try_(self, wish: Wish, *, sleeps_before_call: int = 0, meanwhile: Callable[[], object] = int) -> bool:
-        """One attempt of a worker; whether it came through. It may sleep past its lease, and others go on."""
+        """Attempt a step and tell whether it came through. It may sleep past its lease, and others go on."""
         self.turn += 1
         fence, calls = Fence(1, self.turn), [0]
 

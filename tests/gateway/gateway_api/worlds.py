@@ -104,7 +104,7 @@ class Controller:
 
 
 class Cluster:
-    """One API server with a Gateway, and as many control planes that write to it as a test wants."""
+    """An API server with a Gateway, and as many control planes that write to it as a test wants."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class Cluster:
         return self.client.get(Ref(HTTP_ROUTES, name, self.settings.namespace))
 
     def weights(self, name: str = "slipway-chat", rule: str = "slipway.chat") -> dict[str, int]:
-        """Of the split, as the data plane has it."""
+        """Return the split as the data plane has it."""
         found = self.controller.programmed[name]
         (split,) = [one for one in found["spec"]["rules"] if one.get("name") == rule]
         return {ref["name"]: ref["weight"] for ref in split["backendRefs"]}
@@ -286,7 +286,7 @@ def exists(client: KubeClient, resource: Resource, name: str, namespace: str) ->
 
 
 def their_rule(**more: Any) -> dict[str, Any]:
-    """One of a user's, for something that is none of ours."""
+    """Return a user's rule that has nothing to do with ours."""
     return {
         "name": "docs",
         "matches": [{"path": {"type": "PathPrefix", "value": "/docs"}}],

@@ -20,7 +20,7 @@ CONFINED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesMount:
-    """What a pod needs so that its worker finds the files."""
+    """The parts of a pod by which its worker finds the files."""
 
     volume: Document
     """Without its name."""
@@ -45,12 +45,14 @@ class FileDelivery(Protocol):
 
 
 def directory_of(spec: DeploymentSpec) -> str:
-    """Of the version's files, on whatever volume `serving.fetch` fills."""
+    """Return the directory of the version's files on a volume that `serving.fetch` fills."""
     return f"versions/{spec.version.digest or spec.version.id}"
 
 
 def fetch_image(spec: DeploymentSpec, settings: KubernetesSettings) -> str:
-    """What `serving.fetch` runs in: the worker's image, unless that is another maker's. Raises CannotRun."""
+    """Return the image that runs `serving.fetch`: the worker's, unless it is a third party's. Raises
+    CannotRun.
+    """
     if spec.server is None:
         return spec.image
     if not settings.jobs_image:
@@ -72,6 +74,6 @@ def fetch_command(
 
 
 def fetch_token(settings: KubernetesSettings) -> Document:
-    """As a variable of a container's environment."""
+    """Return the token of the store as a container's environment variable."""
     secret = {"name": settings.store_secret, "key": "token"}
     return {"name": "SLIPWAY_STORE_TOKEN", "valueFrom": {"secretKeyRef": secret}}

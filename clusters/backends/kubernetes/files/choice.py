@@ -25,7 +25,7 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryFacts:
-    """What a cluster has, of which a way may make use, for one namespace."""
+    """Features of a cluster, for one namespace, that decide how files can be delivered."""
 
     version: tuple[int, int] | None = None
     """None: not known."""
@@ -62,7 +62,9 @@ WORDS: Mapping[FileDeliveryKind, str] = {
 
 
 def look(client: KubernetesClient, settings: KubernetesSettings, namespace: str) -> DeliveryFacts:
-    """What may not be read counts as not there. Raises KubeError for a cluster that does not answer."""
+    """Read the features; those that may not be read count as absent. Raises KubeError when the cluster does
+    not answer.
+    """
     return DeliveryFacts(
         version=_version(client),
         has_fluid=client.serves(DATASETS),
@@ -73,7 +75,7 @@ def look(client: KubernetesClient, settings: KubernetesSettings, namespace: str)
 
 
 def choose(found: DeliveryFacts, settings: KubernetesSettings, label: str = "") -> DeliveryChoice:
-    """For the version `model:version`; empty: for one that no setting names."""
+    """Choose the delivery for the version `model:version`; empty: for one that no setting names."""
     wanted = settings.model_files
     if wanted is FileDeliveryKind.AUTO:
         return _best(found, settings, label)
@@ -105,7 +107,7 @@ def way_of(choice: DeliveryChoice, client: KubernetesClient, settings: Kubernete
 
 
 def _best(found: DeliveryFacts, settings: KubernetesSettings, label: str) -> DeliveryChoice:
-    """What somebody prepared for it first, then what costs least."""
+    """Return the best delivery: a prepared one first, then the cheapest."""
     if label in settings.model_images and not _fault(found, settings, FileDeliveryKind.IMAGE, label)[0]:
         return DeliveryChoice(
             way=FileDeliveryKind.IMAGE, reason=f"the cluster's settings name one for {label}."

@@ -16,4 +16,4 @@ class ExistingClaim:
         return FilesMount(volume={"persistentVolumeClaim": claim}, sub_path=directory_of(spec))
 
     def remove_unused(self, needed: Collection[str]) -> None:
-        """It is not ours."""
+        """Leave the claim alone, which belongs to the user."""

@@ -179,7 +179,7 @@ class FilledClaim:
         )
 
     def _why_unbound(self, claim: Object) -> str:
-        """What its provisioner says against it."""
+        """Return the provisioner's reason for an unbound claim."""
         if (claim.get("status") or {}).get("phase") == "Bound":
             return ""
         metadata = claim["metadata"]

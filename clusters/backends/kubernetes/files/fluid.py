@@ -170,6 +170,6 @@ def _bytes(text: str) -> int:
 
 
 def _message(status: Object) -> str:
-    """Of the newest condition that says something."""
+    """Return the message of the newest condition that has one."""
     said = [one.get("message", "") for one in status.get("conditions") or () if one.get("message")]
     return str(said[-1]) if said else ""

@@ -8,7 +8,7 @@ from clusters.backends.kubernetes.settings import KubernetesSettings
 
 
 class ImageVolume:
-    """By digest: what was named is what is mounted. That it is this version, whoever named it says."""
+    """Mounts an image by digest. Whoever named it vouches that it holds this version."""
 
     def __init__(self, settings: KubernetesSettings) -> None:
         self._settings = settings

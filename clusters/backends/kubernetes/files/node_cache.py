@@ -17,7 +17,9 @@ from clusters.backends.kubernetes.settings import KubernetesSettings
 
 
 class NodeCacheDelivery:
-    """What a machine holds, and what goes where it is full, `serving.fetch` decides there."""
+    """Keeps files in a directory of each machine; `serving.fetch` decides there what to evict when it is
+    full.
+    """
 
     def __init__(self, settings: KubernetesSettings) -> None:
         self._settings = settings

@@ -119,7 +119,9 @@ class PrefetchPods:
             raise CannotRun(f"Its {what} {do} not come to {'; '.join(faults[:MACHINES_NAMED])}{more}")
 
     def _begin(self, jobs: dict[str, Object], wanted: Document) -> None:
-        """What is there of the deployment's former self, or by another who is at it, the next look tells."""
+        """Begin the jobs. Remains of the deployment's former state, or another writer's, show at the next
+        look.
+        """
         with suppress(AlreadyExists):
             jobs[wanted["metadata"]["annotations"][NODE]] = self._client.create(wanted)
 
@@ -144,7 +146,7 @@ class PrefetchPods:
                 continue
 
     def tidy(self) -> None:
-        """What somebody began who slept while workers did, or who waited for no answer any more."""
+        """Remove jobs of callers that slept while workers started, or that gave up waiting."""
         try:
             jobs = self._client.list(JOBS, namespace=self._namespace, labels=PREFETCH).items
         except ApiForbidden:
@@ -173,7 +175,7 @@ class PrefetchPods:
         return {pod["metadata"]["annotations"][NODE]: pod for pod in ordered}
 
     def _machines(self, spec: DeploymentSpec, *, first: Sequence[str]) -> list[ObservedNode]:
-        """Those that could run its workers; those that were begun with come first."""
+        """Return machines that could run its workers; those begun with come first."""
         able = [one for one in self._nodes() if isinstance(one, ObservedNode) and could_run(spec, one)]
         able.sort(key=lambda one: (one.name not in first, one.name))
         return able

@@ -44,7 +44,7 @@ class ClaimStorage:
     reason: str = ""
 
     def gib_for(self, size_bytes: int) -> int:
-        """What a claim for so many bytes asks for: file systems need some for themselves."""
+        """Return the size to request for so many bytes, with room for the file system itself."""
         return math.ceil((size_bytes * self.copies * 1.05 + SPARE_BYTES) / GIB)
 
 

@@ -25,7 +25,7 @@ UNUSED_FOR_SECONDS = 3_600.0
 
 
 class VersionObjects:
-    """Of one kind of object; `word` names it to people."""
+    """Objects of one kind, one per version; `word` names the kind to people."""
 
     def __init__(self, client: KubernetesClient, resource: Resource, word: str) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class VersionObjects:
         self._word = word
 
     def ensure(self, spec: DeploymentSpec, namespace: str, make: Callable[[], Document]) -> Object:
-        """As it is; made where it is missing. Raises FilesPending, CannotRun, KubeError."""
+        """Return the object, made where it is missing. Raises FilesPending, CannotRun, KubeError."""
         ref = Ref(self._resource, name_of(spec), namespace)
         for _ in range(2):
             try:

@@ -50,7 +50,7 @@ class ConfigSource(TypedDict):
 
 
 class DiscoveryResponse(TypedDict):
-    """One file."""
+    """A file of resources."""
 
     version_info: str
     resources: list[Typed]
