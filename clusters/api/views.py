@@ -185,7 +185,7 @@ class Nodes(Listed, Read):
     @extend_schema(parameters=EVENT_SCHEMA, responses=EventsSerializer)
     @action(detail=True)
     def events(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Events of the machine and of Slipway's pods on it (Kubernetes: of the last hour), the latest first."""
+        """Events of the machine and of Slipway's pods on it (of the last hour), the latest first."""
         # Not `get_object`: the filters are those of events, not of machines.
         node: Node = get_object_or_404(self.get_queryset(), pk=self.kwargs["id"])
         found = events_of(node, node.workers.values_list("name", flat=True))

@@ -30,7 +30,7 @@ from controlplane.embedded.home import Home
 from controlplane.embedded.programs import supervisord_conf
 from controlplane.environment import PROJECT
 from kube.client import KubeClient
-from kube.fake.cluster import FakeClusterBackend as FakeApiCluster
+from kube.fake.cluster import SimulatedCluster as FakeApiCluster
 from kube.fake.cluster import node
 from kube.fake.controllers.machines import BEHAVIOUR
 from kube.fake.kinds import BUILT_IN, ObjectKind
