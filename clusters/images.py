@@ -7,9 +7,10 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
+from clusters.backends.kinds import abilities_of
 from clusters.errors import NoImageFits
 from clusters.models import Cluster, Deployment, Gpu, Node
-from clusters.states import WITHOUT_IMAGES, GpuState, MachineGroup, NodeState
+from clusters.states import GpuState, MachineGroup, NodeState
 from common.sentences import clauses, joined
 from images import rules
 from images import selectors as catalogue
@@ -57,7 +58,7 @@ def pick_image(
             left = (one for one in choice.others if one.image.key == present.pk)
             reasons += [f"{one.image.name}: {one.why}" for one in left]
         return _picked(wanted, image, joined(reasons))
-    if wanted.cluster.kind in WITHOUT_IMAGES:
+    if not abilities_of(wanted.cluster.kind).pulls_images:
         needless = _(
             "No image of the catalogue was picked on cluster %(cluster)s: workers are processes of its "
             "machine, which need none."
@@ -165,7 +166,7 @@ def _picked(wanted: Deployment, image: RuntimeImage, reason: str) -> PickedImage
     told = [reason]
     if region in image.mirrors:
         told.append(_("From the mirror of region %(region)s.") % {"region": region})
-    if wanted.cluster.kind in WITHOUT_IMAGES:
+    if not abilities_of(wanted.cluster.kind).pulls_images:
         processes = _("Cluster %(cluster)s runs workers as processes of its machine: it pulls nothing.")
         told.append(processes % {"cluster": wanted.cluster.name})
     return PickedImage(image, image.reference_in(region), joined(told))

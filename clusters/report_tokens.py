@@ -4,8 +4,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from clusters.backends.kinds import abilities_of
 from clusters.models import Deployment
-from clusters.states import ClusterKind
 from common.sealed import CannotUnseal, unseal
 
 logger = logging.getLogger(__name__)
@@ -14,13 +14,13 @@ REPORT_TOKEN_PURPOSE = "report-token"  # noqa: S105 - what it is for
 
 def reports_by_token(kind: str, settings: Mapping[str, Any]) -> bool:
     """Whether workers of such a cluster report with tokens of their deployments. `settings`: of the row."""
-    return kind == ClusterKind.KUBERNETES and workers_report(kind, settings)
+    return abilities_of(kind).reports_by_token and workers_report(kind, settings)
 
 
 def workers_report(kind: str, settings: Mapping[str, Any]) -> bool:
     """Whether anything is to be heard of workers of such a cluster, beyond what the cluster says of them."""
     has_address = bool(settings.get("report_url") or settings.get("store_url"))
-    return kind != ClusterKind.KUBERNETES or has_address
+    return has_address or not abilities_of(kind).reports_by_token
 
 
 def report_token_of(row: Deployment) -> str:

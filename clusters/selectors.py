@@ -15,6 +15,7 @@ from accounts.models import ApiToken
 from accounts.states import Right
 from clusters import heartbeat_records, history
 from clusters.agents import RELAY_SILENT_AFTER, AgentContact, agent_key, never_heard_key, relay_key
+from clusters.backends.kinds import abilities_of
 from clusters.capacities import ClusterCapacity as ClusterCapacity
 from clusters.capacities import capacity as capacity
 from clusters.errors import ClusterMissing, DeploymentMissing
@@ -32,7 +33,7 @@ from clusters.fleet import (
 from clusters.history import LoadSample
 from clusters.models import AgentToken, Cluster, Deployment, Node, Worker
 from clusters.report_tokens import has_relay, workers_report
-from clusters.states import GONE, ClusterKind, DeploymentState, NodeState, WorkerState
+from clusters.states import GONE, DeploymentState, NodeState, WorkerState
 from common import clock
 from common.actor import Actor
 from common.live.board import EVERYONE, PUBLIC, Audience
@@ -303,7 +304,7 @@ def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
             "has_agent", "node__uid", "deployment__cluster", "deployment__cluster__kind", *_WORKER_COLUMNS
         )
     )
-    in_pods = {cluster_id for _has, _uid, cluster_id, kind, *_ in rows if kind == ClusterKind.KUBERNETES}
+    in_pods = {cluster_id for _has, _uid, cluster_id, kind, *_ in rows if abilities_of(kind).reports_by_token}
     instead = _in_agents_place(in_pods) if in_pods else {}
     return [
         WorkerRow(*(*columns, agent_key(cluster_id, uid) if has_agent else instead.get(cluster_id, "")))

@@ -36,14 +36,6 @@ class ClusterState(TextChoices):
     REMOVING = "removing", _("Removing")
 
 
-WITHOUT_IMAGES = frozenset({ClusterKind.EMBEDDED})
-"""Their workers are processes of the machine itself, which need no image."""
-
-
-ON_A_HOST = frozenset({ClusterKind.EMBEDDED})
-"""Their data plane is a supervisord and files of one host."""
-
-
 class MachineGroup(TextChoices):
     """The present use of a machine."""
 

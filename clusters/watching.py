@@ -16,10 +16,10 @@ from django.db import close_old_connections
 from clusters.backends.base import BackendError
 from clusters.backends.configured import backend_of, keep_only
 from clusters.backends.extras import Watchable
+from clusters.backends.kinds import abilities_of
 from clusters.models import Cluster, Deployment
 from clusters.services.image_pulls import record_pulls
 from clusters.shared_machines import MACHINES, PODS, TOLD, WORKERS, Publisher, claim_key
-from clusters.states import ClusterKind
 from common import clock
 from common.live.redis import NotShared, ask
 from common.reconcile import kernel
@@ -30,8 +30,6 @@ LOOK_SECONDS = 5.0
 CLAIM_SECONDS = 20
 GATHERED_SECONDS = 1.0
 """What changes within it wakes a row once: all machines of a cluster may change in a moment."""
-HEARD = (ClusterKind.KUBERNETES,)
-"""Kinds whose clusters tell of changes."""
 
 _CLAIM = """
 if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('expire', KEYS[1], ARGV[2]) end
@@ -65,7 +63,9 @@ class ClusterWatcher:
     def look(self) -> None:
         present = list(Cluster.objects.present())
         keep_only({one.pk for one in present})
-        clusters = {one.pk: one for one in present if one.kind in HEARD and self._is_ours(one)}
+        clusters = {
+            one.pk: one for one in present if abilities_of(one.kind).tells_changes and self._is_ours(one)
+        }
         for pk, watch in list(self._watches.items()):
             if pk not in clusters or clusters[pk].revision != watch.revision:
                 self._end(pk)

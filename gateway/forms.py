@@ -7,8 +7,8 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
+from clusters.backends.kinds import abilities_of
 from clusters.models import Cluster
-from clusters.states import ON_A_HOST
 from common.errors import Invalid, SlipwayError
 from common.pages.fields import LinesField, PairsField, lines_input, name_input
 from common.pages.forms import PLAIN, blame
@@ -151,8 +151,8 @@ class GatewayForm(forms.Form):
         label=_("Label of deployments"),
         required=False,
         max_length=253,
-        widget=name_input("slipway_dev_deployment"),
-        help_text=_("Of a series: the pod's label slipway.dev/deployment, as scraped."),
+        widget=name_input("slipway_io_deployment"),
+        help_text=_("Of a series: the pod's label slipway.io/deployment, as scraped."),
     )
     prometheus_labels = PairsField(
         label=_("Labels that must match"),
@@ -197,7 +197,7 @@ class GatewayForm(forms.Form):
         typed: Mapping[str, Any] | None = None,
     ) -> None:
         """`typed`: what was filled in so far, not to be judged yet."""
-        usual = GatewayKind.ENVOY if cluster.kind in ON_A_HOST else GatewayKind.GATEWAY_API
+        usual = GatewayKind.ENVOY if abilities_of(cluster.kind).runs_on_host else GatewayKind.GATEWAY_API
         initial = _initial(present) if present else {"kind": usual, "namespace": _namespace_of(cluster)}
         super().__init__(data, initial={**initial, **(typed or {})})
         self.present = present

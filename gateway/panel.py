@@ -10,7 +10,6 @@ from django.utils.translation import gettext_lazy as _
 from clusters.models import Cluster
 from gateway import selectors
 from gateway.models import Gateway
-from gateway.states import GatewayKind
 
 ABILITIES = {
     "mirror": _("Mirror all requests"),
@@ -45,7 +44,7 @@ def panel_of(cluster: Cluster) -> GatewayPanel | None:
         row=row,
         counted_by=selectors.who_counts(row.metrics, given),
         public_url=selectors.public_url(row),
-        parent=_parent(given) if row.kind == GatewayKind.GATEWAY_API else "",
+        parent=_parent(given) if "gateway" in given else "",
         assumed=given.get("assume_features", ()),
         abilities=[(str(words), row.cannot.get(name, "")) for name, words in ABILITIES.items()],
         settings=[(name, _text(value)) for name, value in given.items() if name not in _SHOWN_APART],

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters import selectors as fleet
+from clusters.backends.kinds import abilities_of
 from clusters.errors import DeploymentMissing
 from clusters.models import Cluster
 from common import audit, clock, events
@@ -47,7 +48,7 @@ from gateway.routes import (
     RouteTarget,
     WorkerEndpoint,
 )
-from gateway.states import ON_A_HOST, USUAL, MetricsKind
+from gateway.states import ON_A_HOST, GatewayKind, MetricsKind
 
 ACTOR = Actor.system("gateway")
 LATE_WRITERS = timedelta(minutes=5)
@@ -141,14 +142,13 @@ def remove_gateway(gateway: Gateway, *, actor: Actor, reason: str = "", expected
 
 
 def ensure_gateway(cluster: Cluster, *, actor: Actor) -> Gateway | None:
-    """The cluster's gateway; made where its kind has a usual one that no other cluster has. For inside a
+    """The cluster's gateway; made on clusters of a host, unless another cluster has it. For inside a
     transaction."""
     present = Gateway.objects.filter(cluster=cluster).first()
-    kind = USUAL.get(cluster.kind)
-    if present is not None or kind is None:
+    if present is not None or not abilities_of(cluster.kind).runs_on_host:
         return present
     with suppress(GatewayTaken):
-        return set_gateway(actor=actor, cluster=cluster, kind=kind)
+        return set_gateway(actor=actor, cluster=cluster, kind=GatewayKind.ENVOY)
     return None
 
 

@@ -1,8 +1,6 @@
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
-from clusters.states import ClusterKind
-
 
 class GatewayKind(TextChoices):
     ENVOY = "envoy", _("Envoy by files")
@@ -33,7 +31,3 @@ class MetricsKind(TextChoices):
 
 COUNT_ANSWERS_ALONE = frozenset({MetricsKind.WORKERS, MetricsKind.PROMETHEUS})
 """They know what workers have answered, and nothing of requests that no worker got."""
-
-
-USUAL = {str(ClusterKind.EMBEDDED): GatewayKind.ENVOY}
-"""What a cluster of this kind gets unless somebody says otherwise."""

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from clusters.backends.abilities import BackendAbilities
 from clusters.backends.labels import label_faults
 from clusters.backends.placement import (
     Placement,
@@ -342,6 +343,8 @@ class ClusterHealth:
 
 class ClusterBackend(Protocol):
     """Every method answers within seconds, waits for no worker, and raises ClusterUnreachable."""
+
+    abilities: ClassVar[BackendAbilities]
 
     @property
     def node_operations(self) -> "NodeOperations":

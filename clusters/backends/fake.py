@@ -3,7 +3,9 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count, islice
+from typing import ClassVar
 
+from clusters.backends.abilities import BackendAbilities
 from clusters.backends.base import (
     CannotRun,
     ClusterConfig,
@@ -23,6 +25,7 @@ from clusters.backends.base import (
     UnreadNode,
 )
 from clusters.backends.checks import ClusterCheck
+from clusters.backends.embedded.abilities import ABILITIES
 from clusters.backends.node_operations import (
     CordonedByOther,
     Eviction,
@@ -68,6 +71,8 @@ class FakeClusterBackend:
     `reachable = False` makes every order fail. `starts_as` is the state of new workers. A spec whose
     settings have `fails` gets workers that failed with that reason.
     """
+
+    abilities: ClassVar[BackendAbilities] = ABILITIES
 
     def __init__(self) -> None:
         self.reachable = True

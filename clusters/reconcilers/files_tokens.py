@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from django.db.models import F
 
 from clusters.backends.configured import SECRETS_PURPOSE
+from clusters.backends.kinds import abilities_of
 from clusters.backends.kubernetes.settings import FileDeliveryKind
 from clusters.backends.kubernetes.store_token import STORE_TOKEN, fetches_from_us
 from clusters.models import Cluster, FilesToken
 from clusters.services.files_tokens import issue_files_token
-from clusters.states import ClusterKind
 from common.actor import Actor
 from common.reconcile import Operation, Outcome, Step, wait
 from common.sealed import seal
@@ -44,7 +44,7 @@ def is_due(row: Cluster, now: datetime) -> bool:
     needs_one = fetches_from_us(
         settings.get("model_files", FileDeliveryKind.AUTO), settings.get("store_url", "")
     )
-    if row.kind != ClusterKind.KUBERNETES or not needs_one:
+    if not abilities_of(row.kind).fetches_files or not needs_one:
         return False
     last = FilesToken.objects.filter(cluster=row, token__revoked_at=None).order_by("-pk")
     ends = last.values_list("token__expires_at", flat=True).first()

@@ -11,12 +11,13 @@ from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters.backends.base import SECRET_NAME, Misconfigured
 from clusters.backends.configured import SECRETS_PURPOSE, connect
+from clusters.backends.kinds import abilities_of
 from clusters.backends.labels import is_label
 from clusters.errors import FleetNameTaken, HostInUse, InvalidCluster
 from clusters.events import ClusterMoved, ClusterRegistered
 from clusters.models import Cluster, Deployment
 from clusters.services.cluster_removal import refuse_if_it_goes
-from clusters.states import ON_A_HOST, ClusterKind, DeploymentState
+from clusters.states import ClusterKind, DeploymentState
 from common import audit, clock, events
 from common.actor import Actor
 from common.characters import hidden
@@ -50,7 +51,7 @@ def register_cluster(
     Raises NotAllowed, ValidationError, InvalidCluster, FleetNameTaken when another cluster has the name.
     """
     require_for_owner(actor, Right.FLEET_OPERATE, team)
-    host = this_host() if kind in ON_A_HOST else ""
+    host = this_host() if abilities_of(kind).runs_on_host else ""
     wanted = Cluster(
         name=name,
         kind=kind,
@@ -183,7 +184,7 @@ def move_cluster(*, actor: Actor, cluster: Cluster, host: str, reason: str) -> C
 
 def _check_move(cluster: Cluster, host: str) -> None:
     """Whether another host may run its workers, its gateway with them. Raises InvalidCluster, HostInUse."""
-    if cluster.kind not in ON_A_HOST:
+    if not abilities_of(cluster.kind).runs_on_host:
         raise InvalidCluster(fields={"host": [_("A cluster of this kind is reached over a network.")]})
     living = living_hosts()
     if host not in living:

@@ -9,6 +9,7 @@ from accounts.actors import of_request
 from accounts.selectors import may, may_for_owner
 from accounts.states import Right
 from clusters import selectors
+from clusters.backends.kinds import abilities_of
 from clusters.filters import ClusterFilter
 from clusters.forms import ClusterChangeForm, ManifestForm, NewClusterForm, OtherClusterChangeForm
 from clusters.models import Cluster
@@ -80,7 +81,7 @@ def _manifest(request: HttpRequest) -> dict[str, object]:
 def cluster_settings(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     row = visible_cluster(actor, name)
-    kind = ClusterChangeForm if row.kind == ClusterKind.KUBERNETES else OtherClusterChangeForm
+    kind = ClusterChangeForm if abilities_of(row.kind).has_credentials else OtherClusterChangeForm
     bound = (request.POST, request.FILES) if request.method == "POST" else (None, None)
     form = kind(*bound, cluster=row)
     if form.is_bound and form.is_valid():

@@ -17,13 +17,14 @@ from accounts.states import Right
 from clusters import selectors
 from clusters.agents import is_silent
 from clusters.backends.checks import RIGHT
+from clusters.backends.kinds import abilities_of
 from clusters.capacities import capacity
 from clusters.models import Cluster, Deployment
 from clusters.panels import cluster_panels
 from clusters.report_tokens import has_relay
 from clusters.services.clusters import move_cluster
 from clusters.services.node_agents import TOKEN_LIFE, issue_node_token, remove_node_agent
-from clusters.states import ON_A_HOST, CheckResult, DeploymentState
+from clusters.states import CheckResult, DeploymentState
 from clusters.uses import cluster_uses
 from clusters.views.fleet import visible_node
 from common import clock
@@ -70,7 +71,7 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     row = visible_cluster(actor, name)
     fleet = selectors.fleet(actor)
-    on_a_host = row.kind in ON_A_HOST
+    on_a_host = abilities_of(row.kind).runs_on_host
     form = HostForm(cluster=row) if on_a_host else None
     living = Deployment.objects.filter(cluster=row).exclude(state=DeploymentState.REMOVED)
     ranked = sorted(row.checks, key=lambda one: WORST_FIRST.index(one["result"]))

@@ -48,8 +48,8 @@ class PrometheusSettings:
 
     url: str
     """Up to what comes before `/api/v1/query`."""
-    deployment_label: str = "slipway_dev_deployment"
-    """The label of a series that names the deployment: the pod's label `slipway.dev/deployment`."""
+    deployment_label: str = "slipway_io_deployment"
+    """The label of a series that names the deployment: the pod's label `slipway.io/deployment`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Others that must match: of the cluster, where one Prometheus knows several."""
     stale_seconds: int = 60

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from clusters.backends.base import ObservedNode
+from clusters.backends.kinds import abilities_of
 from clusters.backends.node_operations import NodeCommand, NodeOperations
 from clusters.models import Node
-from clusters.states import ClusterKind
 from common.jobs.spec import BY_CIRCUMSTANCE, Container, JobObservation, JobSpec, JobState, Limits, owner_of
 from gpu_health.healing.facts import Progress, Work
 from gpu_health.models import Incident
@@ -96,7 +96,7 @@ class JobAction:
 
 
 def python_on(node: Node) -> tuple[str, ...]:
-    return (sys.executable if node.cluster.kind == ClusterKind.EMBEDDED else "python3",)
+    return (sys.executable if abilities_of(node.cluster.kind).runs_on_host else "python3",)
 
 
 def job_owner(incident: Incident) -> str:

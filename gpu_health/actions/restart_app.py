@@ -4,10 +4,10 @@ Which one holds the GPU is known on one machine by the process that the driver n
 one pod with GPUs stands on the machine. Whoever else holds it is their owner's to restart.
 """
 
+from clusters.backends.kinds import abilities_of
 from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from clusters.backends.observed_pods import ObservedPod
 from clusters.models import Worker
-from clusters.states import ClusterKind
 from gpu_health.actions.base import Target
 from gpu_health.healing.facts import Progress, Work
 from gpu_health.models import StoredReading
@@ -57,7 +57,7 @@ def application_on(target: Target) -> ObservedPod:
 
 def _process(target: Target) -> int:
     """That the driver names, on a machine whose processes are seen as it sees them; 0: not known."""
-    if target.node.cluster.kind != ClusterKind.EMBEDDED:
+    if not abilities_of(target.node.cluster.kind).runs_on_host:
         return 0
     incident = target.incident
     rows = StoredReading.objects.filter(node=target.node, fault=incident.fault).order_by("-at", "-pk")

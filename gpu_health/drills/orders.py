@@ -7,9 +7,9 @@ from typing import Any
 
 from django.conf import settings
 
+from clusters.backends.kinds import abilities_of
 from clusters.backends.node_operations import OperationUnsupported
 from clusters.models import Node
-from clusters.states import ClusterKind
 from common.jobs.spec import Container, JobSpec, Limits
 from gpu_health.actions.base import JobAction, Target, job_owner, python_on
 from gpu_health.models import Drill
@@ -24,7 +24,7 @@ HEALTHY = ("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15  Fri Dec 2
 
 def place_of(node: Node) -> str:
     """The directory that the agent of the machine was told by `--drill`."""
-    if node.cluster.kind == ClusterKind.EMBEDDED:
+    if abilities_of(node.cluster.kind).runs_on_host:
         return str(settings.SLIPWAY_RUN_DIR / "drill")
     return ON_THE_MACHINE
 

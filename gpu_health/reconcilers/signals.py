@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
+from clusters.backends.kinds import KINDS_TELLING_CONDITIONS
 from clusters.models import Cluster
-from clusters.states import ClusterKind
 from common.reconcile import Effect, Operation, Recurring
 from gpu_health.models import EventReader, SignalReader
 from gpu_health.services.missing_gpus import report_missing
@@ -33,5 +33,5 @@ class EventReconciler(Recurring[EventReader]):
     every = timedelta(seconds=10)
 
     def act(self, row: EventReader, operation: Operation) -> None:
-        for cluster in Cluster.objects.present().filter(kind=ClusterKind.KUBERNETES, problem=""):
+        for cluster in Cluster.objects.present().filter(kind__in=KINDS_TELLING_CONDITIONS, problem=""):
             read_events(cluster, operation.at)

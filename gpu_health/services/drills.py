@@ -8,8 +8,9 @@ from django.utils.translation import gettext as _
 
 from accounts.services.rights import require_for_owner
 from accounts.states import Right
+from clusters.backends.kinds import abilities_of
 from clusters.models import AgentToken, Cluster, Node
-from clusters.states import ClusterKind, NodeState
+from clusters.states import NodeState
 from common import audit, clock
 from common.actor import Actor
 from common.reconcile import kernel
@@ -117,7 +118,7 @@ def _scenario(name: str) -> Scenario:
 def _way(played: Scenario, wanted: str, node: Node) -> str:
     """Raises InvalidDrill."""
     ways = [str(way) for way in played.ways]
-    if node.cluster.kind != ClusterKind.KUBERNETES:
+    if not abilities_of(node.cluster.kind).tells_conditions:
         ways = [way for way in ways if way != Way.CONDITION]
     elif not AgentToken.objects.filter(cluster=node.cluster, node_uid=node.uid).exists():
         ways = [way for way in ways if way != Way.AGENT]

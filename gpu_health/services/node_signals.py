@@ -10,10 +10,11 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 
+from clusters.backends.kinds import KINDS_TELLING_CONDITIONS
 from clusters.backends.kubernetes_events import about
 from clusters.models import Cluster, Gpu, Node
 from clusters.shared_machines import told_about
-from clusters.states import ClusterKind, NodeState
+from clusters.states import NodeState
 from gpu_health.models import NodeSignals
 from gpu_health.services.gpu_counts import note_cluster
 from gpu_health.services.readings import store_readings
@@ -29,10 +30,10 @@ TOLD_FOR = timedelta(minutes=10)
 
 
 def unread_nodes(now: datetime) -> QuerySet[Node]:
-    """Machines of Kubernetes clusters that were seen otherwise since they were last read."""
+    """Machines of clusters that keep conditions, seen otherwise since they were last read."""
     read = NodeSignals.objects.filter(node=OuterRef("pk")).values("seen_as")
     rows = Node.objects.filter(
-        cluster__kind=ClusterKind.KUBERNETES,
+        cluster__kind__in=KINDS_TELLING_CONDITIONS,
         cluster__problem="",
         cluster__removed_at=None,
         state__in=READ,

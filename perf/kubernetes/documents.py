@@ -122,7 +122,7 @@ def pod(name: str, uid: str, node: str, number: int) -> Object:
     """Some 6 KB; half of them ask for GPUs, one in ten is a worker of Slipway."""
     labels = {"app.kubernetes.io/name": f"app-{number % 50}", "pod-template-hash": "6cf75f8b65"}
     if number % 10 == 0:
-        labels |= {"slipway.dev/deployment": f"chat-{number % 40}"}
+        labels |= {"slipway.io/deployment": f"chat-{number % 40}"}
     limits = {"cpu": "8", "memory": "64Gi"} | ({"nvidia.com/gpu": "1"} if number % 2 else {})
     container = {
         "name": "server",

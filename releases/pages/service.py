@@ -11,6 +11,7 @@ from django.utils import timezone
 from accounts.selectors import may
 from accounts.states import Right
 from clusters import selectors as fleet
+from clusters.backends.kinds import abilities_of
 from clusters.draining.leaving import nodes_under
 from clusters.errors import NoImageFits
 from clusters.images import foresee_image
@@ -120,6 +121,10 @@ class ServicePage:
         rows = Release.objects.filter(service=self.service, candidate_deployment__in=answered)
         newest = rows.select_related("version").order_by("-pk")[:EARLIER_SHOWN]
         return {f"{row.version.name} (#{row.pk})": row.candidate_deployment for row in newest}
+
+    @property
+    def has_pods(self) -> bool:
+        return abilities_of(self.service.cluster.kind).has_pods
 
     @cached_property
     def pod_patch(self) -> str:

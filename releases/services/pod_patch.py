@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 
 from accounts.services.rights import require
 from accounts.states import Right
+from clusters.backends.kinds import abilities_of
 from clusters.backends.kubernetes.template_patch import patch_faults
-from clusters.states import ClusterKind
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
@@ -102,7 +102,7 @@ def approved_patch(service: Service) -> dict[str, Any]:
 
 
 def _check(service: Service, patch: Mapping[str, Any]) -> None:
-    if service.cluster.kind != ClusterKind.KUBERNETES:
+    if not abilities_of(service.cluster.kind).has_pods:
         words = _("Cluster %(cluster)s runs workers as processes of its machine: it has no pods.")
         raise InvalidPatch(fields={"patch": [words % {"cluster": service.cluster.name}]})
     if len(json.dumps(patch)) > LARGEST:

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from clusters.backends.kinds import abilities_of
 from clusters.backends.pod_settings import (
     PodFaults,
     PodSettings,
@@ -13,7 +14,6 @@ from clusters.backends.pod_settings import (
     place_faults,
 )
 from clusters.backends.servers import SERVERS
-from clusters.states import ClusterKind
 from gateway import selectors as gateway
 from gateway.states import MetricsKind
 from releases.models import Service
@@ -26,11 +26,11 @@ def check_pods(service: Service) -> dict[str, list[str]]:
     if wrong := _faults("pod", PodSettings, service.pod):
         return found | wrong
     pod = PodSettings.read(service.pod)
-    if service.cluster.kind != ClusterKind.KUBERNETES and (service.pod or service.engine in SERVERS):
+    if not abilities_of(service.cluster.kind).has_pods and (service.pod or service.engine in SERVERS):
         words = _("Cluster %(cluster)s runs workers as processes of its machine: it has no pods.")
         where = "pod" if service.pod else "engine"
         return found | {where: [words % {"cluster": service.cluster.name}]}
-    if service.cluster.kind != ClusterKind.KUBERNETES and service.resources.get("gpu_resource"):
+    if not abilities_of(service.cluster.kind).has_pods and service.resources.get("gpu_resource"):
         words = _("Cluster %(cluster)s counts the GPUs of its machine under no name: leave it out.")
         return found | {"resources.gpu_resource": [words % {"cluster": service.cluster.name}]}
     gpus = 1 if found else ResourceSettings.read(service.resources).gpus_per_worker

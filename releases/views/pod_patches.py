@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts.actors import of_request
 from accounts.selectors import may
 from accounts.states import Right
-from clusters.states import ClusterKind
+from clusters.backends.kinds import abilities_of
 from common.audit import MAX_REASON
 from common.errors import Invalid, SlipwayError
 from common.pages.access import signed_in
@@ -107,7 +107,7 @@ def _answer(
         "proposed": proposed,
         "present": next((row for row in rows if row.state == PatchState.APPROVED), None),
         "history": [row for row in rows if row.state not in (PatchState.PROPOSED, PatchState.APPROVED)],
-        "has_pods": service.cluster.kind == ClusterKind.KUBERNETES,
+        "has_pods": abilities_of(service.cluster.kind).has_pods,
         "may_propose": may(actor, Right.SERVICES_WRITE, service.team),
         "may_decide": may(actor, Right.RELEASES_APPROVE, service.team),
         "is_own": proposed is not None and proposed.proposed_by_id == actor.user_id,

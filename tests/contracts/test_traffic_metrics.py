@@ -131,7 +131,7 @@ class PrometheusWorld(WorkersWorld):
             text = httpx2.get(f"http://127.0.0.1:{self.port}/metrics", timeout=5).text
         except httpx2.TransportError:
             text = ""
-        self.prometheus.scrape(text, instance="pod", slipway_dev_deployment=CANARY.name)
+        self.prometheus.scrape(text, instance="pod", slipway_io_deployment=CANARY.name)
         return dict.fromkeys(targets, 0)
 
 

@@ -122,7 +122,7 @@ class Installed:
 
     def apply(self, *, step: str = "") -> None:
         for document in self.documents():
-            if not step or document["metadata"].get("labels", {}).get("slipway.dev/step") == step:
+            if not step or document["metadata"].get("labels", {}).get("slipway.io/step") == step:
                 query = {"fieldManager": "kubectl", "fieldValidation": "Strict"}
                 headers = {"content-type": "application/apply-patch+yaml"}
                 path = f"{path_of(document)}/{document['metadata']['name']}"

@@ -131,7 +131,7 @@ def test_what_selects_selects_something(control_plane: list[Document]) -> None:
 
 def test_what_comes_first_at_an_upgrade_needs_nothing_that_comes_later(control_plane: list[Document]) -> None:
     first = [
-        one for one in control_plane if one["metadata"].get("labels", {}).get("slipway.dev/step") == "prepare"
+        one for one in control_plane if one["metadata"].get("labels", {}).get("slipway.io/step") == "prepare"
     ]
     assert {"Namespace", "ServiceAccount", "ConfigMap", "Job", "NetworkPolicy"} <= {
         one["kind"] for one in first

@@ -48,7 +48,7 @@ def scrape(
         for name, count in events.items()
     ]
     text = "\n".join(lines) + "\n" if events else ""
-    prometheus.scrape(text, instance=f"{pod}:8000", pod=pod, slipway_dev_deployment=deployment)
+    prometheus.scrape(text, instance=f"{pod}:8000", pod=pod, slipway_io_deployment=deployment)
 
 
 def test_a_target_is_the_sum_of_its_workers(prometheus: Prometheus, url: str) -> None:
@@ -109,7 +109,7 @@ def test_a_candidate_that_prometheus_does_not_find_has_not_answered_nothing(
 ) -> None:
     scrape(prometheus, "chat-r1", "a", routed=5, ended=5)
     assert counters(prometheus, url).counts("chat")["chat-r2"].routed == 0
-    with pytest.raises(GatewayUnreachable, match=r"no worker of chat-r2 .* with the label slipway_dev_dep"):
+    with pytest.raises(GatewayUnreachable, match=r"no worker of chat-r2 .* with the label slipway_io_dep"):
         counters(prometheus, url, candidates=2).counts("chat")
 
 

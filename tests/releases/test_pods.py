@@ -55,7 +55,7 @@ class Pods:
         return self.pods(name)
 
     def pods(self, deployment: str) -> list[Any]:
-        found = self.rig.cluster.client.list(PODS, labels=f"slipway.dev/deployment={deployment}")
+        found = self.rig.cluster.client.list(PODS, labels=f"slipway.io/deployment={deployment}")
         return list(found.items)
 
 

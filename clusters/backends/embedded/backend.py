@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
+from typing import ClassVar
 
+from clusters.backends.abilities import BackendAbilities
 from clusters.backends.base import (
     CannotRun,
     ClusterHealth,
@@ -21,6 +23,7 @@ from clusters.backends.base import (
     UnknownWorker,
 )
 from clusters.backends.checks import ClusterCheck
+from clusters.backends.embedded.abilities import ABILITIES
 from clusters.backends.embedded.checks import checks as machine_checks
 from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore, WorkerSlot
 from clusters.backends.embedded.health_probes import WorkerHealthReply, ask_all
@@ -65,6 +68,8 @@ BringFiles = Callable[[ModelVersion], Path]
 
 class EmbeddedCluster:
     """A ClusterBackend. What is desired lies in files under `run_dir`: they know the last fence."""
+
+    abilities: ClassVar[BackendAbilities] = ABILITIES
 
     def __init__(
         self,

@@ -23,8 +23,8 @@ from kube.resources import CONFIG_MAPS, Ref
 TOMBSTONE_LASTS_SECONDS = 86_400.0
 """Far longer than any lease of the reconcile kernel."""
 ATTEMPTS = 5
-_ROLE = "slipway.dev/role"
-_REMOVED_AT = "slipway.dev/removed-at"
+_ROLE = "slipway.io/role"
+_REMOVED_AT = "slipway.io/removed-at"
 
 
 class OwnerAnchors:

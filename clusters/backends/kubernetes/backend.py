@@ -6,7 +6,9 @@ from dataclasses import replace
 from math import inf
 from threading import Event
 from time import monotonic
+from typing import ClassVar
 
+from clusters.backends.abilities import BackendAbilities
 from clusters.backends.base import (
     CannotRun,
     ClusterHealth,
@@ -20,6 +22,7 @@ from clusters.backends.base import (
     UnreadNode,
 )
 from clusters.backends.checks import ClusterCheck
+from clusters.backends.kubernetes.abilities import ABILITIES
 from clusters.backends.kubernetes.anchors import OwnerAnchors, check_fence, check_ours
 from clusters.backends.kubernetes.checks import checks as cluster_checks
 from clusters.backends.kubernetes.checks import right_checks
@@ -67,6 +70,8 @@ FETCH_LOG_LINES = 20
 
 
 class KubernetesCluster:
+    abilities: ClassVar[BackendAbilities] = ABILITIES
+
     def __init__(
         self,
         client: KubernetesClient,

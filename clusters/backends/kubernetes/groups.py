@@ -17,7 +17,7 @@ from kube.resources import EVENTS, PODS
 
 Document = dict[str, Any]
 
-FOLLOWS = "slipway.dev/follows"
+FOLLOWS = "slipway.io/follows"
 """Label of pods that belong to a worker of this deployment and take no requests."""
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 SIZE = "leaderworkerset.sigs.k8s.io/size"

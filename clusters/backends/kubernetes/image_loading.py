@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from images.states import Acceleration
 
-LABEL = "slipway.dev/image-loading"
+LABEL = "slipway.io/image-loading"
 _OF_OTHERS = {("cloud.google.com/gke-image-streaming", "true"): Acceleration.LAZY_GKE}
 ANY_IMAGE = (Acceleration.LAZY_GKE, Acceleration.NODE_IMAGE)
 """These need no image that was made for them."""

@@ -23,11 +23,11 @@ from kube.base import KubernetesClient, Object
 from kube.errors import AlreadyExists, InvalidObject, KubeError, NotFound
 from kube.resources import JOBS, PODS, Ref
 
-OWNER = "slipway.dev/job-owner"
-MACHINE = "slipway.dev/job-machine"
-OP_KEY = "slipway.dev/op-key"
+OWNER = "slipway.io/job-owner"
+MACHINE = "slipway.io/job-machine"
+OP_KEY = "slipway.io/op-key"
 """Annotation: two op_keys never share a Job, whatever becomes of the names that are made of them."""
-STOPPED = "slipway.dev/stopped"
+STOPPED = "slipway.io/stopped"
 CONTAINER = "job"
 LIVES_SECONDS = 7 * 24 * 3600
 """After it has ended: until then a second order under its op_key starts nothing."""

@@ -10,7 +10,7 @@ from kube.resources import PODS, Ref
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
 """A ReplicaSet ends pods of a lower cost first, among those that are ready."""
-FORMER_COST = "slipway.dev/former-deletion-cost"
+FORMER_COST = "slipway.io/former-deletion-cost"
 """What it was before, or nothing: the cost is ours while a pod has this."""
 FIRST = "-1000000"
 

@@ -21,11 +21,11 @@ Document = dict[str, Any]
 
 INSTANCE = "app.kubernetes.io/instance"
 MANAGED_BY = "app.kubernetes.io/managed-by"
-DEPLOYMENT = "slipway.dev/deployment"
-SERVICE = "slipway.dev/service"
-FENCE = "slipway.dev/fence"
+DEPLOYMENT = "slipway.io/deployment"
+SERVICE = "slipway.io/service"
+FENCE = "slipway.io/fence"
 """Annotation: who wrote the object last, `HOLDER.TURN`."""
-VERSION = "slipway.dev/version"
+VERSION = "slipway.io/version"
 
 
 def fence_text(fence: Fence) -> str:

@@ -19,7 +19,7 @@ from clusters.backends.placement import Taint, TaintEffect
 
 Document = Mapping[str, Any]
 
-CORDON = "slipway.dev/cordon"
+CORDON = "slipway.io/cordon"
 """Annotation of a node that Slipway cordoned: who, why and since when, as JSON."""
 _CORDON_TAINT = "node.kubernetes.io/unschedulable"
 """Put there by the cordon itself: told as a cordon, not twice."""

@@ -13,6 +13,9 @@ CONTAINER = "worker"
 FILES_CONTAINER = "model-files"
 """Of the pod's own, which brings the version's files to its machine before the worker starts."""
 PORT = 8000
+CHECKPOINT = "slipway.io/checkpoint"
+"""Annotation of a pod that wants to keep its work before it is evicted: seconds that this may take, or
+`sigterm`."""
 FAILED_AFTER_CRASHES = 3
 """As many ends in a row before it is given up; the kubelet goes on trying."""
 _NEVER = frozenset(

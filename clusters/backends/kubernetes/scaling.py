@@ -13,7 +13,7 @@ from kube.errors import NotFound
 from kube.resources import DEPLOYMENTS, Ref
 
 MANAGER = "slipway-replicas"
-TURN = "slipway.dev/scaled-at"
+TURN = "slipway.io/scaled-at"
 
 
 def begin_with(client: KubernetesClient, spec: DeploymentSpec, namespace: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from clusters.backends.gpu_names import is_gpu, may_hold_gpu
 from clusters.backends.kubernetes.groups import FOLLOWS
 from clusters.backends.kubernetes.manifests import DEPLOYMENT
+from clusters.backends.kubernetes.pods import CHECKPOINT
 from clusters.backends.kubernetes.quantities import whole
 from clusters.backends.kubernetes.scheduling import why_unschedulable
 from clusters.backends.observed_pods import (
@@ -18,9 +19,6 @@ from clusters.backends.observed_pods import (
 
 Document = Mapping[str, Any]
 
-CHECKPOINT = "slipway.io/checkpoint"
-"""Annotation of a pod that wants to keep its work before it is evicted: seconds that this may take, or
-`sigterm`."""
 CHECKPOINT_ASKED = "slipway.io/checkpoint-requested"
 CHECKPOINT_DONE = "slipway.io/checkpoint-done"
 """The pod, or its operator, copies the value of the request there."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from clusters.backends.kubernetes.pods import CONTAINER, FILES_CONTAINER
+from clusters.backends.kubernetes.pods import CHECKPOINT, CONTAINER, FILES_CONTAINER
 from clusters.backends.pod_settings import is_ours as is_our_variable
 
 Document = dict[str, Any]
@@ -59,7 +59,7 @@ _VOLUMES = frozenset(
     {"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "name", "persistentVolumeClaim"}
 )
 _OUR_LABELS = re.compile(
-    r"(.*\.)?(slipway\.dev|kubernetes\.io|k8s\.io)/.*|slipway/.*|.*leaderworkerset.*", re.IGNORECASE
+    r"(.*\.)?(slipway\.io|kubernetes\.io|k8s\.io)/.*|slipway/.*|.*leaderworkerset.*", re.IGNORECASE
 )
 _BY_DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 
@@ -108,7 +108,7 @@ class _Review:
                 yield place, "It must be an object of texts."
             else:
                 for name in value:
-                    if _OUR_LABELS.fullmatch(name):
+                    if name != CHECKPOINT and _OUR_LABELS.fullmatch(name):
                         yield f"{place}.{name}", "It is how Slipway and Kubernetes find the pod."
 
     def _spec(self, spec: object) -> Iterator[Fault]:

@@ -60,7 +60,7 @@
 {{- $main := first $pod.containers }}
 {{- $_ := set $main "resources" (mergeOverwrite $main.resources (.role.resources | default dict)) }}
 {{- $settings := include "slipway.settings" .root | sha256sum }}
-{{- $_ := set .template.metadata "annotations" (dict "slipway.dev/settings" $settings) }}
+{{- $_ := set .template.metadata "annotations" (dict "slipway.io/settings" $settings) }}
 {{- with $image.pullSecrets }}{{ $_ := set $pod "imagePullSecrets" . }}{{ end }}
 {{- with $values.nodeSelector }}{{ $_ := set $pod "nodeSelector" . }}{{ end }}
 {{- with $values.tolerations }}{{ $_ := set $pod "tolerations" . }}{{ end }}

@@ -50,7 +50,7 @@ def object_name(service: str) -> str:
 
 def record_key(service: str) -> str:
     """Name of the annotation."""
-    return f"slipway.dev/route.{slug(service)}"
+    return f"slipway.io/route.{slug(service)}"
 
 
 def is_own(document: Document) -> bool:
@@ -177,7 +177,7 @@ def _own(service: str, settings: GatewayApiSettings) -> Document:
         "metadata": {
             "name": object_name(service),
             "namespace": settings.namespace,
-            "labels": {MANAGED_BY: "slipway", "slipway.dev/service": slug(service)},
+            "labels": {MANAGED_BY: "slipway", "slipway.io/service": slug(service)},
         },
         "spec": {},
     }

@@ -9,7 +9,7 @@ from gateway.backends.envoy.bootstrap import command, write_bootstrap
 from gateway.backends.envoy.configured import layout_from, own_layout
 from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.errors import GatewayError
-from gateway.states import GatewayKind
+from gateway.states import ON_A_HOST
 
 
 class Command(BaseCommand):
@@ -35,6 +35,6 @@ class Command(BaseCommand):
 
 def _layout_of(cluster: str) -> EnvoyFileLayout:
     gateway = gateway_of(fleet.cluster(cluster))
-    if gateway.kind != GatewayKind.ENVOY:
+    if gateway.kind not in ON_A_HOST:
         raise CommandError(f"The gateway of {cluster} is no Envoy by files.")
     return layout_from(config_of(gateway))

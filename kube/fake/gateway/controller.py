@@ -16,7 +16,7 @@ from kube.fake.gateway import envoy
 from kube.fake.gateway.envoy import Backend, Object, Places
 from kube.resources import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES, PODS, SERVICES, Ref
 
-CLASS, CONTROLLER = "fake", "fake.slipway.dev/envoy"
+CLASS, CONTROLLER = "fake", "fake.slipway.io/envoy"
 GATEWAY, NAMESPACE = "models", "gateways"
 FEATURES = (
     "HTTPRoute",

@@ -120,7 +120,7 @@ class World:
 
 
 def _deployment_of(item: dict[str, Any]) -> str:
-    return str((item["metadata"].get("labels") or {}).get("slipway.dev/deployment", ""))
+    return str((item["metadata"].get("labels") or {}).get("slipway.io/deployment", ""))
 
 
 @dataclass(frozen=True)

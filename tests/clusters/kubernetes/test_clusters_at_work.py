@@ -44,7 +44,7 @@ class Kubernetes:
             pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
             for key, pod in self.server.storage._objects.items()
             if key.resource == "pods"
-            and pod["metadata"].get("labels", {}).get("slipway.dev/deployment") == deployment
+            and pod["metadata"].get("labels", {}).get("slipway.io/deployment") == deployment
             and "deletionTimestamp" not in pod["metadata"]
         }
 

@@ -85,7 +85,7 @@ def deployments_and_machines() -> list[AccessRequest]:
     for turn in (1, 2):
         with suppress(BackendError):
             world.cluster.apply(group, fence=Fence(2, turn))
-    labels = {"slipway.dev/deployment": spec.name, "pod-template-hash": "x"}
+    labels = {"slipway.io/deployment": spec.name, "pod-template-hash": "x"}
     container = {"name": "worker", "image": "i"}
     world.server.make(
         "pods",
@@ -151,7 +151,7 @@ class Once:
 
 def model_files() -> list[AccessRequest]:
     asked: list[AccessRequest] = []
-    old = {"slipway.dev/asked-at": "1"}
+    old = {"slipway.io/asked-at": "1"}
     runtimes = (partial(fluid_with, one) for one in ("alluxio", "jindo", "juicefs"))
     for make in (filled_claim, claim, *runtimes):
         world = make()

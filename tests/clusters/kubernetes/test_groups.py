@@ -56,7 +56,7 @@ def test_each_group_is_one_worker_and_only_leaders_are_sent_requests(rig: Kubern
     spec = group()
     rig.cluster.apply(spec, fence=Fence(1, 1))
     until_ready(rig, spec)
-    leaders = pods(rig, f"slipway.dev/deployment={spec.name}")
+    leaders = pods(rig, f"slipway.io/deployment={spec.name}")
     followers = pods(rig, f"{FOLLOWS}={spec.name}")
     assert (len(leaders), len(followers)) == (2, 2)
     client = rig.cluster.client
@@ -76,7 +76,7 @@ def test_leader_and_followers_are_told_who_they_are(rig: KubernetesRig) -> None:
     spec = group()
     rig.cluster.apply(spec, fence=Fence(1, 1))
     until_ready(rig, spec)
-    leader = pods(rig, f"slipway.dev/deployment={spec.name}")[0]["spec"]["containers"][0]
+    leader = pods(rig, f"slipway.io/deployment={spec.name}")[0]["spec"]["containers"][0]
     follower = pods(rig, f"{FOLLOWS}={spec.name}")[0]["spec"]["containers"][0]
     assert "--master-address=$(LWS_LEADER_ADDRESS)" in leader["command"]
     assert "--node-rank=$(LWS_WORKER_INDEX)" in follower["command"]

@@ -11,7 +11,7 @@ Costs = dict[str, tuple[str | None, str | None]]
 
 
 def costs(rig: KubernetesRig, name: str) -> Costs:
-    pods = rig.cluster.client.list(PODS, labels=f"slipway.dev/deployment={name}").items
+    pods = rig.cluster.client.list(PODS, labels=f"slipway.io/deployment={name}").items
     known = {one["metadata"]["name"]: one["metadata"].get("annotations") or {} for one in pods}
     return {pod: (given.get(COST), given.get(FORMER_COST)) for pod, given in known.items()}
 

@@ -66,9 +66,9 @@ def test_everything_carries_the_fence_and_can_be_found_by_its_labels() -> None:
 
 
 def test_a_users_label_does_not_take_a_worker_out_of_its_selector() -> None:
-    found = objects(replace(SPEC, labels={"slipway.dev/deployment": "another", "cost-centre": "42"}))
+    found = objects(replace(SPEC, labels={"slipway.io/deployment": "another", "cost-centre": "42"}))
     labels = found["Deployment"]["spec"]["template"]["metadata"]["labels"]
-    assert labels["slipway.dev/deployment"] == "chat-v2-0"
+    assert labels["slipway.io/deployment"] == "chat-v2-0"
     assert labels["cost-centre"] == "42"
 
 

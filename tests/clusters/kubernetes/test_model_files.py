@@ -280,7 +280,7 @@ def age(world: FilesWorld, name: str) -> None:
     """Make the object's last use long ago."""
     ref = Ref(KEPT[name], NAME, "slipway")
     long_ago = str(int(time.time()) - 2 * 86_400)
-    world.client.patch(ref, {"metadata": {"annotations": {"slipway.dev/asked-at": long_ago}}})
+    world.client.patch(ref, {"metadata": {"annotations": {"slipway.io/asked-at": long_ago}}})
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -338,7 +338,7 @@ def test_a_writer_that_wakes_up_after_a_removal_makes_no_claim() -> None:
         for one in world.items(VOLUME_CLAIMS):
             # Made after it was overtaken: nobody asks for it, and the next look takes it away.
             ref = Ref(VOLUME_CLAIMS, one["metadata"]["name"], "slipway")
-            world.client.patch(ref, {"metadata": {"annotations": {"slipway.dev/asked-at": "0"}}})
+            world.client.patch(ref, {"metadata": {"annotations": {"slipway.io/asked-at": "0"}}})
         world.cluster.tidy(set())
         left = [one for one in world.items(VOLUME_CLAIMS) if "deletionTimestamp" not in one["metadata"]]
         assert left == [], at

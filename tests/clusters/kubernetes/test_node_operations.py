@@ -20,7 +20,7 @@ from tests.clusters.kubernetes.test_backend import World
 from tests.clusters.kubernetes.test_nodes import recorded
 
 turns = count(1)
-TAINT = Taint("slipway.dev/faulty", TaintEffect.NO_SCHEDULE, "xid-79")
+TAINT = Taint("slipway.io/faulty", TaintEffect.NO_SCHEDULE, "xid-79")
 
 
 def order(by: str = "ada", turn: int | None = None) -> NodeCommand:

@@ -35,7 +35,7 @@ def world() -> FilesWorld:
 def end(world: FilesWorld, machine: str, kind: str = "Complete", at: str = "2026-11-22T08:00:00Z") -> None:
     """Its last Job."""
     (*_, job) = (
-        one for one in world.items(JOBS) if one["metadata"]["annotations"]["slipway.dev/node"] == machine
+        one for one in world.items(JOBS) if one["metadata"]["annotations"]["slipway.io/node"] == machine
     )
     first = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}[kind]
     conditions = [
@@ -50,7 +50,7 @@ def end(world: FilesWorld, machine: str, kind: str = "Complete", at: str = "2026
 
 
 def machines(world: FilesWorld) -> list[str]:
-    return sorted(one["metadata"]["annotations"]["slipway.dev/node"] for one in world.items(JOBS))
+    return sorted(one["metadata"]["annotations"]["slipway.io/node"] for one in world.items(JOBS))
 
 
 def test_every_machine_that_could_run_the_workers_fetches_and_no_other(world: FilesWorld) -> None:
@@ -211,8 +211,8 @@ def test_a_server_of_another_maker_has_its_image_pulled_beside_its_files(world: 
     ("labels", "settings", "acceleration", "pulls"),
     [
         ({}, {}, "lazy-soci", True),
-        ({"slipway.dev/image-loading": "lazy-soci"}, {}, "lazy-soci", False),
-        ({"slipway.dev/image-loading": "lazy-soci"}, {}, "", True),
+        ({"slipway.io/image-loading": "lazy-soci"}, {}, "lazy-soci", False),
+        ({"slipway.io/image-loading": "lazy-soci"}, {}, "", True),
         ({}, {"image_loading": "lazy-nydus"}, "lazy-nydus", False),
         ({}, {"image_loading": "p2p-spegel"}, "", True),
         ({}, {"image_loading": "node-image"}, "", False),

@@ -137,4 +137,4 @@ def test_what_is_removed_drains_and_leaves_nothing(
     ready(cluster, spec)
     cluster.remove(spec.name, fence=Fence(1, 2))
     eventually(lambda: cluster.observe(spec.name) == ())
-    assert not client.list(PODS, namespace="slipway", labels=f"slipway.dev/deployment={spec.name}").items
+    assert not client.list(PODS, namespace="slipway", labels=f"slipway.io/deployment={spec.name}").items

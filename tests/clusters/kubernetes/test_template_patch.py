@@ -23,12 +23,12 @@ def worker(**fields: Any) -> dict[str, Any]:
     [
         ({"kind": "Pod"}, "kind"),
         (
-            {"metadata": {"labels": {"slipway.dev/deployment": "other"}}},
-            "metadata.labels.slipway.dev/deployment",
+            {"metadata": {"labels": {"slipway.io/deployment": "other"}}},
+            "metadata.labels.slipway.io/deployment",
         ),
         (
-            {"metadata": {"annotations": {"slipway.dev/fence": None}}},
-            "metadata.annotations.slipway.dev/fence",
+            {"metadata": {"annotations": {"slipway.io/fence": None}}},
+            "metadata.annotations.slipway.io/fence",
         ),
         (
             {"metadata": {"labels": {"app.kubernetes.io/instance": "x"}}},
@@ -85,6 +85,10 @@ def worker(**fields: Any) -> dict[str, Any]:
 )
 def test_what_is_not_the_users_to_change_is_refused_at_its_place(patch: Any, place: str) -> None:
     assert place in patch_faults(patch)
+
+
+def test_a_patch_may_ask_for_a_checkpoint_before_eviction() -> None:
+    assert patch_faults({"metadata": {"annotations": {"slipway.io/checkpoint": "sigterm"}}}) == {}
 
 
 def test_whoever_operates_the_cluster_can_allow_more() -> None:

@@ -43,7 +43,7 @@ def test_the_canary_is_split_between_two_pools_whose_picker_is_the_users() -> No
     made.gateway.set_route(SPEC, fence=Fence(1, 1))
     assert refs(made) == [("InferencePool", "chat-r1", 90), ("InferencePool", "chat-r2", 10)]
     pool = pools(made)["chat-r2"]
-    assert pool["selector"] == {"matchLabels": {"slipway.dev/deployment": "chat-r2"}}
+    assert pool["selector"] == {"matchLabels": {"slipway.io/deployment": "chat-r2"}}
     assert pool["targetPorts"] == [{"number": 8000}]
     picker = pool["endpointPickerRef"]
     assert (picker["name"], picker["port"], picker["failureMode"]) == (

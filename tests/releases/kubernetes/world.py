@@ -311,7 +311,7 @@ class KubernetesScene(Scene):
 
     def _behaviour(self, pod: Object) -> str:
         labels = pod["metadata"].get("labels") or {}
-        if labels.get("slipway.dev/deployment") in self.broken:
+        if labels.get("slipway.io/deployment") in self.broken:
             return "imagepull"
         return "succeed" if "job-name" in labels else behaviour_of(pod)
 
@@ -335,7 +335,7 @@ class KubernetesScene(Scene):
                 continue
             labels = pod["metadata"].get("labels") or {}
             conditions = (pod.get("status") or {}).get("conditions") or ()
-            if labels.get("slipway.dev/deployment") == deployment and any(
+            if labels.get("slipway.io/deployment") == deployment and any(
                 one["type"] == "Ready" and one["status"] == "True" for one in conditions
             ):
                 yield pod
@@ -359,7 +359,7 @@ class KubernetesScene(Scene):
         metadata["annotations"] = {
             key: text
             for key, text in item["metadata"]["annotations"].items()
-            if not key.startswith("slipway.dev/")
+            if not key.startswith("slipway.io/")
         }
         rules = [one for one in item["spec"]["rules"] if not one["name"].startswith("slipway.")]
         return {"kind": "HTTPRoute", "metadata": metadata, "spec": item["spec"] | {"rules": rules}}

@@ -1,7 +1,7 @@
 """A volume claim per version, which a Job of ours fills once and pods mount read-only.
 
 The Job belongs to the claim: one whose claim is gone goes with it. A claim says itself that it is full
-(`slipway.dev/filled-at`), so that the Job may go.
+(`slipway.io/filled-at`), so that the Job may go.
 """
 
 import time
@@ -35,7 +35,7 @@ from kube.errors import AlreadyExists, KubeError, NotFound, ObjectChanged
 from kube.resources import EVENTS, JOBS, PODS, VOLUME_CLAIMS, Ref
 from model_store.fetch_progress import FetchProgress
 
-FILLED_AT = "slipway.dev/filled-at"
+FILLED_AT = "slipway.io/filled-at"
 TRIES = 4
 TRIED_AGAIN_AFTER_SECONDS = 300.0
 LOG_LINES = 20

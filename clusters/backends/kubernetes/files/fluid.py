@@ -29,7 +29,7 @@ from kube.resources import (
 )
 
 RUNTIMES = {"alluxio": ALLUXIO_RUNTIMES, "jindo": JINDO_RUNTIMES, "juicefs": JUICEFS_RUNTIMES}
-LOADED = "slipway.dev/loaded"
+LOADED = "slipway.io/loaded"
 
 
 class FluidDataset:

@@ -35,19 +35,19 @@ from kube.resources import DEPLOYMENTS, JOBS, LEADER_WORKER_SETS, NODES, PODS, R
 from model_store.fetch_progress import FetchProgress
 
 Seen = ObservedNode | UnreadNode
-PREFETCH = "slipway.dev/prefetch"
+PREFETCH = "slipway.io/prefetch"
 IMAGE_CONTAINER = "image"
 _CANNOT_START = ("StartError", "ContainerCannotRun")
 """An image without the program `true` was pulled all the same."""
-NODE = "slipway.dev/node"
+NODE = "slipway.io/node"
 HOSTNAME = "kubernetes.io/hostname"
 TRIES = 2
 """Of one Job, after its first."""
 MOST_JOBS = 3
 """Of one machine, one after the other; then its files come with its workers, or not at all."""
 AGAIN_AFTER_SECONDS = 30.0
-TRY = "slipway.dev/try"
-PROBLEM = "slipway.dev/problem"
+TRY = "slipway.io/try"
+PROBLEM = "slipway.io/problem"
 LONGEST_PROBLEM = 300
 LOGS_READ = 16
 LOG_LINES = 20

@@ -15,9 +15,9 @@ from kube.base import KubernetesClient, Object
 from kube.errors import AlreadyExists, InvalidObject, NotFound, ObjectChanged
 from kube.resources import Ref, Resource
 
-ROLE = "slipway.dev/role"
-DIGEST = "slipway.dev/digest"
-ASKED_AT = "slipway.dev/asked-at"
+ROLE = "slipway.io/role"
+DIGEST = "slipway.io/digest"
+ASKED_AT = "slipway.io/asked-at"
 LABELS = {MANAGED_BY: "slipway", ROLE: "model-files"}
 ASKED_EVERY_SECONDS = 600.0
 UNUSED_FOR_SECONDS = 3_600.0

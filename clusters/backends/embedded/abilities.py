@@ -1,0 +1,5 @@
+"""Abilities of this machine as a cluster."""
+
+from clusters.backends.abilities import BackendAbilities
+
+ABILITIES = BackendAbilities(runs_on_host=True)
