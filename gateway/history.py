@@ -55,8 +55,8 @@ def packed(counts: Counts) -> dict[str, Any]:
                 one.forced_requests,
                 one.forced_errors,
             ],
-            "latency": _packed(one.latency_ms),
-            "first_byte": _packed(one.first_byte_ms),
+            "latency": packed_histogram(one.latency_ms),
+            "first_byte": packed_histogram(one.first_byte_ms),
         }
         for name, one in counts.items()
     }
@@ -77,8 +77,8 @@ def unpacked(document: Mapping[str, Any]) -> dict[str, TargetCounts]:
             abandoned=abandoned,
             forced_requests=forced_requests,
             forced_errors=forced_errors,
-            latency_ms=_unpacked(one["latency"]),
-            first_byte_ms=_unpacked(one["first_byte"]),
+            latency_ms=unpacked_histogram(one["latency"]),
+            first_byte_ms=unpacked_histogram(one["first_byte"]),
             in_flight=0,
         )
     return found
@@ -110,7 +110,8 @@ def _between(
     return rates(before, after, seconds)
 
 
-def _packed(histogram: Histogram) -> list[list[float | int | None]]:
+def packed_histogram(histogram: Histogram) -> list[list[float | int | None]]:
+    """Only the buckets that hold anything, as `[bound, requests]`; the last bound is null."""
     found: list[list[float | int | None]] = []
     below = 0
     for bound, count in histogram:
@@ -120,7 +121,8 @@ def _packed(histogram: Histogram) -> list[list[float | int | None]]:
     return found
 
 
-def _unpacked(buckets: Sequence[Sequence[Any]]) -> Histogram:
+def unpacked_histogram(buckets: Sequence[Sequence[Any]]) -> Histogram:
+    """What `packed_histogram` was given."""
     held = {math.inf if bound is None else float(bound): int(count) for bound, count in buckets}
     return tuple(zip(BOUNDS, accumulate(held.get(bound, 0) for bound in BOUNDS), strict=True))
 

@@ -11,12 +11,19 @@ from clusters.models import Cluster
 from common import clock
 from common.sealed import CannotUnseal
 from gateway.backends.base import GatewayHealth
-from gateway.backends.configured import backends_of, is_elsewhere, metrics_of, traffic_metrics_of
+from gateway.backends.configured import (
+    backends_of,
+    figures_of_workers,
+    is_elsewhere,
+    metrics_of,
+    traffic_metrics_of,
+)
 from gateway.errors import GatewayError, InvalidGateway, UnknownRoute
 from gateway.history import IntervalCounts, TrafficInterval, answered, minute_of, stretches, unpacked
 from gateway.models import Gateway, Route, TrafficReading
 from gateway.states import COUNT_ANSWERS_ALONE, ON_A_HOST, MetricsKind
 from gateway.traffic import TargetCounts
+from gateway.worker_figures import WorkerFigures
 
 UNSEEN_AFTER = timedelta(minutes=1)
 """Its host looks every 15 s at least."""
@@ -48,6 +55,14 @@ def counts_lately(cluster_id: int, service: str, *, taken_after: datetime) -> Ma
     One small query. Raises UnknownRoute, NoGateway, GatewayUnreachable.
     """
     return traffic_metrics_of(cluster_id).counts(service, taken_after=taken_after)
+
+
+def worker_figures(service: str) -> Mapping[str, WorkerFigures]:
+    """What the workers of each of its deployments count of themselves up to now: asks each of them.
+
+    Raises UnknownRoute, GatewayUnreachable.
+    """
+    return figures_of_workers(route(service))
 
 
 def gateways() -> QuerySet[Gateway]:

@@ -257,7 +257,7 @@ def _lenient(rules: JudgeRules) -> list[Term]:
 
 
 def _indicators(rules: JudgeRules) -> list[tuple[str, IndicatorRules]]:
-    return list(rules.indicators.items())
+    return list(rules.judged.items())
 
 
 def _strictness(rule: str, value: float, limit: float, sign: str) -> Term:

@@ -1,5 +1,6 @@
 """Whatever splits a cluster's traffic, and whatever counts it, as the row of its gateway says."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
@@ -22,6 +23,7 @@ from gateway.errors import GatewayUnreachable, InvalidGateway, NoGateway, Unknow
 from gateway.models import Gateway, Route
 from gateway.routes import WorkerEndpoint
 from gateway.states import GatewayKind, MetricsKind
+from gateway.worker_figures import WorkerFigures
 
 if TYPE_CHECKING:
     from clusters.models import Cluster
@@ -183,6 +185,13 @@ _UNTOLD = dict.fromkeys(
     ("cohort", "cohort_cookie", "cohort_percent"),
     "The Envoys count, which cannot tell a cohort's requests apart: have the workers count.",
 )
+
+
+def figures_of_workers(route: Route) -> Mapping[str, WorkerFigures]:
+    """What the workers of each deployment count of themselves. Raises UnknownRoute, GatewayUnreachable."""
+    if is_elsewhere(route.gateway):
+        raise GatewayUnreachable(f"The workers of {route.service} are reached from {route.gateway.host}.")
+    return WorkerCounters(_workers_of).figures(route.service)
 
 
 def is_elsewhere(gateway: Gateway) -> bool:

@@ -14,6 +14,7 @@ from gateway.errors import GatewayUnreachable
 from gateway.latency import BOUNDS_MS, Histogram
 from gateway.routes import WorkerEndpoint
 from gateway.traffic import TargetCounts
+from gateway.worker_figures import IndicatorCount, MethodCount, RouteCount, WorkerFigures
 
 WITHIN_SECONDS = 2.0
 SIDE_BY_SIDE = 16
@@ -31,6 +32,13 @@ class WorkerCounters:
         self._workers_of = workers_of
 
     def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
+        return {target: summed(readings) for target, readings in self._readings(route).items()}
+
+    def figures(self, route: str) -> Mapping[str, WorkerFigures]:
+        """What a gateway cannot know of each target. Raises as `counts`."""
+        return {target: figures_of(readings) for target, readings in self._readings(route).items()}
+
+    def _readings(self, route: str) -> Mapping[str, Sequence["WorkerReading"]]:
         targets = self._workers_of(route)
         asked = sorted({one for workers in targets.values() for one in workers})
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
@@ -38,7 +46,7 @@ class WorkerCounters:
         if asked and not any(answers.values()):
             raise GatewayUnreachable(f"None of the {len(asked)} workers of {route} answers.")
         return {
-            target: summed(reading for one in workers if (reading := answers[one]) is not None)
+            target: [reading for one in workers if (reading := answers[one]) is not None]
             for target, workers in targets.items()
         }
 
@@ -91,9 +99,8 @@ def summed(workers: Iterable[WorkerReading]) -> TargetCounts:
     ended, abandoned = counted("ended"), counted("abandoned")
     forced_ended = counted("ended", "client")
     arrived = counted("routed") + counted("routed", "client")
-    processes = " ".join(sorted(one.process for one in readings))
     return TargetCounts(
-        epoch=sha256(processes.encode()).hexdigest()[:16],
+        epoch=_epoch(readings),
         since=min((one.started_at for one in readings), default=datetime.now(UTC)),
         routed=counted("routed"),
         requests=ended - abandoned,
@@ -108,11 +115,74 @@ def summed(workers: Iterable[WorkerReading]) -> TargetCounts:
     )
 
 
+def _epoch(readings: Sequence[WorkerReading]) -> str:
+    processes = " ".join(sorted(one.process for one in readings))
+    return sha256(processes.encode()).hexdigest()[:16]
+
+
 def _histogram(name: str, readings: Sequence[WorkerReading]) -> Histogram:
     counts = dict.fromkeys((*BOUNDS_MS, math.inf), 0)
     for reading in readings:
         for (key, labels), count in reading.numbers.items():
             if key == name:
-                seconds = float(labels.removeprefix("le="))
-                counts[seconds if math.isinf(seconds) else round(seconds * 1000, 1)] += int(count)
+                counts[_bound_ms(labels.removeprefix("le="))] += int(count)
     return tuple(counts.items())
+
+
+def _bound_ms(seconds: str) -> float:
+    bound = float(seconds)
+    return bound if math.isinf(bound) else round(bound * 1000, 1)
+
+
+def figures_of(readings: Sequence[WorkerReading]) -> WorkerFigures:
+    counts = summed(readings)
+    named: dict[str, dict[str, float]] = {}
+    for reading in readings:
+        for (name, text), value in reading.numbers.items():
+            of_name = named.setdefault(name, {})
+            of_name[text] = of_name.get(text, 0.0) + value
+
+    def labelled(name: str) -> Iterable[tuple[dict[str, str], float]]:
+        for text, value in named.get(f"slipway_worker_{name}", {}).items():
+            yield dict(one.partition("=")[::2] for one in text.split(",") if one), value
+
+    timings: dict[str, dict[float, int]] = {}
+    for labels, count in labelled("timing_seconds_bucket"):
+        of = timings.setdefault(labels["of"], dict.fromkeys((*BOUNDS_MS, math.inf), 0))
+        of[_bound_ms(labels["le"])] += int(count)
+    routes: dict[str, list[int]] = {}
+    for labels, count in labelled("requests_total"):
+        route = routes.setdefault(labels["route"], [0, 0])
+        route[0] += int(count)
+        route[1] += int(count) if labels["code"].startswith("5") else 0
+    by_method = {
+        part: {labels["method"]: value for labels, value in labelled(name)}
+        for part, name in (
+            ("calls", "batch_size_count"),
+            ("items", "batch_size_sum"),
+            ("queue", "model_queue_seconds_sum"),
+            ("work", "model_seconds_sum"),
+        )
+    }
+    return WorkerFigures(
+        epoch=counts.epoch,
+        requests=counts.requests,
+        indicators={
+            labels["name"]: IndicatorCount(int(count), labels["better"] == "lower")
+            for labels, count in labelled("indicator_requests_total")
+        },
+        timings={of: tuple(histogram.items()) for of, histogram in timings.items()},
+        routes={route: RouteCount(*counted) for route, counted in routes.items()},
+        methods={
+            method: MethodCount(
+                int(calls),
+                int(by_method["items"].get(method, 0)),
+                by_method["queue"].get(method, 0.0),
+                by_method["work"].get(method, 0.0),
+            )
+            for method, calls in by_method["calls"].items()
+        },
+        busy=sum(value for _, value in labelled("busy")) / max(len(readings), 1),
+        slots=sum(int(value) for _, value in labelled("slots")),
+        queue_depth=sum(int(value) for _, value in labelled("queue_depth")),
+    )

@@ -73,6 +73,12 @@ class TextChange:
 
 
 @dataclass(frozen=True, slots=True)
+class CodeChange:
+    path: str
+    text: TextChange
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     files: tuple[FileChange, ...]
     config: tuple[KeyChange, ...]
@@ -82,6 +88,8 @@ class Comparison:
     tokenizer: TokenizerChange = TokenizerChange(None, None)
     card: TextChange = TextChange("same")
     figures: tuple[FigureChange, ...] = ()
+    code: tuple[CodeChange, ...] = ()
+    """Only files that differ."""
 
     def bytes_of(self, change: Change) -> int:
         """Bytes in the second version of what is same, changed or added; in the first of what is removed."""
@@ -106,6 +114,7 @@ def compared(
     tokenizers: tuple[Tokenizer | None, Tokenizer | None] = (None, None),
     cards: tuple[str | None, str | None] = (None, None),
     figures: tuple[FigureChange, ...] = (),
+    code: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {}),
 ) -> Comparison:
     return Comparison(
         _files(before, after),
@@ -114,6 +123,11 @@ def compared(
         TokenizerChange(*tokenizers),
         compared_texts(*cards),
         figures,
+        tuple(
+            CodeChange(path, change)
+            for path in sorted(code[0].keys() | code[1].keys())
+            if (change := compared_texts(code[0].get(path), code[1].get(path))).change != "same"
+        ),
     )
 
 

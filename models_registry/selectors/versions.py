@@ -16,6 +16,7 @@ from model_store.models import CorruptBlob
 from models_registry import files, names
 from models_registry.errors import UnknownVersion
 from models_registry.facts import readme
+from models_registry.facts.code import DeclaredByApp, code_of, declared_by
 from models_registry.facts.comparison import Comparison, compared
 from models_registry.facts.figures import compared_figures
 from models_registry.facts.tokenizer import Tokenizer, tokenizer_of
@@ -291,7 +292,24 @@ def compare_versions(before: Version, after: Version) -> Comparison:
         tokenizers=(_tokenizer(one), _tokenizer(other)),
         cards=(_card_text(before), _card_text(after)),
         figures=compared_figures(figures(before), figures(after)),
+        code=_changed_code(one, other),
     )
+
+
+def _changed_code(
+    before: Sequence[ManifestFile], after: Sequence[ManifestFile]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The text of the files that differ."""
+    same = {(file.path, file.sha256) for file in before} & {(file.path, file.sha256) for file in after}
+    one, other = (
+        [file for file in files if (file.path, file.sha256) not in same] for files in (before, after)
+    )
+    return code_of(one), code_of(other)
+
+
+def declared_by_app(version: Version) -> DeclaredByApp:
+    """What the code of a service says that it declares; nothing of it is run."""
+    return declared_by(code_of(files.manifest_of(version).files))
 
 
 def _tokenizer(manifest: Sequence[ManifestFile]) -> Tokenizer | None:

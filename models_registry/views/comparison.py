@@ -63,6 +63,9 @@ def _compared(before: Version, after: Version) -> dict[str, Any]:
         "facts": _facts(before, after),
         "tokenizer": _tokenizer(found.tokenizer),
         "card_lines": [(LINE_TONES.get(line[:1], ""), line) for line in found.card.lines],
+        "code": [
+            (one, [(LINE_TONES.get(line[:1], ""), line) for line in one.text.lines]) for one in found.code
+        ],
         "changed_files": [file for file in found.files if file.change != "same"],
         "same_files": [file for file in found.files if file.change == "same"],
         "totals": [(kind, found.count_of(kind), found.bytes_of(kind)) for kind in kinds],

@@ -80,16 +80,16 @@ def _tallies(
     """Count between the readings; None when the counters started again in between."""
     requests = after.requests - before.requests
     errors = after.errors - before.errors
-    timed = _answers(after.latency_ms) - _answers(before.latency_ms)
+    timed = answers_of(after.latency_ms) - answers_of(before.latency_ms)
     if after.epoch != before.epoch or min(requests, errors, timed) < 0:
         return None
     # The counters are not read at one instant: an error may be seen a moment before its request.
     tallies: dict[IndicatorName, Tally] = {"errors": Tally(requests, min(errors, requests))}
     if slow_threshold_ms is not None:
-        above_before = _answers_above(before.latency_ms, slow_threshold_ms)
-        above_after = _answers_above(after.latency_ms, slow_threshold_ms)
+        above_before = answers_above(before.latency_ms, slow_threshold_ms)
+        above_after = answers_above(after.latency_ms, slow_threshold_ms)
         # A histogram that has had no answer yet may come without buckets.
-        if above_after is not None and (above_before is not None or not _answers(before.latency_ms)):
+        if above_after is not None and (above_before is not None or not answers_of(before.latency_ms)):
             slow = above_after - (above_before or 0)
             if slow < 0:
                 return None
@@ -97,13 +97,13 @@ def _tallies(
     return tallies
 
 
-def _answers(histogram: Histogram) -> int:
+def answers_of(histogram: Histogram) -> int:
     return histogram[-1][1] if histogram else 0
 
 
-def _answers_above(histogram: Histogram, threshold: float) -> int | None:
+def answers_above(histogram: Histogram, threshold: float) -> int | None:
     """Return the requests above the bound; None when the histogram has no such bound."""
     for bound, below in histogram:
         if bound == threshold:
-            return _answers(histogram) - below
+            return answers_of(histogram) - below
     return None

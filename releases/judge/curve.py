@@ -45,7 +45,7 @@ def limits(rules: JudgeRules) -> dict[IndicatorName, Limits]:
             reject=rules.log_reject_limit / math.log(10),
             accept=rules.log_accept_limit / math.log(10) if indicator.certifies else None,
         )
-        for name, indicator in rules.indicators.items()
+        for name, indicator in rules.judged.items()
     }
 
 
@@ -57,7 +57,7 @@ def curve_point(evidence: Evidence, rules: JudgeRules, *, at: float) -> CurvePoi
         accept={
             name: _log10(part.log_accept)
             for name, part in evidence.indicators.items()
-            if rules.indicators[name].certifies
+            if rules.judged[name].certifies
         },
     )
 

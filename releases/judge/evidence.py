@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from releases.judge import eprocess
-from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
+from releases.judge.rules import LATENCY, IndicatorName, IndicatorRules, JudgeRules
 
 EVIDENCE_VERSION = 1
 
@@ -174,7 +174,7 @@ class IndicatorEvidence:
         bets = eprocess.after_reserve_entered(bets, bad_before=self.compared_bad, bad_after=compared_bad)
         accept_bets = self.accept_ratio_bets
         ratio = rules.promote_below_ratio
-        if ratio is not None and not self._outage(sides.both):
+        if ratio is not None and not (rules.has_outages and self._outage(sides.both)):
             accept_bets = _settled_ratio_bets(
                 accept_bets,
                 eprocess.accept_ratios(ratio),
@@ -184,9 +184,10 @@ class IndicatorEvidence:
             )
         return replace(self, compared_bad=compared_bad, reject_bets=bets, accept_ratio_bets=accept_bets)
 
-    @property
-    def in_outage(self) -> bool:
+    def in_outage(self, rules: IndicatorRules) -> bool:
         """Whether both sides together have failed of late: then what passed before says nothing of now."""
+        if not rules.has_outages:
+            return False
         lately = self.lately.sides.both
         return lately.requests >= OUTAGE_REQUESTS and lately.share > OUTAGE_SHARE
 
@@ -233,15 +234,21 @@ class Evidence:
     """Increments lost because the gateway's counters started again."""
     slow_threshold_ms: float | None = None
     """Slower than this is slow; None until stable has shown its usual speed."""
+    latency_thresholds_ms: Mapping[str, float] = field(default_factory=dict)
+    """The same by route, as the workers count it, `ttft` and `tpot`."""
 
     @classmethod
     def start(cls, rules: JudgeRules) -> Self:
         return cls(
             bets=rules.fingerprint,
-            indicators={
-                name: IndicatorEvidence.start(indicator) for name, indicator in rules.indicators.items()
-            },
+            indicators={name: IndicatorEvidence.start(indicator) for name, indicator in rules.judged.items()},
         )
+
+    @property
+    def thresholds_ms(self) -> dict[IndicatorName, float]:
+        """From when on an answer is slow, by indicator, as far as it is known."""
+        found = {f"{LATENCY}{of}": one for of, one in self.latency_thresholds_ms.items()}
+        return found if self.slow_threshold_ms is None else {"slow": self.slow_threshold_ms, **found}
 
     def with_slow_threshold(self, milliseconds: float) -> Self:
         """The evidence with stable's usual speed, learnt from answers before those it will be used on.
@@ -269,7 +276,7 @@ class Evidence:
                 name: evidence.after(
                     seen.get(name, Sides()),
                     seconds=increment.seconds,
-                    rules=rules.indicators[name],
+                    rules=rules.judged[name],
                     recent_requests=rules.guarded_requests,
                     per_session=rules.requests_per_session,
                 )
@@ -290,6 +297,7 @@ class Evidence:
             "looks": self.looks,
             "interruptions": self.interruptions,
             "slow_threshold_ms": self.slow_threshold_ms,
+            "latency_thresholds_ms": dict(self.latency_thresholds_ms),
         }
 
     @classmethod
@@ -309,6 +317,7 @@ class Evidence:
                 looks=data["looks"],
                 interruptions=data["interruptions"],
                 slow_threshold_ms=data["slow_threshold_ms"],
+                latency_thresholds_ms=data.get("latency_thresholds_ms", {}),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a judge's evidence: {error!r}") from error

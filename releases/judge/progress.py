@@ -41,7 +41,7 @@ class IndicatorProgress:
 
 
 def indicator_progress(name: IndicatorName, part: IndicatorEvidence, rules: JudgeRules) -> IndicatorProgress:
-    indicator = rules.indicators[name]
+    indicator = rules.judged[name]
     certified = not indicator.certifies or part.accept_peak >= rules.log_accept_limit
     return IndicatorProgress(
         name=name,
@@ -50,7 +50,7 @@ def indicator_progress(name: IndicatorName, part: IndicatorEvidence, rules: Judg
         reject_progress=_clipped(part.log_reject / rules.log_reject_limit),
         accept_progress=1.0 if certified else _clipped(part.log_accept / rules.log_accept_limit),
         certified=certified,
-        in_outage=part.in_outage,
+        in_outage=part.in_outage(indicator),
         requests_to_certify=0 if certified else _indicator_forecast(part, indicator, rules),
     )
 

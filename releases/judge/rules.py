@@ -1,10 +1,11 @@
 """What the judge may decide on what evidence: part of a plan, so frozen and written as JSON.
 
 Rolling back. One indicator over its limit is enough, so a good candidate has as many chances to be wronged as
-there are indicators. `false_roll_back_percent` is therefore split evenly between them (Bonferroni): with 5 %
-and two indicators each limit is 1 / 0.025 = 40. Comparing the average of the e-values with 1 / 0.05 would be
-valid too and never later, but it gains at most a factor of two in evidence and takes away what an approver
-needs most: one curve, one limit and one culprit per indicator.
+there are indicators, those of the service and latencies by route among them. `false_roll_back_percent` is
+therefore split evenly between all of them (Bonferroni): with 5 % and two indicators each limit is
+1 / 0.025 = 40. Comparing the average of the e-values with 1 / 0.05 would be valid too and never later, but it
+gains at most a factor of their number in evidence and takes away what an approver needs most: one curve, one
+limit and one culprit per indicator.
 
 Sessions. Where the requests of a session stay on one side together, they are no independent answers: the unit
 is the session. Nobody counts sessions, so every bet is raised to the power 1 / `requests_per_session` instead
@@ -22,12 +23,17 @@ e-value.
 
 import hashlib
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Self
 
 from django.utils.translation import gettext_noop as _
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-IndicatorName = Literal["errors", "slow"]
+IndicatorName = str
+"""`errors`, `slow`, `indicator:NAME` of one that the service declares, `latency:ROUTE` of a route."""
+DECLARED, LATENCY = "indicator:", "latency:"
+MOST_OF_SERVICE = 10
+Declared = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+Timed = Annotated[str, StringConstraints(pattern=r"^(ttft|tpot|/[^\s,=]{0,199})$")]
 
 Ratio = Annotated[float, Field(ge=1.0, le=100.0, allow_inf_nan=False)]
 Percent = Annotated[float, Field(gt=0.0, lt=100.0, allow_inf_nan=False)]
@@ -37,6 +43,9 @@ class IndicatorRules(BaseModel):
     """When one kind of bad answer speaks against the candidate, and when it clears it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    has_outages: ClassVar[bool] = True
+    """Whether bad answers on both sides at once are an outage, in which nothing passes."""
 
     roll_back_above_ratio: Ratio = Field(
         default=1.0,
@@ -76,6 +85,25 @@ class IndicatorRules(BaseModel):
         return self
 
 
+class DeclaredRules(IndicatorRules):
+    """As `IndicatorRules`, of an indicator that the service declares: it may be frequent on both sides."""
+
+    has_outages: ClassVar[bool] = False
+
+
+class LatencyRules(IndicatorRules):
+    """As `IndicatorRules`, of the answers of one route that are slow."""
+
+    roll_back_above_ratio: Ratio = Field(
+        default=1.5, title=_("Roll back above ratio"), description=_("As that of `slow`.")
+    )
+    above_ms: Annotated[int, Field(strict=True, ge=1, le=320_000)] | None = Field(
+        default=None,
+        title=_("Slow above (ms)"),
+        description=_("An answer that takes longer is slow. Empty: learnt from stable during the release."),
+    )
+
+
 class JudgeRules(BaseModel):
     """Settings of the judge: how sure it must be, and of what."""
 
@@ -107,6 +135,20 @@ class JudgeRules(BaseModel):
                 "The latency objective: an answer that takes longer is slow. Empty: learnt from stable's own "
                 "healthy traffic, and kept for the service."
             )
+        ),
+    )
+    indicators: Annotated[dict[Declared, DeclaredRules], Field(max_length=MOST_OF_SERVICE)] = Field(
+        default={},
+        description=_(
+            "Indicators that the service declares (`app.indicator`), by name: the share of requests in "
+            "which one was above 0, or was not where higher is better."
+        ),
+    )
+    latencies: Annotated[dict[Timed, LatencyRules], Field(max_length=MOST_OF_SERVICE)] = Field(
+        default={},
+        description=_(
+            "Latency by route, such as `/detect`, as the workers count it; `ttft` is the time to the first "
+            "token, `tpot` that per output token."
         ),
     )
     false_roll_back_percent: Annotated[float, Field(ge=0.01, le=20.0, allow_inf_nan=False)] = Field(
@@ -151,17 +193,18 @@ class JudgeRules(BaseModel):
 
     @model_validator(mode="after")
     def _can_certify_something(self) -> Self:
-        if not any(rules.certifies for rules in self.indicators.values()):
+        if not any(rules.certifies for rules in self.judged.values()):
             raise ValueError("at least one indicator needs promote_below_ratio or promote_below_percent")
         return self
 
     @property
-    def indicators(self) -> dict[IndicatorName, IndicatorRules]:
+    def judged(self) -> dict[IndicatorName, IndicatorRules]:
         """The indicators that are judged, in the order in which they are told."""
         judged: dict[IndicatorName, IndicatorRules] = {"errors": self.errors}
         if self.slow is not None:
             judged["slow"] = self.slow
-        return judged
+        judged |= {f"{DECLARED}{name}": rules for name, rules in self.indicators.items()}
+        return judged | {f"{LATENCY}{of}": rules for of, rules in self.latencies.items()}
 
     @property
     def least_requests(self) -> int:
@@ -176,7 +219,7 @@ class JudgeRules(BaseModel):
     @property
     def log_reject_limit(self) -> float:
         """Natural log of the e-value at which one indicator rolls the candidate back."""
-        return math.log(100.0 * len(self.indicators) / self.false_roll_back_percent)
+        return math.log(100.0 * len(self.judged) / self.false_roll_back_percent)
 
     @property
     def log_accept_limit(self) -> float:
@@ -188,7 +231,7 @@ class JudgeRules(BaseModel):
         """Names the bets: evidence gathered under one fingerprint means nothing under another."""
         text = "|".join(
             f"{name}:{rules.roll_back_above_ratio!r},{rules.promote_below_ratio!r},{rules.promote_below_percent!r}"
-            for name, rules in self.indicators.items()
+            for name, rules in self.judged.items()
         )
         if self.requests_per_session != 1:
             text += f"|sessions of {self.requests_per_session}"  # untranslated

@@ -80,7 +80,7 @@ def verdict(evidence: Evidence, rules: JudgeRules) -> Verdict:
 
     if _must_abort(parts["errors"], rules):
         return decided(Decision.ROLL_BACK, partial(words.abort_reason, evidence, rules), "errors")
-    guilty = [name for name, part in parts.items() if _is_guilty(part, rules.indicators[name], rules)]
+    guilty = [name for name, part in parts.items() if _is_guilty(part, rules.judged[name], rules)]
     if guilty:
         worst = max(guilty, key=lambda name: parts[name].reject_peak)
         return decided(Decision.ROLL_BACK, partial(words.roll_back_reason, worst, evidence, rules), worst)
@@ -88,10 +88,10 @@ def verdict(evidence: Evidence, rules: JudgeRules) -> Verdict:
     if not (enough and all(progress.certified for progress in told)):
         tell = partial(words.insufficient_reason, evidence, rules, told, requests=requests)
         return decided(Decision.INSUFFICIENT, tell)
-    if parts["errors"].in_outage:
-        return decided(Decision.INSUFFICIENT, partial(words.outage_reason, evidence))
-    if any(part.in_outage for part in parts.values()):
-        return decided(Decision.INSUFFICIENT, partial(words.slowness_reason, evidence))
+    if suffering := [progress.name for progress in told if progress.in_outage]:
+        if "errors" in suffering:
+            return decided(Decision.INSUFFICIENT, partial(words.outage_reason, evidence))
+        return decided(Decision.INSUFFICIENT, partial(words.slowness_reason, suffering[0], evidence))
     doubtful = [progress for progress in told if progress.reject_progress >= DOUBT]
     if doubtful:
         return decided(Decision.INSUFFICIENT, partial(words.doubt_reason, doubtful[0], evidence))

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from common.sentences import listed
 from releases.judge.evidence import Evidence, IndicatorEvidence, Tally
 from releases.judge.progress import IndicatorProgress, seconds_for
-from releases.judge.rules import IndicatorName, JudgeRules
+from releases.judge.rules import DECLARED, LATENCY, IndicatorName, JudgeRules
 from releases.messages import Kind, Message, count, number
 
 NOUNS: Mapping[str, str] = {"errors": gettext_noop("5xx"), "slow": gettext_noop("slow requests")}
@@ -42,8 +42,29 @@ def _percent(share: float) -> str:
     return f"{percent:.1f} %" if percent >= 0.05 else f"{percent:.1g} %"
 
 
+def noun_of(name: IndicatorName) -> str:
+    """`5xx`, `Slow requests`, `refused`, `Slow /detect`"""
+    if name == "errors":
+        return gettext("5xx")
+    if name == "slow":
+        return gettext("Slow requests")
+    if name.startswith(LATENCY):
+        return gettext("Slow %(what)s") % {"what": timed(name)}
+    return name.removeprefix(DECLARED)
+
+
 def _noun(name: str) -> str:
+    if name.startswith(DECLARED):
+        return name.removeprefix(DECLARED)
+    if name.startswith(LATENCY):
+        return gettext("slow %(what)s") % {"what": timed(name)}
     return gettext(NOUNS[name])
+
+
+def timed(name: IndicatorName) -> str:
+    """`/detect`, `TTFT`: what an indicator of latency times."""
+    of = name.removeprefix(LATENCY)
+    return of if of.startswith("/") else of.upper()
 
 
 def _claims(claims: Sequence[tuple[str, float | None, float | None]]) -> str:
@@ -92,6 +113,17 @@ SLOWER = Kind(
     _("Candidate slower than %(threshold)s ms: %(candidate)s; stable %(stable)s."),
     threshold=number,
     **_SIDES,
+)
+OF_SERVICE = Kind(
+    "analysis.of_service",
+    _("Candidate %(what)s: %(candidate)s; stable %(stable)s."),
+    what=_noun,
+    **_SIDES,
+)
+UNCOUNTED = Kind(
+    "analysis.uncounted",
+    _("The workers of both versions have not counted %(what)s yet, so it cannot be compared."),
+    what=_noun,
 )
 LATELY = Kind(
     "analysis.lately",
@@ -194,7 +226,7 @@ def abort_reason(evidence: Evidence, rules: JudgeRules) -> Message:
 
 def roll_back_reason(name: IndicatorName, evidence: Evidence, rules: JudgeRules) -> Message:
     part = evidence.indicators[name]
-    ratio = rules.indicators[name].roll_back_above_ratio
+    ratio = rules.judged[name].roll_back_above_ratio
     lately = part.lately.sides.candidate
     found = _comparison(name, part, evidence)
     if lately.share > 2 * part.totals.candidate.share:
@@ -209,7 +241,7 @@ def promote_reason(evidence: Evidence, rules: JudgeRules) -> Message:
         found += _comparison(name, part, evidence)
     claims = [
         [name, indicator.promote_below_ratio, indicator.promote_below_percent]
-        for name, indicator in rules.indicators.items()
+        for name, indicator in rules.judged.items()
         if indicator.certifies
     ]
     return found + PASSED(claims=claims, limit=rules.false_promote_percent)
@@ -220,8 +252,8 @@ def doubt_reason(progress: IndicatorProgress, evidence: Evidence) -> Message:
     return comparison + DOUBT(percent=_whole_percent(progress.reject_progress))
 
 
-def slowness_reason(evidence: Evidence) -> Message:
-    lately = evidence.indicators["slow"].lately.sides
+def slowness_reason(name: IndicatorName, evidence: Evidence) -> Message:
+    lately = evidence.indicators[name].lately.sides
     return SLOW_BOTH(candidate=round(100 * lately.candidate.share), stable=round(100 * lately.stable.share))
 
 
@@ -254,6 +286,9 @@ def _outlook(
         return NO_THRESHOLD()
     if requests is None:
         never = next(progress for progress in told if progress.requests_to_certify is None)
+        is_of_service = never.name.startswith((DECLARED, LATENCY))
+        if is_of_service and not (never.candidate.requests and never.stable.requests):
+            return UNCOUNTED(what=never.name)
         too_rare = not (never.candidate.bad or never.stable.bad)
         return TOO_RARE(what=never.name) if too_rare else NEVER()
     seconds = seconds_for(evidence, requests)
@@ -267,6 +302,8 @@ def _comparison(name: IndicatorName, part: IndicatorEvidence, evidence: Evidence
     sides = {"candidate": _bad_of(part.totals.candidate), "stable": _bad_of(part.totals.stable)}
     if name == "errors":
         return ERRORS(**sides)
+    if name.startswith((DECLARED, LATENCY)):
+        return OF_SERVICE(what=name, **sides)
     return SLOW(**sides) if threshold is None else SLOWER(threshold=threshold, **sides)
 
 

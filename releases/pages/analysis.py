@@ -1,8 +1,8 @@
 """What the judge knows of a release, for an approver to decide in a minute: numbers, then the reasoning."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -17,18 +17,13 @@ from releases.judge.progress import IndicatorProgress
 from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
 from releases.judge.threshold import Threshold
 from releases.judge.verdict import DOUBT, Verdict
-from releases.judge.words import chance
+from releases.judge.words import chance, noun_of, timed
 from releases.models import Release
 from releases.plans.plan import Plan
 from releases.states import ReleaseState
 
 STATES = ("none", "insufficient", "promote", "roll_back")
 """Of one indicator: the words and icons are those of the whole verdict."""
-
-NOUNS: Mapping[IndicatorName, Any] = {
-    "errors": gettext_lazy("5xx"),
-    "slow": gettext_lazy("Slow requests"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +39,27 @@ class Indicator:
     """One of STATES."""
 
     @property
+    def key(self) -> str:
+        return live_key(self.name)
+
+    @property
     def chart_id(self) -> str:
-        return f"evidence-{self.name}"
+        return f"evidence-{self.key}"
 
     states = STATES
 
 
-def title_of(name: IndicatorName, slow_threshold_ms: float | None) -> str:
-    """`5xx`, `Slow requests (> 320 ms)`"""
-    if name == "slow" and slow_threshold_ms is not None:
-        return _("Slow (> %(duration)s)") % {"duration": formats.duration(slow_threshold_ms / 1000)}
-    return str(NOUNS[name])
+def live_key(name: IndicatorName) -> str:
+    """The name as live values and elements of the page carry it."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def title_of(name: IndicatorName, threshold_ms: float | None) -> str:
+    """`5xx`, `Slow (> 320 ms)`, `refused`, `/detect (> 320 ms)`"""
+    if threshold_ms is None:
+        return noun_of(name)
+    words = {"what": timed(name), "duration": formats.duration(threshold_ms / 1000)}
+    return (_("Slow (> %(duration)s)") if name == "slow" else _("%(what)s (> %(duration)s)")) % words
 
 
 def p95_words(candidate_ms: float | None, stable_ms: float | None) -> str:
@@ -102,8 +107,8 @@ def conclusions(release: Release, plan: Plan, verdict: Verdict | None) -> dict[s
     rules = plan.judge
     sure = {"percent": f"{100 - rules.false_promote_percent:g}"}
     claims = listed(
-        _claim(str(NOUNS[name]).lower(), indicator)
-        for name, indicator in rules.indicators.items()
+        _claim(_in_sentence(name), indicator)
+        for name, indicator in rules.judged.items()
         if indicator.certifies
     )
     return {
@@ -122,6 +127,11 @@ def _why_inconclusive(verdict: Verdict | None, sure: Mapping[str, str]) -> str:
     if suffering:
         return _("Both versions are slow at present: nothing passes until that is over.")
     return _("Not enough to be %(percent)s%% sure that it is not worse.") % sure
+
+
+def _in_sentence(name: IndicatorName) -> str:
+    noun = noun_of(name)
+    return noun.lower() if name in ("errors", "slow") else noun
 
 
 def _claim(what: str, indicator: IndicatorRules) -> str:
@@ -150,8 +160,8 @@ def _why_never(release: Release) -> str:
 def _why_worse(verdict: Verdict | None, rules: JudgeRules) -> str:
     if verdict is None or verdict.culprit is None:
         return _("Worse than stable: it is rolled back.")
-    ratio = rules.indicators[verdict.culprit].roll_back_above_ratio
-    noun = NOUNS[verdict.culprit]
+    ratio = rules.judged[verdict.culprit].roll_back_above_ratio
+    noun = noun_of(verdict.culprit)
     if ratio == 1.0:
         return _("%(what)s: worse than stable. It is rolled back.") % {"what": noun}
     return _("%(what)s: more than %(ratio)s× stable's. It is rolled back.") % {
@@ -214,7 +224,7 @@ def statistics(
     is_always_saturated: bool = False,
 ) -> list[tuple[str, str]]:
     """The fold: how the verdict comes about, by topic."""
-    per_indicator = rules.false_roll_back_percent / len(rules.indicators)
+    per_indicator = rules.false_roll_back_percent / len(rules.judged)
     told = [
         (
             _("Method"),

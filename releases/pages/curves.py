@@ -12,7 +12,7 @@ from releases.judge.curve import limits
 from releases.judge.rules import IndicatorName
 from releases.judge.verdict import Verdict
 from releases.models import ReleaseStep
-from releases.pages.analysis import Indicator, state_of, title_of
+from releases.pages.analysis import Indicator, live_key, state_of, title_of
 from releases.plans.plan import Plan
 from releases.plans.step import kinds_with
 
@@ -28,7 +28,7 @@ def indicators_of(
     verdict: Verdict | None,
     steps: Sequence[ReleaseStep],
     *,
-    slow_threshold_ms: float | None,
+    thresholds_ms: Mapping[IndicatorName, float],
 ) -> list[Indicator]:
     """`points` as `EvidencePoint.curve` holds them, oldest first."""
     told = {progress.name: progress for progress in verdict.indicators} if verdict else {}
@@ -39,8 +39,8 @@ def indicators_of(
         if row.kind in kinds_with("changes_share") and row.started_at is not None
     ]
     indicators = []
-    for name in plan.judge.indicators:
-        title = title_of(name, slow_threshold_ms)
+    for name in plan.judge.judged:
+        title = title_of(name, thresholds_ms.get(name))
         progress = told.get(name)
         chart = _chart(title, name, plan, shown, marks)
         indicators.append(Indicator(name, title, chart, progress, state_of(progress, verdict)))
@@ -65,10 +65,12 @@ def _chart(
     limit = limits(plan.judge)[name]
     moments = [datetime.fromtimestamp(point["at"], UTC) for point in points]
     against = [_way(point["reject"].get(name), limit.reject) for point in points]
-    series = [Series(pgettext("evidence", "against"), against, "bad", live=f"judge.{name}.against")]
+    series = [Series(pgettext("evidence", "against"), against, "bad", live=f"judge.{live_key(name)}.against")]
     if limit.accept is not None:
         in_favour = _for_good([_way(point["accept"].get(name), limit.accept) for point in points])
-        series.insert(0, Series(pgettext("evidence", "for"), in_favour, "good", live=f"judge.{name}.for"))
+        series.insert(
+            0, Series(pgettext("evidence", "for"), in_favour, "good", live=f"judge.{live_key(name)}.for")
+        )
     return Chart(
         title=title,
         caption=_("Evidence (100 % decides)"),

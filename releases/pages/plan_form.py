@@ -6,11 +6,12 @@ Names of fields are paths in the plan: `steps.2.percent`, `judge.slow.promote_be
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal, Self
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from releases.errors import InvalidPlan, PlanProblem
 from releases.plans.plan import Plan, parse_plan, plan_schema
@@ -18,6 +19,10 @@ from releases.plans.step import kinds, kinds_with
 
 FieldKind = Literal["integer", "number", "flag", "choice", "text"]
 MOST_STEPS = 50
+OF_SERVICE = {
+    "indicators": gettext_noop("Indicators of the service"),
+    "latencies": gettext_noop("Latency of routes"),
+}
 NOTHING: Mapping[str, str] = {}
 
 
@@ -46,6 +51,8 @@ class FormField:
     shape: Shape
     value: Any
     problems: Sequence[str]
+    rules: str = ""
+    """Of a list of names: the rules of each, as JSON."""
 
     @property
     def id(self) -> str:
@@ -200,6 +207,24 @@ class Draft:
         return self._judge_fields("IndicatorRules", "judge.slow")
 
     @property
+    def of_service(self) -> list[FormField]:
+        """What else is judged, by name; rules other than the default are kept, and are written as JSON."""
+        found = []
+        for key, label in OF_SERVICE.items():
+            told = _definitions()["JudgeRules"]["properties"][key]
+            shape = Shape(key, label, told["description"], "text", True, None, None, {}, "")
+            rules = _at(self.document, f"judge.{key}")
+            field = self._field(f"judge.{key}", shape, {})
+            problems = [
+                _short(problem.message)
+                for problem in self.problems
+                if problem.path.startswith(f"judge.{key}")
+            ]
+            held = rules if isinstance(rules, dict) else {}
+            found.append(replace(field, value=", ".join(held), rules=json.dumps(held), problems=problems))
+        return found
+
+    @property
     def judges_slow(self) -> bool:
         return _at(self.document, "judge.slow") is not None
 
@@ -214,7 +239,7 @@ class Draft:
     def all_fields(self) -> list[FormField]:
         of_steps = [one for step in self.steps for one in step.fields]
         slow = self.slow if self.judges_slow else []
-        return [self.description, self.bake, *of_steps, *self.judge, *self.errors, *slow]
+        return [self.description, self.bake, *of_steps, *self.judge, *self.errors, *slow, *self.of_service]
 
     def _judge_fields(self, definition: str, path: str) -> list[FormField]:
         values = _at(self.document, path)
@@ -238,6 +263,7 @@ def document_of(given: Mapping[str, str], *, name: str) -> dict[str, Any]:
             steps.append({"kind": kind, **read})
     judge = _read(given, "judge", _shapes("JudgeRules"))
     judge["errors"] = _read(given, "judge.errors", _shapes("IndicatorRules"))
+    judge |= {key: _rules_of_service(given, key) for key in OF_SERVICE}
     judge["slow"] = _read(given, "judge.slow", _shapes("IndicatorRules")) if given.get("judge.slow") else None
     return {
         "format": 1,
@@ -247,6 +273,15 @@ def document_of(given: Mapping[str, str], *, name: str) -> dict[str, Any]:
         "steps": steps,
         "judge": judge,
     }
+
+
+def _rules_of_service(given: Mapping[str, str], key: str) -> dict[str, Any]:
+    try:
+        held = json.loads(given.get(f"judge.{key}.rules") or "{}")
+    except ValueError:
+        held = {}
+    names = [name.strip() for name in given.get(f"judge.{key}", "").split(",")]
+    return {name: held.get(name, {}) if isinstance(held, dict) else {} for name in names if name}
 
 
 def _whole(text: str) -> int | str:
@@ -273,7 +308,7 @@ def _shapes(
     for key, told in _definitions()[definition]["properties"].items():
         options = [told, *told.get("anyOf", ())]
         plain = next((option for option in options if option.get("type") not in (None, "null")), None)
-        if key == "kind" or plain is None:
+        if key == "kind" or plain is None or plain["type"] == "object":
             continue
         values = plain.get("enum", ())
         types: Mapping[str, FieldKind] = {"integer": "integer", "number": "number", "boolean": "flag"}

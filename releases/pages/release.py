@@ -238,13 +238,16 @@ class ReleasePage:
 
     @cached_property
     def indicators(self) -> list[analysis.Indicator]:
-        threshold = self.threshold.milliseconds if self.threshold else None
+        evidence = evidence_of(self.release)
+        thresholds = dict(evidence.thresholds_ms) if evidence else {}
+        if self.threshold:
+            thresholds["slow"] = self.threshold.milliseconds
         return curves.indicators_of(
             self.plan,
             curve_of(self.release),
             self.verdict,
             self.step_rows,
-            slow_threshold_ms=threshold,
+            thresholds_ms=thresholds,
         )
 
     @cached_property

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from django.utils.translation import gettext as _
 
 from common.pages.steps import StepView
+from releases.judge.words import noun_of
 from releases.models import Release, ReleaseStep
 from releases.plans.plan import Plan
 from releases.plans.words import StripCell, strip
@@ -66,7 +67,7 @@ def cut_short_reason(release: Release) -> str:
     if verdict is None or verdict.culprit is None:
         return ""
     bad = next(one.candidate for one in verdict.indicators if one.name == verdict.culprit)
-    what = _("5xx") if verdict.culprit == "errors" else _("slow")
+    what = {"errors": _("5xx"), "slow": _("slow")}.get(verdict.culprit) or noun_of(verdict.culprit)
     return f"{what} {bad.bad:,} / {bad.requests:,}"
 
 

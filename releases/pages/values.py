@@ -9,7 +9,7 @@ from common.pages import formats
 from common.sentences import in_each_language
 from releases.judge.verdict import Verdict
 from releases.models import Release, Service
-from releases.pages.analysis import forecast_of, state_of
+from releases.pages.analysis import forecast_of, live_key, state_of
 from releases.pages.lanes import CANDIDATE, STABLE, traffic_values
 from releases.sampling import Look
 from releases.selectors import releases as release_selectors
@@ -71,7 +71,7 @@ def judge_values(release: Release, verdict: Verdict | None) -> dict[str, Any]:
         "judge.forecast": forecast_of(verdict),
     }
     for progress in verdict.indicators:
-        path = f"judge.{progress.name}"
+        path = f"judge.{live_key(progress.name)}"
         values |= {
             f"{path}.for": round(progress.accept_progress, 4),
             f"{path}.against": round(progress.reject_progress, 4),

@@ -21,7 +21,12 @@ without a default is required.
 
 """
 BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-JUDGES = {"judge": "JudgeRules", "judge.errors, judge.slow": "IndicatorRules"}
+JUDGES = {
+    "judge": ("JudgeRules", ""),
+    "judge.errors, judge.slow": ("IndicatorRules", ""),
+    "judge.indicators.NAME": ("DeclaredRules", "indicators"),
+    "judge.latencies.ROUTE": ("LatencyRules", "latencies"),
+}
 
 
 def reference() -> str:
@@ -34,8 +39,9 @@ def reference() -> str:
             fields = definitions[spec.__name__]["properties"]
             parts += [f"### `{kind}`\n\n{spec.about}\n\n", _table(fields)]
         parts.append("## Rules of the analysis\n\n")
-        for path, name in JUDGES.items():
-            parts += [f"### `{path}`\n\n", _table(definitions[name]["properties"])]
+        for path, (name, field) in JUDGES.items():
+            about = definitions["JudgeRules"]["properties"][field]["description"] + "\n\n" if field else ""
+            parts += [f"### `{path}`\n\n{about}", _table(definitions[name]["properties"])]
         parts.append("## Built-in plans\n\n")
         for name, plan in builtin_plans().items():
             cells = "; ".join(cell.label for cell in strip(plan))

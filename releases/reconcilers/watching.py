@@ -1,5 +1,6 @@
 """Judging goes on for as long as the candidate may get traffic: what is seen, and what follows from it."""
 
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,12 +16,14 @@ from common.reconcile import EPOCH, Operation, Outcome, wait
 from gateway import selectors as gateway
 from gateway.errors import GatewayError
 from gateway.traffic import TargetCounts
+from gateway.worker_figures import WorkerFigures
 from releases.judge.counts import increments_between
 from releases.judge.curve import curve_point
 from releases.judge.evidence import Evidence, Increment
 from releases.judge.rules import JudgeRules
 from releases.judge.threshold import Threshold
 from releases.judge.verdict import Decision, Verdict, verdict
+from releases.judge.worker_counts import latency_thresholds, sides_between, worker_tallies
 from releases.messages import Kind, Message, text
 from releases.models import EvidencePoint, Release
 from releases.reconcilers.base import ACTOR, SPLIT, Executor, Spec, began_at
@@ -38,6 +41,8 @@ from releases.reconcilers.disturbed import blame
 from releases.selectors.plans import plan_of
 from releases.selectors.releases import is_always_saturated, slow_threshold
 from releases.services.threshold import keep_threshold
+
+logger = logging.getLogger(__name__)
 
 ASK_THRESHOLD_EVERY = timedelta(seconds=3)
 POINTS = 300
@@ -63,6 +68,9 @@ class Sight:
     threshold: Threshold | None = None
     """From when on answers are slow; looked for only while the release has none."""
     asked_threshold: bool = False
+    figures: Mapping[str, WorkerFigures] | None = None
+    """What the workers of both sides have counted; None: the plan judges by nothing of it, or they do not
+    answer."""
     is_always_saturated: bool = False
     """No threshold can be learnt, because stable had no free slot whenever it answered."""
 
@@ -115,8 +123,20 @@ def look(release: Release, at: datetime, *, is_fresh: bool = False) -> Sight:
         uncounted,
         threshold,
         asks,
+        _figures_of(release) if counts is not None else None,
         is_saturated,
     )
+
+
+def _figures_of(release: Release) -> Mapping[str, WorkerFigures] | None:
+    rules = plan_of(release).judge
+    if not (rules.indicators or rules.latencies):
+        return None
+    try:
+        return gateway.worker_figures(release.service.name)
+    except GatewayError as error:
+        logger.info("Workers of %s tell no indicators: %s", release.service.name, error)
+        return None
 
 
 def _last_look(release: Release) -> datetime:
@@ -142,6 +162,7 @@ def judged(release: Release, sight: Sight, rules: JudgeRules, *, is_paused: bool
     increment: Increment | None = None
     if sight.counts is not None:
         stable, candidate = release.stable_deployment, release.candidate_deployment
+        counted = _worker_tallies(release, sight, rules, evidence)
         if before and candidate in before:
             seconds = (sight.at - datetime.fromisoformat(baseline["at"])).total_seconds()
             increment = increments_between(
@@ -152,6 +173,11 @@ def judged(release: Release, sight: Sight, rules: JudgeRules, *, is_paused: bool
                 seconds=max(seconds, 0.0),
                 slow_threshold_ms=evidence.slow_threshold_ms,
             )
+            if not increment.interrupted:
+                of_workers = sides_between(
+                    baseline.get("workers", {}), counted, candidate=candidate, stable=stable
+                )
+                increment = replace(increment, indicators={**increment.indicators, **of_workers})
             evidence = evidence.after(increment, rules)
         if evidence.slow_threshold_ms is None and sight.threshold is not None:
             # From what stable has answered up to now; only later answers are judged by it.
@@ -163,6 +189,11 @@ def judged(release: Release, sight: Sight, rules: JudgeRules, *, is_paused: bool
             baseline["is_always_saturated"] = sight.is_always_saturated
         sides = {name: one for name, one in sight.counts.items() if name in (stable, candidate)}
         baseline["counts"] = packed(sides, slow_threshold_ms=evidence.slow_threshold_ms)
+        if sight.figures is not None and stable in sight.figures:
+            # As with the threshold of slow: only later answers are judged by it.
+            thresholds = latency_thresholds(evidence.latency_thresholds_ms, sight.figures[stable], rules)
+            evidence = replace(evidence, latency_thresholds_ms=thresholds)
+        baseline["workers"] = _worker_tallies(release, sight, rules, evidence)
         baseline["at"] = sight.at.isoformat()
         if cohort_of(release) is not None:
             baseline["cohort"] = seen_of_cohort(release, sight.counts, baseline.get("cohort", {}))
@@ -192,6 +223,15 @@ def judged(release: Release, sight: Sight, rules: JudgeRules, *, is_paused: bool
         cohort_fault(release, baseline.get("cohort", {})),
         clock,
     )
+
+
+def _worker_tallies(release: Release, sight: Sight, rules: JudgeRules, evidence: Evidence) -> dict[str, Any]:
+    """By deployment."""
+    return {
+        name: worker_tallies(counts, rules, evidence.latency_thresholds_ms)
+        for name, counts in (sight.figures or {}).items()
+        if name in (release.stable_deployment, release.candidate_deployment)
+    }
 
 
 def _clock_after(

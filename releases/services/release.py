@@ -18,6 +18,7 @@ from images.models import RuntimeImage
 from models_registry.models import Version
 from models_registry.selectors import versions
 from models_registry.states import VersionState
+from releases.declared import not_declared
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable
 from releases.events import ReleaseMoved, RollbackStarted
 from releases.models import Release, ReleaseMove, ReleaseStep, Service
@@ -207,8 +208,11 @@ def begin(
         if service.stable_version_id is not None and (why := unable.get(step.needs)):
             words = _("Step %(number)s of the plan (%(step)s) cannot be done here: %(why)s")
             raise NotReleasable(words % {"number": number, "step": step.spoken(), "why": why})
-    if service.stable_version_id is not None and undoes is None and (why := uncounted(service, plan)):
-        raise NotReleasable(why)
+    if service.stable_version is not None and undoes is None:
+        versions = (version, service.stable_version)
+        why = uncounted(service, plan) or not_declared(plan.judge, engine=service.engine, versions=versions)
+        if why:
+            raise NotReleasable(why)
     if service.stable_version_id is None:
         _refuse_comparing(plan)
     policy = policy_of(service)

@@ -1,0 +1,53 @@
+"""Whether the workers of a service count what a plan judges beside the gateway's counts."""
+
+from collections.abc import Iterable, Sequence
+
+from django.utils.translation import gettext as _
+
+from common.sentences import listed
+from models_registry.models import Version
+from models_registry.selectors.versions import declared_by_app
+from releases.judge.rules import JudgeRules
+
+ENGINE = "app"
+OF_ALL = ("ttft", "tpot")
+
+
+def not_declared(rules: JudgeRules, *, engine: str, versions: Sequence[Version]) -> str:
+    """Why a release cannot be judged by what the rules name; empty: it can.
+
+    All versions must declare an indicator: where one does not, there is nothing to compare.
+    """
+    if rules.indicators and engine != ENGINE:
+        words = _(
+            "The plan judges the indicator %(name)s, and workers of the engine %(engine)s have none: only "
+            "services of your own code declare indicators."
+        )
+        return words % {"name": next(iter(rules.indicators)), "engine": engine}
+    wanted_routes = [of for of in rules.latencies if of not in OF_ALL] if engine == ENGINE else []
+    if not (rules.indicators or wanted_routes):
+        return ""
+    for version in versions:
+        declared = declared_by_app(version)
+        # None: its code says it by more than literals. Then the analysis shows whether it is counted.
+        if name := _missing(rules.indicators, declared.indicators):
+            words = _(
+                "The plan judges the indicator %(name)s, which %(version)s does not declare (it declares: "
+                "%(names)s). Take it out of the plan, or release a version that declares it first."
+            )
+            return words % {"name": name, "version": version, "names": _names(declared.indicators)}
+        if name := _missing(wanted_routes, declared.routes):
+            words = _(
+                "The plan judges the latency of %(name)s, a route that %(version)s does not have (it has: "
+                "%(names)s). Take it out of the plan, or release a version that has it first."
+            )
+            return words % {"name": name, "version": version, "names": _names(declared.routes)}
+    return ""
+
+
+def _missing(wanted: Iterable[str], known: frozenset[str] | None) -> str:
+    return "" if known is None else next((name for name in wanted if name not in known), "")
+
+
+def _names(known: frozenset[str] | None) -> str:
+    return listed(sorted(known)) if known else "–"
