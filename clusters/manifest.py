@@ -7,7 +7,6 @@ from django.utils.translation import ngettext
 
 from clusters import events, home, inbox, metrics, states
 from clusters.backends.configured import SECRETS_PURPOSE
-from clusters.backends.servers import SERVED
 from clusters.badges import BADGES
 from clusters.consumers import FleetTopic
 from clusters.health import clusters_health
@@ -44,6 +43,7 @@ from common.webhooks.catalogue import WebhookEvent
 from images.uses import register_pull_times, register_use_check
 from model_store.events import BlobRepaired
 from models_registry.references import register_uses
+from serving.engines.registry import SERVED_ENGINES
 
 SUBJECTS = (
     Subject("clusters.cluster", _("Cluster"), "/fleet/clusters/{name}/"),
@@ -190,7 +190,7 @@ CHOICES = (
     ChoiceSet(states.NodeOperation),
     ChoiceSet(states.NodeState, badges="node", schema="NodeState"),
     ChoiceSet(states.WorkerState, badges="worker", schema="WorkerState"),
-    ChoiceSet(SERVED, schema="EngineEnum"),
+    ChoiceSet(SERVED_ENGINES, schema="EngineEnum"),
 )
 MANIFEST = Manifest(
     choices=CHOICES,

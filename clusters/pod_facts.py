@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from clusters.backends.servers import SERVERS, USUAL
+from clusters.backends.servers import USUAL
+from serving.engines.registry import IMAGE_ENGINES
 
 
 class PodFact(NamedTuple):
@@ -45,7 +46,7 @@ def _facts(engine: str, resources: Mapping[str, Any], pod: Mapping[str, Any]) ->
         ("grace_seconds", _("Termination grace")),
     ):
         yield PodFact(label, (f"{pod[key]} s",) if key in pod else ())
-    if engine in SERVERS or pod.get("server") is not None:
+    if engine in IMAGE_ENGINES or pod.get("server") is not None:
         yield from _server(engine, pod.get("server") or {})
 
 

@@ -3,9 +3,10 @@
 from typing import Any
 
 from clusters.backends.pod_settings import PodSettings
-from clusters.backends.servers import READ, ModelServer
+from clusters.backends.servers import ModelServer
 from clusters.models import Deployment, Worker
 from clusters.states import GONE, WorkerState
+from serving.engines.registry import READ_ENGINES
 from serving.relay_protocol import SCRAPED
 
 
@@ -22,7 +23,7 @@ def is_read(row: Deployment, *, has_relay: bool) -> bool:
 
 def _tells(row: Deployment, server: ModelServer) -> bool:
     """Its metrics are understood: by its engine, or by what its service says of them."""
-    return row.engine in READ or server.metrics is not None
+    return row.engine in READ_ENGINES or server.metrics is not None
 
 
 def scrape_targets(cluster_id: int) -> list[dict[str, Any]]:

@@ -7,7 +7,8 @@ from accounts.filters import team
 from common import filters
 from common.filters import ListFilter
 from images import selectors
-from images.states import ENGINES, ImageState
+from images.states import ImageState
+from serving.engines.registry import ENGINES
 
 
 class ImageFilter(ListFilter):

@@ -16,8 +16,9 @@ from images.models import RuntimeImage
 from images.presets import PRESETS
 from images.references import MAX_REFERENCE
 from images.refreshing import PLATFORM
-from images.states import ENGINES, Acceleration, TrialOutcome
+from images.states import Acceleration, TrialOutcome
 from models_registry.models import Model
+from serving.engines.registry import ENGINES
 from trust.formats.summary import WEIGHT_FORMATS
 
 ENGINE_CHOICES = [(engine, engine) for engine in ENGINES]

@@ -14,6 +14,7 @@ from common.pages.shell import NavItem
 from common.pages.subjects import Subject
 from images import states
 from images.search import find_images
+from serving.engines.registry import ENGINES
 
 BADGES: Mapping[str, Badges] = {
     "image": {
@@ -60,7 +61,7 @@ DESTINATIONS = (
 )
 CHOICES = (
     ChoiceSet(states.Acceleration),
-    ChoiceSet(states.ENGINES, schema="ImageEngine"),
+    ChoiceSet(tuple(ENGINES), schema="ImageEngine"),
     ChoiceSet(states.ImageState, badges="image", schema="ImageState"),
     ChoiceSet(states.TrialOutcome, badges="trial", schema="OutcomeEnum"),
 )

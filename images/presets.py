@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from images import versions
+from serving.engines.registry import ENGINES
 
 Variant = str
 
@@ -17,10 +18,13 @@ class ImagePreset:
     tags: str
     """A pattern of whole tags with the group `version`; `cuda` where the tag says it, as `128`. Tags that it
     does not match (latest, nightly, release candidates) are left alone."""
-    formats: tuple[str, ...] = ()
     runs_on_cpu: bool = False
     cuda_variable: str = "CUDA_VERSION"
     """Of the image's environment: NVIDIA's base images set this one."""
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        return ENGINES[self.engine].formats
 
     def match(self, tag: str) -> re.Match[str] | None:
         return re.fullmatch(self.tags, tag)
@@ -48,7 +52,6 @@ PRESETS = {
             engine="vllm",
             repository="vllm/vllm-openai",
             tags=_SEMVER + r"(?:-cu(?P<cuda>\d{3}))?",
-            formats=("safetensors",),
         ),
         # hub.docker.com/r/lmsysorg/sglang
         ImagePreset(
@@ -56,7 +59,6 @@ PRESETS = {
             engine="sglang",
             repository="lmsysorg/sglang",
             tags=_SEMVER + r"(?:-cu(?P<cuda>\d{3}))?",
-            formats=("safetensors",),
         ),
         # catalog.ngc.nvidia.com/orgs/nvidia/teams/tensorrt-llm
         ImagePreset(
@@ -64,7 +66,6 @@ PRESETS = {
             engine="tensorrt-llm",
             repository="nvidia/tensorrt-llm/release",
             tags=_SEMVER,
-            formats=("safetensors",),
         ),
         # catalog.ngc.nvidia.com/orgs/nvidia/containers/tritonserver
         ImagePreset(
@@ -72,7 +73,6 @@ PRESETS = {
             engine="triton",
             repository="nvidia/tritonserver",
             tags=r"(?P<version>\d{2}\.\d{2})-py3",
-            formats=("onnx",),
             runs_on_cpu=True,
         ),
         # github.com/ggml-org/llama.cpp, docs/docker.md
@@ -81,14 +81,12 @@ PRESETS = {
             engine="llama.cpp",
             repository="ggml-org/llama.cpp",
             tags=r"server-cuda-b(?P<version>\d+)",
-            formats=("gguf",),
         ),
         ImagePreset(
             name="llama.cpp-cpu",
             engine="llama.cpp",
             repository="ggml-org/llama.cpp",
             tags=r"server-b(?P<version>\d+)",
-            formats=("gguf",),
             runs_on_cpu=True,
         ),
         # deploy/worker/Containerfile
@@ -97,7 +95,6 @@ PRESETS = {
             engine="transformers",
             repository="slipway/worker",
             tags=_SEMVER,
-            formats=("safetensors",),
             runs_on_cpu=True,
         ),
     )

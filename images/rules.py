@@ -1,16 +1,16 @@
 """What keeps an image from running a model on a GPU, rule by rule, and where each rule comes from."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop
+from django.utils.translation import gettext_noop
 
-from common.languages import Text
 from common.sentences import day
 from images import cuda, gpus, versions
+from serving.engines.registry import ENGINES
 
 
 class RefusalSubject(StrEnum):
@@ -119,30 +119,6 @@ class ImageRefusal:
 
 FP8_LEAST = "8.9"
 """docs.vllm.ai, "FP8 W8A8": FP8 computation needs compute capability 8.9 (Ada Lovelace and later)."""
-FP8_FALLBACKS: Mapping[str, tuple[str, Text]] = {
-    # docs.vllm.ai, the same page: "weight-only W8A16, utilizing FP8 Marlin".
-    "vllm": (
-        "7.5",
-        gettext_lazy(
-            "on %(gpu)s %(engine)s keeps its FP8 weights, but computes in 16 bits (older releases: "
-            "from 8.0 on only)"
-        ),
-    ),
-    # transformers, quantizer_finegrained_fp8: "We will default to dequantizing the model to bf16".
-    "transformers": (
-        "",
-        gettext_lazy("on %(gpu)s %(engine)s unpacks FP8 weights to bfloat16: twice the memory"),
-    ),
-}
-"""From which compute capability on an engine runs FP8 weights all the same (empty: any), and how."""
-LEAST_FOR: Mapping[tuple[str, str], str] = {
-    # docs.vllm.ai, "Quantization: Supported Hardware"; Volta is 7.0, Turing 7.5.
-    ("vllm", "awq"): "7.5",
-    ("vllm", "gptq"): "7.0",
-    ("vllm", "bitsandbytes"): "7.0",
-    # transformers, quantizer_fbgemm_fp8: raises below 9.0.
-    ("transformers", "fbgemm_fp8"): "9.0",
-}
 BF16_LEAST = "8.0"
 """CUDA Programming Guide, "Compute Capabilities": bfloat16 in tensor cores from 8.0 on; older GPUs imitate it
 (transformers) or compute in float16 instead (vLLM)."""
@@ -276,9 +252,9 @@ def _doubts_on(image: Image, wish: ImageRequirements, gpu: GpuDescription) -> It
         yield _("which driver CUDA %(cuda_version)s needs is not known") % {
             "cuda_version": image.cuda_version
         }
-    model, fallback = wish.model, FP8_FALLBACKS.get(wish.engine)
+    model, fallback = wish.model, ENGINES[wish.engine].fp8_fallback
     if gpu.capability and _is_fp8(model) and fallback and _less(gpu.capability, FP8_LEAST):
-        yield str(fallback[1]) % {"gpu": gpu, "engine": wish.engine}
+        yield _(fallback[1]) % {"gpu": gpu, "engine": wish.engine}
     if gpu.capability and model.dtype.upper() == "BF16" and _less(gpu.capability, BF16_LEAST):
         yield _("%(gpu)s has no bfloat16, in which the weights are") % {"gpu": gpu}
     room = gpu.memory_bytes * max(1, wish.gpus_per_worker)
@@ -329,14 +305,14 @@ def _failed_pull(failure: PullFailure) -> str:
 
 def _least_for(wish: ImageRequirements) -> str:
     """The compute capability below which the engine does not run weights of this kind; empty: any."""
-    method = wish.model.quantization.lower()
+    method, engine = wish.model.quantization.lower(), ENGINES[wish.engine]
     if wish.model.format == "gguf":
         return ""  # Unpacked by the engine's own kernels, on any GPU that its code runs on.
-    if named := LEAST_FOR.get((wish.engine, method)):
+    if named := engine.least_capabilities.get(method):
         return named
     if not _is_fp8(wish.model):
         return ""
-    return FP8_FALLBACKS[wish.engine][0] if wish.engine in FP8_FALLBACKS else FP8_LEAST
+    return engine.fp8_fallback[0] if engine.fp8_fallback else FP8_LEAST
 
 
 def _is_fp8(model: ModelDescription) -> bool:

@@ -17,7 +17,8 @@ from images import cuda, versions
 from images.errors import ImageNameTaken, ImageNotDeprecated, InvalidImage
 from images.models import ImageTrial, RuntimeImage
 from images.references import reference_of, repository_of
-from images.states import ENGINES, Acceleration, TrialOutcome
+from images.states import Acceleration, TrialOutcome
+from serving.engines.registry import ENGINES
 from trust.formats.summary import WEIGHT_FORMATS
 
 FORMATS = tuple(name for name, _ in WEIGHT_FORMATS)

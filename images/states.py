@@ -3,14 +3,6 @@
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
-from serving.worker_command import ENGINES as SERVED_ENGINES
-
-ENGINES = (
-    *SERVED_ENGINES,
-    "sglang", "tgi", "tensorrt-llm", "triton", "llama.cpp", "onnxruntime", "diffusers", "comfyui",
-    "openai",
-)  # fmt: skip
-
 
 class Acceleration(TextChoices):
     """The way in which a cluster gets an image onto a machine sooner than by pulling all of it first."""

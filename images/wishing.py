@@ -5,11 +5,11 @@ from django.utils.translation import gettext as _
 from common.actor import Actor
 from common.errors import Invalid
 from images import rules, selectors, versions
-from images.states import ENGINES
 from models_registry.errors import UnknownModel, UnknownVersion
 from models_registry.models import Version
 from models_registry.selectors import catalogue
 from models_registry.selectors import versions as version_selectors
+from serving.engines.registry import ENGINES
 
 NO_GPU = ("none", "cpu")
 

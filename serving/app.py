@@ -10,7 +10,7 @@ from starlette.routing import Route as Path
 
 from serving import logs
 from serving.desk import Desk, Outcome, Progress
-from serving.engines.base import Engine
+from serving.engines.base import Engine, EngineError
 from serving.faults import FaultInjection
 from serving.generation import Generation, error_response, json_response
 from serving.metrics import CONTENT_TYPE, WorkerMetrics
@@ -73,7 +73,9 @@ def make_app(
             raw = await _body(request)
             if desk.state in (WorkerState.STARTING, WorkerState.FAILED):
                 raise RequestFault.unavailable(f"This worker is not ready: {desk.reason}")
-            call = read_call(route, raw, served=names)
+            if route.api not in engine.apis:
+                raise RequestFault(404, f"The engine {command.engine} does not answer {route}")
+            call = read_call(route, raw, served=(*names, *engine.adapters))
         except RequestFault as fault:
             desk.record(
                 Outcome(
@@ -90,7 +92,7 @@ def make_app(
     async def models(request: Request) -> Response:
         entries = {
             name: {"id": name, "object": "model", "created": int(started_at), "owned_by": "slipway"}
-            for name in names
+            for name in (*names, *sorted(engine.adapters))
         }
         wanted = request.path_params.get("model")
         if wanted is None:
@@ -102,6 +104,17 @@ def make_app(
     async def health(_: Request) -> Response:
         status = 200 if desk.state is WorkerState.READY else 503
         return json_response(health_document(command, desk), status=status, headers=headers())
+
+    async def adapter(request: Request) -> Response:
+        """Beside `/v1`, so that no gateway passes it on: who runs the worker decides on its adapters."""
+        name = request.path_params["name"]
+        try:
+            await (engine.load_adapter if request.method == "PUT" else engine.unload_adapter)(name)
+        except RequestFault as fault:
+            return error_response(fault, headers())
+        except EngineError as error:
+            return error_response(RequestFault.internal(str(error)), headers())
+        return json_response({"adapters": sorted(engine.adapters)}, headers=headers())
 
     async def scrape(_: Request) -> Response:
         return Response(metrics.expose() + await engine.metrics(), media_type=CONTENT_TYPE)
@@ -124,6 +137,7 @@ def make_app(
             *(Path(route, generate, methods=["POST"]) for route in Route),
             Path("/v1/models", models),
             Path("/v1/models/{model:path}", models),
+            Path("/adapters/{name}", adapter, methods=["PUT", "DELETE"]),
             Path("/healthz", health),
             Path("/metrics", scrape),
         ],

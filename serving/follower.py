@@ -11,21 +11,25 @@ import sys
 from collections.abc import Sequence
 
 from serving import logs
-from serving.engines import make_engine
-from serving.engines.vllm import VllmEngine
+from serving.engines.making import make_engine
+from serving.engines.programs import Program
+from serving.engines.registry import ENGINES
+from serving.engines.server import ServerEngine
 from serving.fields import ProtocolError
 from serving.settings import SettingsError, VersionFile
 from serving.worker_command import EXIT_FAILED, EXIT_USAGE, WorkerCommand
 
 
 def argv_of(command: WorkerCommand, program: str) -> list[str]:
-    """What it becomes. Raises SettingsError, ProtocolError."""
+    """The command line that it becomes. Raises SettingsError, ProtocolError."""
     if command.nodes < 2 or not command.node_rank:
         raise ProtocolError("--nodes and --node-rank must say which machine of how many this is, from 1 on")
+    spec = ENGINES[command.engine]
     engine = make_engine(command, VersionFile.beside(command.model_dir))
-    if not isinstance(engine, VllmEngine):
-        raise ProtocolError(f"the engine {command.engine} cannot span machines: only vllm can")
-    return engine.argv(program)
+    if not isinstance(engine, ServerEngine) or spec.program is None or not spec.spans_machines:
+        able = ", ".join(name for name, known in ENGINES.items() if known.spans_machines)
+        raise ProtocolError(f"the engine {command.engine} cannot span machines: only {able} can")
+    return engine.argv(Program(command=(program, *spec.program.command[1:])))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ from serving.begun import begin_of, is_retried
 from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Outcome, Progress
 from serving.engines.base import Engine, EngineError
 from serving.faults import FaultInjection
-from serving.openai import Call, RequestFault
+from serving.openai import Call, RequestFault, Route
 
 log = logging.getLogger(__name__)
 
@@ -112,13 +112,26 @@ class Generation(Response):
         await send({"type": "http.response.start", "status": 200, "headers": start.raw_headers})
         payload: bytes | None = first
         while payload is not None:
-            await _send_event(send, payload)
+            await self._send_event(send, payload)
             payload = await self._outbox.get()
         broken = await _fault(work)
         self._broke_off = broken is not None
         self._record()
-        await _send_event(send, _DONE if broken is None else json.dumps(broken.document).encode())
+        if broken is not None:
+            await self._send_event(send, json.dumps(broken.document).encode())
+        elif not self._has_typed_events:
+            await self._send_event(send, _DONE)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    @property
+    def _has_typed_events(self) -> bool:
+        return self._call.route is Route.RESPONSES
+
+    async def _send_event(self, send: Send, payload: bytes) -> None:
+        kind = json.loads(payload).get("type", "error") if self._has_typed_events else ""
+        head = f"event: {kind}\n".encode() if kind else b""
+        body = head + b"data: " + payload + b"\n\n"
+        await send({"type": "http.response.body", "body": body, "more_body": True})
 
     def _record(self) -> None:
         """Once, and before the last byte goes out: who has an answer finds it counted."""
@@ -132,10 +145,6 @@ class Generation(Response):
                 progress=self._progress,
             )
         )
-
-
-async def _send_event(send: Send, payload: bytes) -> None:
-    await send({"type": "http.response.body", "body": b"data: " + payload + b"\n\n", "more_body": True})
 
 
 async def _disconnected(receive: Receive) -> None:

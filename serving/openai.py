@@ -18,6 +18,14 @@ MAX_SEED = 2**63 - 1
 class Route(StrEnum):
     CHAT = "/v1/chat/completions"
     COMPLETIONS = "/v1/completions"
+    EMBEDDINGS = "/v1/embeddings"
+    RERANK = "/v1/rerank"
+    RESPONSES = "/v1/responses"
+
+    @property
+    def api(self) -> str:
+        """Its name in `EngineSpec.apis`."""
+        return self.name.lower()
 
 
 class RequestFault(Exception):

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
+from serving.engines.registry import ENGINES
 from serving.fields import Fields, ProtocolError
 from serving.protocol import MAX_WORKERS_PER_REPORT, Heartbeat, WorkerState
 
 MOST_MACHINES = 5_000
 MOST_WORKERS = 3_000
 """Of one relay."""
-SCRAPED = ("vllm", "sglang", "tgi", "triton", "openai")
+SCRAPED = tuple(name for name, spec in ENGINES.items() if spec.metrics is not None)
 """Servers whose own metrics are read, for want of a heartbeat; of `openai` those whose service says so."""
 METRICS = (
     "running", "waiting", "worked_seconds", "requests", "errors", "refused", "prompt_tokens",

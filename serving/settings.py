@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from serving.worker_command import ENGINES
+from serving.engines.registry import WORKER_ENGINES
 
 VERSION_FILE = "slipway.json"
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class VersionFile:
             raise SettingsError(f"{VERSION_FILE} cannot be read: {error}") from None
         if not isinstance(document, dict):
             raise SettingsError(f"{VERSION_FILE} must be a JSON object")
-        for name, known in (("", ("engines", "serving")), ("engines", ENGINES)):
+        for name, known in (("", ("engines", "serving")), ("engines", WORKER_ENGINES)):
             part = document.get(name, {}) if name else document
             if not isinstance(part, dict):
                 raise SettingsError(f"{VERSION_FILE}: {name} must be a JSON object")

@@ -26,10 +26,10 @@ from serving import logs
 from serving.app import make_app, served_names
 from serving.begun import tells_begin
 from serving.desk import Desk, Progress
-from serving.engines import make_engine
 from serving.engines.answers import TextAnswers
 from serving.engines.base import Engine, EngineError
 from serving.engines.echo import EchoEngine, EchoSettings
+from serving.engines.making import make_engine
 from serving.faults import FaultInjection, Faults
 from serving.fields import ProtocolError
 from serving.heartbeat_sender import HeartbeatSender

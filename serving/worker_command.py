@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Self, get_args, get_type_hints
 
+from serving.engines.registry import WORKER_ENGINES
 from serving.fields import ProtocolError, no_constant
 from serving.protocol import ABILITY, LABEL, NAME
 
-ENGINES = ("transformers", "vllm", "app", "echo")
 DEVICES = ("auto", "cpu", "cuda")
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_PORT_TAKEN = 0, 1, 2, 3
@@ -47,7 +47,7 @@ class WorkerCommand:
     deployment: Annotated[str, "id of the deployment that it belongs to"]
     service: Annotated[str, "service that it serves"]
     version_label: Annotated[str, "MODEL:VERSION that it serves"]
-    engine: Annotated[str, f"one of {', '.join(ENGINES)}"] = "transformers"
+    engine: Annotated[str, f"one of {', '.join(WORKER_ENGINES)}"] = "transformers"
     host: Annotated[str, "address to listen on"] = "127.0.0.1"
     port: Annotated[int, "port to listen on; 0 takes a free one"] = 0
     address: Annotated[str, "address under which the gateway reaches it; empty: the host"] = ""
@@ -68,6 +68,9 @@ class WorkerCommand:
     nodes: Annotated[int, "machines that it spans"] = 1
     node_rank: Annotated[int, "of a follower: which of them this is, from 1 on"] = 0
     master_address: Annotated[str, "of the machine of the worker itself, where it spans several"] = ""
+    environments: Annotated[
+        Path | None, "directory for environments of engines that are not on the PATH; none: none are made"
+    ] = None
     linger_seconds: Annotated[float, "how long a worker whose engine failed stays to say why"] = 60.0
     exit_with_parent: Annotated[bool, "drain when the parent process dies (Linux)"] = False
 
@@ -78,8 +81,8 @@ class WorkerCommand:
                 raise ProtocolError(f"{_flag(key)} must match {NAME.pattern}")
         if not LABEL.fullmatch(self.version_label):
             raise ProtocolError("--version-label must be MODEL:VERSION")
-        if self.engine not in ENGINES:
-            raise ProtocolError(f"--engine must be one of {', '.join(ENGINES)}")
+        if self.engine not in WORKER_ENGINES:
+            raise ProtocolError(f"--engine must be one of {', '.join(WORKER_ENGINES)}")
         if self.device not in DEVICES:
             raise ProtocolError(f"--device must be one of {', '.join(DEVICES)}")
         for key, low, high in (
@@ -171,4 +174,4 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-_READERS: Mapping[str, Any] = {"settings": _settings, "abilities": _names}
+_READERS: Mapping[str, Any] = {"settings": _settings, "abilities": _names, "environments": Path}

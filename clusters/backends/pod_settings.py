@@ -24,7 +24,8 @@ from clusters.backends.placement import (
     TaintEffect,
     Toleration,
 )
-from clusters.backends.servers import SERVERS, USUAL, ModelServer
+from clusters.backends.servers import USUAL, ModelServer
+from serving.engines.registry import ENGINES, IMAGE_ENGINES
 from serving.relay_protocol import METRICS
 from serving.worker_command import WORKER_ENVIRONMENT
 
@@ -321,7 +322,7 @@ class PodSettings(_Settings):
 
     def server_of(self, engine: str) -> ModelServer | None:
         """Return the server of the image; None: our worker runs the engine."""
-        if self.server is None and engine not in SERVERS:
+        if self.server is None and engine not in IMAGE_ENGINES:
             return None
         given = self.server.model_dump(exclude_none=True) if self.server else {}
         return replace(USUAL.get(engine, ModelServer()), **given)
@@ -368,7 +369,7 @@ def engine_faults(
         found["server.metrics"] = [f"The metrics of {engine} are known: names are for the engine openai."]
     if pod.nodes_per_replica > 1 and pod.replicas is not None:
         found["replicas"] = ["The number of workers that span machines is Slipway's: leave it out."]
-    if pod.nodes_per_replica > 1 and (engine != "vllm" or pod.server is not None):
+    if pod.nodes_per_replica > 1 and (not ENGINES[engine].spans_machines or pod.server is not None):
         found["nodes_per_replica"] = ["Only our worker with the engine vllm can span machines."]
     elif pod.nodes_per_replica > 1 and (said := _sizes_fault(pod.nodes_per_replica, gpus, settings)):
         found["nodes_per_replica"] = [said]

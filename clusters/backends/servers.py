@@ -3,14 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from serving.worker_command import ENGINES
-
-SERVERS = ("sglang", "tgi", "triton", "openai")
-"""Engines that are no workers of ours; `openai`: any other that speaks OpenAI's API."""
-SERVED = (*ENGINES, *SERVERS)
-"""All that a service may name."""
-READ = ("vllm", "sglang", "tgi", "triton")
-"""Whose metrics are understood (`serving.scraping`), whatever their service says of them."""
+from serving.engines.registry import ENGINES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +30,15 @@ class ModelServer:
     OpenTelemetry; None: it has none."""
 
 
-_NAMED = ("--served-model-name", "$(MODEL_NAME)")
-_HERE = ("--host=0.0.0.0", "--port=$(PORT)")
 USUAL: Mapping[str, ModelServer] = {
-    # The image's own command is `vllm serve`, or what does the same in older ones.
-    "vllm": ModelServer(args=("--model=$(MODEL_DIR)", *_HERE, *_NAMED, "$(MODEL_VERSION)")),
-    "sglang": ModelServer(
-        command=("python3", "-m", "sglang.launch_server"),
-        args=("--model-path=$(MODEL_DIR)", *_HERE, *_NAMED, "--enable-metrics"),
-    ),
-    "tgi": ModelServer(args=("--model-id=$(MODEL_DIR)", "--hostname=0.0.0.0", "--port=$(PORT)")),
-    "triton": ModelServer(health_path="/v2/health/ready", metrics_port=8002),
-    "openai": ModelServer(),
+    name: ModelServer(
+        command=spec.pod_server.command,
+        args=spec.pod_server.args,
+        health_path=spec.pod_server.health_path,
+        metrics_port=spec.pod_server.metrics_port,
+        metrics_path=spec.metrics.path if spec.metrics is not None else "/metrics",
+    )
+    for name, spec in ENGINES.items()
+    if spec.pod_server is not None
 }
 """By engine, where its service says nothing else."""

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from clusters.backends.base import ClusterUnreachable
-from clusters.backends.embedded.backend import EmbeddedCluster
+from clusters.backends.embedded.backend import ENVIRONMENTS, EmbeddedCluster
 from clusters.backends.supervisor_rpc import Supervisor, SupervisorUnreachable
 from common.disk import DiskReserve, DiskState
 from controlplane.embedded import preloaded, running, sample_cluster
@@ -95,6 +95,7 @@ class Launcher:
             log_dir=self._home.logs,
             ports=env.worker_port_range,
             directory=PROJECT,
+            environments=self._home.path / ENVIRONMENTS,
         )
 
     def run(self) -> int:

@@ -4,7 +4,7 @@ import os
 import signal
 
 from clusters.backends.base import ClusterUnreachable
-from clusters.backends.embedded.backend import EmbeddedCluster
+from clusters.backends.embedded.backend import ENVIRONMENTS, EmbeddedCluster
 from controlplane.embedded import running
 from controlplane.embedded.home import Home, Refusal
 from controlplane.embedded.lock import HomeLock
@@ -39,7 +39,11 @@ class _Node:
         self._home = home
         self._signals, self._family = Signals(), Family()
         self._cluster = EmbeddedCluster(
-            run_dir=home.run, log_dir=home.logs, ports=env.worker_port_range, directory=PROJECT
+            run_dir=home.run,
+            log_dir=home.logs,
+            ports=env.worker_port_range,
+            directory=PROJECT,
+            environments=home.path / ENVIRONMENTS,
         )
         self._supervisord = Supervisord(
             home.data,

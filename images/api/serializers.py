@@ -13,7 +13,8 @@ from images.references import MAX_REFERENCE
 from images.refreshing import RefreshOutcome
 from images.rules import RefusalSubject
 from images.services import FORMATS, MAX_CODE
-from images.states import ENGINES, Acceleration, ImageState, TrialOutcome
+from images.states import Acceleration, ImageState, TrialOutcome
+from serving.engines.registry import ENGINES
 
 CODE = (
     "Compute capabilities: `9.0`, `9.0a`, `9.0+PTX`, or `sm_90` as `torch.cuda.get_arch_list()` prints "
@@ -39,7 +40,7 @@ class ImageSerializer(serializers.ModelSerializer[RuntimeImage]):
     team = serializers.CharField(
         source="team.name", default=None, allow_null=True, help_text="null: shared by all teams."
     )
-    engine = serializers.ChoiceField(choices=ENGINES)
+    engine = serializers.ChoiceField(choices=tuple(ENGINES))
     reference = serializers.CharField(help_text="`repository@sha256:...`")
     cuda_version = serializers.CharField(help_text="Empty: no CUDA.")
     least_driver = serializers.CharField(help_text="Empty: as its CUDA version requires.")
@@ -131,7 +132,7 @@ class NewImageSerializer(_ChangeableSerializer):
         allow_null=True,
         help_text="Owner; default: shared by all teams.",
     )
-    engine = serializers.ChoiceField(choices=ENGINES)
+    engine = serializers.ChoiceField(choices=tuple(ENGINES))
     reference = serializers.CharField(
         max_length=MAX_REFERENCE + 80, help_text="`repository@sha256:...`; a tag alone is refused."
     )

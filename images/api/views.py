@@ -17,8 +17,8 @@ from images.errors import UnknownImage
 from images.filters import ImageFilter
 from images.models import RuntimeImage
 from images.refreshing import refresh_images
-from images.states import ENGINES
 from images.wishing import wish_of
+from serving.engines.registry import ENGINES
 
 
 def _asked(name: str, says: str) -> OpenApiParameter:

@@ -12,7 +12,6 @@ from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
 from clusters.backends.pod_settings import MOST_GPUS
-from clusters.backends.servers import SERVED
 from clusters.models import Cluster
 from common.actor import Actor
 from images import selectors as catalogue
@@ -36,6 +35,7 @@ from releases.pages.engine_fields import (
 from releases.pages.memory import Advice, advice_for
 from releases.pages.pod_fields import add_pod_fields, asked_in, is_pod_field, pod_fields
 from releases.plans.builtin import DEFAULT_PLAN, builtin_plans
+from serving.engines.registry import SERVED_ENGINES
 from serving.worker_command import DEVICES
 
 
@@ -43,7 +43,7 @@ class ServiceSettings(forms.Form):
     """What the next release of a service will use."""
 
     description = forms.CharField(label=_("Description"), max_length=300, required=False)
-    engine = forms.ChoiceField(label=_("Engine"), choices=[(engine, engine) for engine in SERVED])
+    engine = forms.ChoiceField(label=_("Engine"), choices=[(engine, engine) for engine in SERVED_ENGINES])
     device = forms.ChoiceField(label=_("Device"), choices=[(device, device) for device in DEVICES])
     replicas = forms.IntegerField(
         min_value=1,
@@ -91,7 +91,7 @@ class ServiceSettings(forms.Form):
 
     def __init__(self, data: QueryDict | None = None, *, initial: Mapping[str, Any] | None = None) -> None:
         super().__init__(data, initial=dict(initial or {}))
-        self.engine_name = str(self["engine"].value() or SERVED[0])
+        self.engine_name = str(self["engine"].value() or SERVED_ENGINES[0])
         add_engine_fields(self, self.engine_name)
         add_pod_fields(self, self.engine_name)
 

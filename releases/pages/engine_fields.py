@@ -9,7 +9,8 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from releases.engine_settings import ENGINE_SETTINGS, EngineSetting, split
+from releases.engine_settings import settings_of, split
+from serving.engines.spec import EngineSetting
 
 PREFIX = "engine_"
 DEFAULT = ("", gettext_lazy("Engine default"))
@@ -43,6 +44,13 @@ class JsonObject(forms.JSONField):
         return super(forms.JSONField, self).has_changed(self.prepare_value(initial), data)
 
 
+class OptionalJsonObject(JsonObject):
+    """One that is left out when it is empty."""
+
+    def to_python(self, value: Any) -> Any:
+        return super().to_python(value) or None
+
+
 def add_engine_fields(form: forms.Form, engine: str) -> None:
     """Add a field for each setting that the engine is known to have.
 
@@ -50,10 +58,11 @@ def add_engine_fields(form: forms.Form, engine: str) -> None:
     """
     stored = form.initial.get("settings")
     given, rest = split(engine, stored) if isinstance(stored, Mapping) else ({}, stored)
-    for setting in ENGINE_SETTINGS.get(engine, ()):
+    for setting in settings_of(engine):
         name = PREFIX + setting.key
         form.fields[name] = _field(setting)
-        form.initial.setdefault(name, given.get(setting.key))
+        value = given.get(setting.key)
+        form.initial.setdefault(name, str(value).lower() if isinstance(value, bool) else value)
     form.initial["settings"] = rest
 
 
@@ -101,9 +110,19 @@ def typed_settings(form: forms.Form) -> dict[str, Any]:
 
 
 def _field(setting: EngineSetting) -> forms.Field:
-    shared: dict[str, Any] = {"label": setting.label, "required": False, "help_text": setting.help}
+    help_text = gettext_lazy(setting.help) if setting.help else ""
+    shared: dict[str, Any] = {"label": gettext_lazy(setting.label), "required": False, "help_text": help_text}
     if setting.kind == "choice":
         return forms.ChoiceField(choices=[DEFAULT, *((one, one) for one in setting.choices)], **shared)
+    if setting.kind == "flag":
+        return forms.TypedChoiceField(
+            choices=[DEFAULT, ("true", gettext_lazy("On")), ("false", gettext_lazy("Off"))],
+            coerce=lambda value: value == "true",
+            empty_value=None,
+            **shared,
+        )
+    if setting.kind == "object":
+        return OptionalJsonObject(**shared)
     if setting.kind == "text":
         return forms.CharField(max_length=500, **shared)
     bounds: dict[str, Any] = {"min_value": setting.least, "max_value": setting.most}

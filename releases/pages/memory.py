@@ -16,7 +16,8 @@ from clusters.images import gpus_of
 from clusters.models import Cluster
 from common.pages import formats
 from models_registry.models import Version
-from releases.engine_settings import CONTEXT_KEYS, split
+from releases.engine_settings import split
+from serving.engines.registry import ENGINES
 
 USABLE = 0.9
 
@@ -79,14 +80,14 @@ def advice_for(
     """What a service with these settings would need of each worker's GPUs, as last seen."""
     memory = (version.facts or {}).get("memory") or {}
     known, _rest = split(engine, settings)
-    context = known.get(CONTEXT_KEYS.get(engine, "")) or version.context_length
+    context = known.get(ENGINES[engine].context_setting) or version.context_length
     need = Need(
         weights_bytes=memory.get("weights_bytes"),
         cache_bytes_per_1k_tokens=memory.get("kv_cache_bytes_per_1k_tokens"),
         slots=max(1, slots),
         context=context if isinstance(context, int) else None,
     )
-    share = known.get("gpu_memory_utilization")
+    share = known.get(ENGINES[engine].memory_share_setting)
     rooms = [
         Room(
             gpu.name, gpu.memory_bytes, max(1, gpus_per_worker), share if isinstance(share, float) else USABLE

@@ -13,11 +13,11 @@ from clusters.backends.pod_settings import (
     engine_faults,
     place_faults,
 )
-from clusters.backends.servers import SERVERS
 from gateway import selectors as gateway
 from gateway.states import MetricsKind
 from releases.models import Service
 from releases.plans.plan import Plan
+from serving.engines.registry import POD_ENGINES, WORKER_ENGINES
 
 
 def check_pods(service: Service) -> dict[str, list[str]]:
@@ -26,7 +26,8 @@ def check_pods(service: Service) -> dict[str, list[str]]:
     if wrong := _faults("pod", PodSettings, service.pod):
         return found | wrong
     pod = PodSettings.read(service.pod)
-    if not abilities_of(service.cluster.kind).has_pods and (service.pod or service.engine in SERVERS):
+    is_pod_only = service.engine in POD_ENGINES and service.engine not in WORKER_ENGINES
+    if not abilities_of(service.cluster.kind).has_pods and (service.pod or is_pod_only):
         words = _("Cluster %(cluster)s runs workers as processes of its machine: it has no pods.")
         where = "pod" if service.pod else "engine"
         return found | {where: [words % {"cluster": service.cluster.name}]}

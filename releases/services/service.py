@@ -10,7 +10,6 @@ from django.utils.translation import gettext as _
 from accounts.models import Team
 from accounts.services.rights import require
 from accounts.states import Right
-from clusters.backends.servers import SERVED
 from clusters.candidates import candidates
 from clusters.choosing import ClusterRequirements, choose, with_resource
 from clusters.models import Cluster
@@ -29,6 +28,7 @@ from releases.selectors.plans import plan_named, policy_of
 from releases.services.pods import check_pods
 from releases.services.policy import may_lower, parse_policy, record_lowering
 from releases.services.release import begin, image_fault
+from serving.engines.registry import SERVED_ENGINES
 
 
 def create_service(
@@ -204,8 +204,8 @@ def _check_plan(service: Service, *, field: str, known: Sequence[Term] = ()) -> 
 def _check(service: Service) -> None:
     """Raises InvalidService with all that is wrong, by field."""
     faults: dict[str, list[str]] = {}
-    if service.engine not in SERVED:
-        told = {"engine": service.engine, "known": ", ".join(SERVED)}
+    if service.engine not in SERVED_ENGINES:
+        told = {"engine": service.engine, "known": ", ".join(SERVED_ENGINES)}
         faults["engine"] = [_("There is no '%(engine)s'; use %(known)s.") % told]
     elif wrong := setting_faults(service.engine, service.settings):
         faults["settings"] = wrong

@@ -8,11 +8,15 @@ from contextlib import aclosing
 from typing import Any
 
 from serving.engines.base import Meter, Piece, TextEngine
-from serving.openai import Call, Route, text_request
+from serving.engines.spec import CHAT, COMPLETIONS
+from serving.openai import Call, RequestFault, Route, text_request
 
 
 class TextAnswers:
     """An Engine made of a TextEngine."""
+
+    apis = frozenset({CHAT, COMPLETIONS})
+    adapters = frozenset[str]()
 
     def __init__(self, engine: TextEngine) -> None:
         self._engine = engine
@@ -32,6 +36,12 @@ class TextAnswers:
 
     async def metrics(self) -> bytes:
         return b""
+
+    async def load_adapter(self, name: str) -> None:
+        raise RequestFault.invalid("This engine has no adapters: vllm and sglang have")
+
+    async def unload_adapter(self, name: str) -> None:
+        await self.load_adapter(name)
 
     async def answer(self, call: Call, meter: Meter) -> bytes:
         text: list[str] = []

@@ -1,6 +1,6 @@
 """What a worker asks of an engine."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -27,6 +27,20 @@ class Engine(Protocol):
     @property
     def device(self) -> str:
         """`cpu`, `cuda:0`, ...; empty until it is known."""
+
+    @property
+    def apis(self) -> frozenset[str]:
+        """What it can be asked: names of `serving.engines.spec`, as `Route.api` has them."""
+
+    @property
+    def adapters(self) -> Collection[str]:
+        """LoRA adapters that requests may name now, in the place of the model."""
+
+    async def load_adapter(self, name: str) -> None:
+        """Load the adapter of the version's folder `adapters`. Raises RequestFault, EngineError."""
+
+    async def unload_adapter(self, name: str) -> None:
+        """Raises RequestFault, EngineError."""
 
     async def start(self) -> None:
         """Returns when the model is loaded. Raises EngineError."""

@@ -6,7 +6,7 @@ over: what a server adds in its next version must not hide what was there before
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 _LINE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
@@ -65,14 +65,16 @@ class Samples:
     def __contains__(self, name: str) -> bool:
         return name in self._found
 
-    def total(self, *names: str, **labels: str) -> float:
-        """The sum over all series of the first of these names that is there, with these labels; 0.0 where
-        none is."""
-        for name in names:
-            if name in self._found:
-                chosen = [one for one in self._found[name] if labels.items() <= one.labels.items()]
-                return sum(one.value for one in chosen if math.isfinite(one.value))
-        return 0.0
+    def total(self, name: str, *, needed: Collection[str] = (), **labels: str) -> float:
+        """The sum over all series of this name with these labels, and some value of those that are needed;
+        0.0 where there is none."""
+        return sum(
+            sample.value
+            for sample in self._found.get(name, ())
+            if labels.items() <= sample.labels.items()
+            and all(sample.labels.get(label) for label in needed)
+            and math.isfinite(sample.value)
+        )
 
     def histogram(self, *names: str) -> Histogram | None:
         """Of the first of these names that is there, over all its series."""

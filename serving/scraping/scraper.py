@@ -4,15 +4,15 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from serving.busy import BusyRate
+from serving.engines.registry import ENGINES
 from serving.http_client import HttpConnection, HttpError, Url
 from serving.protocol import BUSY_WINDOW_SECONDS, Counters, Heartbeat, Latency
 from serving.relay_protocol import Target
-from serving.scraping import openai, sglang, tgi, triton, vllm
 from serving.scraping.exposition import Histogram, Samples
-from serving.scraping.reading import Reading
+from serving.scraping.reading import Reading, own_names, read
 
 log = logging.getLogger(__name__)
 
@@ -21,13 +21,6 @@ AT_ONCE = 64
 MAX_BYTES = 4_000_000
 LATENCY_SECONDS = 60.0
 COMPLAIN_EVERY_SECONDS = 60.0
-
-READERS: Mapping[str, Callable[[Samples], Reading | None]] = {
-    "vllm": vllm.read,
-    "sglang": sglang.read,
-    "tgi": tgi.read,
-    "triton": triton.read,
-}
 
 
 class CannotRead(Exception):
@@ -64,8 +57,8 @@ class Scraper:
     def note(self, target: Target, text: str, *, now: float) -> Heartbeat:
         """What `text`, its metrics at `now` (seconds since 1970), says. Raises CannotRead."""
         samples = Samples(text)
-        is_other = target.engine == "openai"
-        reading = openai.read(samples, target.names) if is_other else READERS[target.engine](samples)
+        names = own_names(target.names) if target.names else ENGINES[target.engine].metrics
+        reading = read(samples, names) if names is not None else None
         if reading is None:
             raise CannotRead(f"its metrics are not those of {target.engine}")
         followed = self._followed.get(target.worker)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from serving.engines.registry import SERVED_ENGINES
 from slipway.cli.context import context_of
 from slipway.cli.pods import (
     Cpus,
@@ -37,9 +38,7 @@ OBJECTS = ("resources", "pod", "settings")
 def change(
     typer_context: typer.Context,
     name: str,
-    engine: Annotated[
-        str, typer.Option("--engine", help="transformers, vllm, sglang, tgi, triton or openai.")
-    ] = "",
+    engine: Annotated[str, typer.Option("--engine", help=f"One of {', '.join(SERVED_ENGINES)}.")] = "",
     replicas: Annotated[int | None, typer.Option("--replicas", min=1, help="Number of workers.")] = None,
     slots: Annotated[
         int | None, typer.Option("--slots", min=1, help="Concurrent requests per worker.")

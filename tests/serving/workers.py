@@ -55,13 +55,13 @@ class RunningWorker:
         answer = self.client.get(f"{self.url}/healthz")
         return answer.status_code, answer.json()
 
-    def until_ready(self) -> "RunningWorker":
+    def until_ready(self, seconds: float = PATIENCE_SECONDS) -> "RunningWorker":
         def ready() -> bool:
             status, body = self.health()
             assert body["state"] != "failed", body["reason"]
             return status == 200
 
-        wait_until(ready, what="a ready worker")
+        wait_until(ready, seconds=seconds, what="a ready worker")
         return self
 
     def post(self, path: str, **body: Any) -> httpx2.Response:

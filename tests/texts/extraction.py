@@ -18,7 +18,7 @@ from django.utils.translation import trim_whitespace
 
 from controlplane.installed import APPS
 
-ROOMS = ("common", "controlplane", *APPS)
+ROOMS = ("common", "controlplane", "serving/engines/specs", *APPS)
 PROJECT = Path(settings.BASE_DIR)
 PYTHON_KEYWORDS: dict[str, Any] = {
     "_": None,

@@ -44,6 +44,7 @@ from clusters.backends.supervisor_rpc import (
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.subprocess import local_runner
 from common.reconcile.fence import Fence
+from serving.engines.registry import ENGINES
 from serving.protocol import AGENT_SOCKET
 from serving.worker_command import EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, WorkerCommand
 
@@ -66,6 +67,10 @@ BringFiles = Callable[[ModelVersion], Path]
 """Makes the files of a version a directory of this machine. Raises FilesPending, CannotRun."""
 
 
+ENVIRONMENTS = "environments"
+"""In the home: Python environments of engines that are not installed with the worker."""
+
+
 class EmbeddedCluster:
     """A ClusterBackend. What is desired lies in files under `run_dir`: they know the last fence."""
 
@@ -81,8 +86,10 @@ class EmbeddedCluster:
         bring_files: BringFiles | None = None,
         argv: Argv = lambda command: command.argv(sys.executable),
         job_runner: Callable[[], JobRunner] = local_runner,
+        environments: Path | None = None,
     ) -> None:
         """`ports`: first and last that workers may get. `directory`: where they run, and find `serving`.
+        `environments`: where engines that are not installed get environments of their own.
 
         `bring_files`: None where nothing is applied, only restored.
         """
@@ -99,6 +106,7 @@ class EmbeddedCluster:
             self._marks, self._desired, self._supervisor, job_runner
         )
         self._argv = argv
+        self._environments = environments
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         self._guard(spec.name, fence)
@@ -302,6 +310,7 @@ class EmbeddedCluster:
             heartbeat_url=f"unix:{self._agent_socket}",
             settle_seconds=SETTLE_SECONDS,
             grace_seconds=spec.grace_seconds,
+            environments=self._environments if ENGINES[spec.engine].program is not None else None,
         )
         environment = dict(WORKER_ENVIRONMENT)
         if slot.gpus:

@@ -14,7 +14,7 @@ from clusters.backends.base import (
     Misconfigured,
     ModelVersion,
 )
-from clusters.backends.embedded.backend import EmbeddedCluster
+from clusters.backends.embedded.backend import ENVIRONMENTS, EmbeddedCluster
 from clusters.backends.embedded.machine import machine_name
 from common.errors import SlipwayError
 from models_registry.errors import OnItsWay
@@ -37,6 +37,7 @@ def connect(config: ClusterConfig) -> EmbeddedCluster:
         ports=_ports(config.settings.get("ports", "")) or settings.SLIPWAY_WORKER_PORTS,
         directory=settings.BASE_DIR,
         bring_files=laid_out,
+        environments=settings.SLIPWAY_RUN_DIR.parent / ENVIRONMENTS,
     )
 
 

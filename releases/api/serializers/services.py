@@ -5,7 +5,6 @@ from typing import Any
 from django.utils.translation import gettext as _
 from rest_framework import serializers
 
-from clusters.backends.servers import SERVED
 from common.api.examples import example
 from common.audit import MAX_REASON
 from releases.api import examples
@@ -14,6 +13,7 @@ from releases.api.serializers.traffic import WeightsSerializer
 from releases.models import Service
 from releases.selectors.services import SERVICE_STATES
 from releases.states import ReleaseHeader
+from serving.engines.registry import SERVED_ENGINES
 from serving.worker_command import DEVICES
 
 
@@ -141,7 +141,7 @@ class _ServiceFields(serializers.Serializer[Any]):
     alias = serializers.CharField(
         max_length=95, required=False, allow_blank=True, help_text="Alias to move to each promoted version."
     )
-    engine = serializers.ChoiceField(choices=SERVED, required=False)
+    engine = serializers.ChoiceField(choices=SERVED_ENGINES, required=False)
     replicas = serializers.IntegerField(min_value=1, max_value=100, required=False)
     slots = serializers.IntegerField(
         min_value=1, max_value=1024, required=False, help_text="Concurrent requests per worker."

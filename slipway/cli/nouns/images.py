@@ -3,6 +3,7 @@ from typing import Annotated, Any
 
 import typer
 
+from serving.engines.registry import ENGINES
 from slipway.cli.context import Columns, Context, context_of, flag, secret_of, size
 from slipway.cli.image_changes import (
     ACCELERATIONS,
@@ -26,7 +27,7 @@ app.command("deprecate")(deprecate)
 app.command("reinstate")(reinstate)
 app.command("clear-pull-failure")(clear_pull_failure)
 app.command("trial")(trial)
-Engine = Annotated[str, typer.Option("--engine", help="Engine, such as vllm, transformers or triton.")]
+Engine = Annotated[str, typer.Option("--engine", help=f"One of {', '.join(ENGINES)}.")]
 
 
 COLUMNS: Columns = {

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from serving.engines.registry import SERVED_ENGINES
 from slipway.cli import pod_patches, service_changes
 from slipway.cli.confirming import confirmed
 from slipway.cli.context import Columns, Context, context_of
@@ -86,7 +87,7 @@ def create(
         ),
     ] = None,
     engine: Annotated[
-        str, typer.Option("--engine", help="transformers, vllm, sglang, tgi, triton or openai.")
+        str, typer.Option("--engine", help=f"One of {', '.join(SERVED_ENGINES)}.")
     ] = "transformers",
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Number of workers.")] = 1,
     slots: Annotated[int, typer.Option("--slots", min=1, help="Concurrent requests per worker.")] = 4,

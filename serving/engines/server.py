@@ -1,0 +1,493 @@
+"""Engines that are a server program: the worker's child, to which OpenAI requests are forwarded.
+
+Such a server batches continuously by itself; the slots of the worker bound what it is given at once, so that
+busy, queue and refusal mean the same for every engine.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import tempfile
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from serving.engines.base import EngineError, Meter
+from serving.engines.programs import Program, find_program
+from serving.engines.spec import AdapterCall, EngineSpec, ServerProgram
+from serving.http_client import HttpConnection, HttpError, Url
+from serving.leash import end_with_parent
+from serving.openai import Call, RequestFault, Route
+from serving.scraping.exposition import Samples
+from serving.scraping.reading import read
+from serving.settings import SettingsError
+from serving.worker_command import WorkerCommand
+
+_FLAG = re.compile(r"[a-z][a-z0-9-]*")
+_JSON = {"content-type": "application/json"}
+ADAPTERS = "adapters"
+"""Folder of a version with its LoRA adapters, each a directory in PEFT's layout."""
+ADAPTER_WITHIN_SECONDS = 120.0
+LOOK_EVERY_SECONDS, SICK_AFTER_LOOKS = 2.0, 2
+STOP_WITHIN_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """`flags` become options of the server's program, true and false as it has flags."""
+
+    flags: Mapping[str, Any]
+    load_timeout_seconds: float = 1_800.0
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any], spec: EngineSpec, *, where: str) -> Self:
+        """From a JSON object of options, with `-` or `_` in their names, and `load_timeout_seconds`.
+        Raises SettingsError."""
+        program = _program(spec)
+        flags = {str(name).replace("_", "-"): value for name, value in spec.unaliased(data).items()}
+        timeout = flags.pop("load-timeout-seconds", cls.load_timeout_seconds)
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 1 <= timeout <= 86_400:
+            raise SettingsError(f"{where}: load_timeout_seconds must be from 1 to 86400")
+        for name, value in flags.items():
+            if not _FLAG.fullmatch(name):
+                raise SettingsError(f"{where}: {name!r} is not the name of an option of {spec.name}")
+            if re.fullmatch(program.refused, name):
+                raise SettingsError(
+                    f"{where}: {name} is set by the worker or not allowed in a version's settings"
+                )
+            if value is None:
+                raise SettingsError(f"{where}: {name} must not be null")
+        return cls(flags=flags, load_timeout_seconds=float(timeout))
+
+    def arguments(self, program: ServerProgram) -> list[str]:
+        arguments: list[str] = []
+        for name, value in self.flags.items():
+            option = name.replace("-", "_") if program.underscores else name
+            if value is False and program.false_option == "left out":
+                continue
+            if isinstance(value, bool):
+                arguments.append(f"--{option}" if value else f"--no-{option}")
+            elif isinstance(value, list):
+                arguments += [f"--{option}", *map(str, value)]
+            else:
+                text = json.dumps(value) if isinstance(value, dict) else str(value)
+                arguments += _option(program, option, text)
+        return arguments
+
+
+class ServerEngine:
+    """An Engine that owns one server process. It listens on a socket in a directory that only this user may
+    enter, or, where it knows no sockets of the file system, on a free port of the loopback address."""
+
+    def __init__(self, command: WorkerCommand, spec: EngineSpec, settings: ServerSettings) -> None:
+        self._command, self._spec, self._settings = command, spec, settings
+        self._server = _program(spec)
+        self._child: asyncio.subprocess.Process | None = None
+        self._said: deque[str] = deque(maxlen=20)
+        self._listening: asyncio.Task[None] | None = None
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._socket, self._port = "", 0
+        self._is_on_cpu = command.device == "cpu"
+        self._answered = ""
+        self.adapters: set[str] = set()
+
+    @property
+    def apis(self) -> frozenset[str]:
+        return self._spec.apis
+
+    @property
+    def device(self) -> str:
+        if self._is_on_cpu:
+            return "cpu"
+        return "cuda" if self._command.device == "auto" else self._command.device
+
+    async def start(self) -> None:
+        program = await asyncio.to_thread(find_program, self._spec, self._command)
+        self._is_on_cpu = self._is_on_cpu or program.is_for_cpu
+        prefix = f"slipway-{self._spec.name}-"
+        self._directory = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+        if any("{socket}" in one for one in self._server.arguments):
+            self._socket = f"{self._directory.name}/http.sock"
+        else:
+            self._port = _free_port()
+        self._child = child = await asyncio.create_subprocess_exec(
+            *self.argv(program),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=self._environment(program),
+            limit=2**20,
+            start_new_session=True,
+            preexec_fn=end_with_parent,
+        )
+        self._listening = asyncio.create_task(self._listen(child.stdout))
+        try:
+            async with asyncio.timeout(self._settings.load_timeout_seconds):
+                await self._until_healthy(child)
+                if self._server.load_adapter is not None:
+                    for path in sorted((self._command.model_dir / ADAPTERS).glob("*/adapter_config.json")):
+                        await self.load_adapter(path.parent.name)
+        except RequestFault as fault:
+            await self.stop()
+            raise EngineError(fault.document["error"]["message"]) from None
+        except TimeoutError:
+            await self.stop()
+            raise EngineError(
+                f"{self._spec.name} was not ready within {self._settings.load_timeout_seconds:g} s"
+                f"{self._last_words()}"
+            ) from None
+
+    def argv(self, program: Program) -> list[str]:
+        """Its command line; on the other machines of a worker that spans several, one without an API."""
+        from serving.app import served_names
+
+        command, server = self._command, self._server
+        names = list(served_names(command))
+        filled = {
+            "model": str(self._model()),
+            "socket": self._socket,
+            "port": self._port,
+            "name": names[0],
+        }
+        arguments = (
+            ("--headless", "--served-model-name", "{names}") if command.node_rank else server.arguments
+        )
+        options = [] if server.slots_option in self._settings.flags else _slots(server, command.slots)
+        has_adapters = server.load_adapter is not None and (command.model_dir / ADAPTERS).is_dir()
+        return [
+            *(word.format_map(filled) for word in program.command),
+            *(
+                word
+                for one in arguments
+                for word in (names if one == "{names}" else [one.format_map(filled)])
+            ),
+            *options,
+            *(server.adapter_options if has_adapters else ()),
+            *self._settings.arguments(server),
+            *self._group(),
+        ]
+
+    def _model(self) -> Path:
+        directory = self._command.model_dir
+        if not self._server.model_file:
+            return directory
+        found = sorted(directory.glob(self._server.model_file))
+        # Of a model in parts the first one names the others.
+        if not found or (len(found) > 1 and "-00001-of-" not in found[0].name):
+            raise EngineError(
+                f"{self._spec.name} needs one file {self._server.model_file} in the version: "
+                f"there are {len(found)}"
+            )
+        return found[0]
+
+    def _group(self) -> list[str]:
+        """As in vLLM's manual, "Parallelism and Scaling": without Ray."""
+        command = self._command
+        if command.nodes < 2:
+            return []
+        told = {
+            "nnodes": command.nodes,
+            "node-rank": command.node_rank,
+            "master-addr": command.master_address,
+        }
+        if "distributed-executor-backend" not in self._settings.flags:
+            told["distributed-executor-backend"] = "mp"
+        return [f"--{name}={value}" for name, value in told.items()]
+
+    async def died(self) -> str:
+        if (child := self._child) is None:
+            raise EngineError(f"{self._spec.name} was not started")
+        ended = asyncio.create_task(child.wait())
+        try:
+            failures = 0
+            while not ended.done() and failures < SICK_AFTER_LOOKS:
+                await asyncio.wait({ended}, timeout=LOOK_EVERY_SECONDS)
+                failures = failures + 1 if not ended.done() and await self._is_sick() else 0
+        finally:
+            ended.cancel()
+        # A process that it started may outlive it, with the GPU's memory.
+        _signal_group(child.pid, signal.SIGKILL)
+        await child.wait()
+        if failures:
+            return f"{self._spec.name} said at {self._server.health_path} that it failed{self._last_words()}"
+        return f"{self._spec.name} ended with status {child.returncode}{self._last_words()}"
+
+    async def _is_sick(self) -> bool:
+        """Whether it says so itself; one that is silent may be busy."""
+        try:
+            async with asyncio.timeout(LOOK_EVERY_SECONDS):
+                return await self._status("GET", self._server.health_path) >= 500
+        except (HttpError, TimeoutError):
+            return False
+
+    async def _status(self, method: str, path: str, body: Mapping[str, str] | None = None) -> int:
+        url, data = self._url(path), json.dumps(body).encode() if body is not None else b""
+        async with _connection(url) as connection:
+            status = await connection.request(method, url, headers=_JSON, body=data)
+            self._answered = (await _whole(connection))[:500].decode(errors="replace")
+            return status
+
+    async def load_adapter(self, name: str) -> None:
+        path = self._command.model_dir / ADAPTERS / name
+        if not (path / "adapter_config.json").is_file():
+            raise RequestFault(
+                404, f"The version has no adapter {ADAPTERS}/{name} with an adapter_config.json", param="name"
+            )
+        await self._adapter(self._server.load_adapter, name, str(path))
+        self.adapters.add(name)
+
+    async def unload_adapter(self, name: str) -> None:
+        if name not in self.adapters:
+            raise RequestFault(404, f"No adapter {name!r} is loaded", param="name")
+        await self._adapter(self._server.unload_adapter, name, "")
+        self.adapters.discard(name)
+
+    async def _adapter(self, call: AdapterCall | None, name: str, path: str) -> None:
+        if call is None:
+            raise RequestFault.invalid(f"The engine {self._spec.name} loads adapters at its start alone")
+        body = {key: value.format(name=name, path=path) for key, value in call.body.items()}
+        try:
+            async with asyncio.timeout(ADAPTER_WITHIN_SECONDS):
+                status = await self._status("POST", call.path, body)
+        except (HttpError, TimeoutError) as error:
+            raise EngineError(f"{self._spec.name}: {error or 'no answer'}") from None
+        if status != 200:
+            raise RequestFault(409 if status < 500 else 500, f"{self._spec.name} refused: {self._answered}")
+
+    async def answer(self, call: Call, meter: Meter) -> bytes:
+        async with self._post(call, call.body) as connection:
+            answer = await _whole(connection)
+        with contextlib.suppress(ValueError, AttributeError):
+            _meter_usage(json.loads(answer).get("usage"), meter)
+        return answer
+
+    async def stream(self, call: Call, meter: Meter) -> AsyncGenerator[bytes, None]:
+        if call.route is Route.RESPONSES:
+            body: dict[str, Any] = {**call.body, "stream": True}
+        else:
+            options = dict(call.body.get("stream_options") or {}) | {"include_usage": True}
+            body = {**call.body, "stream": True, "stream_options": options}
+        ended = False
+        async with self._post(call, body) as connection, aclosing(_events(connection)) as events:
+            async for payload in events:
+                if payload == b"[DONE]":
+                    return
+                if call.route is Route.RESPONSES:
+                    ended = _response_metered(payload, meter)
+                    yield payload
+                elif _metered(payload, meter) or call.include_usage:
+                    yield payload
+        if ended:
+            return
+        raise EngineError(f"{self._spec.name} broke the answer off")
+
+    async def metrics(self) -> bytes:
+        url = self._url(self._spec.metrics.path if self._spec.metrics else "/metrics")
+        try:
+            async with asyncio.timeout(1.0), _connection(url) as connection:
+                status = await connection.request("GET", url)
+                text = await _whole(connection)
+                return text + self._in_our_names(text) if status == 200 else b""
+        except (HttpError, TimeoutError):
+            return b""
+
+    def _in_our_names(self, text: bytes) -> bytes:
+        """The same for every engine, for charts that know no engine."""
+        if self._spec.metrics is None:
+            return b""
+        reading = read(Samples(text.decode(errors="replace")), self._spec.metrics)
+        if reading is None:
+            return b""
+        gauges = {
+            "requests_running": reading.running,
+            "requests_waiting": reading.waiting,
+            "kv_cache_used_ratio": reading.kv_used,
+        }
+        lines = (
+            f"# TYPE slipway_worker_engine_{name} gauge\nslipway_worker_engine_{name} {value}\n"
+            for name, value in gauges.items()
+            if value is not None
+        )
+        return "".join(lines).encode()
+
+    async def stop(self) -> None:
+        child, self._child = self._child, None
+        if child is not None and child.returncode is None:
+            _signal_group(child.pid, self._server.stop_signal)
+            try:
+                async with asyncio.timeout(STOP_WITHIN_SECONDS):
+                    await child.wait()
+            except TimeoutError:
+                pass
+        if child is not None:
+            _signal_group(child.pid, signal.SIGKILL)  # what the child may have left in its group
+            await child.wait()
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
+            self._listening = None
+        if self._directory is not None:
+            self._directory.cleanup()
+
+    def _environment(self, program: Program) -> dict[str, str]:
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if self._is_on_cpu else {}
+        return {**os.environ, **hidden, **self._server.environment, **program.variables}
+
+    async def _until_healthy(self, child: asyncio.subprocess.Process) -> None:
+        url = self._url(self._server.health_path)
+        while True:
+            if child.returncode is not None:
+                await asyncio.sleep(0.1)  # its last words may still be on their way
+                raise EngineError(await self.died())
+            try:
+                async with asyncio.timeout(5), _connection(url) as connection:
+                    if await connection.request("GET", url) == 200:
+                        return
+            except (HttpError, TimeoutError):
+                pass
+            await asyncio.sleep(0.25)
+
+    async def _listen(self, output: asyncio.StreamReader | None) -> None:
+        if output is None:
+            return
+        while True:
+            try:
+                line = await output.readline()
+            except ValueError:  # a line longer than the limit; a full pipe would halt the child
+                continue
+            if not line:
+                return
+            text = line.decode(errors="replace")
+            self._said.append(text.strip())
+            sys.stderr.write(text)
+
+    def _last_words(self) -> str:
+        words = next((line for line in reversed(self._said) if line), "")
+        return f": {words[:500]}" if words else ""
+
+    def _url(self, path: str) -> Url:
+        if self._socket:
+            return Url(self._spec.name, 80, path, socket=self._socket)
+        return Url("127.0.0.1", self._port, path)
+
+    @contextlib.asynccontextmanager
+    async def _post(self, call: Call, body: Mapping[str, Any]) -> AsyncIterator[HttpConnection]:
+        """A connection whose 200 answer waits to be read. Raises RequestFault, EngineError."""
+        url = self._url(call.route)
+        data = json.dumps({**body, "model": call.model}).encode()
+        try:
+            async with _connection(url) as connection:
+                status = await connection.request("POST", url, headers=_JSON, body=data)
+                if status != 200:
+                    raise _refusal(status, await _whole(connection))
+                yield connection
+        except HttpError as error:
+            raise EngineError(f"{self._spec.name}: {error}") from None
+
+
+@contextlib.asynccontextmanager
+async def _connection(url: Url) -> AsyncIterator[HttpConnection]:
+    connection = await HttpConnection.open(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def _whole(connection: HttpConnection) -> bytes:
+    return b"".join([part async for part in connection.body()])
+
+
+async def _events(connection: HttpConnection) -> AsyncGenerator[bytes, None]:
+    """The `data:` of server-sent events; vLLM puts each on one line."""
+    rest = b""
+    async with aclosing(connection.body()) as parts:
+        async for part in parts:
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                if line.startswith(b"data:"):
+                    yield line[5:].strip()
+
+
+def _metered(payload: bytes, meter: Meter) -> bool:
+    """Whether the chunk is more than the usage that was asked for the meter's sake."""
+    try:
+        chunk = json.loads(payload)
+        if chunk.get("error"):
+            raise RequestFault.forwarded(500, {"error": chunk["error"]})
+        _meter_usage(chunk.get("usage"), meter)
+        choices = chunk.get("choices")
+        if any((choice.get("delta") or {}).get("content") or choice.get("text") for choice in choices):
+            meter.produced(1)
+        return bool(choices)
+    except (ValueError, AttributeError, TypeError):
+        raise EngineError("the server sent a chunk that is not of OpenAI's shape") from None
+
+
+def _response_metered(payload: bytes, meter: Meter) -> bool:
+    """Whether this event of the Responses API is its last."""
+    try:
+        event = json.loads(payload)
+        kind = str(event["type"])
+        if kind == "response.output_text.delta":
+            meter.produced(1)
+        _meter_usage((event.get("response") or {}).get("usage"), meter)
+    except (ValueError, AttributeError, TypeError, KeyError):
+        raise EngineError("the server sent an event that is not of OpenAI's shape") from None
+    return kind in ("response.completed", "response.failed", "response.incomplete")
+
+
+def _meter_usage(usage: Mapping[str, Any] | None, meter: Meter) -> None:
+    """Reranking tells the total alone."""
+    if usage:
+        read = usage.get("prompt_tokens") or usage.get("input_tokens") or usage.get("total_tokens") or 0
+        written = usage.get("completion_tokens") or usage.get("output_tokens") or 0
+        meter.used(prompt_tokens=int(read), completion_tokens=int(written))
+
+
+def _refusal(status: int, answer: bytes) -> RequestFault:
+    try:
+        document = json.loads(answer)
+    except ValueError:
+        document = None
+    if isinstance(document, dict) and "error" in document:
+        return RequestFault.forwarded(status, document)
+    if isinstance(document, dict) and document.get("object") == "error":  # vLLM before 0.10
+        return RequestFault.forwarded(status, {"error": document})
+    return RequestFault(status, f"the server answered {status}: {answer[:300].decode(errors='replace')}")
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def _program(spec: EngineSpec) -> ServerProgram:
+    if spec.program is None:
+        raise SettingsError(f"the engine {spec.name} is no server program")
+    return spec.program
+
+
+def _slots(server: ServerProgram, slots: int) -> list[str]:
+    option = server.slots_option.replace("-", "_") if server.underscores else server.slots_option
+    return _option(server, option, str(slots)) if option else []
+
+
+def _option(server: ServerProgram, option: str, value: str) -> list[str]:
+    return [f"--{option}", value] if server.separate_values else [f"--{option}={value}"]
+
+
+def _free_port() -> int:
+    """One that nobody has at this moment: such servers cannot be handed a socket."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

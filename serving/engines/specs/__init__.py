@@ -1,0 +1,1 @@
+"""One file for each engine that is known: its entry in `serving.engines.registry`."""

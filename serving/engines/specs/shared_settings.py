@@ -1,0 +1,91 @@
+"""Settings that servers of language models share, each by its own option's name."""
+
+from serving.engines.spec import DTYPES, EngineSetting, count_setting, gettext_noop
+
+
+def dtype() -> EngineSetting:
+    return EngineSetting("dtype", gettext_noop("Data type"), "choice", choices=DTYPES, alias="dtype")
+
+
+def context(key: str) -> EngineSetting:
+    return count_setting(
+        key,
+        gettext_noop("Context length"),
+        gettext_noop("Tokens of prompt and answer together."),
+        most=100_000_000,
+        alias="context_length",
+    )
+
+
+def tensor_parallel(key: str) -> EngineSetting:
+    return count_setting(
+        key,
+        gettext_noop("Tensor parallel size"),
+        gettext_noop("GPUs that share the weights; as many as a worker has."),
+        alias="tensor_parallel",
+    )
+
+
+def pipeline_parallel(key: str) -> EngineSetting:
+    return count_setting(
+        key,
+        gettext_noop("Pipeline parallel size"),
+        gettext_noop("Groups of GPUs that hold the layers one after the other."),
+        alias="pipeline_parallel",
+    )
+
+
+def data_parallel(key: str) -> EngineSetting:
+    return count_setting(
+        key,
+        gettext_noop("Data parallel size"),
+        gettext_noop("Copies of the model that share the requests."),
+        alias="data_parallel",
+    )
+
+
+def memory_share(key: str) -> EngineSetting:
+    return EngineSetting(
+        key,
+        gettext_noop("GPU memory utilization"),
+        "number",
+        gettext_noop("Share of each GPU's memory that the engine takes, such as 0.9."),
+        0.05,
+        1,
+        alias="memory_share",
+    )
+
+
+def max_sequences(key: str) -> EngineSetting:
+    return count_setting(
+        key,
+        gettext_noop("Maximum sequences"),
+        gettext_noop("Requests in one step; the worker's slots by default."),
+        most=100_000,
+        alias="max_sequences",
+    )
+
+
+def quantization(key: str) -> EngineSetting:
+    return EngineSetting(
+        key,
+        gettext_noop("Quantization"),
+        "text",
+        gettext_noop("As the weights' files say by default."),
+        placeholder="fp8",
+        alias="quantization",
+    )
+
+
+def kv_cache_dtype(key: str, label: str = gettext_noop("KV cache data type")) -> EngineSetting:
+    return EngineSetting(key, label, "text", placeholder="fp8", alias="kv_cache_dtype")
+
+
+LOAD_TIMEOUT = EngineSetting(
+    "load_timeout_seconds",
+    gettext_noop("Load timeout (s)"),
+    "number",
+    gettext_noop("A worker that is not ready by then has failed."),
+    1,
+    86_400,
+)

@@ -1,0 +1,128 @@
+"""Environments of Python packages, each made from a lock file when it is first asked for.
+
+A lock file names every package with its hashes, so an environment is a function of that file, of the Python
+and of the machine's kind: its directory is named by a digest of these. It is made beside its place and
+renamed there whole; who asks meanwhile waits. `uv` makes it, from the indexes that uv or pip are set up with.
+Wheels that no index has may lie in a directory that `UV_FIND_LINKS` or `PIP_FIND_LINKS` names.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+MAKE_WITHIN_SECONDS = 3_600.0
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+class EnvironmentNotMade(Exception):
+    """The text says why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockedEnvironment:
+    """`lock`: the text of a requirements file in which each package has its hashes (`uv pip compile
+    --generate-hashes`). `python`: the version that it was resolved for, such as 3.11; empty: this one."""
+
+    name: str
+    lock: str
+    python: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name of its directory."""
+        python = self.python or platform.python_version()
+        what = "\0".join((self.lock, python, sysconfig.get_platform(), sys.implementation.cache_tag))
+        return f"{self.name}-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+
+    def made(self, root: Path) -> Path:
+        """Its directory below `root`, made now if it is not there. Blocks, for minutes where packages are
+        downloaded. Raises EnvironmentNotMade."""
+        if not _NAME.fullmatch(self.name):
+            raise EnvironmentNotMade(f"an environment's name must match {_NAME.pattern}")
+        place = root / self.key
+        if place.exists():
+            return place
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            with _alone(root / f".{self.key}.lock"):
+                if not place.exists():
+                    self._make(root, place)
+        except OSError as error:
+            raise EnvironmentNotMade(f"{place} cannot be made: {error.strerror or error}") from None
+        return place
+
+    def _make(self, root: Path, place: Path) -> None:
+        began = time.monotonic()
+        log.info("making the environment %s; with a large engine this takes minutes", place.name)
+        for left in root.glob(f".{self.key}.part-*"):  # of a maker that was killed: nobody else is here
+            shutil.rmtree(left, ignore_errors=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{self.key}.part-", dir=root))
+        try:
+            lock = part / "requirements.txt"
+            lock.write_text(self.lock)
+            deadline = began + MAKE_WITHIN_SECONDS
+            # Relocatable: its programs find their Python after the renaming, too.
+            python = self.python or sys.executable
+            _uv(["venv", "--relocatable", "--allow-existing", f"--python={python}", str(part)], deadline)
+            backend = ["--torch-backend=cpu"] if "+cpu" in self.lock and not _wheels() else []
+            _uv(
+                [
+                    "pip", "install", f"--python={part / 'bin' / 'python'}", "--require-hashes", "--no-deps",
+                    "--compile-bytecode", *backend, f"--requirements={lock}",
+                ],
+                deadline,
+            )  # fmt: skip
+            part.chmod(0o755)
+            part.rename(place)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        log.info("made the environment %s in %.0f s", place.name, time.monotonic() - began)
+
+
+def _uv(arguments: list[str], deadline: float) -> None:
+    beside = Path(sys.executable).with_name("uv")
+    program = str(beside) if beside.exists() else shutil.which("uv")
+    if program is None:
+        raise EnvironmentNotMade("uv is not installed here: it makes environments (pip install uv)")
+    links = {"UV_FIND_LINKS": _wheels()} if _wheels() else {}
+    try:
+        done = subprocess.run(
+            [program, *arguments, "--quiet", "--no-config"],
+            capture_output=True,
+            check=False,
+            env=os.environ | links,
+            text=True,
+            timeout=max(1.0, deadline - time.monotonic()),
+        )
+    except subprocess.TimeoutExpired:
+        raise EnvironmentNotMade(f"uv did not end within {MAKE_WITHIN_SECONDS:g} s") from None
+    if done.returncode:
+        words = " ".join(done.stderr.split())
+        raise EnvironmentNotMade(f"uv {arguments[0]} failed: {words[-800:] or f'status {done.returncode}'}")
+
+
+def _wheels() -> str:
+    return os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS", "")
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One maker at a time, of all processes; whoever dies lets go of it."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
