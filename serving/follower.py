@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from serving import logs
 from serving.engines.making import make_engine
-from serving.engines.programs import Program
+from serving.engines.programs import EngineProgram
 from serving.engines.registry import ENGINES
 from serving.engines.server import ServerEngine
 from serving.fields import ProtocolError
@@ -29,7 +29,7 @@ def argv_of(command: WorkerCommand, program: str) -> list[str]:
     if not isinstance(engine, ServerEngine) or spec.program is None or not spec.spans_machines:
         able = ", ".join(name for name, known in ENGINES.items() if known.spans_machines)
         raise ProtocolError(f"the engine {command.engine} cannot span machines: only {able} can")
-    return engine.argv(Program(command=(program, *spec.program.command[1:])))
+    return engine.argv(EngineProgram(command=(program, *spec.program.command[1:])))
 
 
 def main(arguments: Sequence[str]) -> int:

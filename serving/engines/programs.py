@@ -15,7 +15,7 @@ LOCKED_FOR_PYTHON = "3.11"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Program:
+class EngineProgram:
     """Words of a command with fields to fill in, and variables of its environment."""
 
     command: tuple[str, ...]
@@ -23,14 +23,14 @@ class Program:
     is_for_cpu: bool = False
 
 
-def find_program(spec: EngineSpec, command: WorkerCommand) -> Program:
+def find_program(spec: EngineSpec, command: WorkerCommand) -> EngineProgram:
     """The engine's program; makes its environment when that is asked for the first time, which takes minutes.
     Raises EngineError."""
     server = spec.program
     if server is None:
         raise EngineError(f"{spec.name} is no server program")
     if found := shutil.which(server.command[0]):
-        return Program(command=(found, *server.command[1:]))
+        return EngineProgram(command=(found, *server.command[1:]))
     if not server.locked_environment or command.device == "cuda" or not command.environments:
         raise EngineError(
             f"{server.command[0]} is not on this worker's PATH: use an image of {spec.name}, or serve this "
@@ -42,7 +42,7 @@ def find_program(spec: EngineSpec, command: WorkerCommand) -> Program:
     except EnvironmentNotMade as error:
         raise EngineError(f"the environment {environment.name} could not be made: {error}") from None
     programs = place / "bin"
-    return Program(
+    return EngineProgram(
         command=(str(programs / server.locked_command[0]), *server.locked_command[1:]),
         variables={"PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}", **server.locked_variables},
         is_for_cpu=True,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from serving.engines.base import EngineError, Meter
-from serving.engines.programs import Program, find_program
+from serving.engines.programs import EngineProgram, find_program
 from serving.engines.spec import AdapterCall, EngineSpec, ServerProgram
 from serving.http_client import HttpConnection, HttpError, Url
 from serving.leash import end_with_parent
@@ -145,7 +145,7 @@ class ServerEngine:
                 f"{self._last_words()}"
             ) from None
 
-    def argv(self, program: Program) -> list[str]:
+    def argv(self, program: EngineProgram) -> list[str]:
         """Its command line; on the other machines of a worker that spans several, one without an API."""
         from serving.app import served_names
 
@@ -337,7 +337,7 @@ class ServerEngine:
         if self._directory is not None:
             self._directory.cleanup()
 
-    def _environment(self, program: Program) -> dict[str, str]:
+    def _environment(self, program: EngineProgram) -> dict[str, str]:
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if self._is_on_cpu else {}
         return {**os.environ, **hidden, **self._server.environment, **program.variables}
 
