@@ -90,7 +90,7 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)
         await self._server.start(self._listener)
-        log.info("%s listens on %s:%d", self._command.name, *self._listener.getsockname()[:2])
+        log.info("%s listens on %s", self._command.name, _where(self._listener))
         # Before it is ready: the first request is traced, too.
         await asyncio.to_thread(self._spans.load)
         background = [asyncio.create_task(self._engine_life())]
@@ -115,7 +115,7 @@ class Worker:
 
     def heartbeat(self) -> Heartbeat:
         command, desk = self._command, self._desk
-        host, port = self._listener.getsockname()[:2]
+        host, port = self._listener.getsockname()[:2]  # a worker with a socket of its own sends no heartbeats
         machine = command.machine or socket.gethostname()
         anywhere = host in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
         return Heartbeat(
@@ -220,6 +220,11 @@ def _engine_and_faults(command: WorkerCommand) -> tuple[Engine | AppService, Fau
         return TextAnswers(EchoEngine(EchoSettings(load_error=str(error)))), Faults()
 
 
+def _where(listener: socket.socket) -> str:
+    name = listener.getsockname()
+    return f"unix:{name}" if isinstance(name, str) else f"{name[0]}:{name[1]}"
+
+
 class _AsgiServer(uvicorn.Server):
     """Serves engines of text. Leaves signals to the worker, which drains before the listener closes."""
 
@@ -253,7 +258,16 @@ class _AsgiServer(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket. Raises OSError."""
+    """A bound socket; where `host` is `unix:/path`, one that only this user may use. Raises OSError."""
+    if host.startswith("unix:"):
+        listener = socket.socket(socket.AF_UNIX)
+        before = os.umask(0o177)
+        try:
+            listener.bind(host.removeprefix("unix:"))
+        finally:
+            os.umask(before)
+        listener.setblocking(False)
+        return listener
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]

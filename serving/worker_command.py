@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ class WorkerCommand:
     service: Annotated[str, "service that it serves"]
     version_label: Annotated[str, "MODEL:VERSION that it serves"]
     engine: Annotated[str, f"one of {', '.join(WORKER_ENGINES)}"] = "transformers"
-    host: Annotated[str, "address to listen on"] = "127.0.0.1"
+    host: Annotated[str, "address to listen on, or unix:/path of a socket"] = "127.0.0.1"
     port: Annotated[int, "port to listen on; 0 takes a free one"] = 0
     address: Annotated[str, "address under which the gateway reaches it; empty: the host"] = ""
     machine: Annotated[str, "name of the machine; empty: the host name"] = ""
@@ -101,6 +102,8 @@ class WorkerCommand:
             raise ProtocolError("--master-address must say where the worker of these --nodes is")
         if not all(ABILITY.fullmatch(ability) for ability in self.abilities):
             raise ProtocolError(f"--abilities must be names that match {ABILITY.pattern}")
+        if self.host.startswith("unix:") and self.heartbeat_url:
+            raise ProtocolError("--heartbeat-url needs a --host that gateways reach, not a socket's path")
         if self.heartbeat_url and not self.heartbeat_url.startswith(("http://", "https://", "unix:/")):
             raise ProtocolError("--heartbeat-url must start with http://, https:// or unix:/")
 
@@ -172,6 +175,11 @@ def _settings(text: str) -> dict[str, Any]:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def default_environments() -> Path:
+    """Where environments are made on a laptop."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slipway" / "environments"
 
 
 _READERS: Mapping[str, Any] = {"settings": _settings, "abilities": _names, "environments": Path}

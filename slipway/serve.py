@@ -1,5 +1,6 @@
 """A fast model service in ten lines: docs/SERVING.md. Needs no Django."""
 
+from serving.runtime import llm
 from serving.runtime.api import (
     App,
     AppError,
@@ -33,6 +34,7 @@ __all__ = [
     "deadline",
     "get",
     "in_process",
+    "llm",
     "pad",
     "padded_shape",
     "shape",

@@ -165,6 +165,11 @@ class EngineSpec:
         """A service may name it."""
         return self.in_worker or self.pod_server is not None
 
+    @property
+    def has_environments(self) -> bool:
+        """Whether a worker may have to make an environment for it."""
+        return self.name == "app" or (self.program is not None and bool(self.program.locked_environment))
+
     def spelling(self, key: str) -> str:
         """The key of a setting, whose words a server program may have with hyphens too."""
         return key.replace("-", "_") if self.program is not None else key

@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from serving.runtime.llm import LlmEngine
 
 from serving.runtime.batching import DEFAULT_MAX_SIZE, LATENCY_MAX_SIZE, BatchRule
 
@@ -211,6 +214,9 @@ class Runtime(Protocol):
 
     def indicate(self, name: str, value: float) -> None: ...
 
+    def wait_for(self, descriptor: int, seconds: float) -> None:
+        """Blocks until there is something to read. Raises Cancelled when the client leaves, TimeoutError."""
+
 
 @dataclass
 class Context:
@@ -287,8 +293,14 @@ class OwnProcess:
     """A process of the user's own: a function of the app, or a command."""
 
     name: str
-    target: Callable[[], Any] | Sequence[str]
+    target: "Callable[[], Any] | Sequence[str] | LlmEngine"
     count: int = 1
+
+    @property
+    def load_seconds(self) -> float:
+        """Of one that says when it is ready; 0: the usual limit."""
+        seconds: float = getattr(self.target, "load_timeout_seconds", 0.0)
+        return seconds
 
 
 class App:

@@ -7,6 +7,7 @@ the handler. Sync handlers run right here; async ones on a loop that lives as lo
 import asyncio
 import json
 import logging
+import select
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -71,6 +72,19 @@ class CpuProcess:
     def indicate(self, name: str, value: float) -> None:
         self._indicated[name] = self._indicated.get(name, 0.0) + value
 
+    def wait_for(self, descriptor: int, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while True:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("the deadline of the request has passed")
+            watched = [descriptor, self._channel.fileno()]
+            readable, _, _ = select.select(watched, [], [], min(left, 3_600.0))
+            if descriptor in readable:
+                return
+            if readable and self._is_cancelled():
+                raise Cancelled
+
     def description(self, models: Mapping[str, type[GpuModel]]) -> Meta:
         """What the front serves by: processes, routes and their limits, the OpenAPI document, what to warm up
         with."""
@@ -80,7 +94,7 @@ class CpuProcess:
             "job_processes": app.job_processes if any(one.kind == "job" for one in app.routes) else 0,
             "abilities": app.abilities,
             "memory_mb": app.memory_mb,
-            "own": [(one.name, one.count) for one in app.own_processes],
+            "own": [(one.name, one.count, one.load_seconds) for one in app.own_processes],
             "indicators": [(one.name, one.help, one.lower_is_better) for one in app.indicators.values()],
             "models": [
                 {

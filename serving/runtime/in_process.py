@@ -1,6 +1,8 @@
 """Models in the process that calls them, for tests of handlers."""
 
 import asyncio
+import math
+import select
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,11 @@ class InProcess:
 
     def indicate(self, name: str, value: float) -> None:
         self.indicated.append((name, value))
+
+    def wait_for(self, descriptor: int, seconds: float) -> None:
+        limit = None if math.isinf(seconds) else max(0.0, seconds)
+        if not select.select([descriptor], [], [], limit)[0]:
+            raise TimeoutError("the deadline of the request has passed")
 
 
 class _Direct:

@@ -4,12 +4,13 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from serving.runtime.api import App, AppError, GpuModel
+from serving.runtime.api import App, AppError, GpuModel, OwnProcess
+from serving.runtime.llm import LlmEngine
 
 
 def load_app(file: Path) -> tuple[App, dict[str, type[GpuModel]]]:
-    """The App of the file, and the models that it names at its top level. Raises AppError; what the file
-    itself raises goes through."""
+    """The App of the file, and the models that it names at its top level; engines of `serve.llm` there are
+    processes of the app. Raises AppError; what the file itself raises goes through."""
     if not file.is_file():
         raise AppError(f"there is no file {file}")
     name = file.stem if file.stem.isidentifier() and file.stem not in sys.modules else "slipway_app"
@@ -32,4 +33,9 @@ def load_app(file: Path) -> tuple[App, dict[str, type[GpuModel]]]:
         # A base class of others is no model of its own.
         and not any(value in other.__bases__ for other in vars(module).values() if isinstance(other, type))
     }
-    return next(iter(apps.values())), models
+    app = next(iter(apps.values()))
+    for variable, value in vars(module).items():
+        if isinstance(value, LlmEngine):
+            value.bind(variable)
+            app.own_processes.append(OwnProcess(variable, value))
+    return app, models

@@ -1,9 +1,10 @@
-"""A process of the user's own: a function of the app, or a command that takes this process over."""
+"""A process of the user's own: a function, a command that takes this process over, or a language model."""
 
 import os
 import socket
 
 from serving.runtime.children import ChildOrder, tell
+from serving.runtime.llm import LlmEngine
 from serving.runtime.loading import load_app
 
 
@@ -11,6 +12,9 @@ def run(order: ChildOrder, channel: socket.socket) -> None:
     app, _ = load_app(order.path)
     name = order.name.partition("#")[0]
     target = next(one.target for one in app.own_processes if one.name == name)
+    if isinstance(target, LlmEngine):
+        target.keep(lambda: tell(channel, {"ready": {}}))
+        return
     tell(channel, {"ready": {}})
     if callable(target):
         target()

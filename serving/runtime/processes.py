@@ -4,8 +4,11 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
+import shutil
 import signal
 import socket
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,12 +22,15 @@ from serving.runtime.board import Board, Phase
 from serving.runtime.children import ChildOrder
 from serving.runtime.frames import Frame, FrameReader, pack_frame
 from serving.runtime.links import ARENA_BYTES, listener
+from serving.runtime.llm import ENVIRONMENTS_VARIABLE, RUN_VARIABLE
 from serving.runtime.process_calls import IdlePool, ProcessCall
 
 log = logging.getLogger(__name__)
 
 CELLS = 2_048
 LOAD_APP_WITHIN_SECONDS = 600.0
+END_OF_LOAD_SECONDS = 60.0
+"""After the limit of a process's own, which says more of what was slow."""
 LOOK_EVERY_SECONDS = 0.1
 MEMORY_EVERY = 10
 """Looks."""
@@ -195,9 +201,22 @@ def _resident_bytes(pid: int) -> int:
 
 
 class Processes:
-    """All of them. `processes` 0: as many CPU processes as the app says."""
+    """All of them. `processes` 0: as many CPU processes as the app says. `environments`: where engines of
+    `serve.llm` get environments of their own."""
 
-    def __init__(self, file: Path, *, processes: int = 0, arena_bytes: int = ARENA_BYTES) -> None:
+    def __init__(
+        self,
+        file: Path,
+        *,
+        processes: int = 0,
+        arena_bytes: int = ARENA_BYTES,
+        environments: Path | None = None,
+    ) -> None:
+        # Made by the first engine that has a socket there.
+        self._directory = Path(tempfile.gettempdir(), f"slipway-app-{secrets.token_hex(8)}")
+        self._shared = {RUN_VARIABLE: str(self._directory)}
+        if environments is not None:
+            self._shared[ENVIRONMENTS_VARIABLE] = str(environments)
         self._file = file.resolve()
         self._wanted = processes
         self.arena_bytes = _checked_arena(arena_bytes)
@@ -285,16 +304,18 @@ class Processes:
                         self._order("gpu", f"{model['name']}#{number}", cell, online),
                         self._board,
                         listening=listening,
-                        environment={"CUDA_VISIBLE_DEVICES": gpus[number]} if gpus else None,
+                        environment=self._shared | ({"CUDA_VISIBLE_DEVICES": gpus[number]} if gpus else {}),
                         load_within=model["load_timeout_seconds"],
                         work_within=model["timeout_seconds"],
                         memory_bytes=model["memory_mb"] << 20,
                     )
                 )
                 cell += 1
-        for name, count in said["own"]:
+        for name, count, load_seconds in said["own"]:
             for number in range(count):
-                self.own.append(Child(self._order("own", f"{name}#{number}", cell, online), self._board))
+                order = self._order("own", f"{name}#{number}", cell, online)
+                within = load_seconds + END_OF_LOAD_SECONDS if load_seconds else LOAD_APP_WITHIN_SECONDS
+                self.own.append(Child(order, self._board, environment=self._shared, load_within=within))
                 cell += 1
         # The first process learns only now how many there are.
         self.cpu[0].order = replace(self.cpu[0].order, online=online)
@@ -314,7 +335,7 @@ class Processes:
 
     def _cpu_child(self, cell: int, name: str) -> Child:
         online = self._wanted or (self.description["processes"] if self.description else 1)
-        child = Child(self._order("cpu", name, cell, online), self._board)
+        child = Child(self._order("cpu", name, cell, online), self._board, environment=self._shared)
         pool = self.idle if name.startswith("cpu") else self.idle_jobs
         child.on_ready = partial(pool.free, child)
         child.on_end = partial(pool.remove, child)
@@ -331,6 +352,7 @@ class Processes:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for child in self.all:
             child.kill()
+        shutil.rmtree(self._directory, ignore_errors=True)
 
     def _keep(self, child: Child) -> None:
         self._tasks.append(asyncio.create_task(child.keep()))

@@ -50,6 +50,7 @@ class AppService:
             command.model_dir / settings.file,
             processes=settings.processes,
             arena_bytes=settings.arena_mb << 20,
+            environments=command.environments,
         )
         self._desk: Desk | None = None
         self._front: Front | None = None

@@ -310,7 +310,7 @@ class EmbeddedCluster:
             heartbeat_url=f"unix:{self._agent_socket}",
             settle_seconds=SETTLE_SECONDS,
             grace_seconds=spec.grace_seconds,
-            environments=self._environments if ENGINES[spec.engine].program is not None else None,
+            environments=self._environments if ENGINES[spec.engine].has_environments else None,
         )
         environment = dict(WORKER_ENVIRONMENT)
         if slot.gpus:

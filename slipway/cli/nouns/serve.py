@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from serving.worker_command import EXIT_PORT_TAKEN, WorkerCommand
+from serving.worker_command import EXIT_PORT_TAKEN, WorkerCommand, default_environments
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(add_completion=False)
@@ -43,6 +43,7 @@ def serve(
         settings={"file": file.name, "processes": processes},
         settle_seconds=0.0,
         linger_seconds=0.0,
+        environments=default_environments(),
         exit_with_parent=True,
     )
     sys.stderr.write(f"slipway: http://{host}:{port}/ serves {file}; Ctrl-C stops it.\n")
