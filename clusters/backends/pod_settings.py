@@ -369,7 +369,9 @@ def engine_faults(
         found["server.metrics"] = [f"The metrics of {engine} are known: names are for the engine openai."]
     if pod.nodes_per_replica > 1 and pod.replicas is not None:
         found["replicas"] = ["The number of workers that span machines is Slipway's: leave it out."]
-    if pod.nodes_per_replica > 1 and (not ENGINES[engine].spans_machines or pod.server is not None):
+    if pod.nodes_per_replica > 1 and (
+        engine not in ENGINES or not ENGINES[engine].spans_machines or pod.server is not None
+    ):
         found["nodes_per_replica"] = ["Only our worker with the engine vllm can span machines."]
     elif pod.nodes_per_replica > 1 and (said := _sizes_fault(pod.nodes_per_replica, gpus, settings)):
         found["nodes_per_replica"] = [said]
