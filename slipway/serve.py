@@ -1,6 +1,6 @@
 """A fast model service in ten lines: docs/SERVING.md. Needs no Django."""
 
-from serving.runtime import llm
+from serving.runtime import diffusion, llm
 from serving.runtime.api import (
     App,
     AppError,
@@ -32,6 +32,7 @@ __all__ = [
     "Response",
     "batched",
     "deadline",
+    "diffusion",
     "get",
     "in_process",
     "llm",

@@ -1,6 +1,7 @@
 """Servers that send no heartbeat are read by their metrics, and look like workers of ours.
 
-The texts in `metrics/` are as the servers' documentation shows their output; sources stand in each reader.
+The texts in `metrics/` are as the servers' documentation and sources show their output (see
+`serving.engines.specs`); vLLM 0.32 wrote its own itself.
 """
 
 import asyncio
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from serving.engines.registry import ENGINES
 from serving.protocol import Counters, Heartbeat
 from serving.relay_protocol import Target
 from serving.scraping.exposition import Histogram, Samples
+from serving.scraping.reading import read
 from serving.scraping.scraper import CannotRead, Scraper
 
 TEXTS = Path(__file__).parent / "metrics"
@@ -47,6 +50,12 @@ def first(engine: str) -> Heartbeat:
     [
         ("vllm", 3, 2, Counters(requests=167, errors=2, prompt_tokens=27_453, completion_tokens=89_950)),
         (
+            "tensorrt-llm",
+            3,
+            1,
+            Counters(requests=157, errors=2, prompt_tokens=4_200, completion_tokens=12_345),
+        ),
+        (
             "sglang",
             162,
             2_826,
@@ -68,6 +77,23 @@ def test_each_server_says_its_load_and_its_totals(engine, in_flight, queued, cou
     assert (found.worker, found.engine, found.state) == ("chat-1-0", engine, "ready")
     assert Heartbeat.from_dict(found.to_dict()) == found
     assert (found.ttft, found.tpot) == (None, None)  # nothing of the last minute is known yet
+
+
+@pytest.mark.parametrize(
+    ("file", "engine", "kv_used"),
+    [("vllm-0.32", "vllm", 0.0), ("sglang", "sglang", 0.28), ("tensorrt-llm", "tensorrt-llm", 0.42)],
+)
+def test_the_share_of_the_cache_has_one_name(file, engine, kv_used) -> None:
+    names = ENGINES[engine].metrics
+    assert names is not None
+    found = read(Samples(text(file)), names)
+    assert found is not None
+    assert found.kv_used == kv_used
+
+
+def test_metrics_that_vllm_wrote_itself_are_read() -> None:
+    found = Scraper().note(target("vllm"), text("vllm-0.32"), now=1_000.0)
+    assert found.counters == Counters(requests=3, prompt_tokens=21, completion_tokens=16)
 
 
 def test_a_server_that_says_when_it_began_is_believed() -> None:

@@ -43,7 +43,7 @@ SPEC = EngineSpec(
         slots_option="max-batch-size",
         refused=(
             r"host|port|config|extra-llm-api-options|served-model-name|trust-remote-code|revision|custom-.*"
-            r"|metadata-server-config-file|server-role|disagg-.*|otlp-.*|chat-template"
+            r"|metadata-server-config-file|server-role|disagg-.*|otlp-.*|chat-template|grpc|extra-.*"
         ),
         underscores=True,
         false_option="left out",
