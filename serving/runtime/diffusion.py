@@ -123,7 +123,7 @@ def load_pipeline(directory: Path, *, device: int) -> Any:
 
     has_gpu = torch.cuda.device_count() > device
     dtype = torch.bfloat16 if has_gpu else torch.float32
-    pipeline = DiffusionPipeline.from_pretrained(directory, torch_dtype=dtype, local_files_only=True)
+    pipeline = DiffusionPipeline.from_pretrained(directory, dtype=dtype, local_files_only=True)
     pipeline.set_progress_bar_config(disable=True)
     return pipeline.to(f"cuda:{device}" if has_gpu else "cpu")
 

@@ -33,7 +33,7 @@ def test_a_completion_is_whole(served: RunningWorker) -> None:
 def test_a_chat_answer_is_whole(served: RunningWorker) -> None:
     body = served.post(CHAT, messages=MESSAGES, max_tokens=6, model="chat:v1").json()
     assert body["object"] == "chat.completion"
-    assert body["model"] == "chat:v1"
+    assert body["model"] in ("chat:v1", "talk")  # vLLM says the first of its names
     assert body["choices"][0]["message"]["role"] == "assistant"
     assert body["choices"][0]["message"]["content"]
     assert body["usage"]["completion_tokens"] == 6

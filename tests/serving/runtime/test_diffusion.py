@@ -34,6 +34,7 @@ def test_a_picture_is_the_same_alone_in_a_batch_with_progress_and_by_two_process
     # Of 255 levels: other sizes of a batch round otherwise.
     for way in ("together", "by two processes", "again by two", "after progress"):
         assert seen[way] <= 2, way
+    assert seen["rows of two pictures here"] == [2]  # the other two are the partner's
     assert seen["progress"] == list(range(1, 9))
     assert seen["refused"] == [422, 422]
     assert seen["attention"] == [seen["sdpa"]]

@@ -80,7 +80,11 @@ def main(directory: Path) -> None:
 
     shared = SharedPainter()
     shared.load(serve.Files(directory))
+    rows: list[int] = []
+    first_layer = shared.pipeline.unet.conv_in
+    hook = first_layer.register_forward_hook(lambda _, given, __: rows.append(len(given[0])))
     by_two = shared.pictures(orders)
+    hook.remove()
     began = time.monotonic()
     again = shared.pictures(orders)
     shared_seconds = time.monotonic() - began
@@ -95,6 +99,7 @@ def main(directory: Path) -> None:
         "together": apart(together, one_by_one),
         "by two processes": apart(by_two, one_by_one),
         "again by two": apart(again, one_by_one),
+        "rows of two pictures here": sorted(set(rows)),
         "progress": [piece["step"] for piece in progress[:-1]],
         "after progress": apart(progress[-1:], one_by_one[:1]),
         "refused": refused,
