@@ -16,6 +16,9 @@ from serving.protocol import ABILITY, LABEL, NAME
 
 DEVICES = ("auto", "cpu", "cuda")
 
+JOBS_URL = "SLIPWAY_JOBS_URL"
+"""Variable of a worker's environment: the Redis in which jobs of services wait; without it they wait in
+their worker."""
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_PORT_TAKEN = 0, 1, 2, 3
 """How a worker ends: see `WorkerCommand`."""
 

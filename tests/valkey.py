@@ -17,7 +17,9 @@ PR_SET_PDEATHSIG = 1
 class ValkeyServer:
     """Can be stopped and started again, as real ones are. Dies with the tests, even if those are killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_file: bool = False) -> None:
+        """`keeps_file`: writes an append-only file, as the bundled one of `bin/up` does."""
+        self._keeps_file = keeps_file
         self._home = Path(tempfile.mkdtemp(prefix="slipway-valkey-"))
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -33,6 +35,8 @@ class ValkeyServer:
         libc = ctypes.CDLL(None)
         command = [str(get_binary_path()), "--port", "0", "--unixsocket", str(self._home / "valkey.sock")]
         command += ["--save", "", "--dir", str(self._home), "--logfile", str(self._home / "log")]
+        if self._keeps_file:
+            command += ["--appendonly", "yes", "--appendfsync", "everysec"]
         self._process = subprocess.Popen(
             command, preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         )
@@ -42,7 +46,7 @@ class ValkeyServer:
                 try:
                     client.ping()
                     return
-                except redis.RedisError:
+                except (redis.RedisError, OSError):
                     if time.monotonic() > deadline:
                         raise
                     time.sleep(0.02)

@@ -30,6 +30,7 @@ from controlplane.environment import PROJECT, Environment
 from controlplane.readiness_key import HEADER, readiness_key
 from gateway.backends.envoy.bootstrap import renew_bootstrap, write_bootstrap
 from gateway.errors import GatewayError
+from serving.worker_command import JOBS_URL
 
 PREPARE = ("-m", "controlplane.server", "prepare")
 READY_WITHIN_SECONDS = 180.0
@@ -87,7 +88,9 @@ class Launcher:
             "DJANGO_SETTINGS_MODULE": "controlplane.settings.embedded",
             "PYTHONDONTWRITEBYTECODE": "",  # kept byte code is what makes the second start quick
             running.MARK: preloaded.ROOM_FOR_MARK,
-            "SLIPWAY_LOG_FORMAT": env.log_format,  # model workers and agent read no `.env`
+            # Model workers and agent read no `.env`.
+            "SLIPWAY_LOG_FORMAT": env.log_format,
+            JOBS_URL: env.jobs_url or env.redis_url or f"unix://{self._home.valkey_socket}",
         }
         self._spawner = Spawner(environ)
         self._cluster = EmbeddedCluster(

@@ -120,6 +120,11 @@ class Environment(ModelFiles, SignOn, Kept, SampleCluster, _OfApps):
         "`sentinel://:password@one:26379,two:26379/0?master=NAME`). Required in production. "
         "Empty: the bundled Valkey in the home.",
     )
+    jobs_url: RedisUrl = Field(
+        "",
+        description="Redis in which jobs of services wait, as model workers reach it (a URL as of "
+        "SLIPWAY_REDIS_URL; it should keep an append-only file). Empty: the same as SLIPWAY_REDIS_URL.",
+    )
     secret_key: Secret = Field(
         "",
         description="Secret of at least 32 characters that signs sessions. Required in production; "

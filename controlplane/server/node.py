@@ -13,6 +13,7 @@ from controlplane.embedded.processes import HAND_OVER, Family, PartFailed, Signa
 from controlplane.embedded.programs import agent_program
 from controlplane.env import env, refuse
 from controlplane.environment import PROJECT
+from serving.worker_command import JOBS_URL
 
 LOOK_EVERY_SECONDS = 1.0
 
@@ -50,7 +51,12 @@ class _Node:
             family=self._family,
             # Model workers and agent read no `.env`.
             spawner=Spawner(
-                os.environ | {"PYTHONDONTWRITEBYTECODE": "", "SLIPWAY_LOG_FORMAT": env.log_format}
+                os.environ
+                | {
+                    "PYTHONDONTWRITEBYTECODE": "",
+                    "SLIPWAY_LOG_FORMAT": env.log_format,
+                    JOBS_URL: env.jobs_url or env.redis_url,
+                }
             ),
             title="the workers",
             dies_by=None,

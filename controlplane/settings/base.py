@@ -211,6 +211,7 @@ else:
     }
 
 REDIS_URL = env.redis_url or f"unix://{SLIPWAY_RUN_DIR / 'valkey.sock'}"
+SLIPWAY_JOBS_URL = env.jobs_url or REDIS_URL
 
 # docs/ARCHITECTURE.md, "The kernel": time limit 20 s < lease 30 s < visibility timeout 120 s.
 # A ring at a dead broker fails at once: whoever rings is a request, and the sweeper finds the row.

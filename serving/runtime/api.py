@@ -7,13 +7,14 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from serving.runtime.llm import LlmEngine
 
+from serving.jobs.job import JobPolicy, OnRelease
 from serving.runtime.batching import DEFAULT_MAX_SIZE, LATENCY_MAX_SIZE, BatchRule
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -286,6 +287,7 @@ class Route:
     timeout_seconds: float | None = None
     media_type: str = ""
     warm_up: Any = None
+    job: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -344,10 +346,35 @@ class App:
         `media_type` names another type."""
         return self._route("stream", "POST", path, options)
 
-    def job(self, path: str, **options: Any) -> Callable[[F], F]:
+    def job(
+        self,
+        path: str,
+        *,
+        attempts: int = 3,
+        backoff_seconds: float = 1.0,
+        deadline_seconds: float = 86_400.0,
+        keep_seconds: float = 86_400.0,
+        on_release: OnRelease = "next",
+        **options: Any,
+    ) -> Callable[[F], F]:
         """Long work: answered 202 at once; state, result, events, cancel and retry below the path. A handler
-        with a `progress` parameter calls it: `progress(0.5, "half")`."""
-        return self._route("job", "POST", path, options)
+        with a `progress` parameter calls it: `progress(0.5, "half")`.
+
+        An attempt that fails with 5xx, or whose process or worker dies, is repeated after a pause that
+        doubles. `on_release`: what waits when its version is released away is done by the `next` one, or by
+        workers of the `same` one, which stay for it.
+        """
+        try:
+            policy = JobPolicy(
+                attempts=attempts,
+                backoff_seconds=backoff_seconds,
+                deadline_seconds=deadline_seconds,
+                keep_seconds=keep_seconds,
+                on_release=on_release,
+            )
+        except ValueError as error:
+            raise AppError(f"{path}: {error}") from None
+        return self._route("job", "POST", path, options | {"job": asdict(policy)})
 
     def process(self, target: Any = None, *, name: str = "", count: int = 1) -> Any:
         """A process of the user's own, kept running: `app.process(["python", "-m", "feed"])`, or a decorator

@@ -113,6 +113,7 @@ class CpuProcess:
                     "path": one.path,
                     "max_bytes": one.max_bytes,
                     "timeout_seconds": one.timeout_seconds or app.timeout_seconds,
+                    "job": dict(one.job),
                 }
                 for one in app.routes
             ],

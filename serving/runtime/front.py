@@ -7,23 +7,36 @@ that every service pays.
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
+from math import inf
 from typing import Any
 
 from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Progress
 from serving.faults import FaultInjection
+from serving.jobs.job import QueuedJob
+from serving.jobs.queue import JobQueue
 from serving.protocol import CHOSEN_BY_HEADER, PREFIX_HEADER, WorkerState
 from serving.runtime.api import Problem
 from serving.runtime.batching import OFFLINE
 from serving.runtime.frames import Frame
-from serving.runtime.front_routes import API_PREFIX, FrontRoutes
-from serving.runtime.http_answers import AcceptedRequest, AnswerParts, HttpAnswer, request_meta
+from serving.runtime.front_routes import API_PREFIX, FrontRoute, FrontRoutes
+from serving.runtime.http_answers import (
+    GRACE_SECONDS,
+    TIMEOUT_HEADERS,
+    AcceptedRequest,
+    AnswerParts,
+    HttpAnswer,
+    request_meta,
+    timeout_of,
+)
 from serving.runtime.http_server import PROBLEM_TYPE, HttpRequest
-from serving.runtime.jobs import Asked, Job, Jobs
+from serving.runtime.jobs import JobPath, JobRoutes, QueuedJobRunner, job_path
 from serving.runtime.process_calls import IdlePool, Meta, ProcessCall
 from serving.runtime.processes import Processes
 from serving.runtime.service_metrics import ServiceMetrics
+from serving.worker_command import WorkerCommand
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +57,8 @@ class Front:
         identity: Callable[[], Mapping[str, str]],
         health: Callable[[], dict[str, Any]],
         expose: Callable[[], bytes],
+        jobs: JobQueue,
+        place: WorkerCommand,
     ) -> None:
         self._processes, self._desk, self._metrics = processes, desk, metrics
         self._health, self._expose = health, expose
@@ -51,12 +66,21 @@ class Front:
         self._identity_lines: dict[WorkerState, bytes] = {}
         self._parts = AnswerParts(desk, faults, metrics, processes.idle)
         self._routes: FrontRoutes | None = None
-        self._following: set[asyncio.Task[None]] = set()
-        self.jobs = Jobs(self._run_job)
+        self._answering: set[asyncio.Task[None]] = set()
+        whose = {"service": place.service, "target": place.deployment}
+        self._jobs = JobRoutes(jobs, **whose, version=place.version_label)
+        self.job_runner = QueuedJobRunner(
+            jobs,
+            **whose,
+            worker=place.name,
+            run=self._run_job,
+            is_leaving=lambda: desk.state is not WorkerState.READY,
+        )
 
     def open(self) -> None:
         """All processes are ready."""
         self._routes = FrontRoutes(self._processes.description["routes"])
+        self.job_runner.start(len(self._processes.job))
 
     async def warm_up(self) -> None:
         """Sends the bodies that the app gave to their handlers. Raises Problem when one is not answered."""
@@ -99,9 +123,11 @@ class Front:
         if routes is None or self._desk.state is WorkerState.FAILED:
             raise Problem(503, "Not ready", f"This service is not ready: {self._desk.reason}.")
         if found is None:
-            if (job := self._job(path)) is not None:
-                accepted.label = job.path
-                return OWN_BODY_BYTES
+            if (job := job_path(path)) is not None:
+                found, _ = routes.find("POST", job.path)
+                if found.kind == "job":
+                    accepted.job, accepted.label = job, found.path
+                    return OWN_BODY_BYTES
             found, accepted.params = routes.find(method, path)
         accepted.route, accepted.label = found, found.path
         return found.max_bytes
@@ -110,20 +136,11 @@ class Front:
         accepted: AcceptedRequest | None = request.context
         if accepted is None:
             request.answer(*self._own(request.path))
-        elif (route := accepted.route) is None:
-            self._answer_of_job(request, accepted)
-        elif route.kind == "job":
-            headers = request.headers
-            asked: Asked = (route, request.query, headers, request.body, accepted.params)
-            try:
-                job = self.jobs.submit(route.path, asked, key=headers.get("idempotency-key", ""))
-            except Problem as problem:
-                self.refuse(request, problem)
-                return
-            self._parts.record(route.path, 202, accepted.progress)
-            document = json.dumps(job.document()).encode()
-            request.answer(202, "application/json", document, {"location": job.address})
-        else:
+        elif (job := accepted.job) is not None:
+            request.on_gone = partial(_end, self._spawn(self._answer_of_job(request, accepted, job)))
+        elif (route := accepted.route) is not None and route.kind == "job":
+            self._spawn(self._submit(request, accepted, route))
+        elif route is not None:
             HttpAnswer(self._parts, request, route).start()
 
     def refuse(self, request: HttpRequest, problem: Problem) -> None:
@@ -163,34 +180,50 @@ class Front:
 
     # Jobs
 
-    def _job(self, path: str) -> Job | None:
-        return self.jobs.find(path) or self.jobs.find(path.removeprefix(API_PREFIX))
+    def _spawn(self, answering: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(answering)
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+        return task
 
-    def _answer_of_job(self, request: HttpRequest, accepted: AcceptedRequest) -> None:
-        path, method = request.path, request.method
-        if (job := self._job(path)) is None:
-            self.refuse(request, Problem(404, "Not found", "This job is forgotten by now."))
-            return
-        below = path.partition(job.address)[2].removeprefix("/")
-        if method == "GET" and below == "events":
-            self._parts.record(accepted.label, 200, accepted.progress)
-            task = asyncio.create_task(self._follow(job, request))
-            self._following.add(task)
-            task.add_done_callback(self._following.discard)
-            request.on_gone = partial(_end, task)
-            return
+    async def _submit(self, request: HttpRequest, accepted: AcceptedRequest, route: FrontRoute) -> None:
+        path = request.path
         try:
-            status, kind, told = self.jobs.ask(job, method, below)
+            seconds = timeout_of(request.headers, inf, TIMEOUT_HEADERS[:1])
+            job, address = await self._jobs.submit(
+                path if path.startswith(route.path.partition("{")[0]) else path.removeprefix(API_PREFIX),
+                request.query,
+                request.headers,
+                request.body,
+                policy=route.job,
+                prefix=request.headers.get(PREFIX_HEADER, ""),
+                deadline_seconds=None if seconds == inf else seconds,
+            )
+        except Problem as problem:
+            self.refuse(request, problem)
+            return
+        self._parts.record(route.path, 202, accepted.progress)
+        request.answer(202, "application/json", json.dumps(job).encode(), {"location": address})
+
+    async def _answer_of_job(self, request: HttpRequest, accepted: AcceptedRequest, asked: JobPath) -> None:
+        prefix = request.headers.get(PREFIX_HEADER, "")
+        try:
+            job = await self._jobs.find(asked)
+            if request.method == "GET" and asked.below == "events":
+                self._parts.record(accepted.label, 200, accepted.progress)
+                await self._follow(job, request, prefix)
+                return
+            status, kind, told = await self._jobs.ask(job, request.method, asked.below, prefix=prefix)
         except Problem as problem:
             self.refuse(request, problem)
             return
         self._parts.record(accepted.label, status, accepted.progress)
         request.answer(status, kind, json.dumps(told).encode() if isinstance(told, dict) else told)
 
-    async def _follow(self, job: Job, request: HttpRequest) -> None:
+    async def _follow(self, job: QueuedJob, request: HttpRequest, prefix: str) -> None:
         request.begin(200, "text/event-stream", {"cache-control": "no-cache"})
         last: dict[str, Any] = {}
-        async for last in self.jobs.follow(job):
+        async for last in self._jobs.follow(job, prefix=prefix):
             if not request.is_paused:  # for a slow client the last one is enough
                 request.piece(b"data: " + json.dumps(last).encode() + b"\n\n")
                 last = {}
@@ -198,10 +231,14 @@ class Front:
             request.piece(b"data: " + json.dumps(last).encode() + b"\n\n")
         request.end()
 
-    async def _run_job(self, asked: Asked, told: Callable[[float, str], None]) -> tuple[int, str, bytes]:
+    async def _run_job(
+        self, job: QueuedJob, body: bytes, told: Callable[[float, str], None], seconds: float
+    ) -> tuple[int, str, bytes]:
         """On a process for jobs; status, type and body of its answer. Cancelling cancels the handler."""
-        route, query, headers, body, params = asked
-        meta = request_meta(route, query, headers, params, priority=OFFLINE)
+        assert self._routes is not None  # noqa: S101 - it runs since they are known
+        route, params = self._routes.find("POST", job.path)
+        deadline = time.monotonic() + seconds
+        meta = request_meta(route, job.query, dict(job.headers), params, deadline=deadline, priority=OFFLINE)
         return await self._asked(self._processes.idle_jobs, meta, body, told)
 
     async def _asked(
@@ -229,8 +266,11 @@ class Front:
         call.start()
         try:
             return await answered
-        finally:
+        except asyncio.CancelledError:
             call.cancel()
+            late = "its work went on after it was cancelled"
+            asyncio.get_running_loop().call_later(GRACE_SECONDS, call.kill, late)
+            raise
 
 
 def _end(task: asyncio.Task[None]) -> None:

@@ -1,7 +1,7 @@
 """Routes of a service, as the front finds them for a request."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from serving.runtime.api import Problem
@@ -17,6 +17,8 @@ class FrontRoute:
     path: str
     max_bytes: int
     timeout_seconds: float
+    job: Mapping[str, Any] = field(default_factory=dict)
+    """Of a job's route: `serving.jobs.job.JobPolicy`."""
 
 
 class FrontRoutes:

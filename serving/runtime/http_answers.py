@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from serving.runtime.batching import OFFLINE, ONLINE
 from serving.runtime.frames import Frame
 from serving.runtime.front_routes import FrontRoute
 from serving.runtime.http_server import HttpRequest
+from serving.runtime.jobs import JobPath
 from serving.runtime.process_calls import IdlePool, Meta, ProcessCall
 from serving.runtime.service_metrics import ServiceMetrics
 
@@ -34,6 +36,7 @@ class AcceptedRequest:
     label: str = "unknown"
     route: FrontRoute | None = None
     params: dict[str, str] = field(default_factory=dict)
+    job: JobPath | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class HttpAnswer:
     def start(self) -> None:
         request = self._request
         try:
-            self._timeout = _timeout(request.headers, self._route.timeout_seconds)
+            self._timeout = timeout_of(request.headers, self._route.timeout_seconds)
         except Problem as problem:
             self._fail(problem)
             return
@@ -216,9 +219,9 @@ class HttpAnswer:
             self._parts.record(self._accepted.label, self._code, self._accepted.progress, broke_off=broke_off)
 
 
-def _timeout(headers: dict[str, str], longest: float) -> float:
+def timeout_of(headers: dict[str, str], longest: float, names: Sequence[str] = TIMEOUT_HEADERS) -> float:
     """Seconds. Raises Problem for a header that is no time."""
-    for name in TIMEOUT_HEADERS:
+    for name in names:
         if (given := headers.get(name)) is not None:
             try:
                 milliseconds = float(given)

@@ -1,146 +1,298 @@
-"""Jobs of this worker: long work that is answered 202 and asked for later. They live as long as the
-worker."""
+"""Jobs of a worker: what clients ask of them over HTTP, and the runner that takes them from the queue."""
 
 import asyncio
-import time
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any
+import contextlib
+import json
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
+from serving.jobs.errors import (
+    JobConflict,
+    JobError,
+    JobLeaseLost,
+    JobMissing,
+    QueueFull,
+    QueueUnreachable,
+)
+from serving.jobs.job import JobPolicy, QueuedJob
+from serving.jobs.queue import JobQueue
 from serving.runtime.api import Problem
 
-KEPT = 1_000
-"""Jobs that have ended are forgotten beyond so many, the oldest first."""
-KEPT_BYTES = 256 * 2**20
-WAITING = 10_000
-ENDED = ("succeeded", "failed", "cancelled")
-Asked = Any
-Runner = Callable[[Asked, Callable[[float, str], None]], Awaitable[tuple[int, str, bytes]]]
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_SECONDS = 0.25
+WAIT_SECONDS = 1.0
+RENEW_EVERY_SECONDS = 1.0
+MAX_RESULT_BYTES = 64 * 2**20
+STATUSES: Mapping[type[JobError], tuple[int, str]] = {
+    JobMissing: (404, "Not found"),
+    JobConflict: (409, "Conflict"),
+    QueueFull: (429, "Overloaded"),
+    QueueUnreachable: (503, "Queue unreachable"),
+}
+Runner = Callable[[QueuedJob, bytes, Callable[[float, str], None], float], Awaitable[tuple[int, str, bytes]]]
+"""The job, its body, its progress, and the seconds that it has; status, type and body of the answer."""
+_BELOW = re.compile(r"(/.+)/([0-9a-f]{32})(?:/(result|events|retry))?")
+_PREFIX = re.compile(r"(/[A-Za-z0-9._-]{1,128}){0,4}")
 
 
-@dataclass(eq=False)
-class Job:
-    """One piece of long work. `asked`: what its handler is called with."""
+class JobRoutes:
+    """Jobs of one service over HTTP: any of its workers answers for any job. `prefix`, of a request: what a
+    gateway has taken off its path."""
 
-    id: str
-    path: str
-    asked: Asked
-    state: str = "queued"
-    progress: float = 0.0
-    message: str = ""
-    attempts: int = 0
-    created_at: float = field(default_factory=time.time)
-    answer: tuple[int, str, bytes] | None = None
-    task: "asyncio.Task[None] | None" = None
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(self, queue: JobQueue, *, service: str, target: str, version: str) -> None:
+        self._queue = queue
+        self._service, self._target, self._version = service, target, version
 
-    @property
-    def address(self) -> str:
-        return f"{self.path}/{self.id}"
+    async def submit(
+        self,
+        path: str,
+        query: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        policy: Mapping[str, Any],
+        prefix: str,
+        deadline_seconds: float | None,
+    ) -> tuple[dict[str, Any], str]:
+        """Its document and its address. Raises Problem."""
+        with _told():
+            job = await self._queue.submit(
+                service=self._service,
+                target=self._target,
+                version=self._version,
+                path=path,
+                query=query,
+                headers=headers,
+                body=body,
+                policy=JobPolicy(**policy),
+                deadline_seconds=deadline_seconds,
+            )
+        return document(job, prefix), f"{_checked(prefix)}{job.path}/{job.id}"
 
-    def document(self) -> dict[str, Any]:
-        document = {
-            "id": self.id,
-            "state": self.state,
-            "progress": round(self.progress, 4),
-            "message": self.message,
-            "attempts": self.attempts,
-            "created_at": self.created_at,
-            "links": {name: f"{self.address}{below}" for name, below in _LINKS.items()},
-        }
-        return document | ({"status": self.answer[0]} if self.answer else {})
-
-    def tell(self) -> None:
-        self.changed.set()
-        self.changed = asyncio.Event()
-
-
-_LINKS = {"self": "", "result": "/result", "events": "/events", "retry": "/retry"}
-
-
-class Jobs:
-    """All jobs, by where they are asked for."""
-
-    def __init__(self, run: Runner) -> None:
-        self._run = run
-        self._jobs: dict[str, Job] = {}
-        self._keys: dict[tuple[str, str], Job] = {}
-
-    def submit(self, path: str, asked: Asked, *, key: str) -> Job:
-        """The job that the key has been given to already, or a new one. Raises Problem (429)."""
-        if key and (known := self._keys.get((path, key))) is not None:
-            return known
-        if sum(job.state not in ENDED for job in self._jobs.values()) >= WAITING:
-            raise Problem(429, "Overloaded", f"{WAITING} jobs wait already.")
-        job = Job(uuid.uuid4().hex, path, asked)
-        self._jobs[job.address] = job
-        if key:
-            self._keys[path, key] = job
-        self._start(job)
-        self._forget()
+    async def find(self, asked: "JobPath") -> QueuedJob:
+        """Raises Problem: an id is known by its service and route alone."""
+        with _told():
+            job = await self._queue.get(asked.id)
+        if job.service != self._service or not asked.path.endswith(job.path):
+            raise Problem(404, "Not found", "There is no such job.")
         return job
 
-    def find(self, path: str) -> Job | None:
-        """The job that the path is of or below."""
-        return self._jobs.get(path) or self._jobs.get(path.rpartition("/")[0])
-
-    def ask(self, job: Job, method: str, below: str) -> tuple[int, str, bytes | dict[str, Any]]:
-        """Status, type and body. Raises Problem: 404, 405, or 409."""
-        if method == "GET" and not below:
-            return 200, "application/json", job.document()
-        if method == "GET" and below == "result":
-            if job.answer is None:
-                raise Problem(409, "Not finished", f"The job is {job.state}.")
-            return job.answer
-        if method == "DELETE" and not below:
-            if job.task is not None and job.state not in ENDED:
-                job.task.cancel()
-            return 202, "application/json", job.document()
-        if method == "POST" and below == "retry":
-            if job.state not in ("failed", "cancelled"):
-                raise Problem(409, "Not failed", f"The job is {job.state}.")
-            self._start(job)
-            return 202, "application/json", job.document()
-        if below and below not in ("result", "events", "retry"):
-            raise Problem(404, "Not found", f"A job has no {below}.")
+    async def ask(
+        self, job: QueuedJob, method: str, below: str, *, prefix: str
+    ) -> tuple[int, str, bytes | dict[str, Any]]:
+        """Status, type and body. Raises Problem."""
+        with _told():
+            if method == "GET" and not below:
+                return 200, "application/json", document(job, prefix)
+            if method == "GET" and below == "result":
+                return await self._result(job)
+            if method == "DELETE" and not below:
+                return 202, "application/json", document(await self._queue.cancel(job.id), prefix)
+            if method == "POST" and below == "retry":
+                return 202, "application/json", document(await self._queue.retry(job.id), prefix)
         raise Problem(405, "Method not allowed", f"{method} is not possible here.")
 
-    async def follow(self, job: Job) -> AsyncIterator[dict[str, Any]]:
-        """Its document each time that it changes, until it has ended."""
-        while True:
-            changed = job.changed
-            yield job.document()
-            if job.state in ENDED:
+    async def follow(self, job: QueuedJob, *, prefix: str) -> AsyncIterator[dict[str, Any]]:
+        """Its document each time that it changes, until it is over."""
+        yield document(job, prefix)
+        while not job.is_over:
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+            try:
+                now = await self._queue.store.load(job.id)
+            except QueueUnreachable:
+                continue
+            if now is None:
                 return
-            await changed.wait()
+            if now.revision != job.revision:
+                yield document(now, prefix)
+            job = now
 
-    def _start(self, job: Job) -> None:
-        job.state, job.answer, job.progress, job.message = "queued", None, 0.0, ""
-        job.attempts += 1
-        job.task = asyncio.create_task(self._work(job))
-        job.tell()
+    async def _result(self, job: QueuedJob) -> tuple[int, str, bytes]:
+        if not job.is_over or job.status is None:
+            raise Problem(409, "Not finished", f"The job is {job.state}.")
+        if job.result_type:
+            return job.status, job.result_type, await self._queue.store.result(job.id)
+        raise Problem(job.status, "No result", job.error)
 
-    async def _work(self, job: Job) -> None:
+
+class JobPath(NamedTuple):
+    """Path of a job: of its route, its id, and what is asked for below it."""
+
+    path: str
+    id: str
+    below: str
+
+
+def job_path(path: str) -> JobPath | None:
+    """What the path says of a job; None: it cannot be one's."""
+    match = _BELOW.fullmatch(path)
+    return JobPath(match[1], match[2], match[3] or "") if match else None
+
+
+def document(job: QueuedJob, prefix: str = "") -> dict[str, Any]:
+    """What clients see of a job."""
+    address = f"{_checked(prefix)}{job.path}/{job.id}"
+    shown: dict[str, Any] = {
+        "id": job.id,
+        "state": job.state,
+        "version": job.version,
+        "progress": round(job.progress, 4),
+        "message": job.message,
+        "attempts": job.attempts,
+        "created_at": job.created_at,
+        "deadline": job.deadline,
+        "links": {
+            "self": address,
+            **{name: f"{address}/{name}" for name in ("result", "events", "retry")},
+        },
+    }
+    if job.error:
+        shown["error"] = job.error
+    return shown if job.status is None else shown | {"status": job.status}
+
+
+def _checked(prefix: str) -> str:
+    return prefix if _PREFIX.fullmatch(prefix) else ""
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except JobError as error:
+        status, title = STATUSES[type(error)]
+        raise Problem(status, title, str(error)) from None
+
+
+class QueuedJobRunner:
+    """Takes jobs while a process for them is idle, and keeps their leases while they run."""
+
+    def __init__(
+        self,
+        queue: JobQueue,
+        *,
+        service: str,
+        target: str,
+        worker: str,
+        run: Runner,
+        is_leaving: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._queue, self._pool, self._worker, self._run = queue, (service, target), worker, run
+        self._is_leaving = is_leaving
+        self._running: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.Task[None] | None = None
+
+    def start(self, processes: int) -> None:
+        if processes:
+            self._loop = asyncio.create_task(self._serve(asyncio.Semaphore(processes)))
+
+    async def drain(self, grace_seconds: float) -> None:
+        """Take no more; what still runs after that time goes back into the queue."""
+        if self._loop is not None:
+            self._loop.cancel()
+        if self._running:
+            await asyncio.wait(self._running, timeout=grace_seconds)
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _serve(self, free: asyncio.Semaphore) -> None:
+        while True:
+            await free.acquire()
+            try:
+                job = await self._next()
+            except BaseException:
+                free.release()
+                raise
+            task = asyncio.create_task(self._work(job))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+            task.add_done_callback(lambda _: free.release())
+
+    async def _next(self) -> QueuedJob:
+        while True:
+            try:
+                if self._is_leaving():
+                    await asyncio.sleep(WAIT_SECONDS)
+                    continue
+                if (job := await self._queue.take(self._pool, worker=self._worker)) is not None:
+                    return job
+                await self._queue.store.wait(self._pool, WAIT_SECONDS)
+            except QueueUnreachable as error:
+                log.warning("%s", error)
+                await asyncio.sleep(WAIT_SECONDS)
+
+    async def _work(self, job: QueuedJob) -> None:
+        said = {"progress": 0.0, "message": ""}
+
         def told(progress: float, message: str) -> None:
-            job.state, job.progress, job.message = "running", progress, message
-            job.tell()
+            said.update(progress=progress, message=message)
 
         try:
-            job.answer = await self._run(job.asked, told)
-            is_good = job.answer[0] < 400
-            job.state = "succeeded" if is_good else "failed"
-            job.progress = 1.0 if is_good else job.progress
-        except asyncio.CancelledError:
-            job.state = "cancelled"
-        finally:
-            job.tell()
+            body = await self._queue.store.body(job.id)
+            now = await self._queue.store.now()
+            work = asyncio.create_task(self._answer(job, body, told, job.deadline - now))
+            keeping = asyncio.create_task(self._keep(job, said, work))
+            try:
+                status, kind, answer = await work
+            except asyncio.CancelledError:
+                # Cancelled by its client, or the lease is lost, or else this worker leaves.
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    await self._queue.give_back(job)
+                    raise
+                status, kind, answer = 499, "", b"Cancelled."
+            finally:
+                work.cancel()
+                keeping.cancel()
+            await self._finish(job, status, kind, answer)
+        except JobLeaseLost:
+            log.warning("job %s: its lease was lost, so that its answer does not count", job.id)
+        except QueueUnreachable as error:
+            log.warning("job %s will be taken again: %s", job.id, error)
 
-    def _forget(self) -> None:
-        ended = [job for job in self._jobs.values() if job.state in ENDED]
-        size = sum(len(job.answer[2]) for job in ended if job.answer)
-        while ended and (len(ended) > KEPT or size > KEPT_BYTES):
-            job = ended.pop(0)
-            size -= len(job.answer[2]) if job.answer else 0
-            del self._jobs[job.address]
-            self._keys = {key: kept for key, kept in self._keys.items() if kept is not job}
+    async def _answer(
+        self, job: QueuedJob, body: bytes, told: Callable[[float, str], None], seconds: float
+    ) -> tuple[int, str, bytes]:
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                status, kind, answer = await self._run(job, body, told, seconds)
+        except TimeoutError:
+            problem = Problem(504, "Deadline exceeded", "Its deadline passed.")
+        except Problem as raised:
+            problem = raised
+        else:
+            if len(answer) <= MAX_RESULT_BYTES:
+                return status, kind, answer
+            problem = Problem(
+                422,
+                "Result too large",
+                f"A result has at most {MAX_RESULT_BYTES} bytes: store it, and answer where it is.",
+            )
+        return problem.status, "application/problem+json", json.dumps(problem.document()).encode()
+
+    async def _keep(self, job: QueuedJob, said: Mapping[str, Any], work: "asyncio.Task[Any]") -> None:
+        """Renew the lease with the progress, until the work is done or nobody wants it."""
+        while True:
+            try:
+                if (await self._queue.renew(job, **said)).is_cancelled:
+                    work.cancel()
+                    return
+            except JobLeaseLost:
+                work.cancel()
+                return
+            except QueueUnreachable:
+                pass
+            await asyncio.sleep(RENEW_EVERY_SECONDS)
+
+    async def _finish(self, job: QueuedJob, status: int, kind: str, answer: bytes) -> None:
+        """The answer counts as long as nobody else has taken the job: a Redis that restarts is waited for."""
+        while True:
+            try:
+                await self._queue.finish(job, status=status, result_type=kind, result=answer)
+                return
+            except QueueUnreachable as error:
+                log.warning("job %s is done, but cannot be finished: %s", job.id, error)
+                await asyncio.sleep(WAIT_SECONDS)

@@ -1,6 +1,7 @@
 """The engine `app`: a version whose files are a service of the team's own, with routes of its own."""
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -9,6 +10,9 @@ from serving.app import health_document, identity_headers
 from serving.desk import Desk
 from serving.engines.base import EngineError
 from serving.faults import FaultInjection
+from serving.jobs.queue import JobQueue
+from serving.jobs.redis_store import RedisJobStore
+from serving.jobs.store import MemoryJobStore
 from serving.metrics import WorkerMetrics
 from serving.protocol import ABILITY
 from serving.runtime.api import Problem
@@ -16,7 +20,7 @@ from serving.runtime.front import Front
 from serving.runtime.processes import Processes
 from serving.runtime.service_metrics import ServiceMetrics
 from serving.settings import Range, SettingsError, VersionFile, read_settings
-from serving.worker_command import WorkerCommand
+from serving.worker_command import JOBS_URL, WorkerCommand
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +56,8 @@ class AppService:
             arena_bytes=settings.arena_mb << 20,
             environments=command.environments,
         )
+        url = os.environ.pop(JOBS_URL, "")
+        self._jobs = JobQueue(RedisJobStore.at(url) if url else MemoryJobStore())
         self._desk: Desk | None = None
         self._front: Front | None = None
         self._metrics: ServiceMetrics | None = None
@@ -78,6 +84,8 @@ class AppService:
             identity=lambda: identity_headers(self._command, desk),
             health=lambda: health_document(self._command, desk) | {"processes": self._shown()},
             expose=worker.expose,
+            jobs=self._jobs,
+            place=self._command,
         )
         return self._front
 
@@ -111,4 +119,7 @@ class AppService:
         return await self._processes.died()
 
     async def stop(self) -> None:
+        if self._front is not None:
+            await self._front.job_runner.drain(self._command.grace_seconds)
         await self._processes.stop()
+        await self._jobs.store.close()
