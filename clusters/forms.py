@@ -38,7 +38,6 @@ FEATURES = (
     (Feature.GROUPS.value, _("Run workers that span machines (LeaderWorkerSets)")),
     (Feature.GATEWAY.value, _("Split traffic by the cluster's gateway (HTTPRoutes)")),
     (Feature.INFERENCE.value, _("Route to InferencePools")),
-    (Feature.FLUID.value, _("Cache model files by Fluid")),
     (Feature.JOBS.value, _("Run jobs: fill model volumes, check GPUs")),
     (Feature.CHECKS.value, _("Read namespaces, volume claims, storage and gateway classes for the checks")),
 )
@@ -120,8 +119,6 @@ class KubernetesForm(ClusterSettingsForm):
             (FileDeliveryKind.NODE_CACHE.value, _("Each machine keeps a cache")),
             (FileDeliveryKind.FILLED_CLAIM.value, _("A volume claim per version, filled by a job")),
             (FileDeliveryKind.CLAIM.value, _("A volume claim that all machines can read")),
-            (FileDeliveryKind.IMAGE.value, _("Images that the machines pull")),
-            (FileDeliveryKind.FLUID.value, _("Datasets of Fluid")),
         ),
     )
     store_url = forms.CharField(

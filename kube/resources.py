@@ -68,11 +68,6 @@ GATEWAY_CLASSES = Resource(
 GATEWAYS = Resource("gateway.networking.k8s.io", "v1", "Gateway", "gateways")
 HTTP_ROUTES = Resource("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")
 INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools")
-DATASETS = Resource("data.fluid.io", "v1alpha1", "Dataset", "datasets")
-DATA_LOADS = Resource("data.fluid.io", "v1alpha1", "DataLoad", "dataloads")
-ALLUXIO_RUNTIMES = Resource("data.fluid.io", "v1alpha1", "AlluxioRuntime", "alluxioruntimes")
-JINDO_RUNTIMES = Resource("data.fluid.io", "v1alpha1", "JindoRuntime", "jindoruntimes")
-JUICEFS_RUNTIMES = Resource("data.fluid.io", "v1alpha1", "JuiceFSRuntime", "juicefsruntimes")
 
 BY_KIND = {(one.api_version, one.kind): one for one in list(vars().values()) if isinstance(one, Resource)}
 """By `apiVersion` and `kind` of an object."""

@@ -197,7 +197,7 @@ def main() -> int:
     parser.add_argument("--cpus", type=int, default=16, help="of each machine")
     parser.add_argument("--gib", type=int, default=64, help="memory of each machine")
     parser.add_argument("--gpus", type=int, default=0, help="of each machine; they only count")
-    parser.add_argument("--extensions", action="store_true", help="with LeaderWorkerSet and Fluid")
+    parser.add_argument("--extensions", action="store_true", help="with LeaderWorkerSet")
     parser.add_argument("--namespace", action="append", default=[], help="to begin with; repeatable")
     parser.add_argument(
         "--entrypoint",

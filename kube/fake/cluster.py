@@ -9,7 +9,6 @@ from kube.fake.controllers import (
     collecting,
     daemon_sets,
     deployments,
-    fluid,
     jobs,
     leader_worker_sets,
     machines,
@@ -94,7 +93,6 @@ class SimulatedCluster(FakeApiServer):
                 self._replica_sets.step(hands)
                 if self.operators_run:
                     leader_worker_sets.step(hands)
-                    fluid.step(hands)
                 stateful_sets.step(hands)
                 daemon_sets.step(hands)
                 self._jobs.step(hands)

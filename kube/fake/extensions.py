@@ -1,4 +1,4 @@
-"""Kinds of extensions: LeaderWorkerSet v1, and of Fluid v1alpha1 what fills caches.
+"""Kinds of extensions: LeaderWorkerSet v1.
 
 Schemas after the definitions of August 2026: fields, defaults and limits that Slipway writes or reads.
 """
@@ -14,7 +14,6 @@ from kube.fake.schema import FieldSchema, of_definition, shape_of
 
 Schema = dict[str, Any]
 LEADER_WORKER_SET = "leaderworkerset.x-k8s.io"
-FLUID = "data.fluid.io"
 COUNT: Schema = {"type": "integer", "minimum": 0}
 FLAG: Schema = {"type": "boolean"}
 TIME: Schema = {"type": "string", "format": "date-time"}
@@ -63,79 +62,6 @@ LEADER_WORKER_SETS = struct(
         updatedReplicas=NUMBER,
     ),
 )
-FLUID_CONDITION = struct(
-    ("status", "type"),
-    lastProbeTime=TIME,
-    lastTransitionTime=TIME,
-    lastUpdateTime=TIME,
-    message=TEXT,
-    reason=TEXT,
-    status=TEXT,
-    type=TEXT,
-)
-MOUNT = struct(
-    mountPoint={"type": "string", "minLength": 5},
-    name={"type": "string", "minLength": 0},
-    path=TEXT,
-    readOnly=FLAG,
-    shared=FLAG,
-    options={"type": "object", "additionalProperties": TEXT},
-    encryptOptions=many(ANYTHING),
-)
-PHASES = ["", "Pending", "Bound", "NotBound", "Failed", "Migrating", "Updating", "DataProcessing"]
-DATASET = struct(
-    spec=struct(
-        accessModes=many(TEXT),
-        mounts=many(MOUNT),
-        nodeAffinity=ANYTHING,
-        placement=with_default({"type": "string", "enum": ["Exclusive", "", "Shared"]}, "Exclusive"),
-        runtimes=many(ANYTHING),
-        sharedOptions={"type": "object", "additionalProperties": TEXT},
-        tolerations=many(ANYTHING),
-    ),
-    status=struct(
-        ("conditions",),
-        cacheStates={"type": "object", "additionalProperties": TEXT},
-        conditions=many(FLUID_CONDITION),
-        fileNum=TEXT,
-        mounts=many(MOUNT),
-        phase={"type": "string", "enum": PHASES},
-        runtimes=many(ANYTHING),
-        ufsTotal=TEXT,
-    ),
-)
-DATASET["properties"]["spec"]["properties"]["placement"].pop("default")
-RUNTIME = struct(
-    spec=struct(
-        replicas=NUMBER,
-        tieredstore=ANYTHING,
-        fuse=ANYTHING,
-        worker=ANYTHING,
-        options={"type": "object", "additionalProperties": TEXT},
-        volumes=many(ANYTHING),
-    ),
-    status=ANYTHING,
-)
-DATA_LOAD = struct(
-    spec=struct(
-        dataset=struct(("name",), name=TEXT, namespace=TEXT),
-        loadMetadata=FLAG,
-        options={"type": "object", "additionalProperties": TEXT},
-        policy=with_default({"type": "string", "enum": ["Once", "Cron", "OnEvent"]}, "Once"),
-        schedule=TEXT,
-        target=many(struct(("path",), path=with_default(TEXT, "/"), replicas=with_default(NUMBER, 1))),
-        ttlSecondsAfterFinished=NUMBER,
-    ),
-    status=struct(
-        ("conditions", "duration", "phase"),
-        conditions=many(FLUID_CONDITION),
-        duration=TEXT,
-        infos={"type": "object", "additionalProperties": TEXT},
-        phase=TEXT,
-        lastScheduleTime=TIME,
-        lastSuccessfulTime=TIME,
-    ),
-)
 
 
 def _kind(
@@ -175,12 +101,5 @@ def _leader_worker_sets() -> ObjectKind:
     return replace(kind, shape=_with_pod_templates(kind.shape, "leaderTemplate", "workerTemplate"))
 
 
-EXTENSIONS: tuple[ObjectKind, ...] = (
-    _leader_worker_sets(),
-    _kind(FLUID, "v1alpha1", "Dataset", "datasets", DATASET),
-    _kind(FLUID, "v1alpha1", "AlluxioRuntime", "alluxioruntimes", RUNTIME, scaled=True),
-    _kind(FLUID, "v1alpha1", "JindoRuntime", "jindoruntimes", RUNTIME, scaled=True),
-    _kind(FLUID, "v1alpha1", "JuiceFSRuntime", "juicefsruntimes", RUNTIME, scaled=True),
-    _kind(FLUID, "v1alpha1", "DataLoad", "dataloads", DATA_LOAD),
-)
+EXTENSIONS: tuple[ObjectKind, ...] = (_leader_worker_sets(),)
 """Of a cluster that has them installed, beside the built-in kinds."""

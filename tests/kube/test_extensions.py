@@ -1,4 +1,4 @@
-"""StatefulSets, LeaderWorkerSets and Fluid's Datasets do on the fake cluster what they do on real ones."""
+"""StatefulSets and LeaderWorkerSets do on the fake cluster what they do on real ones."""
 
 from typing import Any
 
@@ -11,12 +11,9 @@ from kube.fake.extensions import EXTENSIONS
 from kube.fake.kinds import BUILT_IN
 from kube.fake.transport import FakeTransport
 from kube.resources import (
-    DATA_LOADS,
-    DATASETS,
     LEADER_WORKER_SETS,
     PODS,
     STATEFUL_SETS,
-    VOLUME_CLAIMS,
     Ref,
 )
 
@@ -125,22 +122,3 @@ def test_other_settings_reach_all_pods_of_all_groups(cluster: SimulatedCluster, 
     client.apply(groups(1, "m:2"))
     cluster.advance(40)
     assert (names(client), images(client)) == (["large-0", "large-0-1", "large-0-2"], {"m:2"})
-
-
-def test_a_dataset_with_a_runtime_is_bound_has_a_claim_and_can_be_loaded(
-    cluster: SimulatedCluster, client: KubeClient
-) -> None:
-    fluid = {"apiVersion": "data.fluid.io/v1alpha1"}
-    metadata = {"name": "chat", "namespace": "default"}
-    mounts = [{"mountPoint": "s3://models/chat", "name": "models"}]
-    client.create(fluid | {"kind": "Dataset", "metadata": metadata, "spec": {"mounts": mounts}})
-    cluster.advance(5)
-    dataset = Ref(DATASETS, "chat", "default")
-    assert client.get(dataset)["status"]["phase"] == "NotBound"
-    client.create(fluid | {"kind": "JuiceFSRuntime", "metadata": metadata, "spec": {"replicas": 1}})
-    client.create(fluid | {"kind": "DataLoad", "metadata": metadata, "spec": {"dataset": {"name": "chat"}}})
-    cluster.advance(8)
-    status = client.get(dataset)["status"]
-    assert (status["phase"], status["cacheStates"]["cachedPercentage"]) == ("Bound", "100.0%")
-    assert client.get(Ref(VOLUME_CLAIMS, "chat", "default"))["status"]["phase"] == "Bound"
-    assert client.get(Ref(DATA_LOADS, "chat", "default"))["status"]["phase"] == "Complete"

@@ -30,7 +30,6 @@ from clusters.backends.kubernetes.errors import refused, told
 from clusters.backends.kubernetes.files.base import FileDelivery
 from clusters.backends.kubernetes.files.choice import DeliveryChoice, DeliveryFacts, choose, look, way_of
 from clusters.backends.kubernetes.files.filled_claim import FilledClaim
-from clusters.backends.kubernetes.files.fluid import FluidDataset
 from clusters.backends.kubernetes.files.prefetch import PrefetchPods
 from clusters.backends.kubernetes.groups import FOLLOWS, is_leader, why_no_group, workers_of
 from clusters.backends.kubernetes.leaving import mark_leaving
@@ -163,7 +162,6 @@ class KubernetesCluster:
                 OwnerAnchors(self._client, namespace).tidy()
                 PrefetchPods(self._client, self._settings, namespace).tidy()
             FilledClaim(self._client, self._settings, None).remove_unused(needed)
-            FluidDataset(self._client, self._settings).remove_unused(needed)
 
     def _way(self, spec: DeploymentSpec, namespace: str) -> FileDelivery:
         return way_of(self._choice(spec, namespace), self._client, self._settings)
@@ -174,7 +172,7 @@ class KubernetesCluster:
         if found is None or monotonic() - at > LOOKED_AT_AGAIN_SECONDS:
             found = look(self._client, self._settings, namespace)
             self._found[namespace] = (monotonic(), found)
-        return choose(found, self._settings, spec.version.label)
+        return choose(found, self._settings)
 
     def remove(self, deployment: str, *, fence: Fence) -> None:
         with told(), refused(deployment):

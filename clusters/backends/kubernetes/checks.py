@@ -27,7 +27,6 @@ from kube.base import KubernetesClient, Object
 from kube.errors import ApiForbidden, BadConfig, KubeError, NotAuthenticated, NotFound
 from kube.resources import (
     CONFIG_MAPS,
-    DATASETS,
     GATEWAY_CLASSES,
     INFERENCE_POOLS,
     LEADER_WORKER_SETS,
@@ -49,7 +48,6 @@ KNOWN_KINDS: Sequence[tuple[str, Resource]] = (
     ("Gateway API", Resource("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")),
     ("Inference Extension", INFERENCE_POOLS),
     ("LeaderWorkerSet", LEADER_WORKER_SETS),
-    ("Fluid", DATASETS),
     ("Prometheus operator", Resource("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors")),
     ("GPU operator", Resource("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies", is_namespaced=False)),
 )
@@ -95,10 +93,8 @@ def _rights(
 ) -> Iterator[tuple[str, Callable[[], ClusterCheck]]]:
     rules = {place: _rules(client, place or NOWHERE) for place in ("", *settings.all_namespaces)}
     for right in RIGHTS:
-        # Of these only who uses them has to know.
+        # Only its users need to know.
         if right.feature is Feature.INFERENCE:
-            continue
-        if right.feature is Feature.FLUID and not settings.fluid_mount:
             continue
         name = f"{RIGHT}{right.name}"
         if right.feature not in features:
@@ -285,9 +281,6 @@ def _model_files(client: KubernetesClient, settings: KubernetesSettings) -> Clus
     else:
         text = " ".join(f"{namespace}: {said}" for namespace, said in words.items())
     is_ready = all(choice.is_ready for choice in choices.values())
-    if settings.model_images:
-        count = len(settings.model_images)
-        text += f" {count} version{'' if count == 1 else 's'} as images."
     return ClusterCheck("model files", CheckResult.PASSED if is_ready else CheckResult.FAILED, text)
 
 

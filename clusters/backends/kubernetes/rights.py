@@ -10,10 +10,7 @@ from typing import Any
 
 from clusters.backends.kubernetes.settings import RELAY
 from kube.resources import (
-    ALLUXIO_RUNTIMES,
     CONFIG_MAPS,
-    DATA_LOADS,
-    DATASETS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     EVENTS,
@@ -21,9 +18,7 @@ from kube.resources import (
     GATEWAYS,
     HTTP_ROUTES,
     INFERENCE_POOLS,
-    JINDO_RUNTIMES,
     JOBS,
-    JUICEFS_RUNTIMES,
     LEADER_WORKER_SETS,
     NAMESPACES,
     NODES,
@@ -58,8 +53,6 @@ class Feature(StrEnum):
     """Traffic by HTTPRoutes of a Gateway of the cluster."""
     INFERENCE = "inference"
     """InferencePools that the Gateway's routes lead to."""
-    FLUID = "fluid"
-    """Datasets of Fluid for model files."""
     GROUPS = "groups"
     """Workers that span machines, by LeaderWorkerSets."""
     JOBS = "jobs"
@@ -104,7 +97,6 @@ class NeededRight:
 FEATURES = "slipway-features"
 """The ConfigMap of the manifest that says what was granted: what it does not name was left out on purpose."""
 NO_DRAIN = "Machines cannot be drained from here."
-NO_FLUID = "Fluid does not cache model files."
 READ = ("get", "list", "watch")
 APPLY = ("get", "create", "patch")
 KEEP = ("get", "list", "create", "patch", "delete")
@@ -180,12 +172,6 @@ RIGHTS: Sequence[NeededRight] = (
         INFERENCE_POOLS,
         KEEP,
         "Routes of the cluster's own gateway lead to Services, not to InferencePools.",
-    ),
-    NeededRight(Feature.FLUID, DATASETS, KEEP, NO_FLUID),
-    NeededRight(Feature.FLUID, DATA_LOADS, ("get", "create", "delete"), NO_FLUID),
-    *(
-        NeededRight(Feature.FLUID, resource, ("get", "create"), NO_FLUID)
-        for resource in (ALLUXIO_RUNTIMES, JINDO_RUNTIMES, JUICEFS_RUNTIMES)
     ),
     NeededRight(Feature.JOBS, VOLUME_CLAIMS, KEEP, "Versions get no volume claims of their own."),
     NeededRight(Feature.JOBS, JOBS, KEEP, "Volumes are not filled, and GPUs not checked, by Slipway."),

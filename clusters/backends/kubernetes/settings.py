@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Self
 
@@ -14,11 +14,7 @@ RELAY_PORT = 8080
 BY_DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 _LISTS = ("namespaces", "image_pull_secrets", "env_secrets", "patch_allows")
 _ALLOWANCES = ("host_path", "host_namespaces", "security_context", "service_account")
-_MAPPINGS = ("model_images", "fluid_options", "fluid_secret_options")
-_NUMBERS = {"node_cache_gib": 0, "fluid_replicas": 1}
-"""With the least that each may be."""
 _ACCESS_MODES = ("", "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany")
-_RUNTIMES = ("alluxio", "jindo", "juicefs")
 
 
 class FileDeliveryKind(StrEnum):
@@ -32,10 +28,6 @@ class FileDeliveryKind(StrEnum):
     """A directory of each machine, which an init container of ours fills and verifies."""
     FILLED_CLAIM = "filled_claim"
     """A volume claim per version, which a Job of ours fills once."""
-    IMAGE = "image"
-    """An OCI artifact that kubelets pull and mount."""
-    FLUID = "fluid"
-    """A Dataset of Fluid per version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,22 +59,6 @@ class KubernetesSettings:
     """Of the claims, with `filled_claim`; empty: the default, or the first one that is shared."""
     claim_access_mode: str = ""
     """What volumes of it can do, where that is not known: ReadWriteMany, ReadOnlyMany, ReadWriteOnce."""
-    model_images: Mapping[str, str] = field(default_factory=dict)
-    """With `image`: a reference by digest for each `model:version`."""
-    model_image_path: str = ""
-    """Directory of the files in those images; empty: all of it."""
-    fluid_mount: str = ""
-    """With `fluid`: where a version's files lie, `s3://models/{model}/{version}` or
-    `pvc://slipway-models/versions/{digest}`."""
-    fluid_runtime: str = "alluxio"
-    fluid_replicas: int = 1
-    """Of its cache."""
-    fluid_medium: str = "MEM"
-    fluid_cache: str = "/dev/shm"  # noqa: S108 - of the machines
-    fluid_options: Mapping[str, str] = field(default_factory=dict)
-    """Of the mount, as the runtime names them."""
-    fluid_secret_options: Mapping[str, str] = field(default_factory=dict)
-    """Those with secrets: `SECRET/KEY` for each."""
     jobs_image: str = ""
     """By digest: what jobs on machines run in, the worker's image say. Without one there are none."""
     jobs_namespace: str = ""
@@ -147,24 +123,6 @@ class KubernetesSettings:
     def _check_files(self) -> None:
         if self.claim_access_mode not in _ACCESS_MODES:
             raise Misconfigured(f"claim_access_mode: one of {', '.join(_ACCESS_MODES[1:])}.")
-        for label, reference in self.model_images.items():
-            if not BY_DIGEST.fullmatch(reference):
-                raise Misconfigured(
-                    f"model_images: {label} needs a reference by digest, repository@sha256:..., and has "
-                    f"{reference}."
-                )
-        if self.fluid_runtime not in _RUNTIMES:
-            raise Misconfigured(f"fluid_runtime: one of {', '.join(_RUNTIMES)}.")
-        try:
-            self.fluid_mount.format(id="", digest="", model="", version="")
-        except (KeyError, IndexError, ValueError):
-            raise Misconfigured(
-                "fluid_mount: of what it names in braces there are id, digest, model and version."
-            ) from None
-        for option, place in self.fluid_secret_options.items():
-            secret, _, key = place.partition("/")
-            if not (SECRET_NAME.fullmatch(secret) and key):
-                raise Misconfigured(f"fluid_secret_options: {option} needs SECRET/KEY, and has {place}.")
 
     @property
     def all_namespaces(self) -> tuple[str, ...]:
@@ -199,28 +157,12 @@ class KubernetesSettings:
             if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
                 raise Misconfigured(f"{key}: a list of names.")
             given[key] = tuple(names)
-        for key in _MAPPINGS:
-            given[key] = _mapping(key, given.get(key, {}))
-        for key, least in _NUMBERS.items():
-            number = given.get(key, least)
-            if isinstance(number, str) and number.isdecimal():
-                number = given[key] = int(number)  # from a command line
-            if not isinstance(number, int) or isinstance(number, bool) or number < least:
-                what = "a number of GiB, or 0" if key.endswith("_gib") else f"a number from {least} on"
-                raise Misconfigured(f"{key}: {what}.")
+        gib = given.get("node_cache_gib", 0)
+        if isinstance(gib, str) and gib.isdecimal():
+            gib = given["node_cache_gib"] = int(gib)  # from a command line
+        if not isinstance(gib, int) or isinstance(gib, bool) or gib < 0:
+            raise Misconfigured("node_cache_gib: a number of GiB, or 0.")
         for key, value in given.items():
-            if key not in (*_LISTS, *_MAPPINGS, *_NUMBERS) and not isinstance(value, str):
+            if key not in (*_LISTS, "node_cache_gib") and not isinstance(value, str):
                 raise Misconfigured(f"{key}: must be a text.")
         return cls(**given)
-
-
-def _mapping(key: str, value: Any) -> dict[str, str]:
-    """Also as a text, `a=b, c=d`: as command lines give it."""
-    if isinstance(value, str):
-        parts = [part.strip() for part in value.split(",") if part.strip()]
-        pairs = [part.partition("=") for part in parts]
-        if all(equals for _, equals, _ in pairs):
-            return {name.strip(): one.strip() for name, _, one in pairs}
-    elif isinstance(value, Mapping) and all(isinstance(one, str) for pair in value.items() for one in pair):
-        return dict(value)
-    raise Misconfigured(f"{key}: texts by their names, such as a=b, c=d.")

@@ -9,12 +9,11 @@ from clusters.backends.kubernetes.files.storage import DEFAULT_CLASS
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from common.reconcile.fence import Fence
 from kube.client import KubeClient
-from kube.fake.extensions import EXTENSIONS
 from kube.fake.kinds import BUILT_IN
 from kube.fake.server import FakeApiServer
 from kube.fake.transport import FakeTransport
 from kube.fake.wire import ADMIN
-from kube.resources import DATA_LOADS, DATASETS, DEPLOYMENTS, JOBS, PODS, VOLUME_CLAIMS, Ref, Resource
+from kube.resources import DEPLOYMENTS, JOBS, PODS, Ref, Resource
 from model_store.fetch_progress import FetchProgress
 from tests.clusters.kubernetes.test_manifests import SPEC
 from tests.kube.accounts import grant
@@ -32,9 +31,9 @@ STORY = replace(
 
 
 class FilesWorld:
-    def __init__(self, *, with_fluid: bool = False, **settings: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.settings = KubernetesSettings.read({"store_url": STORE_URL} | settings)
-        self.server = FakeApiServer(kinds=(*BUILT_IN, *(EXTENSIONS if with_fluid else ())))
+        self.server = FakeApiServer(kinds=BUILT_IN)
         self.server.make("namespaces", {"metadata": {"name": "slipway"}})
         self.client = KubeClient(FakeTransport(self.server, user=ADMIN))
         self.user = grant(self.server)
@@ -111,15 +110,5 @@ class FilesWorld:
             done = {"startTime": at, "failed": 5}
         self.client.patch(ref, {"status": done | {"conditions": conditions}}, subresource="status")
 
-    def say(self, resource: Resource, status: dict[str, Any]) -> None:
-        """Set the status of the only object of the kind, as Fluid's controllers do."""
-        (item,) = self.items(resource)
-        ref = Ref(resource, item["metadata"]["name"], "slipway")
-        self.client.patch(
-            ref, {"status": {"conditions": [], "duration": "1s"} | status}, subresource="status"
-        )
-
 
 _NAMESPACES = Resource("", "v1", "Namespace", "namespaces", is_namespaced=False)
-KEPT = {"filled_claim": VOLUME_CLAIMS, "fluid": DATASETS}
-LOADS = DATA_LOADS

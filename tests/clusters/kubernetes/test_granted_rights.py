@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from threading import Event
 from typing import Any
 
@@ -29,12 +28,11 @@ from kube.fake.kinds import BUILT_IN
 from kube.fake.rights import AccessRequest, asked_for
 from kube.fake.transport import FakeTransport
 from kube.fake.wire import ApiRequest
-from kube.resources import DATA_LOADS, DATASETS
 from kube.transport import ApiCall
 from tests.clusters.kubernetes import test_backend
 from tests.clusters.kubernetes.files_world import FilesWorld
 from tests.clusters.kubernetes.test_jobs import JOB
-from tests.clusters.kubernetes.test_model_files import MOUNT, claim, filled_claim
+from tests.clusters.kubernetes.test_model_files import claim, filled_claim
 from tests.clusters.kubernetes.test_nodes import recorded
 from tests.clusters.kubernetes.test_relay import IMAGE
 from tests.clusters.kubernetes.test_relay import SETTINGS as WITH_RELAY
@@ -152,22 +150,13 @@ class Once:
 def model_files() -> list[AccessRequest]:
     asked: list[AccessRequest] = []
     old = {"slipway.io/asked-at": "1"}
-    runtimes = (partial(fluid_with, one) for one in ("alluxio", "jindo", "juicefs"))
-    for make in (filled_claim, claim, *runtimes):
+    for make in (filled_claim, claim):
         world = make()
         for turn in (1, 2):
             with suppress(BackendError):
                 world.apply(turn=turn)
-            for kind in ("persistentvolumeclaims", "datasets.data.fluid.io", "jobs.batch"):
+            for kind in ("persistentvolumeclaims", "jobs.batch"):
                 _date_back(world, kind, old)
-        if world.client.serves(DATA_LOADS):
-            world.say(DATASETS, {"phase": "Bound"})
-            with suppress(BackendError):
-                world.apply(turn=3)
-            world.say(DATA_LOADS, {"phase": "Failed"})
-            for turn in (4, 5):
-                with suppress(BackendError):
-                    world.apply(turn=turn)
         if make is filled_claim:
             world.job_pod()
             with suppress(BackendError):
@@ -175,15 +164,10 @@ def model_files() -> list[AccessRequest]:
             world.end_job("Complete")
             with suppress(BackendError):
                 world.apply(turn=4)
-        for kind in ("persistentvolumeclaims", "datasets.data.fluid.io"):
-            _date_back(world, kind, old)
+        _date_back(world, "persistentvolumeclaims", old)
         world.cluster.tidy(())
         asked += asked_by(world.transport)
     return asked
-
-
-def fluid_with(runtime: str) -> FilesWorld:
-    return FilesWorld(with_fluid=True, model_files="fluid", fluid_mount=MOUNT, fluid_runtime=runtime)
 
 
 def _date_back(world: FilesWorld, kind: str, annotations: dict[str, str]) -> None:

@@ -18,21 +18,13 @@ from clusters.backends.base import (
 from common.reconcile.fence import Fence
 from kube.fake.transport import OnlyAt, after_doing, failing, pausing
 from kube.fake.wire import ADMIN
-from kube.resources import DATA_LOADS, DATASETS, DEPLOYMENTS, JOBS, VOLUME_CLAIMS, Ref
+from kube.resources import DEPLOYMENTS, JOBS, VOLUME_CLAIMS, Ref
 from serving.fetch.__main__ import command_line as fetch_command_line
-from tests.clusters.kubernetes.files_world import DIGEST, GB, KEPT, NAME, STORY, FilesWorld
-
-IMAGE = f"registry.example/parrot@sha256:{'1' * 64}"
-WHY = {"type": "Failed", "status": "True", "message": "no such mount point"}
-MOUNT = "pvc://slipway-models/versions/{digest}"
+from tests.clusters.kubernetes.files_world import DIGEST, GB, NAME, STORY, FilesWorld
 
 
 def node_cache() -> FilesWorld:
     return FilesWorld(model_files="node_cache")
-
-
-def image() -> FilesWorld:
-    return FilesWorld(model_files="image", model_images={"parrot:v2": IMAGE})
 
 
 def claim() -> FilesWorld:
@@ -51,10 +43,6 @@ def filled_claim() -> FilesWorld:
     return world
 
 
-def fluid() -> FilesWorld:
-    return FilesWorld(with_fluid=True, model_files="fluid", fluid_mount=MOUNT)
-
-
 def nothing_more(world: FilesWorld) -> None:
     """Files come with the pods."""
 
@@ -64,20 +52,11 @@ def fill(world: FilesWorld) -> None:
         world.end_job("Complete")
 
 
-def load(world: FilesWorld) -> None:
-    if world.items(DATA_LOADS):
-        world.say(DATA_LOADS, {"phase": "Complete"})
-    else:
-        world.say(DATASETS, {"phase": "Bound"})
-
-
 Way = tuple[Callable[[], FilesWorld], Callable[[FilesWorld], None]]
 WAYS: dict[str, Way] = {
     "node_cache": (node_cache, nothing_more),
-    "image": (image, nothing_more),
     "claim": (claim, nothing_more),
     "filled_claim": (filled_claim, fill),
-    "fluid": (fluid, load),
 }
 
 
@@ -105,7 +84,7 @@ def test_the_worker_reads_its_version_and_may_not_write_to_it(way: Way) -> None:
     (mount,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "models")
     assert mount["readOnly"] is True
     (volume,) = (one for one in pod["volumes"] if one["name"] == "models")
-    is_ours_alone = "image" in volume or volume.get("persistentVolumeClaim", {}).get("claimName") == NAME
+    is_ours_alone = volume.get("persistentVolumeClaim", {}).get("claimName") == NAME
     assert is_ours_alone or mount["subPath"] == f"versions/{DIGEST}"
 
 
@@ -272,37 +251,31 @@ def test_somebody_elses_claim_of_the_name_is_never_touched() -> None:
 # What is kept for a version goes with it.
 
 
-def kept(name: str) -> FilesWorld:
-    return brought(WAYS[name])
-
-
-def age(world: FilesWorld, name: str) -> None:
+def age(world: FilesWorld) -> None:
     """Make the object's last use long ago."""
-    ref = Ref(KEPT[name], NAME, "slipway")
+    ref = Ref(VOLUME_CLAIMS, NAME, "slipway")
     long_ago = str(int(time.time()) - 2 * 86_400)
     world.client.patch(ref, {"metadata": {"annotations": {"slipway.io/asked-at": long_ago}}})
 
 
-@pytest.mark.parametrize("name", KEPT)
-def test_what_no_version_needs_goes_and_what_was_just_asked_for_stays(name: str) -> None:
-    world = kept(name)
+def test_what_no_version_needs_goes_and_what_was_just_asked_for_stays() -> None:
+    world = brought(WAYS["filled_claim"])
     world.cluster.tidy(set())
-    assert len(world.items(KEPT[name])) == 1
-    age(world, name)
+    assert len(world.items(VOLUME_CLAIMS)) == 1
+    age(world)
     world.cluster.tidy({DIGEST})
-    assert len(world.items(KEPT[name])) == 1
+    assert len(world.items(VOLUME_CLAIMS)) == 1
     world.cluster.tidy(set())
-    assert all("deletionTimestamp" in one["metadata"] for one in world.items(KEPT[name]))
+    assert all("deletionTimestamp" in one["metadata"] for one in world.items(VOLUME_CLAIMS))
 
 
-@pytest.mark.parametrize("name", KEPT)
-def test_who_begins_to_need_it_while_it_is_taken_away_keeps_it(name: str) -> None:
+def test_who_begins_to_need_it_while_it_is_taken_away_keeps_it() -> None:
     """The remover pauses before each of its calls, and a deployment asks for the files meanwhile."""
     at = 0
     while True:
         at += 1
-        world = kept(name)
-        age(world, name)
+        world = brought(WAYS["filled_claim"])
+        age(world)
         asked: list[bool] = []
 
         def meanwhile(world: FilesWorld = world, asked: list[bool] = asked) -> None:
@@ -315,7 +288,7 @@ def test_who_begins_to_need_it_while_it_is_taken_away_keeps_it(name: str) -> Non
         remover.tidy(set())
         if not asked:
             return
-        assert any("deletionTimestamp" not in one["metadata"] for one in world.items(KEPT[name])), at
+        assert any("deletionTimestamp" not in one["metadata"] for one in world.items(VOLUME_CLAIMS)), at
 
 
 def test_a_writer_that_wakes_up_after_a_removal_makes_no_claim() -> None:
@@ -342,34 +315,6 @@ def test_a_writer_that_wakes_up_after_a_removal_makes_no_claim() -> None:
         world.cluster.tidy(set())
         left = [one for one in world.items(VOLUME_CLAIMS) if "deletionTimestamp" not in one["metadata"]]
         assert left == [], at
-
-
-# Fluid.
-
-
-def test_a_dataset_says_its_phase_and_how_much_of_it_is_cached() -> None:
-    world = fluid()
-    with pytest.raises(FilesPending, match=r"preparing the dataset .* \(Pending\)"):
-        world.apply()
-    (dataset,) = world.items(DATASETS)
-    assert dataset["spec"]["mounts"][0]["mountPoint"] == f"pvc://slipway-models/versions/{DIGEST}"
-    world.say(DATASETS, {"phase": "Bound", "cacheStates": {"cached": "7.00GiB"}})
-    with pytest.raises(FilesPending) as told:
-        world.apply()
-    (come,) = told.value.fetches
-    assert (come.place, come.come_bytes, come.size_bytes) == (f"dataset {NAME}", 7 * 1024**3, 15 * GB)
-
-
-def test_what_fluid_cannot_load_is_said_in_its_words() -> None:
-    world = fluid()
-    for status in ({"phase": "Bound"}, None):
-        with pytest.raises(FilesPending):
-            world.apply()
-        if status:
-            world.say(DATASETS, status)
-    world.say(DATA_LOADS, {"phase": "Failed", "conditions": [WHY]})
-    with pytest.raises(CannotRun, match=r"could not load the dataset .*: no such mount point"):
-        world.apply()
 
 
 def test_another_deployment_of_the_version_finds_the_claim_filled() -> None:

@@ -1,6 +1,5 @@
 """What every way of bringing a version's files to pods can do."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,9 +38,6 @@ class FileDelivery(Protocol):
         Idempotent: all that is made has the version's digest in its name, so that whoever comes late makes
         the same. Raises FilesPending until all machines can read them, CannotRun, KubeError.
         """
-
-    def remove_unused(self, needed: Collection[str]) -> None:
-        """Take away what no version of these digests needs and nobody has asked for of late. KubeError."""
 
 
 def directory_of(spec: DeploymentSpec) -> str:

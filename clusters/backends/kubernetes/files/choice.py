@@ -1,6 +1,5 @@
 """Which way a cluster's pods get model files, by what it has, and why. `look` asks, `choose` is pure."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,28 +7,20 @@ from clusters.backends.base import CannotRun
 from clusters.backends.kubernetes.files.base import FileDelivery
 from clusters.backends.kubernetes.files.claim import ExistingClaim
 from clusters.backends.kubernetes.files.filled_claim import FilledClaim
-from clusters.backends.kubernetes.files.fluid import FluidDataset
-from clusters.backends.kubernetes.files.image import ImageVolume
 from clusters.backends.kubernetes.files.node_cache import NodeCacheDelivery
 from clusters.backends.kubernetes.files.storage import ClaimStorage, pick
 from clusters.backends.kubernetes.settings import FileDeliveryKind, KubernetesSettings
 from kube.base import KubernetesClient, Object
 from kube.errors import ApiForbidden, NotFound
-from kube.resources import DATASETS, NAMESPACES, STORAGE_CLASSES, VOLUME_CLAIMS, Ref
+from kube.resources import NAMESPACES, STORAGE_CLASSES, VOLUME_CLAIMS, Ref
 
-IMAGE_VOLUMES_SINCE = (1, 35)
-"""On by default from then; before, behind a feature gate (KEP-4639)."""
 _STRICT = frozenset({"baseline", "restricted"})
-_VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryFacts:
     """Features of a cluster, for one namespace, that decide how files can be delivered."""
 
-    version: tuple[int, int] | None = None
-    """None: not known."""
-    has_fluid: bool = False
     pod_security: str = ""
     """The level that the namespace enforces."""
     storage_classes: Sequence[Object] = ()
@@ -56,8 +47,6 @@ WORDS: Mapping[FileDeliveryKind, str] = {
     FileDeliveryKind.NODE_CACHE: "Each machine keeps a cache",
     FileDeliveryKind.FILLED_CLAIM: "A volume claim per version, filled by a Job",
     FileDeliveryKind.CLAIM: "The cluster's own volume claim",
-    FileDeliveryKind.IMAGE: "An image volume",
-    FileDeliveryKind.FLUID: "A Fluid dataset per version",
 }
 
 
@@ -66,20 +55,17 @@ def look(client: KubernetesClient, settings: KubernetesSettings, namespace: str)
     not answer.
     """
     return DeliveryFacts(
-        version=_version(client),
-        has_fluid=client.serves(DATASETS),
         pod_security=_pod_security(client, namespace),
         storage_classes=_storage_classes(client),
         has_claim=_has_claim(client, settings.model_claim, namespace),
     )
 
 
-def choose(found: DeliveryFacts, settings: KubernetesSettings, label: str = "") -> DeliveryChoice:
-    """Choose the delivery for the version `model:version`; empty: for one that no setting names."""
+def choose(found: DeliveryFacts, settings: KubernetesSettings) -> DeliveryChoice:
     wanted = settings.model_files
     if wanted is FileDeliveryKind.AUTO:
-        return _best(found, settings, label)
-    fault, storage = _fault(found, settings, wanted, label)
+        return _best(found, settings)
+    fault, storage = _fault(found, settings, wanted)
     if fault and wanted is FileDeliveryKind.CLAIM:
         # It may come at any moment, and pods wait for it.
         return DeliveryChoice(way=wanted, reason=f"the cluster's settings say so. {fault}", is_ready=False)
@@ -98,43 +84,33 @@ def way_of(choice: DeliveryChoice, client: KubernetesClient, settings: Kubernete
             return FilledClaim(client, settings, choice.storage)
         case FileDeliveryKind.CLAIM:
             return ExistingClaim(settings)
-        case FileDeliveryKind.IMAGE:
-            return ImageVolume(settings)
-        case FileDeliveryKind.FLUID:
-            return FluidDataset(client, settings)
         case FileDeliveryKind.AUTO:
             raise CannotRun(choice.reason)
 
 
-def _best(found: DeliveryFacts, settings: KubernetesSettings, label: str) -> DeliveryChoice:
-    """Return the best delivery: a prepared one first, then the cheapest."""
-    if label in settings.model_images and not _fault(found, settings, FileDeliveryKind.IMAGE, label)[0]:
-        return DeliveryChoice(
-            way=FileDeliveryKind.IMAGE, reason=f"the cluster's settings name one for {label}."
-        )
+def _best(found: DeliveryFacts, settings: KubernetesSettings) -> DeliveryChoice:
+    """Return the cheapest delivery that the cluster has."""
     faults: list[str] = []
     reasons = {
-        FileDeliveryKind.FLUID: "Fluid is installed, and fluid_mount says where the files lie.",
         FileDeliveryKind.NODE_CACHE: "pods reach Slipway at store_url, "
         "and may use a directory of their machine.",
         FileDeliveryKind.FILLED_CLAIM: "",
         FileDeliveryKind.CLAIM: f"there is a volume claim {settings.model_claim}.",
     }
     for way, reason in reasons.items():
-        why, storage = _fault(found, settings, way, label)
+        why, storage = _fault(found, settings, way)
         if not why:
             if storage:
                 because = f"storage class {storage.name} ({storage.reason})."
                 reason = f"{because} {' '.join(faults)}".strip()
             return DeliveryChoice(way=way, reason=reason, storage=storage)
-        if not (way is FileDeliveryKind.FLUID and not settings.fluid_mount):
-            faults.append(why)
+        faults.append(why)
     reason = f"There is no way for model files to come to pods. {' '.join(faults)}"
     return DeliveryChoice(way=FileDeliveryKind.AUTO, reason=reason, is_ready=False)
 
 
 def _fault(
-    found: DeliveryFacts, settings: KubernetesSettings, way: FileDeliveryKind, label: str
+    found: DeliveryFacts, settings: KubernetesSettings, way: FileDeliveryKind
 ) -> tuple[str, ClaimStorage | None]:
     """Why it cannot be, in a sentence; empty where it can."""
     storage = None
@@ -156,24 +132,7 @@ def _fault(
             return fault, storage
         case FileDeliveryKind.CLAIM if not found.has_claim:
             return f"There is no volume claim {settings.model_claim}.", None
-        case FileDeliveryKind.IMAGE if found.version and found.version < IMAGE_VOLUMES_SINCE:
-            since = ".".join(map(str, IMAGE_VOLUMES_SINCE))
-            return f"Image volumes need Kubernetes {since} or later.", None
-        case FileDeliveryKind.IMAGE if label and label not in settings.model_images:
-            return f"model_images names none for {label}.", None
-        case FileDeliveryKind.FLUID if not settings.fluid_mount:
-            return "fluid_mount does not say where a version's files lie.", None
-        case FileDeliveryKind.FLUID if not found.has_fluid:
-            return "Fluid is not installed.", None
     return "", None
-
-
-def _version(client: KubernetesClient) -> tuple[int, int] | None:
-    try:
-        numbers = _VERSION.match(client.version())
-    except ApiForbidden:
-        return None
-    return (int(numbers[1]), int(numbers[2])) if numbers else None
 
 
 def _pod_security(client: KubernetesClient, namespace: str) -> str:

@@ -1,7 +1,5 @@
 """A volume claim of the cluster's own, on which somebody keeps the files of the store."""
 
-from collections.abc import Collection
-
 from clusters.backends.base import DeploymentSpec
 from clusters.backends.kubernetes.files.base import FilesMount, directory_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
@@ -14,6 +12,3 @@ class ExistingClaim:
     def mount(self, spec: DeploymentSpec, *, namespace: str) -> FilesMount:
         claim = {"claimName": self._settings.model_claim, "readOnly": True}
         return FilesMount(volume={"persistentVolumeClaim": claim}, sub_path=directory_of(spec))
-
-    def remove_unused(self, needed: Collection[str]) -> None:
-        """Leave the claim alone, which belongs to the user."""

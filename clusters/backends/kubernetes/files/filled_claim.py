@@ -20,9 +20,9 @@ from clusters.backends.kubernetes.files.base import (
     fetch_token,
 )
 from clusters.backends.kubernetes.files.storage import ClaimStorage
-from clusters.backends.kubernetes.files.version_objects import (
+from clusters.backends.kubernetes.files.version_claims import (
     LABELS,
-    VersionObjects,
+    VersionClaims,
     annotations_of,
     owned_by,
     size_of,
@@ -32,7 +32,7 @@ from clusters.backends.kubernetes.pods import FILES_CONTAINER, moment, why_not_d
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from kube.base import KubernetesClient, Object
 from kube.errors import AlreadyExists, KubeError, NotFound, ObjectChanged
-from kube.resources import EVENTS, JOBS, PODS, VOLUME_CLAIMS, Ref
+from kube.resources import EVENTS, JOBS, PODS, Ref
 from model_store.fetch_progress import FetchProgress
 
 FILLED_AT = "slipway.io/filled-at"
@@ -49,7 +49,7 @@ class FilledClaim:
         self._client = client
         self._settings = settings
         self._storage = storage
-        self._claims = VersionObjects(client, VOLUME_CLAIMS, "volume claim")
+        self._claims = VersionClaims(client)
 
     def mount(self, spec: DeploymentSpec, *, namespace: str) -> FilesMount:
         claim = self._claims.ensure(spec, namespace, lambda: self._claim(spec))

@@ -1,7 +1,5 @@
 """A directory of each machine, filled and verified by our init container, shared by all pods there."""
 
-from collections.abc import Collection
-
 from clusters.backends.base import DeploymentSpec
 from clusters.backends.kubernetes.files.base import (
     CONFINED,
@@ -42,6 +40,3 @@ class NodeCacheDelivery:
             containers=(fetch,),
             is_per_machine=True,
         )
-
-    def remove_unused(self, needed: Collection[str]) -> None:
-        """Machines do it themselves."""

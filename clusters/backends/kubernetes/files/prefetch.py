@@ -19,8 +19,8 @@ from clusters.backends.base import (
     UnreadNode,
 )
 from clusters.backends.gpu_names import WHOLE
-from clusters.backends.kubernetes.files.base import CONFINED, MODELS, Document, FilesMount, fetch_image
-from clusters.backends.kubernetes.files.version_objects import size_of
+from clusters.backends.kubernetes.files.base import CONFINED, Document, FilesMount
+from clusters.backends.kubernetes.files.version_claims import size_of
 from clusters.backends.kubernetes.groups import set_name
 from clusters.backends.kubernetes.image_loading import loading_of, needs_pull
 from clusters.backends.kubernetes.manifests import MANAGED_BY
@@ -198,16 +198,6 @@ class PrefetchPods:
         if problem:
             annotations[PROBLEM] = problem[:LONGEST_PROBLEM]
         containers = [dict(one) for one in mount.containers] if mount.is_per_machine else []
-        if mount.is_per_machine and not containers:
-            containers.append(
-                {
-                    "name": FILES_CONTAINER,
-                    "image": fetch_image(spec, self._settings),
-                    "command": ["python", "-c", "pass"],
-                    "securityContext": CONFINED,
-                    "volumeMounts": [{"name": "models", "mountPath": MODELS, "readOnly": True}],
-                }
-            )
         if self._pulls(spec, machine) and spec.image not in {one["image"] for one in containers}:
             pull = {"name": IMAGE_CONTAINER, "image": spec.image, "command": ["true"]}
             containers.append(pull | {"securityContext": CONFINED})

@@ -207,7 +207,7 @@ def manifest(
         list[str] | None,
         typer.Option(
             "--feature",
-            help="capacity, node-operations, drain, forced-drain, checkpoints, gateway, inference, fluid, "
+            help="capacity, node-operations, drain, forced-drain, checkpoints, gateway, inference, "
             "groups, jobs, checks; repeatable; default: all. Inventory and serving are always included.",
         ),
     ] = None,

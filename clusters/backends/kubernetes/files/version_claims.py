@@ -1,4 +1,4 @@
-"""What is made in a cluster once per version, and stays while the version is needed or was asked for of late.
+"""A volume claim for each version, which stays while the version is needed or was asked for of late.
 
 Its name has the version's digest: whoever makes it late makes the same. Taking it away is guarded by the
 resourceVersion that was looked at, and each use changes that.
@@ -13,7 +13,7 @@ from clusters.backends.kubernetes.files.base import Document
 from clusters.backends.kubernetes.manifests import MANAGED_BY, VERSION
 from kube.base import KubernetesClient, Object
 from kube.errors import AlreadyExists, InvalidObject, NotFound, ObjectChanged
-from kube.resources import Ref, Resource
+from kube.resources import VOLUME_CLAIMS, Ref
 
 ROLE = "slipway.io/role"
 DIGEST = "slipway.io/digest"
@@ -24,17 +24,13 @@ UNUSED_FOR_SECONDS = 3_600.0
 """So long after it was last asked for it stays, whatever becomes of the version."""
 
 
-class VersionObjects:
-    """Objects of one kind, one per version; `word` names the kind to people."""
-
-    def __init__(self, client: KubernetesClient, resource: Resource, word: str) -> None:
+class VersionClaims:
+    def __init__(self, client: KubernetesClient) -> None:
         self._client = client
-        self._resource = resource
-        self._word = word
 
     def ensure(self, spec: DeploymentSpec, namespace: str, make: Callable[[], Document]) -> Object:
-        """Return the object, made where it is missing. Raises FilesPending, CannotRun, KubeError."""
-        ref = Ref(self._resource, name_of(spec), namespace)
+        """Return the claim, made where it is missing. Raises FilesPending, CannotRun, KubeError."""
+        ref = Ref(VOLUME_CLAIMS, name_of(spec), namespace)
         for _ in range(2):
             try:
                 found = self._client.get(ref)
@@ -56,30 +52,30 @@ class VersionObjects:
                     continue
             check_ours(found)
             if annotations_of(found).get(DIGEST) != spec.version.digest:
-                raise CannotRun(f"The {self._word} {ref.name} is of another version. Delete it.")
+                raise CannotRun(f"The volume claim {ref.name} is of another version. Delete it.")
             if "deletionTimestamp" in found["metadata"]:
-                raise FilesPending(f"The {self._word} {ref.name} of before is still being removed.")
+                raise FilesPending(f"The volume claim {ref.name} of before is still being removed.")
             self._note_use(found)
             return found
-        raise FilesPending(f"The {self._word} {ref.name} is made and removed by others at this moment.")
+        raise FilesPending(f"The volume claim {ref.name} is made and removed by others at this moment.")
 
     def note(self, item: Object, annotations: dict[str, str]) -> None:
         metadata = item["metadata"]
-        ref = Ref(self._resource, metadata["name"], metadata["namespace"])
+        ref = Ref(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
         change = {"metadata": {"uid": metadata["uid"], "annotations": annotations}}
         try:
             item["metadata"] = self._client.patch(ref, change)["metadata"]
         except (NotFound, ObjectChanged, InvalidObject):
-            raise FilesPending(f"The {self._word} {ref.name} was removed meanwhile.") from None
+            raise FilesPending(f"The volume claim {ref.name} was removed meanwhile.") from None
 
     def remove_unused(self, namespace: str, needed: Collection[str]) -> None:
         labels = ",".join(f"{key}={value}" for key, value in LABELS.items())
-        for one in self._client.list(self._resource, namespace=namespace, labels=labels).items:
+        for one in self._client.list(VOLUME_CLAIMS, namespace=namespace, labels=labels).items:
             metadata = one["metadata"]
             is_recent = time.time() - _asked_at(one) < UNUSED_FOR_SECONDS
             if annotations_of(one).get(DIGEST) in needed or is_recent or "deletionTimestamp" in metadata:
                 continue
-            ref = Ref(self._resource, metadata["name"], metadata["namespace"])
+            ref = Ref(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
             try:
                 self._client.delete(ref, uid=metadata["uid"], version=metadata["resourceVersion"])
             except (NotFound, ObjectChanged):
