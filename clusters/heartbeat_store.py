@@ -15,6 +15,7 @@ from channels.db import database_sync_to_async
 from clusters import history
 from clusters.agents import AgentContact, agent_key, relay_key
 from clusters.fleet import DeploymentRow, FleetRows, FleetSnapshot, LastHeartbeat, fleet_of
+from clusters.fleet_rows import fleet_rows
 from clusters.heartbeat_records import (
     DEVICES_SHARED_NAME,
     KEEP_SECONDS,
@@ -23,7 +24,6 @@ from clusters.heartbeat_records import (
     record_of,
 )
 from clusters.report_order import ReportOrder
-from clusters.selectors import fleet_rows
 from common import clock
 from common.live.hub import Hub, current_hub
 from common.live.shared import SharedValues

@@ -1,12 +1,11 @@
 """Named reads. Nothing here asks a backend: rows say what it last showed, heartbeats lie in Redis."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
-from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -14,8 +13,7 @@ from accounts.actors import grants_of
 from accounts.models import ApiToken
 from accounts.states import Right
 from clusters import heartbeat_records, history
-from clusters.agents import RELAY_SILENT_AFTER, AgentContact, agent_key, never_heard_key, relay_key
-from clusters.backends.kinds import abilities_of
+from clusters.agents import RELAY_SILENT_AFTER, AgentContact, agent_key, relay_key
 from clusters.capacities import ClusterCapacity as ClusterCapacity
 from clusters.capacities import capacity as capacity
 from clusters.errors import ClusterMissing, DeploymentMissing
@@ -25,14 +23,13 @@ from clusters.fleet import (
     DeploymentSnapshot,
     FleetRows,
     FleetSnapshot,
-    NodeRow,
-    WorkerRow,
     fleet_of,
     narrowed,
 )
+from clusters.fleet_rows import DEPLOYMENT_COLUMNS, fleet_rows, worker_rows
 from clusters.history import LoadSample
 from clusters.models import AgentToken, Cluster, Deployment, Node, Worker
-from clusters.report_tokens import has_relay, workers_report
+from clusters.report_tokens import has_relay
 from clusters.states import GONE, DeploymentState, NodeState, WorkerState
 from common import clock
 from common.actor import Actor
@@ -265,66 +262,6 @@ def deployments_running(actor: Actor, image: RuntimeImage) -> list[str]:
     return [_("deployment {} of service {}").format(name, service) for name, service in found]
 
 
-GONE_SHOWN = timedelta(days=1)
-"""How long a machine that is gone stays on the pages; its row stays for good."""
-
-
-def fleet_rows() -> FleetRows:
-    """Clusters, machines, living deployments and their workers: four queries, however many there are."""
-    deployments = Deployment.objects.exclude(state=DeploymentState.REMOVED)
-    clusters = Cluster.objects.present().values_list("pk", "name", "team_id", "problem")
-    is_recent = ~Q(state=NodeState.GONE) | Q(state_since__gt=clock.now() - GONE_SHOWN)
-    nodes = Node.objects.filter(is_recent).values_list(*_NODE_COLUMNS)
-    return FleetRows(
-        clusters=[ClusterRow(*row) for row in clusters],
-        nodes=[NodeRow(*row) for row in nodes],
-        deployments=[DeploymentRow(*row) for row in deployments.values_list(*_DEPLOYMENT_COLUMNS)],
-        workers=_worker_rows(Worker.objects.all()),
-    )
-
-
-_NODE_COLUMNS = (
-    "pk", "name", "cluster_id", "group", "state", "problem", "is_cordoned", "uid",
-    "cordoned_by", "cordon_reason", "cordoned_at", "agent_silent_since",
-)  # fmt: skip
-_DEPLOYMENT_COLUMNS = (
-    "pk", "name", "cluster_id", "team_id", "service", "version_label",
-    Coalesce("observed_replicas", "replicas"), "slots", "state", "reason", "observed_at",
-)  # fmt: skip
-_WORKER_COLUMNS = (
-    "pk", "uid", "name", "deployment_id", "node_id", "pid", "state", "state_since", "restarts", "reason",
-)  # fmt: skip
-
-
-def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
-    agent = AgentToken.objects.filter(cluster=OuterRef("node__cluster"), node_uid=OuterRef("node__uid"))
-    found = workers.annotate(has_agent=Exists(agent))
-    rows = list(
-        found.values_list(
-            "has_agent", "node__uid", "deployment__cluster", "deployment__cluster__kind", *_WORKER_COLUMNS
-        )
-    )
-    in_pods = {cluster_id for _has, _uid, cluster_id, kind, *_ in rows if abilities_of(kind).reports_by_token}
-    instead = _in_agents_place(in_pods) if in_pods else {}
-    return [
-        WorkerRow(*(*columns, agent_key(cluster_id, uid) if has_agent else instead.get(cluster_id, "")))
-        for has_agent, uid, cluster_id, _kind, *columns in rows
-    ]
-
-
-def _in_agents_place(cluster_ids: Collection[int]) -> dict[int, str]:
-    """Return by cluster the key that stands in place of agents that its machines lack."""
-    found = {}
-    for pk, kind, settings in Cluster.objects.filter(pk__in=cluster_ids).values_list(
-        "pk", "kind", "settings"
-    ):
-        if has_relay(kind, settings):
-            found[pk] = relay_key(pk)
-        elif not workers_report(kind, settings):
-            found[pk] = never_heard_key(pk)
-    return found
-
-
 def relay_of(cluster: Cluster) -> AgentContact | None:
     """When its relay was heard; None: it has none, or nobody knows at the moment."""
     if not has_relay(cluster.kind, cluster.settings):
@@ -371,9 +308,9 @@ def whole_fleet() -> FleetSnapshot:
 def deployments_now(names: Iterable[str]) -> dict[str, DeploymentSnapshot]:
     """Return the existing ones of these deployments, by name: two queries."""
     rows = Deployment.objects.filter(name__in={name for name in names if name})
-    deployments = [DeploymentRow(*row) for row in rows.values_list(*_DEPLOYMENT_COLUMNS)]
+    deployments = [DeploymentRow(*row) for row in rows.values_list(*DEPLOYMENT_COLUMNS)]
     found = Worker.objects.filter(deployment__in=[row.pk for row in deployments])
-    workers = _worker_rows(found)
+    workers = worker_rows(found)
     heartbeats = heartbeat_records.latest([row.uid for row in workers]) if workers else {}
     clusters = [ClusterRow(pk, "", None, "") for pk in {row.cluster_id for row in deployments}]
     seen = fleet_of(

@@ -1,165 +1,46 @@
 """A deployment's workers are what was wished for, and its row says how they are."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from django.db.models import QuerySet
 
-from clusters import file_fetches, heartbeat_records, selectors
-from clusters.agents import AgentContact
-from clusters.alerts import alert_named
+from clusters import selectors
 from clusters.backends.base import (
     BackendError,
     ClusterBackend,
     ClusterUnreachable,
     FilesPending,
     Misconfigured,
-    ObservedScale,
-    ObservedState,
-    ObservedWorker,
     RetryLater,
     StaleDeploymentFence,
 )
-from clusters.backends.configured import backend_of
-from clusters.backends.extras import SupportsExternalScale, Watchable
+from clusters.backends.extras import Watchable
 from clusters.deployment_specs import spec_of
-from clusters.draining.surges import NO_SURGE, ActiveSurge, surge_of
-from clusters.events import (
-    DeploymentDegraded,
-    DeploymentFailing,
-    DeploymentReady,
-    DeploymentRemoved,
-    WorkersChanged,
+from clusters.events import DeploymentFailing
+from clusters.models import Deployment, Worker
+from clusters.reconcilers.deployment_columns import columns, has_its_workers, judged, writing
+from clusters.reconcilers.deployment_steps import (
+    TROUBLED,
+    DeploymentStep,
+    DeploymentTools,
+    ObservedDeployment,
 )
-from clusters.fleet import LastHeartbeat
-from clusters.models import Cluster, Deployment, Node, Worker
-from clusters.observations import COLUMNS, WorkerChanges, facts_of, has_ended, note
 from clusters.reconcilers.report_tokens import RenewReportToken, end_report_tokens, is_due
-from clusters.report_tokens import has_relay, workers_report
-from clusters.scrape_targets import is_read
 from clusters.services.lost_rights import why_unanswered
-from clusters.shared_machines import SharedWorkers, shared_workers
-from clusters.states import GONE, MOVES, DeploymentState, NodeState
-from clusters.verdicts import WorkerVerdict, held_back, verdict
-from common import audit, events
-from common.actor import Actor
-from common.characters import storable
+from clusters.shared_machines import SharedWorkers
+from clusters.states import GONE, DeploymentState
+from clusters.verdicts import WorkerVerdict, held_back
+from common import events
 from common.live.touch import touch
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
 from common.reconcile.fence import Fence
-from images.pulls import note_pull_failure, note_pulls
 
-ACTOR = Actor.system("clusters")
 CHANGING = timedelta(seconds=0.5)
 STEADY = timedelta(seconds=2.5)
-TROUBLED = timedelta(seconds=2)
-"""Pause when the cluster does not answer, or cannot run what is wished for."""
 GATEWAY_LETS_GO = timedelta(seconds=1.5)
 """Between the word that there are no endpoints any more and the signal that ends the workers."""
-LOG_LINES = 40
-LONGEST_LOG = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class DeploymentTools:
-    """Dependencies of the steps."""
-
-    backend_of: Callable[[Cluster], ClusterBackend] = backend_of
-    heartbeats: Callable[[list[str]], Mapping[str, LastHeartbeat] | None] = heartbeat_records.latest
-    agents: Callable[[int], Mapping[int, AgentContact] | None] = selectors.agents_of
-    relay: Callable[[Cluster], AgentContact | None] = selectors.relay_of
-    heard: Callable[[Cluster, str], SharedWorkers | None] = shared_workers
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedDeployment:
-    known: list[Worker]
-    workers: tuple[ObservedWorker, ...]
-    logs: Mapping[str, str]
-    heartbeats: Mapping[str, LastHeartbeat] | None
-    nodes: Mapping[str, int]
-    agents: Mapping[int, AgentContact]
-    surge: ActiveSurge = NO_SURGE
-    scale: ObservedScale | None = None
-    """Where others decide how many workers there are."""
-    heard_at: datetime | None = None
-    """When this was so, as the cluster told it by itself; None: it was asked just now."""
-    problem: str = ""
-    """Why nothing was seen; the other fields mean nothing then."""
-
-
-class DeploymentStep(Step[Deployment]):
-    def __init__(self, tools: DeploymentTools) -> None:
-        self.tools = tools
-
-    def observe(self, row: Deployment, operation: Operation) -> ObservedDeployment:
-        known = list(Worker.objects.filter(deployment=row).order_by("name"))
-        try:
-            backend = self.tools.backend_of(row.cluster)
-            heard = self.heard(row, backend, known)
-            workers = heard.workers if heard else backend.observe(row.name)
-            asks = heard is None and row.leaves_scale and isinstance(backend, SupportsExternalScale)
-            scale = (
-                backend.scale_of(row.name) if asks and isinstance(backend, SupportsExternalScale) else None
-            )
-        except (ClusterUnreachable, Misconfigured) as error:
-            return ObservedDeployment(known, (), {}, None, {}, {}, problem=why_unanswered(row.cluster, error))
-        rows = {worker.uid: worker for worker in known}
-        ended = [one.id for one in workers if has_ended(one, rows.get(one.id))]
-        nodes = Node.objects.filter(cluster_id=row.cluster_id).exclude(state=NodeState.GONE)
-        by_name = dict(nodes.values_list("name", "pk"))
-        relay = self.tools.relay(row.cluster)
-        instead = {} if relay is None else dict.fromkeys(by_name.values(), relay)
-        return ObservedDeployment(
-            known=known,
-            workers=workers,
-            logs={worker: log_of(backend, worker) for worker in ended},
-            heartbeats=self._heartbeats(row, workers),
-            nodes=by_name,
-            agents={**instead, **(self.tools.agents(row.cluster_id) or {})},
-            surge=surge_of(row),
-            scale=scale,
-            heard_at=heard.heard_at if heard else None,
-        )
-
-    def heard(
-        self, row: Deployment, backend: ClusterBackend, known: Sequence[Worker]
-    ) -> SharedWorkers | None:
-        """Return the state heard by a watch. None: the cluster has to be asked."""
-        return None
-
-    def _heartbeats(
-        self, row: Deployment, workers: Iterable[ObservedWorker]
-    ) -> Mapping[str, LastHeartbeat] | None:
-        if not workers_report(row.cluster.kind, row.cluster.settings):
-            return None
-        if not is_read(row, has_relay=has_relay(row.cluster.kind, row.cluster.settings)):
-            return None
-        return self.tools.heartbeats([one.id for one in workers])
-
-    def noted(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> WorkerChanges:
-        return note(
-            row.pk,
-            seen.known,
-            seen.workers,
-            logs=seen.logs,
-            heartbeats=seen.heartbeats,
-            nodes=seen.nodes,
-            agents=seen.agents,
-            now=now,
-        )
-
-    def _unseen(self, row: Deployment, seen: ObservedDeployment) -> Outcome:
-        """Nothing is known: what was known stays, with the reason why it may be old."""
-        is_news = seen.problem != row.reason
-        return wait(
-            TROUBLED,
-            save={"reason": seen.problem},
-            write=partial(touch, "fleet") if is_news else None,
-        )
 
 
 class WatchDeployment(DeploymentStep):
@@ -338,126 +219,3 @@ class DeploymentReconciler(Reconciler[Deployment]):
 def removal_due(row: Deployment) -> datetime:
     assert row.removal_asked_at is not None  # noqa: S101  (set with the state)
     return row.removal_asked_at + GATEWAY_LETS_GO
-
-
-def wanted_of(row: Deployment, seen: ObservedDeployment) -> int:
-    """Return the number of workers to have: others' decision, once our own last one was carried out."""
-    if seen.scale is not None and seen.scale.turn >= row.generation:
-        return seen.scale.replicas
-    return row.wanted_replicas
-
-
-def has_its_workers(row: Deployment, seen: ObservedDeployment) -> bool:
-    """Whether as many workers as are wanted are there to stay."""
-    is_leaving = any(one.state == ObservedState.DRAINING for one in seen.workers)
-    return len(seen.workers) == wanted_of(row, seen) + seen.surge.extra and not is_leaving
-
-
-def log_of(backend: ClusterBackend, worker: str) -> str:
-    try:
-        return storable(backend.logs(worker, lines=LOG_LINES)[-LONGEST_LOG:])
-    except BackendError:
-        return ""  # An end without its last words is still an end.
-
-
-def judged(row: Deployment, seen: ObservedDeployment, noted: WorkerChanges, now: datetime) -> WorkerVerdict:
-    return verdict(
-        wanted=wanted_of(row, seen),
-        workers=[facts_of(worker) for worker in noted.workers],
-        was_ready=row.ready_generation == row.generation,
-        now=now,
-    )
-
-
-def columns(
-    row: Deployment,
-    seen: ObservedDeployment,
-    noted: WorkerChanges,
-    found: WorkerVerdict,
-    now: datetime,
-    *,
-    coming: RetryLater | None = None,
-) -> dict[str, Any]:
-    """Return the columns to store. `coming`: what the cluster waits for before it starts workers."""
-    reason = " ".join(filter(None, (found.reason, seen.surge.words)))
-    observed_at = now if seen.heard_at is None else max(seen.heard_at, row.observed_at or seen.heard_at)
-    save: dict[str, Any] = {"observed_at": observed_at, "reason": reason}
-    if seen.scale is not None and seen.scale.turn >= row.generation:
-        save |= {"observed_replicas": seen.scale.replicas, "replicas_by": seen.scale.by[:128]}
-    save["fetches"] = file_fetches.documents(
-        [
-            *(one.fetch for one in seen.workers if one.fetch),
-            *(coming.fetches if isinstance(coming, FilesPending) else ()),
-        ],
-        before=row.fetches,
-        seconds=(now - row.observed_at).total_seconds() if row.observed_at else 0.0,
-    )
-    if found.state != row.state:
-        MOVES.check(DeploymentState(row.state), found.state)
-        save |= {"state": found.state, "state_since": now}
-    if found.state == DeploymentState.READY:
-        save["ready_generation"] = row.generation
-    if noted.lost_restarts:
-        save["lost_restarts"] = row.lost_restarts + noted.lost_restarts
-    if last_words := [text for text in seen.logs.values() if text]:
-        save["log_tail"] = last_words[-1]
-    return save
-
-
-def writing(
-    row: Deployment,
-    seen: ObservedDeployment,
-    noted: WorkerChanges,
-    found: WorkerVerdict,
-    save: Mapping[str, Any],
-    *,
-    coming: RetryLater | None = None,
-) -> Callable[[], None]:
-    """Write what has changed and tell whom it concerns; most looks find nothing."""
-    is_move = found.state != row.state
-    is_news = is_move or noted.is_news or save["reason"] != row.reason or save["fetches"] != row.fetches
-
-    def write() -> None:
-        Worker.objects.filter(pk__in=[worker.pk for worker in noted.gone]).delete()
-        Worker.objects.bulk_create(noted.fresh)
-        if noted.changed:
-            Worker.objects.bulk_update(noted.changed, [*COLUMNS])
-        if noted.endpoints_changed:
-            events.publish(WorkersChanged(row.pk))
-        note_image(row, seen, noted, coming, save["observed_at"])
-        for worker in noted.alerted:
-            if (begun := alert_named(worker.alert)) and begun.event:
-                events.publish(begun.event(worker.pk))
-        if is_move:
-            action = f"deployment.{found.state.value}"
-            audit.record(ACTOR, action, subject=row, reason=found.reason, team_id=row.team_id)
-            if told := _MOVES.get(found.state):
-                events.publish(told(row.pk))
-        if is_news:
-            touch("fleet")
-
-    return write
-
-
-def note_image(
-    row: Deployment, seen: ObservedDeployment, noted: WorkerChanges, coming: RetryLater | None, now: datetime
-) -> None:
-    """Tell the catalogue that the cluster cannot pull the image, or that workers start with it."""
-    if row.image is None:
-        return
-    failures = [one.pull_failure for one in seen.workers if one.pull_failure]
-    if isinstance(coming, FilesPending) and coming.pull_failure:
-        failures.append(coming.pull_failure)
-    cluster = row.cluster
-    if failures:
-        note_pull_failure(row.image, cluster=cluster.name, team=cluster.team, reason=failures[0], at=now)
-    elif noted.endpoints_changed and any(one.state == ObservedState.READY for one in seen.workers):
-        note_pulls([(row.image.digest, None)], cluster=cluster.name)
-
-
-_MOVES = {
-    DeploymentState.READY: DeploymentReady,
-    DeploymentState.DEGRADED: DeploymentDegraded,
-    DeploymentState.FAILING: DeploymentFailing,
-    DeploymentState.REMOVED: DeploymentRemoved,
-}

@@ -133,7 +133,7 @@ def test_the_history_of_busy_rates_is_remembered_and_bounded(valkey, scene, ada)
 
     from clusters import history
     from clusters.fleet import fleet_of
-    from clusters.selectors import fleet_rows
+    from clusters.fleet_rows import fleet_rows
     from common.live.redis import async_connection
 
     node_of(scene.cluster, "box-1")

@@ -24,7 +24,8 @@ from clusters.backends.base import (
 from clusters.backends.fake import FakeClusterBackend
 from clusters.models import Cluster, Deployment, Gpu, Node
 from clusters.reconcilers.clusters import ClusterReconciler
-from clusters.reconcilers.deployments import DeploymentReconciler, DeploymentTools
+from clusters.reconcilers.deployment_steps import DeploymentTools
+from clusters.reconcilers.deployments import DeploymentReconciler
 from clusters.reconcilers.drains import DrainReconciler
 from clusters.reconcilers.nodes import NodeReconciler
 from common.reconcile import Kernel, Reconciler

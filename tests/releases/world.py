@@ -13,7 +13,8 @@ from accounts.models import Membership, Team, User
 from accounts.states import Role
 from clusters.backends.base import ObservedState
 from clusters.models import Cluster, Deployment, Worker
-from clusters.reconcilers.deployments import DeploymentReconciler, DeploymentTools
+from clusters.reconcilers.deployment_steps import DeploymentTools
+from clusters.reconcilers.deployments import DeploymentReconciler
 from common.actor import Actor
 from common.models import Intent
 from common.reconcile import Kernel, Reconciler

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from clusters.backends.kubernetes.pods import CHECKPOINT, CONTAINER, FILES_CONTAINER
-from clusters.backends.pod_settings import is_ours as is_our_variable
+from clusters.backends.pod_values import is_ours as is_our_variable
 
 Document = dict[str, Any]
 

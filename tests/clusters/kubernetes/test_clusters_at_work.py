@@ -9,7 +9,8 @@ from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.reconcilers.clusters import ClusterReconciler
-from clusters.reconcilers.deployments import DeploymentReconciler, DeploymentTools
+from clusters.reconcilers.deployment_steps import DeploymentTools
+from clusters.reconcilers.deployments import DeploymentReconciler
 from clusters.services.deployments import remove_deployment, scale_deployment
 from clusters.states import DeploymentState, NodeState
 from common.reconcile import Reconciler

@@ -19,7 +19,8 @@ from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.models import Cluster
 from clusters.reconcilers.clusters import ClusterReconciler
-from clusters.reconcilers.deployments import DeploymentReconciler, DeploymentTools
+from clusters.reconcilers.deployment_steps import DeploymentTools
+from clusters.reconcilers.deployments import DeploymentReconciler
 from common.actor import Actor
 from common.reconcile import Kernel, Reconciler
 from gateway.backends.fake import FakeGateway
