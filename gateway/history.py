@@ -122,7 +122,7 @@ def packed_histogram(histogram: Histogram) -> list[list[float | int | None]]:
 
 
 def unpacked_histogram(buckets: Sequence[Sequence[Any]]) -> Histogram:
-    """What `packed_histogram` was given."""
+    """Return the histogram that was packed by `packed_histogram`."""
     held = {math.inf if bound is None else float(bound): int(count) for bound, count in buckets}
     return tuple(zip(BOUNDS, accumulate(held.get(bound, 0) for bound in BOUNDS), strict=True))
 

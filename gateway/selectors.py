@@ -58,7 +58,7 @@ def counts_lately(cluster_id: int, service: str, *, taken_after: datetime) -> Ma
 
 
 def worker_figures(service: str) -> Mapping[str, WorkerFigures]:
-    """What the workers of each of its deployments count of themselves up to now: asks each of them.
+    """Ask the workers of each of its deployments for the figures that they count themselves.
 
     Raises UnknownRoute, GatewayUnreachable.
     """

@@ -58,7 +58,9 @@ class WorkerFigures:
 
 
 def packed_figures(figures: Mapping[str, WorkerFigures]) -> dict[str, Any]:
-    """As JSON, by target; `unpacked_figures` is its inverse but for the indicators, which no page shows."""
+    """Return the figures as JSON, by target; `unpacked_figures` reads it, but for the indicators, which no
+    page shows.
+    """
     return {
         target: {
             "epoch": one.epoch,
@@ -93,6 +95,6 @@ def unpacked_figures(document: Mapping[str, Any]) -> dict[str, WorkerFigures]:
 
 
 def mean_of(values: Sequence[tuple[float, int]]) -> float | None:
-    """Of (value, weight)."""
+    """Return the mean of pairs of value and weight."""
     weight = sum(one for _, one in values)
     return sum(value * one for value, one in values) / weight if weight else None

@@ -139,17 +139,17 @@ class ObservedProcess:
         return max(0, self.starts - 1)
 
 
-class _UnixTransport(xmlrpc.client.Transport):
+class _SupervisorTransport(xmlrpc.client.Transport):
     def __init__(self, path: Path, timeout_seconds: float) -> None:
         super().__init__()
         self._path = path
         self._timeout_seconds = timeout_seconds
 
     def make_connection(self, host: Any) -> http.client.HTTPConnection:
-        return _UnixConnection(self._path, self._timeout_seconds)
+        return _SupervisorConnection(self._path, self._timeout_seconds)
 
 
-class _UnixConnection(http.client.HTTPConnection):
+class _SupervisorConnection(http.client.HTTPConnection):
     def __init__(self, path: Path, timeout_seconds: float) -> None:
         super().__init__("localhost", timeout=timeout_seconds)
         self._path = path
@@ -219,7 +219,7 @@ class Supervisor:
 
     def _call(self, method: str, *arguments: Any, but: str = "") -> Any:
         """Call one method; the fault named `but` counts as done."""
-        transport = _UnixTransport(self._socket_path, self._timeout_seconds)
+        transport = _SupervisorTransport(self._socket_path, self._timeout_seconds)
         proxy = xmlrpc.client.ServerProxy("http://localhost/RPC2", transport=transport)
         try:
             with proxy:

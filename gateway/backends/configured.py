@@ -188,7 +188,9 @@ _UNTOLD = dict.fromkeys(
 
 
 def figures_of_workers(route: Route) -> Mapping[str, WorkerFigures]:
-    """What the workers of each deployment count of themselves. Raises UnknownRoute, GatewayUnreachable."""
+    """Return the figures that the workers of each deployment count themselves. Raises UnknownRoute,
+    GatewayUnreachable.
+    """
     if is_elsewhere(route.gateway):
         raise GatewayUnreachable(f"The workers of {route.service} are reached from {route.gateway.host}.")
     return WorkerCounters(_workers_of).figures(route.service)

@@ -35,7 +35,7 @@ class WorkerCounters:
         return {target: summed(readings) for target, readings in self._readings(route).items()}
 
     def figures(self, route: str) -> Mapping[str, WorkerFigures]:
-        """What a gateway cannot know of each target. Raises as `counts`."""
+        """Return figures of each target that a gateway cannot know. Raises as `counts`."""
         return {target: figures_of(readings) for target, readings in self._readings(route).items()}
 
     def _readings(self, route: str) -> Mapping[str, Sequence["WorkerReading"]]:
