@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from clusters.backends.kubernetes_events import KubernetesEvent, about
 from clusters.models import Node
-from clusters.shared_machines import SharedEvents, told_about
+from clusters.shared_machines import SharedEvents, events_about
 
 
 def events_of(node: Node, workers: Iterable[str]) -> SharedEvents | None:
     """The latest first; `workers`: names of their pods. None: nobody hears the cluster, or not of late."""
-    found = told_about(node.cluster, [about("Node", node.name), *(about("Pod", one) for one in workers)])
-    return found and replace(found, told=tuple(one for one in found.told if _is_of(one, node)))
+    found = events_about(node.cluster, [about("Node", node.name), *(about("Pod", one) for one in workers)])
+    return found and replace(found, events=tuple(one for one in found.events if _is_of(one, node)))
 
 
 def _is_of(one: KubernetesEvent, node: Node) -> bool:

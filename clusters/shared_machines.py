@@ -27,7 +27,7 @@ FRESH_SECONDS = 75.0
 """A cluster in which nothing changes is heard about once a minute. What is older is nobody's word."""
 KEPT_SECONDS = 300
 TOGETHER = 500
-MACHINES, PODS, TOLD, WORKERS = "machines", "pods", "told", "workers"
+MACHINES, PODS, EVENTS, WORKERS = "machines", "pods", "events", "workers"
 _SAY = """
 if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('set', KEYS[2], ARGV[2], 'EX', ARGV[3])
@@ -57,7 +57,7 @@ class SharedMachines:
 
 @dataclass(frozen=True, slots=True)
 class SharedEvents:
-    told: tuple[KubernetesEvent, ...]
+    events: tuple[KubernetesEvent, ...]
     heard_at: datetime
 
 
@@ -158,29 +158,29 @@ def _shared(cluster: Cluster, what: str) -> tuple[dict[bytes, bytes], float] | N
         return None
 
 
-def told_about(cluster: Cluster, things: Sequence[str]) -> SharedEvents | None:
+def events_about(cluster: Cluster, things: Sequence[str]) -> SharedEvents | None:
     """Return the events of these alone, by `kubernetes_events.about`, the latest first. None: nobody hears
     them, or they are too old.
     """
     try:
-        found = ask(lambda client: _read_told(client, cluster, things))
+        found = ask(lambda client: _read_events(client, cluster, things))
     except NotShared:
         return None
     if found is None:
         return None
     values, heard_at = found
-    told = [one for value in values if value is not None for one in unpacked(value)]
-    told.sort(key=lambda one: one.last_at.timestamp() if one.last_at else 0.0, reverse=True)
-    return SharedEvents(tuple(told), datetime.fromtimestamp(heard_at, UTC))
+    events = [one for value in values if value is not None for one in unpacked(value)]
+    events.sort(key=lambda one: one.last_at.timestamp() if one.last_at else 0.0, reverse=True)
+    return SharedEvents(tuple(events), datetime.fromtimestamp(heard_at, UTC))
 
 
-def _read_told(
+def _read_events(
     client: Any, cluster: Cluster, things: Sequence[str]
 ) -> tuple[list[bytes | None], float] | None:
-    about = _about(client, cluster, TOLD)
+    about = _about(client, cluster, EVENTS)
     if about is None:
         return None
-    key = _run_key(cluster.pk, TOLD, about["run"])
+    key = _run_key(cluster.pk, EVENTS, about["run"])
     return (client.hmget(key, things) if things else []), about["heard_at"]
 
 

@@ -19,7 +19,7 @@ from clusters.backends.extras import Watchable
 from clusters.backends.kinds import abilities_of
 from clusters.models import Cluster, Deployment
 from clusters.services.image_pulls import record_pulls
-from clusters.shared_machines import MACHINES, PODS, TOLD, WORKERS, Publisher, claim_key
+from clusters.shared_machines import EVENTS, MACHINES, PODS, WORKERS, Publisher, claim_key
 from common import clock
 from common.live.redis import NotShared, ask
 from common.reconcile import kernel
@@ -92,7 +92,7 @@ class ClusterWatcher:
         stop = Event()
         pk = cluster.pk
         publisher, pods, teller, workers = (
-            Publisher(cluster, self._owner, what) for what in (MACHINES, PODS, TOLD, WORKERS)
+            Publisher(cluster, self._owner, what) for what in (MACHINES, PODS, EVENTS, WORKERS)
         )
 
         def share_workers() -> None:
@@ -108,7 +108,7 @@ class ClusterWatcher:
                 standing, pods_age = heard.pods()
                 if pods_age is not None:
                     pods.share(standing, heard_at=clock.seconds() - pods_age)
-                teller.share(heard.told(), heard_at=clock.seconds() - age)
+                teller.share(heard.events(), heard_at=clock.seconds() - age)
                 if pulls := heard.pulls():
                     record_pulls(cluster, pulls)
 

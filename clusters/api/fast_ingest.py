@@ -60,7 +60,7 @@ async def fast_ingest(
     await send({"type": "http.response.body", "body": response.content})
 
 
-def told(receipt: ReportReceipt, *, entry_name: str) -> bytes:
+def receipt_json(receipt: ReportReceipt, *, entry_name: str) -> bytes:
     """A receipt as JSON, whose refusals name their entries under `entry_name`."""
     refused = [{entry_name: one.entry, "reason": one.reason} for one in receipt.refused]
     return dumps({"accepted": receipt.accepted, "refused": refused})

@@ -13,14 +13,14 @@ from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request
 from accounts.states import Right
-from clusters.api.fast_ingest import IngestEndpoint, told
+from clusters.api.fast_ingest import IngestEndpoint, receipt_json
 from clusters.api.report_serializers import HeartbeatReceiptSerializer, HeartbeatsSerializer
 from clusters.services.heartbeats import Reporter, accept_heartbeats, reporter_of
 from common.api.json import loads
 
 
 async def take(reporter: Reporter, body: bytes) -> bytes:
-    return told(await accept_heartbeats(loads(body), reporter=reporter), entry_name="worker")
+    return receipt_json(await accept_heartbeats(loads(body), reporter=reporter), entry_name="worker")
 
 
 ENDPOINT = IngestEndpoint("/api/v1/heartbeats/", reporter_of, take)

@@ -63,7 +63,7 @@ def page_of(found: SharedEvents | None, request: Request) -> dict[str, Any]:
     for name, allowed in (("kind", KINDS), ("type", TYPES)):
         if name in asked and asked[name] not in allowed:
             raise ValidationError({name: [_("Give one of: %(values)s.") % {"values": ", ".join(allowed)}]})
-    events = [one for one in (found.told if found else ()) if _is_wanted(one, asked)]
+    events = [one for one in (found.events if found else ()) if _is_wanted(one, asked)]
     events.sort(key=_place, reverse=True)
     if after is not None:
         events = [one for one in events if _place(one) < after]

@@ -10,14 +10,14 @@ from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request
 from accounts.states import Right
-from clusters.api.fast_ingest import IngestEndpoint, told
+from clusters.api.fast_ingest import IngestEndpoint, receipt_json
 from clusters.api.report_serializers import NodeReportSerializer, ReceiptSerializer
 from clusters.services.node_reports import ReportingAgent, accept_report, reporting_agent
 from common.api.json import loads
 
 
 async def take(agent: ReportingAgent, body: bytes) -> bytes:
-    return told(await accept_report(loads(body), agent=agent), entry_name="entry")
+    return receipt_json(await accept_report(loads(body), agent=agent), entry_name="entry")
 
 
 ENDPOINT = IngestEndpoint("/api/v1/node-reports/", reporting_agent, take)

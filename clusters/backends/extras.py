@@ -44,7 +44,7 @@ class WatchedMachines(Protocol):
         heard of them; None: never anything.
         """
 
-    def told(self) -> Mapping[str, bytes]:
+    def events(self) -> Mapping[str, bytes]:
         """Return the events of machines and of our pods, by `kubernetes_events.about`, as
         `kubernetes_events.packed`.
         """

@@ -13,7 +13,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from clusters.backends.kinds import KINDS_TELLING_CONDITIONS
 from clusters.backends.kubernetes_events import about
 from clusters.models import Cluster, Gpu, Node
-from clusters.shared_machines import told_about
+from clusters.shared_machines import events_about
 from clusters.states import NodeState
 from gpu_health.models import NodeSignals
 from gpu_health.services.gpu_counts import note_cluster
@@ -65,9 +65,9 @@ def read_events(cluster: Cluster, now: datetime) -> int:
     while ago, tell nothing."""
     with_gpus = Node.objects.filter(Exists(Gpu.objects.filter(node=OuterRef("pk"))), state__in=READ)
     nodes = {about("Node", one.name): one for one in with_gpus.filter(cluster=cluster)}
-    heard = told_about(cluster, list(nodes)) if nodes else None
+    heard = events_about(cluster, list(nodes)) if nodes else None
     found: dict[int, list[Reading]] = {}
-    for told in heard.told if heard is not None else ():
+    for told in heard.events if heard is not None else ():
         node = nodes.get(told.about)
         if node is None or told.last_at is None or not now - TOLD_FOR <= told.last_at <= now + TOLD_FOR:
             continue

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.states import Role
-from clusters.backends.kubernetes.told import told_of
+from clusters.backends.kubernetes.events import event_of
 from clusters.backends.kubernetes.watching import EventWatch
 from clusters.backends.pulls import ObservedPull, pull_of, seconds_of
 from clusters.image_pulls import percentile
@@ -40,11 +40,11 @@ def pulled(seconds: str = "12.5s", **fields: Any) -> dict[str, Any]:
 
 
 def test_a_kubelets_words_are_read() -> None:
-    found = pull_of(told_of(pulled()))
+    found = pull_of(event_of(pulled()))
     assert found is not None
     assert (found.machine, found.pod_uid, found.reference) == ("gpu-1", "u1", IMAGE)
     assert (found.seconds, found.waited_seconds, found.size_bytes) == (12.5, 62.25, 9_800_000_000)
-    older = pull_of(told_of(event(f'Successfully pulled image "{IMAGE}" in 850ms')))
+    older = pull_of(event_of(event(f'Successfully pulled image "{IMAGE}" in 850ms')))
     assert older is not None
     assert (older.seconds, older.waited_seconds, older.size_bytes) == (0.85, 0.85, 0)
 
@@ -59,7 +59,7 @@ def test_a_kubelets_words_are_read() -> None:
     ],
 )
 def test_what_tells_of_no_pull_is_none(other: dict[str, Any]) -> None:
-    assert pull_of(told_of(other)) is None
+    assert pull_of(event_of(other)) is None
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_durations_are_read_as_go_writes_them(text: str, seconds: float) -> None
 
 def test_pulls_are_handed_on_once() -> None:
     events = EventWatch()
-    events.changed(None, told_of(pulled()))
+    events.changed(None, event_of(pulled()))
     assert len(events.pulls()) == 1
     assert events.pulls() == []
 
 
 def observed(machine: str, seconds: float, **fields: Any) -> ObservedPull:
-    found = pull_of(told_of(pulled(host=machine, uid=f"{machine}-{seconds}")))
+    found = pull_of(event_of(pulled(host=machine, uid=f"{machine}-{seconds}")))
     assert found is not None
     return replace(found, seconds=seconds, **fields)
 

@@ -13,7 +13,7 @@ from clusters.backends.kubernetes_events import KubernetesEvent, packed
 from clusters.fleet import ClusterRow, FleetRows, FleetSnapshot, NodeRow, fleet_of
 from clusters.models import Cluster, Occupancy
 from clusters.overview import MACHINES_ON_A_PAGE, MOST_CELLS, HeatMapCell, HeatMapPage
-from clusters.shared_machines import TOLD, Publisher, claim_key, told_about
+from clusters.shared_machines import EVENTS, Publisher, claim_key, events_about
 from clusters.states import ClusterKind
 from common.live.redis import ask
 from tests.cast import api, person
@@ -110,15 +110,15 @@ def test_a_machines_page_tells_what_stands_there_and_what_its_cluster_told(
     ]
     others = packed([KubernetesEvent("Node", "b", "Elsewhere", "", False, 1, None, now)])
     heard = {"Node a": packed(events), "Node b": others}
-    Publisher(cluster, "me", TOLD).share(heard, heard_at=time.time())
+    Publisher(cluster, "me", EVENTS).share(heard, heard_at=time.time())
     page = browser.get(f"/fleet/nodes/{machine.pk}/").content.decode()
     assert page.index("NodeNotReady") < page.index("Rebooted")
     assert "it is silent" in page
     assert "Elsewhere" not in page
     assert page.index("Other pods") < page.index('<td class="number">7</td><td class="number">3</td>')
-    found = told_about(cluster, ["Node a"])
+    found = events_about(cluster, ["Node a"])
     assert found is not None
-    assert [one.count for one in found.told] == [3, 1]
+    assert [one.count for one in found.events] == [3, 1]
 
 
 def test_what_is_told_of_a_machine_is_read_over_rest_page_by_page(cluster: Cluster, valkey: Any) -> None:
@@ -134,7 +134,7 @@ def test_what_is_told_of_a_machine_is_read_over_rest_page_by_page(cluster: Clust
         )
         for n, uid in enumerate(("a", machine.uid, "", "of a former machine"))
     ]
-    Publisher(cluster, "me", TOLD).share({"Node a": packed(told)}, heard_at=time.time())
+    Publisher(cluster, "me", EVENTS).share({"Node a": packed(told)}, heard_at=time.time())
     first = ada.get(f"{at}?limit=2").json()
     assert [one["reason"] for one in first["results"]] == ["Reason0", "Reason1"]
     assert [one["type"] for one in first["results"]] == ["Normal", "Warning"]

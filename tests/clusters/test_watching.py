@@ -46,7 +46,7 @@ class Telling:
     def workers(self) -> tuple[dict[str, bytes], float | None]:
         return {}, None
 
-    def told(self) -> dict[str, bytes]:
+    def events(self) -> dict[str, bytes]:
         return {}
 
     def pulls(self) -> list[ObservedPull]:

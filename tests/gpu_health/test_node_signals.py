@@ -109,7 +109,7 @@ def test_an_event_of_a_machine_is_found_once_and_again_when_it_is_told_again(
     )
     old = replace(told, reason="NvidiaXID48Error", last_at=now - timedelta(hours=1))
     heard = [told, old, replace(told, name="gpu-9"), replace(told, reason="Rebooted")]
-    monkeypatch.setattr(node_signals, "told_about", lambda *_: SharedEvents(tuple(heard), now))
+    monkeypatch.setattr(node_signals, "events_about", lambda *_: SharedEvents(tuple(heard), now))
 
     assert [read_events(node.cluster, now) for _ in range(2)] == [1, 0]
     heard[0] = replace(told, count=2, last_at=now + timedelta(seconds=5))
@@ -120,6 +120,6 @@ def test_an_event_of_a_machine_is_found_once_and_again_when_it_is_told_again(
 
 
 def test_events_that_nobody_hears_tell_nothing(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_signals, "told_about", lambda *_: None)
+    monkeypatch.setattr(node_signals, "events_about", lambda *_: None)
 
     assert read_events(node.cluster, timezone.now()) == 0

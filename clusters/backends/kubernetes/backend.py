@@ -26,7 +26,7 @@ from clusters.backends.kubernetes.abilities import ABILITIES
 from clusters.backends.kubernetes.anchors import OwnerAnchors, check_fence, check_ours
 from clusters.backends.kubernetes.checks import checks as cluster_checks
 from clusters.backends.kubernetes.checks import right_checks
-from clusters.backends.kubernetes.errors import refused, told
+from clusters.backends.kubernetes.errors import refused, translated_errors
 from clusters.backends.kubernetes.files.base import FileDelivery
 from clusters.backends.kubernetes.files.choice import DeliveryChoice, DeliveryFacts, choose, look, way_of
 from clusters.backends.kubernetes.files.filled_claim import FilledClaim
@@ -102,7 +102,7 @@ class KubernetesCluster:
         if namespace not in self._settings.all_namespaces:
             allowed = ", ".join(self._settings.all_namespaces)
             raise CannotRun(f"{spec.name}: the cluster lets Slipway use {allowed}, and not {namespace}.")
-        with told(), refused(spec.name):
+        with translated_errors(), refused(spec.name):
             if spec.nodes > 1 and not self._client.serves(LEADER_WORKER_SETS):
                 raise CannotRun(
                     f"{spec.name}: its workers span {spec.nodes} machines each, and the cluster has no "
@@ -153,11 +153,11 @@ class KubernetesCluster:
         return found
 
     def files_reason(self, spec: DeploymentSpec) -> str:
-        with told():
+        with translated_errors():
             return self._choice(spec, spec.placement.namespace or self._settings.namespace).words
 
     def tidy(self, needed: Collection[str]) -> None:
-        with told():
+        with translated_errors():
             for namespace in self._settings.all_namespaces:
                 OwnerAnchors(self._client, namespace).tidy()
                 PrefetchPods(self._client, self._settings, namespace).tidy()
@@ -175,12 +175,12 @@ class KubernetesCluster:
         return choose(found, self._settings)
 
     def remove(self, deployment: str, *, fence: Fence) -> None:
-        with told(), refused(deployment):
+        with translated_errors(), refused(deployment):
             for namespace in self._settings.all_namespaces:
                 OwnerAnchors(self._client, namespace).remove(deployment, fence)
 
     def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
-        with told():
+        with translated_errors():
             pods: list[Object] = []
             groups: list[ObservedWorker] = []
             for namespace in self._settings.all_namespaces:
@@ -203,12 +203,12 @@ class KubernetesCluster:
         return tuple(workers)
 
     def scale_of(self, deployment: str) -> ObservedScale | None:
-        with told():
+        with translated_errors():
             found = (scale_of(self._client, deployment, one) for one in self._settings.all_namespaces)
             return next((one for one in found if one is not None), None)
 
     def logs(self, worker: str, *, lines: int) -> str:
-        with told():
+        with translated_errors():
             for namespace in self._settings.all_namespaces:
                 ref = Ref(PODS, worker, namespace)
                 try:
@@ -221,12 +221,12 @@ class KubernetesCluster:
         raise UnknownWorker(f"The cluster has no worker {worker}.")
 
     def nodes(self) -> tuple[ObservedNode | UnreadNode, ...]:
-        with told():
+        with translated_errors():
             return self._client.gather(NODES, keep=node_of).items
 
     def pods(self) -> ObservedPods:
         problem = ""
-        with told():
+        with translated_errors():
             try:
                 found = self._client.gather(PODS, keep=pod_of, fields=UNFINISHED).items
             except errors.ApiForbidden:
@@ -245,7 +245,7 @@ class KubernetesCluster:
 
     def health(self) -> ClusterHealth:
         try:
-            with told():
+            with translated_errors():
                 self._client.list(PODS, namespace=self._settings.namespace, fields=NONE)
         except ClusterUnreachable as error:
             return ClusterHealth(False, str(error))
@@ -266,14 +266,14 @@ class KubernetesCluster:
         return cluster_checks(self._client, self._settings)
 
     def right_checks(self) -> tuple[ClusterCheck, ...]:
-        with told():
+        with translated_errors():
             return right_checks(self._client, self._settings)
 
     def close(self) -> None:
         self._client.close()
 
     def hand_out_secrets(self) -> None:
-        with told():
+        with translated_errors():
             for namespace in self._settings.all_namespaces:
                 hand_out(self._client, self._settings, self._store_token, namespace=namespace)
             set_up_relay(self._client, self._settings, self._relay_token)

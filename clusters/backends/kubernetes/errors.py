@@ -13,7 +13,7 @@ from kube.resources import CONFIG_MAPS, Ref
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Anything of the API: the cluster cannot be asked at the moment."""
     try:
         yield
@@ -25,7 +25,7 @@ def told() -> Iterator[None]:
 
 @contextmanager
 def granted(client: KubernetesClient, settings: KubernetesSettings, feature: Feature) -> Iterator[None]:
-    """Translate refusals of rights into the feature that an administrator may grant. Use it within `told`.
+    """Translate refusals of rights into the feature to be granted. Use it within `translated_errors`.
 
     A right that was granted before is waited for, as it may be given back.
     """

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from clusters.backends.gpu_names import NVIDIA
-from clusters.backends.kubernetes.errors import granted, told
+from clusters.backends.kubernetes.errors import granted, translated_errors
 from clusters.backends.kubernetes.manifests import MANAGED_BY
 from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
@@ -54,7 +54,7 @@ class KubernetesJobs:
     def start(self, spec: JobSpec) -> None:
         """Raises OperationUnsupported, ClusterUnreachable."""
         document = self._document(spec)
-        with told(), granted(self._client, self._settings, Feature.JOBS):
+        with translated_errors(), granted(self._client, self._settings, Feature.JOBS):
             try:
                 self._client.create(document)
             except AlreadyExists:

@@ -17,7 +17,7 @@ from clusters.backends.base import (
     UnreadNode,
 )
 from clusters.backends.kubernetes import operands
-from clusters.backends.kubernetes.errors import granted, told
+from clusters.backends.kubernetes.errors import granted, translated_errors
 from clusters.backends.kubernetes.jobs import KubernetesJobs
 from clusters.backends.kubernetes.manifests import FENCE, fence_of, fence_text
 from clusters.backends.kubernetes.nodes import CORDON, cordon_of, node_of
@@ -134,7 +134,7 @@ class KubernetesNodeOperations:
         """Patch a condition of the machine's status, which Slipway's account may not do by itself: see
         NO_STATUS.
         """
-        with told():
+        with translated_errors():
             self._mark(node, order)
             for _ in range(ATTEMPTS):
                 found = self._node(node)
@@ -153,7 +153,7 @@ class KubernetesNodeOperations:
         raise ClusterUnreachable(f"The machine {node} is changed by others faster than it can be written.")
 
     def look(self, node: str) -> ObservedNode:
-        with told():
+        with translated_errors():
             document = self._node(node)
         self._looked_at.keep(node, document)
         found = node_of(document)
@@ -162,7 +162,7 @@ class KubernetesNodeOperations:
         return found
 
     def pods(self, node: str) -> tuple[ObservedPod, ...]:
-        with told(), granted(self._client, self._settings, Feature.DRAIN):
+        with translated_errors(), granted(self._client, self._settings, Feature.DRAIN):
             name = self._node(node)["metadata"]["name"]
             pods = self._client.list(PODS, fields=f"spec.nodeName={name}").items
             budgets = self._client.list(DISRUPTION_BUDGETS).items
@@ -170,7 +170,7 @@ class KubernetesNodeOperations:
 
     def ask_checkpoint(self, node: str, pod: ObservedPod, order: NodeCommand) -> None:
         ref = Ref(PODS, pod.name, pod.namespace)
-        with told(), granted(self._client, self._settings, Feature.CHECKPOINTS):
+        with translated_errors(), granted(self._client, self._settings, Feature.CHECKPOINTS):
             self._mark(node, order)
             with suppress(NotFound):
                 if self._is(ref, pod):
@@ -193,7 +193,7 @@ class KubernetesNodeOperations:
         """
         ref = Ref(PODS, pod.name, pod.namespace)
         feature = Feature.FORCED_DRAIN if past_budgets else Feature.DRAIN
-        with told(), granted(self._client, self._settings, feature):
+        with translated_errors(), granted(self._client, self._settings, feature):
             self._mark(node, order)
             try:
                 if past_budgets:
@@ -220,7 +220,7 @@ class KubernetesNodeOperations:
         return bool(self._client.get(ref)["metadata"]["uid"] == pod.uid)
 
     def run_job(self, node: str, job: JobSpec, order: NodeCommand) -> None:
-        with told():
+        with translated_errors():
             self._mark(node, order)
         self._runner(node).start(job)
 
@@ -254,13 +254,13 @@ class KubernetesNodeOperations:
         )
 
     def _runner(self, node: str) -> KubernetesJobs:
-        with told():
+        with translated_errors():
             name = self._node(node)["metadata"]["name"]
         return KubernetesJobs(self._client, self._settings, node=name, uid=node)
 
     def _change(self, node: str, order: NodeCommand, change: Callable[[Object], Change]) -> None:
         """Under the resourceVersion that was looked at: whoever was overtaken meanwhile looks again."""
-        with told():
+        with translated_errors():
             for attempt in range(ATTEMPTS):
                 # What was looked at a moment ago serves, as long as nobody has changed it since.
                 looked_at = self._looked_at.take(node) if attempt == 0 else None

@@ -8,15 +8,15 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from clusters.backends.base import ObservedWorker
+from clusters.backends.kubernetes.events import event_of
 from clusters.backends.kubernetes.groups import is_leader
 from clusters.backends.kubernetes.manifests import DEPLOYMENT
 from clusters.backends.kubernetes.nodes import node_of
 from clusters.backends.kubernetes.pods import is_left_over, worker_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.standing import pod_of
-from clusters.backends.kubernetes.told import told_of
 from clusters.backends.kubernetes_events import KubernetesEvent, about
-from clusters.backends.kubernetes_events import packed as packed_told
+from clusters.backends.kubernetes_events import packed as packed_events
 from clusters.backends.node_observations import packed
 from clusters.backends.observed_pods import packed as packed_pod
 from clusters.backends.pulls import ObservedPull, pull_of
@@ -81,7 +81,7 @@ def watch(
             Informer(
                 client,
                 EVENTS,
-                keep=told_of,
+                keep=event_of,
                 changed=events.changed,
                 namespace=namespace,
                 fields=f"involvedObject.kind={kind}",
@@ -138,8 +138,8 @@ class MachineWatch:
     def workers(self) -> tuple[Mapping[str, Packed], float | None]:
         return self._workers.packed(), self._workers.age_seconds
 
-    def told(self) -> Mapping[str, Packed]:
-        return self._events.told()
+    def events(self) -> Mapping[str, Packed]:
+        return self._events.packed()
 
     def pulls(self) -> list[ObservedPull]:
         return self._events.pulls()
@@ -188,7 +188,7 @@ class EventWatch:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._told: dict[str, Counter[KubernetesEvent]] = {}
+        self._by_subject: dict[str, Counter[KubernetesEvent]] = {}
         self._packed: dict[str, Packed] = {}
         self._changed: set[str] = set()
         self._pulls: deque[ObservedPull] = deque(maxlen=PULLS_KEPT)
@@ -213,7 +213,7 @@ class EventWatch:
                 self._pulls.append(pull)
             for one, step in ((before, -1), (after, 1)):
                 if one is not None:
-                    held = self._told.setdefault(one.about, Counter())
+                    held = self._by_subject.setdefault(one.about, Counter())
                     held[one] += step
                     if held[one] <= 0:
                         del held[one]
@@ -226,18 +226,18 @@ class EventWatch:
             self._pulls.clear()
             return pulls
 
-    def told(self) -> Mapping[str, Packed]:
+    def packed(self) -> Mapping[str, Packed]:
         """Another mapping each time; only what changed is packed anew."""
         with self._lock:
             for name in self._changed:
-                held = self._told.get(name, Counter())
+                held = self._by_subject.get(name, Counter())
                 uid = self._present.get(name)
                 if mine := [one for one in held if uid is None or one.uid in ("", uid)]:
-                    self._packed[name] = packed_told(mine)
+                    self._packed[name] = packed_events(mine)
                 else:
                     self._packed.pop(name, None)
                 if not held:
-                    self._told.pop(name, None)
+                    self._by_subject.pop(name, None)
             self._changed.clear()
             return dict(self._packed)
 

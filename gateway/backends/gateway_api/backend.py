@@ -14,7 +14,7 @@ from gateway.backends.base import GatewayClass, GatewayHealth
 from gateway.backends.gateway_api import documents
 from gateway.backends.gateway_api.conditions import TAKEN, RouteAcceptance, said_of_gateway, said_of_route
 from gateway.backends.gateway_api.documents import Document, is_own
-from gateway.backends.gateway_api.errors import told
+from gateway.backends.gateway_api.errors import translated_errors
 from gateway.backends.gateway_api.features import cannot
 from gateway.backends.gateway_api.parent import ParentGateway, address_of, parent_of
 from gateway.backends.gateway_api.pools import ensure_pool, has_pool, remove_unused
@@ -62,7 +62,7 @@ class GatewayApi:
 
     def set_route(self, spec: RouteSpec, *, fence: Fence) -> None:
         checks.check_spec(spec)
-        with told(spec.name):
+        with translated_errors(spec.name):
             parent = self._parent()
             parent.refuse_lacking()
             asked = [{0: "", 100: "mirror"}.get(spec.mirror_percent, "mirror_percent")]
@@ -111,7 +111,7 @@ class GatewayApi:
 
         if not checks.NAME.fullmatch(route):
             return
-        with told(route):
+        with translated_errors(route):
             found = self._read(route)
             # Of what others have, only rules of ours are touched; where none can be, there is nothing to do.
             if (found is None) if self._is_theirs(route) else (found is not None and not is_own(found)):
@@ -119,7 +119,7 @@ class GatewayApi:
             self._write(route, fence, without)
 
     def refresh(self) -> None:
-        with told():
+        with translated_errors():
             routes = self._client.list(
                 HTTP_ROUTES,
                 namespace=self._settings.namespace,
@@ -144,7 +144,7 @@ class GatewayApi:
         """
         if not checks.NAME.fullmatch(route):
             return None
-        with told():
+        with translated_errors():
             found = self._read(route)
             record = documents.record_of(found, route) if found else None
             if found is None or record is None or record.spec is None:
@@ -162,7 +162,7 @@ class GatewayApi:
 
     def ready(self, target: str) -> frozenset[WorkerEndpoint | NamedService]:
         """Pods behind its Service that Kubernetes calls ready: the gateway itself cannot be asked."""
-        with told():
+        with translated_errors():
             pods = [
                 pod
                 for namespace in self._settings.all_namespaces
@@ -173,22 +173,22 @@ class GatewayApi:
         )
 
     def cannot(self) -> Mapping[str, str]:
-        with told():
+        with translated_errors():
             parent = self._parent(within=SAME_LOOK)
         return cannot(parent.class_name, parent.features)
 
     def lacking(self) -> str:
-        with told():
+        with translated_errors():
             return self._parent(within=SAME_LOOK).lacking
 
     def gateway_class(self) -> GatewayClass | None:
-        with told():
+        with translated_errors():
             parent = self._parent(within=SAME_LOOK)
         return GatewayClass(parent.class_name, parent.said)
 
     def health(self) -> GatewayHealth:
         try:
-            with told():
+            with translated_errors():
                 parent = self._parent()
         except GatewayError as error:
             return GatewayHealth(False, str(error))

@@ -8,7 +8,7 @@ from kube import errors
 
 
 @contextmanager
-def told(route: str = "") -> Iterator[None]:
+def translated_errors(route: str = "") -> Iterator[None]:
     """Anything of the API: the gateway cannot be told at the moment; what it will never take is invalid."""
     try:
         yield

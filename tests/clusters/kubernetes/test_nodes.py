@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.backends.base import GpuSharingMode, ObservedNode, UnreadNode
+from clusters.backends.kubernetes.events import event_of
 from clusters.backends.kubernetes.nodes import CORDON, node_of
 from clusters.backends.kubernetes.quantities import amount, whole
-from clusters.backends.kubernetes.told import told_of
 from clusters.backends.kubernetes.watching import EventWatch
 from clusters.backends.kubernetes_events import unpacked
 
@@ -121,28 +121,28 @@ def test_what_the_cluster_tells_is_counted_and_goes_with_its_event() -> None:
         about = {"kind": "Node", "name": "gpu-1"}
         return {"metadata": {"uid": uid}, "involvedObject": about, "type": "Warning", **fields}
 
-    old = told_of(event("1", reason="Rebooted", count=2, lastTimestamp="2026-11-22T08:00:00Z"))
+    old = event_of(event("1", reason="Rebooted", count=2, lastTimestamp="2026-11-22T08:00:00Z"))
     last = {"count": 7, "lastObservedTime": "2026-11-22T09:00:00.5Z"}
-    new = told_of(event("2", reason="NotReady", series=last, eventTime="2026-11-22T08:30:00Z"))
-    bare = told_of({"metadata": {}})
+    new = event_of(event("2", reason="NotReady", series=last, eventTime="2026-11-22T08:30:00Z"))
+    bare = event_of({"metadata": {}})
     events = EventWatch()
     for one in (old, new, bare):
         events.changed(None, one)
-    found = unpacked(events.told()["Node gpu-1"])
+    found = unpacked(events.packed()["Node gpu-1"])
     assert [(one.reason, one.count) for one in found] == [("NotReady", 7), ("Rebooted", 2)]
     events.changed(new, None)
-    assert unpacked(events.told()["Node gpu-1"]) == [old]
+    assert unpacked(events.packed()["Node gpu-1"]) == [old]
     events.changed(old, None)
-    assert list(events.told()) == [" "]
+    assert list(events.packed()) == [" "]
 
 
 def test_a_pod_made_anew_under_its_name_is_not_told_of_as_its_predecessor_was() -> None:
     def event(of: str, reason: str) -> Any:
         about = {"kind": "Pod", "name": "chat-0", "uid": of}
-        return told_of({"metadata": {"uid": f"{of}-{reason}"}, "involvedObject": about, "reason": reason})
+        return event_of({"metadata": {"uid": f"{of}-{reason}"}, "involvedObject": about, "reason": reason})
 
     def shown() -> list[str]:
-        return [one.reason for one in unpacked(events.told().get("Pod chat-0", b"[]"))]
+        return [one.reason for one in unpacked(events.packed().get("Pod chat-0", b"[]"))]
 
     events = EventWatch()
     events.stands("Pod", "chat-0", "first")

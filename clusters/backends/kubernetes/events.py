@@ -7,7 +7,7 @@ from typing import Any
 from clusters.backends.kubernetes_events import LONGEST_MESSAGE, KubernetesEvent
 
 
-def told_of(event: Mapping[str, Any]) -> KubernetesEvent:
+def event_of(event: Mapping[str, Any]) -> KubernetesEvent:
     """Read an event of either form: with a count, or with a series (events.k8s.io)."""
     about, series = event.get("involvedObject") or {}, event.get("series") or {}
     first = (
