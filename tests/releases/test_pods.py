@@ -160,7 +160,7 @@ def test_a_cluster_without_pods_says_so(pods: Pods) -> None:
     assert answer.json()["errors"] == {
         "pod": ["Cluster local runs workers as processes of its machine: it has no pods."]
     }
-    assert pods.create(engine="sglang").json()["errors"]["engine"] == [
+    assert pods.create(engine="tgi").json()["errors"]["engine"] == [
         "Cluster local runs workers as processes of its machine: it has no pods."
     ]
 
