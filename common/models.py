@@ -119,6 +119,8 @@ class Pulse(models.Model):
     """Its connections to the database: `{in_use, idle, limit, waiting}`; empty: it has no pool."""
     skew = models.FloatField(default=0.0)
     """Seconds that the database's clock is ahead of its host's."""
+    published = models.JSONField(default=dict, blank=True)
+    """Facts of its host that other hosts ask for, by name; see `pulses.publish`."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.at:%H:%M:%S}"

@@ -15,6 +15,15 @@ class SourceNotAllowed(Invalid):
 
     def __init__(self, sentence: str) -> None:
         super().__init__(fields={"source": [sentence]})
+        self.sentence = sentence
+
+
+class NotInAnImportRoot(SourceNotAllowed):
+    """The directory lies outside the import roots."""
+
+
+class SourceNotThere(SourceNotAllowed):
+    """The directory would lie in an import root, and does not exist."""
 
 
 class NameTaken(Conflict):

@@ -45,6 +45,7 @@ class Migration(migrations.Migration):
                 ('hung', models.JSONField(blank=True, default=list)),
                 ('pool', models.JSONField(blank=True, default=dict)),
                 ('skew', models.FloatField(default=0.0)),
+                ('published', models.JSONField(blank=True, default=dict)),
             ],
         ),
         migrations.CreateModel(

@@ -2,13 +2,14 @@
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 import psutil
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from common import clock
 from common.models import Pulse
@@ -20,6 +21,13 @@ MISSED = timedelta(seconds=3)
 """A sign of life is overdue."""
 GONE_AFTER = timedelta(minutes=1)
 """So long a host counts as living after its last sign, and a machine that is silent as a whole is told of."""
+
+_published: dict[str, Callable[[], Any]] = {}
+
+
+def publish(name: str, fact: Callable[[], Any]) -> None:
+    """Have every process here give what `fact` returns, as JSON, along with its signs of life."""
+    _published[name] = fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +110,7 @@ def give(sign: Sign, *, at: datetime, work: Work) -> Share:
     Returns its share of the work among all that are alive.
     """
     rows = Pulse.objects.filter(name=sign.name)
-    done = asdict(work)
+    done = asdict(work) | {"published": {name: fact() for name, fact in _published.items()}}
     if not rows.update(at=at, **done):
         whose = {"role": sign.role, "host": sign.host, "machine": sign.machine, "pid": sign.pid}
         Pulse.objects.create(name=sign.name, at=at, **whose, **done)
@@ -124,8 +132,17 @@ def give(sign: Sign, *, at: datetime, work: Work) -> Share:
 
 def living_hosts() -> set[str]:
     """Those of which a process has given a sign of life within the last minute. One query."""
-    alive = Pulse.objects.filter(at__gt=clock.now() - GONE_AFTER).exclude(pid=0)
-    return set(alive.values_list("host", flat=True))
+    return set(_living().values_list("host", flat=True))
+
+
+def published(name: str) -> dict[str, Any]:
+    """By living host: what its processes publish under that name. One query."""
+    found = _living().order_by("at").values_list("host", "published")
+    return {host: facts[name] for host, facts in found if name in facts}
+
+
+def _living() -> QuerySet[Pulse]:
+    return Pulse.objects.filter(at__gt=clock.now() - GONE_AFTER).exclude(pid=0)
 
 
 def leave(sign: Sign, work: Work) -> None:

@@ -106,7 +106,9 @@ class ModelChangeSerializer(serializers.Serializer[Any]):
 
 class SourceSerializer(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=["directory", "hub", "upload"])
-    uri = serializers.CharField(help_text="`file:///directory`, `hf://org/name@revision` or `upload://id`.")
+    uri = serializers.CharField(
+        help_text="`file:///directory`, `file://host/directory`, `hf://org/name@revision` or `upload://id`."
+    )
     endpoint = serializers.CharField(default="", help_text="URL of the hub; empty: a directory.")
     commit = serializers.CharField(default="", help_text="Commit that the revision resolved to.")
     allow_patterns = serializers.ListField(child=serializers.CharField(), default=list)
@@ -275,8 +277,9 @@ class NewVersionSerializer(serializers.Serializer[Any]):
     source = serializers.CharField(  # type: ignore[assignment]
         max_length=4_096,
         help_text=(
-            "A directory in an import root of the server, as an absolute path or `file:///` URL; a "
-            "repository on a hub, `hf://org/name@revision`; or a finished upload, `upload://id`."
+            "A directory in an import root of the server, as an absolute path or `file:///` URL, "
+            "`file://host/directory` where several hosts have that root; a repository on a hub, "
+            "`hf://org/name@revision`; or a finished upload, `upload://id`."
         ),
     )
     version = serializers.CharField(

@@ -6,22 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from django.conf import settings
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from common.hosts import this_host
-from common.reconcile.pulses import living_hosts
+from common.reconcile.pulses import living_hosts, publish, published
 from model_store.paths import printable
-from models_registry.errors import SourceNotAllowed
+from models_registry.errors import NotInAnImportRoot, SourceNotAllowed, SourceNotThere
 from models_registry.importing.directory import DirectorySource
 from models_registry.importing.upload import UploadSource
 from models_registry.models import Model, Upload, Version
 from models_registry.states import UploadState
 
 VARIABLE = "SLIPWAY_IMPORT_ROOTS"
+ROOTS = "import_roots"
+"""Published by each host for the others."""
 MAX_LENGTH = 4_096
 
 
@@ -39,7 +41,10 @@ class SourceKind(Protocol):
         """The source of a version, if this server still reads it. Raises SourceNotAllowed."""
 
     def reading(self, source: dict[str, Any], *, admits_runnable: bool) -> Any:
-        """Return the input of the importing process; see `trust.formats.identification.identify`."""
+        """Return the input of the importing process; see `trust.formats.identification.identify`.
+
+        Raises SourceNotAllowed.
+        """
 
     def secret(self, source: dict[str, Any]) -> str:
         """Return the secret for reading the source, or an empty text. Raises CannotUnseal."""
@@ -67,7 +72,7 @@ def readable_source(version: Version) -> dict[str, Any]:
 
 def source_of(source: dict[str, Any], *, admits_runnable: bool) -> Any:
     """Return the input of a version's import; see `Version.source` and
-    `trust.formats.identification.identify`.
+    `trust.formats.identification.identify`. Raises SourceNotAllowed.
     """
     return _kinds[source["kind"]].reading(source, admits_runnable=admits_runnable)
 
@@ -97,27 +102,99 @@ class AllowedDirectory:
 
 
 class _Directories:
-    """Directories of the server, inside its import roots."""
+    """Directories of this server, or of another living host, inside its import roots."""
 
     name = "directory"
     scheme = "file"
 
     def named(self, model: Model, text: str, *, ignore_patterns: Sequence[str]) -> dict[str, Any]:
-        found = allowed_directory(
-            text, roots=settings.SLIPWAY_IMPORT_ROOTS, store=Path(settings.SLIPWAY_STORE_DIR)
-        )
+        """The directory, here or on the host that `file://host/directory` names.
+
+        One without a host, in no import root of this one, is imported by a host that has such a root.
+        """
+        host, path = _address_of(text)
+        roots = roots_elsewhere()
+        having = [name for name, there in roots.items() if _is_inside(path, there)]
+        if host and host != this_host():
+            if host not in roots:
+                known = {"host": host, "hosts": ", ".join(sorted({this_host(), *roots}))}
+                raise SourceNotAllowed(
+                    _("No living host has the name %(host)s. These import: %(hosts)s.") % known
+                )
+            if host not in having:
+                raise _outside(path, {host: roots[host]})
+            return _on(host, path, ignore_patterns)
+        try:
+            found = _allowed_here(path)
+        except NotInAnImportRoot:
+            if having:
+                return _on(having[0], path, ignore_patterns)
+            if roots:
+                raise _outside(path, {this_host(): _roots_here(), **roots}) from None
+            raise
+        except SourceNotThere as error:
+            if not having:
+                raise
+            there = {"hosts": ", ".join(having), "address": _on(having[0], path, ())["uri"]}
+            hint = _("Hosts with that import root: %(hosts)s. %(address)s imports it there.") % there
+            raise SourceNotThere(f"{error.sentence} {hint}") from None
         return found.as_json(ignore_patterns=ignore_patterns)
 
     def still_allowed(self, version: Version) -> dict[str, Any]:
         source = version.source
-        return self.named(version.model, source["uri"], ignore_patterns=source["ignore_patterns"])
+        text, (host, path) = source["uri"], _address_of(source["uri"])
+        if not host and source.get("host") in roots_elsewhere():
+            text = _on(source["host"], path, ())["uri"]
+        return self.named(version.model, text, ignore_patterns=source["ignore_patterns"])
 
     def reading(self, source: dict[str, Any], *, admits_runnable: bool) -> DirectorySource:
-        patterns = tuple(source["ignore_patterns"])
-        return DirectorySource(source["root"], source["path"], patterns, admits_runnable)
+        root, path = source["root"], source["path"]
+        if not root:  # Another host was asked, which cannot look.
+            host, where = _address_of(source["uri"])
+            if host != this_host():
+                raise SourceNotAllowed(
+                    _("%(path)s lies on the host %(host)s, of which nothing is heard. Start its worker.")
+                    % {"path": printable(where), "host": host}
+                )
+            found = _allowed_here(where)
+            root, path = str(found.root), found.path
+        return DirectorySource(root, path, tuple(source["ignore_patterns"]), admits_runnable)
 
     def secret(self, source: dict[str, Any]) -> str:
         return ""
+
+
+def roots_elsewhere() -> dict[str, list[str]]:
+    """Import roots of the other living hosts, by host in the order of their names."""
+    return {host: roots for host, roots in sorted(published(ROOTS).items()) if host != this_host()}
+
+
+def _roots_here() -> list[str]:
+    return [str(root) for root in settings.SLIPWAY_IMPORT_ROOTS]
+
+
+def _allowed_here(path: str) -> AllowedDirectory:
+    roots, store = settings.SLIPWAY_IMPORT_ROOTS, Path(settings.SLIPWAY_STORE_DIR)
+    return allowed_directory(path, roots=roots, store=store)
+
+
+def _is_inside(path: str, roots: Sequence[str]) -> bool:
+    return any(Path(os.path.normpath(path)).is_relative_to(root) for root in roots)
+
+
+def _on(host: str, path: str, ignore_patterns: Sequence[str]) -> dict[str, Any]:
+    """The source of a directory of another host, which resolves it when it begins to import."""
+    uri = f"file://{host}{quote(os.path.normpath(path))}"
+    unresolved = {"kind": "directory", "uri": uri, "root": "", "path": "", "host": host}
+    return unresolved | {"ignore_patterns": list(ignore_patterns)}
+
+
+def _outside(path: str, roots: Mapping[str, Sequence[str]]) -> NotInAnImportRoot:
+    named = "; ".join(f"{host}: {', '.join(there) or '-'}" for host, there in roots.items())
+    return NotInAnImportRoot(
+        _("%(path)s is not inside an import root (%(variable)s) of any of these hosts: %(named)s.")
+        % {"path": printable(path), "variable": VARIABLE, "named": named}
+    )
 
 
 class _Uploads:
@@ -163,15 +240,14 @@ def upload_named(source: str) -> int | None:
     return int(number)
 
 
-def allowed_directory(source: str, *, roots: Sequence[Path], store: Path) -> AllowedDirectory:
-    """The directory that `source` (an absolute path or a `file:///` address) names.
+def allowed_directory(path: str, *, roots: Sequence[Path], store: Path) -> AllowedDirectory:
+    """The directory of this host at that absolute path.
 
     It must lie in one of `roots` after all symlinks are resolved, and apart from the `store`. Raises
     SourceNotAllowed. Links that are put in its way later are not followed: see `source_tree.opened`.
     """
-    path = _path_of(source)
     if not roots:
-        raise SourceNotAllowed(
+        raise NotInAnImportRoot(
             _(
                 "This server imports from no directory: %(variable)s is empty. Its operator sets it "
                 "to the directories that imports may read."
@@ -182,7 +258,7 @@ def allowed_directory(source: str, *, roots: Sequence[Path], store: Path) -> All
     inside = [root for root in (Path(os.path.realpath(root)) for root in roots) if real.is_relative_to(root)]
     if not inside:
         named = ", ".join(str(root) for root in roots)
-        raise SourceNotAllowed(
+        raise NotInAnImportRoot(
             _("%(path)s is not inside an import root of the host %(host)s (%(variable)s: %(named)s).")
             % {"path": printable(path), "host": this_host(), "variable": VARIABLE, "named": named}
         )
@@ -191,7 +267,7 @@ def allowed_directory(source: str, *, roots: Sequence[Path], store: Path) -> All
         raise SourceNotAllowed(_("%(path)s overlaps the model store itself.") % {"path": printable(path)})
     if not real.is_dir():
         what = _("is a file, not a directory") if real.exists() else _("is not there")
-        raise SourceNotAllowed(
+        raise SourceNotThere(
             _("%(path)s %(what)s, on the host %(host)s.")
             % {"path": printable(path), "what": what, "host": this_host()}
         )
@@ -199,8 +275,9 @@ def allowed_directory(source: str, *, roots: Sequence[Path], store: Path) -> All
     return AllowedDirectory(root, real.relative_to(root).as_posix())
 
 
-def _path_of(source: str) -> str:
-    text = source.strip()
+def _address_of(source: str) -> tuple[str, str]:
+    """Host (empty: this one) and absolute path of a path or a `file://` address. Raises SourceNotAllowed."""
+    host, text = "", source.strip()
     if not text or len(text) > MAX_LENGTH or "\x00" in text:
         raise SourceNotAllowed(_("Give the absolute path of a directory on the server."))
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
@@ -208,8 +285,11 @@ def _path_of(source: str) -> str:
         path = text
     elif scheme[1].lower() == "file":
         address = urlsplit(text)
-        if address.netloc not in ("", "localhost") or address.query or address.fragment:
-            raise SourceNotAllowed(_("A file address has the form file:///directory, without host, ? and #."))
+        if address.query or address.fragment:
+            raise SourceNotAllowed(
+                _("A file address has the form file:///directory or file://host/directory, without ? and #.")
+            )
+        host = address.netloc.removeprefix("localhost")
         path = unquote(address.path, errors="strict") if _decodes(address.path) else ""
     else:
         raise SourceNotAllowed(
@@ -221,7 +301,7 @@ def _path_of(source: str) -> str:
         )
     if not path.startswith("/") or "\x00" in path:
         raise SourceNotAllowed(_("Give an absolute path; it begins with '/'."))
-    return path
+    return host, path
 
 
 def _decodes(quoted: str) -> bool:
@@ -235,3 +315,4 @@ def _decodes(quoted: str) -> bool:
 _DIRECTORY = _Directories()
 register_source_kind(_DIRECTORY)
 register_source_kind(_Uploads())
+publish(ROOTS, _roots_here)

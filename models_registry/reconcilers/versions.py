@@ -10,7 +10,15 @@ from common import disk
 from common.jobs.rows import NO_JOB
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import Ending, JobObservation, JobSpec, JobState
-from common.jobs.steps import AwaitJob, CollectJob, JobReconciler, StartJob, check_fence, owner
+from common.jobs.steps import (
+    AwaitJob,
+    CannotStart,
+    CollectJob,
+    JobReconciler,
+    StartJob,
+    check_fence,
+    owner,
+)
 from common.reconcile import Effect, Operation, Outcome, Step, proceed, pulses, rest, wait
 from model_store import blob_store, quotas
 from model_store.errors import StoreFull
@@ -23,6 +31,7 @@ from model_store.reconcilers.staging_jobs import (
 )
 from model_store.services import let_go_of_directory
 from models_registry import files, signature_verification
+from models_registry.errors import SourceNotAllowed
 from models_registry.exemptions import admits_runnable
 from models_registry.importing import facts_backfill
 from models_registry.importing.results import ImportResult
@@ -61,9 +70,15 @@ class StartImport(StartStagingJob[Version]):
         super().act(row, operation)
 
     def spec(self, row: Version, op_key: str) -> JobSpec:
-        source = source_of(row.source, admits_runnable=admits_runnable(row.model))
+        try:
+            source = source_of(row.source, admits_runnable=admits_runnable(row.model))
+        except SourceNotAllowed as error:
+            raise CannotStart(str(error)) from None
         allowance = quotas.allowance_of(row.model.team)
         return self.job(row, op_key, source, secret=secret_of(row.source), allowance=allowance)
+
+    def refused(self, row: Version, why: str, now: datetime) -> Outcome:
+        return _judged(row, ImportResult("failed", reason=why))
 
     def without_room(self, row: Version) -> dict[str, Any]:
         return {"bytes_per_second": 0, "reason": NO_ROOM}

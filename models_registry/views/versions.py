@@ -27,6 +27,7 @@ from models_registry.facts.figures import Figure
 from models_registry.facts.readme import Card
 from models_registry.forms.versions import ImportForm, TagForm
 from models_registry.history import history
+from models_registry.importing.sources import roots_elsewhere
 from models_registry.models import Model, Version
 from models_registry.panels import panels
 from models_registry.selectors import evaluations, versions
@@ -61,6 +62,7 @@ def import_version(request: HttpRequest, name: str) -> HttpResponse:
     context = frame(actor, model) | {
         "form": form,
         "roots": settings.SLIPWAY_IMPORT_ROOTS,
+        "roots_elsewhere": roots_elsewhere(),
         "hubs": settings.SLIPWAY_HUB_ENDPOINTS,
         "push_command": push_command(model),
     }

@@ -49,7 +49,8 @@ def push(
         bool,
         typer.Option(
             "--server-path",
-            help="The directory is in one of the server's import roots: nothing is uploaded.",
+            help="The directory is in one of the server's import roots: nothing is uploaded. "
+            "file://HOST/DIRECTORY names one of several hosts.",
         ),
     ] = False,
     wait: Annotated[
@@ -76,7 +77,11 @@ def push(
     body: dict[str, Any] = {"message": message}
     body |= ({"version": name} if name else {}) | ({"lineage": lineage} if lineage else {})
     if server_path:
-        body |= {"source": str(directory.absolute())} | ({"ignore_patterns": ignore} if ignore else {})
+        # A Path keeps one slash of file://host/directory.
+        address = str(directory)
+        is_address = address.startswith("file:/")
+        source = address.replace(":/", "://", 1) if is_address else str(directory.absolute())
+        body |= {"source": source} | ({"ignore_patterns": ignore} if ignore else {})
         ensure_model()
         version = context.client.create(at("models", model, "versions"), body)
     else:

@@ -207,6 +207,15 @@ def test_without_its_worker_a_host_s_rows_wait_say_so_and_go_on(site: Site, pair
     eventually(lambda: not pair.get(pair.brno, "clusters/local/")["problem"])
 
 
+def test_a_directory_that_one_host_has_is_imported_through_the_web_of_the_other(pair: Pair, version: Any):
+    directory = write_version(pair.prague.home / "imports" / "third", seed=3)
+    made = pair.post(pair.brno, "models/talk/versions/", {"source": str(directory)})
+    path = f"models/talk/versions/{made['name']}/"
+    eventually(lambda: pair.get(pair.brno, path)["state"] != "importing")
+    found = pair.get(pair.brno, path)
+    assert (found["state"], found["source"]["uri"]) == ("ready", f"file://prague{directory}")
+
+
 def _sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 

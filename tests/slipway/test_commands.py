@@ -63,6 +63,8 @@ def test_a_push_from_outside_the_import_roots_makes_no_sense(
 
     assert said.status == 2
     assert "source:" in said.err
+    said = terminal("models", "push", "file://brno/srv/m", "--model", "tiny", "--server-path")
+    assert "No living host has the name brno" in said.err
 
 
 def test_an_alias_moves_and_remembers(terminal: Terminal, developer: str) -> None:
