@@ -18,9 +18,12 @@ def unwrapped(document: Any) -> Any:
         text = _content(document)
         if text is None:
             return document
+        raw = text.encode() if isinstance(text, str) else text
+        if b"\\u0000" in raw:
+            raise NotAnEvent("The message holds a NUL, which no text may.")
         try:
-            document = json.loads(text)
-        except ValueError:
+            document = json.loads(raw)
+        except (ValueError, RecursionError):
             raise NotAnEvent("The message holds no JSON: subscribe to events, and send them raw.") from None
     return document
 

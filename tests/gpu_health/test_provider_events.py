@@ -1,5 +1,6 @@
 """What providers of machines announce, in the shapes that they document."""
 
+import base64
 from contextlib import suppress
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpu_health.signals.envelopes import unwrapped
 from gpu_health.signals.provider_events import NotAnEvent, events_of
 
 AWS = [
@@ -104,3 +106,12 @@ def test_no_document_raises_anything_else(document: Any) -> None:
 def test_what_is_no_event_is_told_which_shapes_there_are() -> None:
     with pytest.raises(NotAnEvent, match="a document of Azure with Events"):
         events_of({"Event": []})
+
+
+@pytest.mark.parametrize(
+    "content", [b"[" * 200_000, b'{"id": "a\\u0000b"}', b"\xff"], ids=["deep", "nul", "bytes"]
+)
+def test_a_message_around_what_cannot_be_read_is_no_event(content: bytes) -> None:
+    data = base64.b64encode(content).decode()
+    with pytest.raises(NotAnEvent):
+        unwrapped({"subscription": "s", "message": {"data": data}})
