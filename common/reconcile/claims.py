@@ -47,11 +47,17 @@ class Claims(Wishes):
         """Steps that outlasted their lease, or whose process ended; since the start."""
 
     def due(
-        self, *, limit: int = 100, own_for: timedelta = timedelta(0), except_lanes: Sequence[str] = ()
+        self,
+        *,
+        limit: int = 100,
+        own_for: timedelta = timedelta(0),
+        ahead: timedelta = timedelta(0),
+        except_lanes: Sequence[str] = (),
     ) -> list[DueRow]:
         """Rows whose next step is due and unclaimed, at most `limit` of each kind, longest overdue first.
 
-        Those that have been due for longer than `own_for` are anybody's. One query.
+        Those that have been due for longer than `own_for` are anybody's. `ahead`: those that will be due in
+        this time follow. One query.
         """
         models = {kind: reconciler.model for kind, reconciler in self._reconcilers.items()}
         return due_rows(
@@ -59,6 +65,7 @@ class Claims(Wishes):
             self.clock(),
             limit=limit,
             own_for=own_for,
+            ahead=ahead,
             host=self.host(),
             except_lanes=except_lanes,
         )

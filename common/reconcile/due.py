@@ -1,7 +1,7 @@
-"""Which rows are due, asked of all kinds at once: every process asks several times a second."""
+"""Rows that are due, asked of all kinds at once, and those that will be in a moment."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from django.db import connection
@@ -19,6 +19,8 @@ class DueRow(NamedTuple):
     lane: str = ""
     is_hosts: bool = False
     """Only processes of this host take it."""
+    due_in: float = 0.0
+    """Seconds; 0: it is due."""
 
 
 def due_rows(
@@ -28,10 +30,11 @@ def due_rows(
     limit: int,
     own_for: timedelta,
     host: str,
+    ahead: timedelta = timedelta(0),
     except_lanes: Sequence[str] = (),
 ) -> list[DueRow]:
-    """Rows of these kinds that are due, unclaimed and not another host's than `host`, at most `limit` of
-    each, longest overdue first.
+    """Rows of these kinds that are due, or will be in this time, unclaimed and not another host's than
+    `host`, at most `limit` of each, longest overdue first.
 
     `except_lanes`: those that have enough to do; else their rows alone would fill the limit.
     Written by hand: Django takes fifty times as long to put the question as the database to answer it.
@@ -42,16 +45,22 @@ def due_rows(
     others = f" AND lane NOT IN ({', '.join(['%s'] * len(except_lanes))})" if except_lanes else ""
     sql = " UNION ALL ".join(_one(number, models[kind], others) for number, kind in enumerate(kinds))
     moment = connection.ops.adapt_datetimefield_value(now)
+    soon = connection.ops.adapt_datetimefield_value(now + ahead)
     late = connection.ops.adapt_datetimefield_value(now - own_for)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"{sql} ORDER BY 7", [late, host, moment, moment, host, *except_lanes, limit] * len(kinds)
+            f"{sql} ORDER BY 7", [late, host, soon, moment, host, *except_lanes, limit] * len(kinds)
         )
         found = cursor.fetchall()
     return [
-        DueRow(kinds[number], pk, fence, bool(late), lane, bool(is_hosts))
-        for number, pk, fence, late, lane, is_hosts, _ in found
+        DueRow(kinds[number], pk, fence, bool(late), lane, bool(is_hosts), _seconds_until(next_at, now))
+        for number, pk, fence, late, lane, is_hosts, next_at in found
     ]
+
+
+def _seconds_until(next_at: datetime, now: datetime) -> float:
+    """SQLite gives times without their zone, which is UTC."""
+    return max(0.0, (next_at.replace(tzinfo=next_at.tzinfo or UTC) - now).total_seconds())
 
 
 def _one(number: int, model: type[Reconciled], others: str) -> str:

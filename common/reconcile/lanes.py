@@ -59,9 +59,11 @@ class Lanes:
         per_lane: int,
         limit_of: Callable[[DueRow], float],
         reserved: int = 0,
+        let_go: Callable[[], None] = lambda: None,
     ) -> None:
         """`per_lane`: how many threads one lane has at most. `reserved`: so many stay free for lanes that
         have none. `limit_of`: seconds that a thread may stay in a step of this row without moving.
+        `let_go` is called when a row is in nobody's hand any more.
         """
         self._name = name
         self._advance = advance
@@ -69,6 +71,7 @@ class Lanes:
         self._per_lane = per_lane
         self._reserved = reserved
         self._limit_of = limit_of
+        self._tell_let_go = let_go
         self._changed = threading.Condition()
         self._waiting: dict[str, deque[DueRow]] = {}
         """By lane; the lane that has waited the longest for a thread first."""
@@ -218,6 +221,7 @@ class Lanes:
             if not hand.is_given_up:
                 hand.row = None
                 self._in_hand.discard(_key(row))
+        self._tell_let_go()
 
 
 def _key(row: DueRow) -> tuple[str, int]:

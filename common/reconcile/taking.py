@@ -32,6 +32,10 @@ from common.reconcile.lanes import Lanes
 logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 0.25
+"""The shortest between two looks."""
+QUIET_SECONDS = 1.0
+"""The longest, for rows that others have changed and whose doorbell nobody heard: what falls due is known so
+long ahead, and a step that ended here brings the next look forward."""
 OWN_FOR = timedelta(seconds=1)
 """How long a due row is left to the process whose share it is in."""
 STEP_HANGS_AFTER_SECONDS = 25.0
@@ -68,15 +72,20 @@ class Taker:
         outside_threads: int = OUTSIDE_THREADS,
         every_seconds: float = EVERY_SECONDS,
     ) -> None:
-        """`threads`: for what only we answer for; `outside_threads`: for all other lanes together."""
+        """`threads`: for what only we answer for; `outside_threads`: for all other lanes together.
+        `every_seconds`: the shortest between two looks at what is due.
+        """
         self._kernel = kernel
         self._every_seconds = every_seconds
+        self._has_news = threading.Event()
+        """A row was let go of: when its next step is due, the next look will know."""
         self._ours = Lanes(
             role,
             self._advance,
             threads=threads,
             per_lane=threads,
             limit_of=lambda _: STEP_HANGS_AFTER_SECONDS,
+            let_go=self._has_news.set,
         )
         self._outside = Lanes(
             f"{role}-outside",
@@ -86,6 +95,7 @@ class Taker:
             # The lease was renewed when the thread last moved, or before: the row is anybody's by then.
             limit_of=lambda row: kernel.reconciler(row.kind).lease.total_seconds(),
             reserved=outside_threads // 2,
+            let_go=self._has_news.set,
         )
         self._sign = pulses.Sign(role, kernel.host(), os.getpid(), socket.gethostname())
         self._proven_at: datetime | None = None
@@ -103,6 +113,7 @@ class Taker:
         """End; steps at work have this long to be finished."""
         watchdog.leave()
         self._stopped.set()
+        self._has_news.set()
         if self in _at_work:
             _at_work.remove(self)
         deadline = time.monotonic() + within_seconds
@@ -139,8 +150,10 @@ class Taker:
 
     def _take_for_ever(self) -> None:
         while not self._stopped.is_set():
+            self._has_news.clear()
+            quiet = 0.0
             try:
-                self._take()
+                quiet = self._take()
             except DatabaseFault:
                 logger.exception("The database does not answer; trying again")
                 connection.close()
@@ -154,14 +167,21 @@ class Taker:
             if not self._stopped.is_set():
                 watchdog.pulse()
             self._stopped.wait(self._every_seconds)
+            self._has_news.wait(quiet - self._every_seconds)
 
-    def _take(self) -> None:
+    def _take(self) -> float:
+        """Seconds until the next look, unless there are news."""
         close_old_connections()
         clock.measure_when_old()
         late = []
-        for row in self._kernel.due(own_for=OWN_FOR, except_lanes=self._outside.full()):
+        quiet = QUIET_SECONDS
+        ahead = timedelta(seconds=quiet)
+        for row in self._kernel.due(own_for=OWN_FOR, ahead=ahead, except_lanes=self._outside.full()):
             if self._share.holds(row):
-                self.put(row)
+                if row.due_in:
+                    quiet = min(quiet, row.due_in)
+                else:
+                    self.put(row)
             elif row.is_anybodys:
                 late.append(row)
         # Of others' no more than can be taken at once, and any of them: else all would try the same.
@@ -171,6 +191,7 @@ class Taker:
                 self.put(row)
         if not self._ours.are_blocked(after_seconds=BLOCKED_AFTER_SECONDS):
             self._proven_at = clock.now()
+        return quiet
 
     def _pulse_for_ever(self) -> None:
         attended_at = time.monotonic()

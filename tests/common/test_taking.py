@@ -3,8 +3,10 @@
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 from unittest.mock import ANY, patch
 
 import psutil
@@ -59,6 +61,29 @@ def test_what_is_due_is_taken_and_told(kernel: Kernel, started: list[Taker]) -> 
     taker.stop()
     found = takers()["sweeper"]
     assert (found.alive, found.taken, found.lost) == (0, 3 * len(parcels), 0)
+
+
+def test_it_sleeps_until_the_next_row_falls_due(
+    started: list[Taker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = Kernel(clock=timezone.now)
+    kernel.register(ParcelReconciler(World()))
+    looks: list[list[DueRow]] = []
+    due = kernel.due
+
+    def counted(**how: Any) -> list[DueRow]:
+        looks.append(due(**how))
+        return looks[-1]
+
+    monkeypatch.setattr(kernel, "due", counted)
+    monkeypatch.setattr(taking, "QUIET_SECONDS", 600.0)
+    parcel = Parcel.objects.create(next_at=timezone.now() + timedelta(seconds=1))
+    start(started, kernel)
+
+    eventually(lambda: Parcel.objects.get(pk=parcel.pk).state == "posted")
+    time.sleep(0.3)
+    # At the start, when it falls due, and when its last step has ended; every 0.02 s would be more than 60.
+    assert len(looks) <= 6
 
 
 def test_one_query_finds_what_is_due_of_every_kind(kernel: Kernel) -> None:
