@@ -134,7 +134,7 @@ class Home:
                     "What answers model traffic already goes on."
                 ) from None
             raise Refusal(
-                f"{variable('home')}: cannot write to {directory} ({error.strerror}). "
+                f"{variable('home')}: cannot write to {error.filename or directory} ({error.strerror}). "
                 "Give its owner the right, or name another directory."
             ) from None
         return said

@@ -72,6 +72,12 @@ class ServicePage:
         return release_of(self.service)
 
     @cached_property
+    def may_decide(self) -> bool:
+        """Whether this person may approve or reject the release that waits."""
+        release = self.release
+        return release is not None and bool(actions.decisions(release, plan_of(release), self._actor))
+
+    @cached_property
     def machines_out(self) -> list[Incident]:
         """Incidents of machines under the workers that serve."""
         nodes = nodes_under([self.service.stable_deployment]) if self.service.stable_deployment else []
@@ -135,6 +141,10 @@ class ServicePage:
     @cached_property
     def is_patch_proposed(self) -> bool:
         return PodPatch.objects.filter(service=self.service, state=PatchState.PROPOSED).exists()
+
+    @cached_property
+    def may_decide_patch(self) -> bool:
+        return self.is_patch_proposed and may(self._actor, Right.RELEASES_APPROVE, self.service.team)
 
     @cached_property
     def pod_facts(self) -> list[PodFact]:

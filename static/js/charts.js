@@ -5,7 +5,7 @@ import { FORMATS } from "slipway/format";
 const drawn = new Set();
 
 // A chart shows at least so much time, or its axis would name one second thrice.
-const LEAST_SECONDS = 60;
+const LEAST_SECONDS = 30;
 // Pixels to the right of a plot.
 const ROOM = 8;
 
@@ -102,12 +102,14 @@ function range(data) {
   };
 }
 
-// Of time: what the server says that the chart is about, and all that was measured.
+// Of time: what the server says that the chart is about, and all that was measured. A line that has just begun starts
+// at the left edge and has room to grow.
 function stretch(data) {
-  return ({ data: [moments] }) => {
+  return ({ data: [moments, ...columns] }) => {
     // What uPlot proposes is a whole day where there is but one moment.
-    const until = Math.max(data.until ?? -Infinity, moments.at(-1));
-    return [Math.min(data.since ?? Infinity, moments[0], until - LEAST_SECONDS), until];
+    const first = moments.findIndex((_, at) => columns.some((values) => values[at] !== null));
+    const since = Math.min(data.since ?? Infinity, moments[Math.max(first, 0)]);
+    return [since, Math.max(data.until ?? -Infinity, moments.at(-1), since + LEAST_SECONDS)];
   };
 }
 

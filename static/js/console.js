@@ -3,6 +3,7 @@ import * as cells from "slipway/cells";
 import * as dialogs from "slipway/dialogs";
 import * as faults from "slipway/faults";
 import * as find from "slipway/find";
+import * as folds from "slipway/folds";
 import * as keys from "slipway/keys";
 import * as parts from "slipway/parts";
 import { gettext, interpolate } from "slipway/texts";
@@ -133,6 +134,7 @@ async function charts(root) {
 function adopt(root) {
   times.adopt(root);
   tables.adopt(root);
+  folds.adopt(root);
   logs(root);
   scrollers(root);
   charts(root);
@@ -196,6 +198,7 @@ parts.start();
 keys.start();
 dialogs.start();
 find.start();
+folds.start();
 copyButtons();
 tickingButtons();
 themeChoice();

@@ -174,8 +174,12 @@ def test_a_change_over_someone_elses_is_refused(ada, endpoint):
 
 
 def test_an_endpoint_that_fails_says_so(ada, endpoint):
+    assert ada.post(f"/settings/webhooks/{endpoint.pk}/test/", headers=PART).status_code == 204
+    assert "behind a failing receiver" not in text_of(ada.get(f"/settings/webhooks/{endpoint.pk}/"))
     WebhookEndpoint.objects.update(failing_since=timezone.now() - timedelta(hours=2), failures=3)
-    assert "Deliveries are failing" in text_of(ada.get(f"/settings/webhooks/{endpoint.pk}/"))
+    shown = text_of(ada.get(f"/settings/webhooks/{endpoint.pk}/"))
+    assert "Deliveries are failing" in shown
+    assert "behind a failing receiver" in shown
     assert "Failing" in text_of(ada.get("/settings/webhooks/"))
 
 

@@ -128,7 +128,12 @@ def test_charts_take_the_colours_of_the_theme(tab: Tab) -> None:
     assert tab.complaints == []
 
 
-def test_a_chart_of_one_reading_spans_a_minute(tab: Tab) -> None:
+def seconds_of(clock: str) -> int:
+    hours, minutes, seconds = map(int, clock.split(":"))
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def test_a_chart_of_one_reading_begins_with_it_and_spans_half_a_minute(tab: Tab) -> None:
     tab.page.add_init_script("""
       window.painted = new Map();
       const paint = CanvasRenderingContext2D.prototype.fillText;
@@ -143,7 +148,11 @@ def test_a_chart_of_one_reading_spans_a_minute(tab: Tab) -> None:
     # A time that the edge would cut is painted as nothing.
     times = [text for text in painted if ":" in text or not text]
     assert len(times) >= 2, painted
-    assert any(times), painted
+    data = "JSON.parse(document.getElementById(document.getElementById('lone').dataset.chart).textContent)"
+    began = tab.page.evaluate(f"new Date({data}.x[0] * 1000).toTimeString().slice(0, 8)")
+    after = [(seconds_of(text) - seconds_of(began)) % 86_400 for text in times if text]
+    assert after, painted
+    assert max(after) <= 30, (began, painted)
     assert not any("Jan" in text for text in painted), painted
 
 

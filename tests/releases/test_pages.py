@@ -64,6 +64,15 @@ def test_a_viewer_gets_no_buttons_and_no_right_by_asking_for_it(waiting: Scene) 
     assert waiting.state() == S.WAITING_APPROVAL
 
 
+def test_who_can_only_look_is_not_asked_to_review(waiting: Scene) -> None:
+    seen = {
+        name: text_of(as_person(name, waiting, Role.VIEWER), f"/services/{waiting.name}/")
+        for name in ("bo", "vi")
+    }
+    assert [">Review</a>" in seen[name] for name in ("bo", "vi")] == [True, False]
+    assert ">View</a>" in seen["vi"]
+
+
 def test_approving_in_the_browser_promotes(waiting: Scene) -> None:
     answer = as_person("bo", waiting).post(f"{page_of(waiting)}approve/", {"reason": "reads well"})
     assert answer.status_code == 302
