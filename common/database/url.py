@@ -6,9 +6,6 @@
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import psycopg
-from psycopg.conninfo import conninfo_to_dict
-
 SCHEMES = ("postgresql", "postgres", "sqlite")
 
 
@@ -16,6 +13,10 @@ def settings_of(url: str) -> dict[str, Any]:
     """As Django's `DATABASES` names it. Raises ValueError, without what may be secret in the URL."""
     if url.startswith("sqlite:"):
         return {"ENGINE": "django.db.backends.sqlite3", "NAME": unquote(urlsplit(url).path[1:])}
+    # Whoever has SQLite does without.
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
     try:
         options: dict[str, Any] = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
