@@ -42,7 +42,7 @@ class Figures:
     short_ttft_p95: float
 
 
-def write_model(directory: Path) -> None:
+def write_model(directory: Path, *, heads: int = 8) -> None:
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -56,8 +56,8 @@ def write_model(directory: Path) -> None:
         hidden_size=384,
         intermediate_size=1_024,
         num_hidden_layers=6,
-        num_attention_heads=8,
-        num_key_value_heads=4,
+        num_attention_heads=heads,
+        num_key_value_heads=heads // 2,
         max_position_embeddings=512,
         bos_token_id=None,
         eos_token_id=None,

