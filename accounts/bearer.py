@@ -3,7 +3,7 @@
 from django.db import Error
 from django.http import HttpRequest
 
-from accounts.errors import BadToken
+from accounts.errors import InvalidToken
 from accounts.failed_tokens import TooManyFailedTokens, note_failed_token
 from accounts.models import ApiToken
 from accounts.services.tokens import use_token
@@ -20,10 +20,10 @@ def bearer_text(authorization: str) -> str | None:
 
 
 def bearer_token(text: str, *, address: str) -> ApiToken:
-    """The token behind the text. Raises BadToken, and TooManyFailedTokens for one of many from an address."""
+    """Return the token behind the text. Raises InvalidToken, or TooManyFailedTokens for one of many."""
     try:
         return use_token(text)
-    except BadToken:
+    except InvalidToken:
         note_failed_token(address)
         raise
 
@@ -45,5 +45,5 @@ def brings_right(request: HttpRequest, right: Right) -> bool:
         return False
     try:
         return right in bearer_token(text, address=request.META.get("REMOTE_ADDR", "")).rights
-    except (BadToken, TooManyFailedTokens):
+    except (InvalidToken, TooManyFailedTokens):
         return False

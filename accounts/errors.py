@@ -1,7 +1,7 @@
 from common import errors
 
 
-class NotAllowed(errors.NotAllowed):
+class RightMissing(errors.NotAllowed):
     """The actor lacks a right; the sentence names the right and who has it."""
 
 
@@ -21,5 +21,5 @@ class TeamInUse(errors.Conflict):
     """The team still owns something."""
 
 
-class BadToken(errors.SlipwayError):
+class InvalidToken(errors.SlipwayError):
     """The token is unknown, revoked or expired, or its owner is inactive."""

@@ -17,7 +17,7 @@ from accounts.states import Right, Role
 from common import clock
 from common.actor import Actor
 from common.webhooks import catalogue
-from common.webhooks.catalogue import WebhookEvent
+from common.webhooks.catalogue import WebhookEventType
 
 LIVES = (7, 30, USUAL.days, 180, LONGEST.days)
 
@@ -174,7 +174,7 @@ class TokenForm(forms.Form):
         return given | {"expires_at": expires_at, "services": services}
 
 
-def _events(words: Callable[[WebhookEvent], str]) -> list[tuple[str, list[tuple[str, str]]]]:
+def _events(words: Callable[[WebhookEventType], str]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Under their headings."""
     return [
         (heading, [(one.name, words(one)) for one in events])

@@ -11,7 +11,7 @@ _PREFIX_ALPHABET = string.ascii_lowercase + string.digits
 _SECRET_ALPHABET = string.ascii_letters + string.digits
 
 
-class Key(NamedTuple):
+class ApiKey(NamedTuple):
     prefix: str
     """10 characters, about 51 bits: public, unique."""
     secret: str
@@ -29,17 +29,17 @@ class Key(NamedTuple):
         return constant_time_compare(self.hash, secret_hash)
 
 
-def new_key() -> Key:
-    return Key(_pick(_PREFIX_ALPHABET, 10), _pick(_SECRET_ALPHABET, 43))
+def new_key() -> ApiKey:
+    return ApiKey(_pick(_PREFIX_ALPHABET, 10), _pick(_SECRET_ALPHABET, 43))
 
 
-def parse(text: str) -> Key | None:
+def parse(text: str) -> ApiKey | None:
     """Return the key in a token's text, or None if it cannot be one of ours."""
     head, _, rest = text.partition("_")
     prefix, _, secret = rest.partition("_")
     if head != "slp" or len(prefix) != 10 or len(secret) != 43 or not text.isascii():
         return None
-    return Key(prefix, secret)
+    return ApiKey(prefix, secret)
 
 
 def _pick(alphabet: str, length: int) -> str:

@@ -27,13 +27,13 @@ MAX_NAMES = 5
 """That one browser is known for."""
 
 
-class Spray(NamedTuple):
+class PasswordSpray(NamedTuple):
     sentence: str
     until: datetime
     failures: int
 
 
-class Handler(AxesDatabaseHandler):  # type: ignore[misc]
+class LockoutHandler(AxesDatabaseHandler):  # type: ignore[misc]
     def is_locked(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> bool:
         if super().is_locked(request, credentials):
             return True
@@ -50,7 +50,7 @@ class Handler(AxesDatabaseHandler):  # type: ignore[misc]
                 _record(request, spray)
 
 
-def spray_of(request: HttpRequest, name: str) -> Spray | None:
+def spray_of(request: HttpRequest, name: str) -> PasswordSpray | None:
     """Return the limit that keeps a password of this name from being tried here, if one is reached."""
     if name and name.casefold() in _names(request):
         return None
@@ -66,12 +66,12 @@ def spray_of(request: HttpRequest, name: str) -> Spray | None:
     return None if spray and AccessLog.objects.filter(ip_address=address).exists() else spray
 
 
-def _reached(request: HttpRequest, attempts: Any, limit: int, sentence: str) -> Spray | None:
+def _reached(request: HttpRequest, attempts: Any, limit: int, sentence: str) -> PasswordSpray | None:
     failures = 0
     for at, count in attempts.order_by("-attempt_time").values_list("attempt_time", "failures_since_start"):
         failures += count
         if failures >= limit:
-            return Spray(sentence, at + get_cool_off(request), failures)
+            return PasswordSpray(sentence, at + get_cool_off(request), failures)
     return None
 
 
@@ -97,7 +97,7 @@ def _names(request: HttpRequest) -> list[str]:
     return names
 
 
-def _record(request: HttpRequest, spray: Spray) -> None:
+def _record(request: HttpRequest, spray: PasswordSpray) -> None:
     caller = Actor(name="anonymous", address=request.META.get("REMOTE_ADDR", ""), via="web")
     with transaction.atomic():
         record(caller, "session.lockout", subject="many names", detail={"failures": spray.failures})

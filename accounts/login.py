@@ -37,7 +37,7 @@ class PasswordBackend(AuthenticationBackend):  # type: ignore[misc]
         return bool(super().user_can_authenticate(user))
 
 
-class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
+class PasswordAccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
 

@@ -13,7 +13,7 @@ from accounts.models import WebhookEndpoint
 from accounts.pruning import RULES
 from accounts.reconcilers.audit_heads import AuditExportReconciler
 from accounts.reconcilers.audit_outputs import AuditOutputReconciler
-from accounts.reconcilers.webhooks import EndpointReconciler, EventReconciler
+from accounts.reconcilers.webhooks import EndpointReconciler, WebhookEventReconciler
 from accounts.search import find_people
 from accounts.services import webhooks
 from accounts.services.webhooks import announce
@@ -21,15 +21,15 @@ from accounts.states import Right
 from accounts.webhook_events import endpoint_payload
 from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
-from common.declared import Manifest
+from common.declared import AppManifest
 from common.pages.badges import Badge, Badges
 from common.pages.inbox import InboxSource
-from common.pages.search import Destination, Search
+from common.pages.search import SearchDestination, SearchSource
 from common.pages.shell import NavItem, Tab
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from common.webhooks import catalogue
-from common.webhooks.catalogue import WebhookEvent, installation
+from common.webhooks.catalogue import WebhookEventType, installation
 
 SUBJECTS = (
     Subject("accounts.user", _("Person"), "/settings/people/{username}/"),
@@ -85,14 +85,14 @@ TABS = tuple(
     )
 )
 DESTINATIONS = (
-    Destination(
+    SearchDestination(
         title=_("Create API token"),
         url="/settings/tokens/+new/",
         icon="key",
         words="new ci secret",
         is_command=True,
     ),
-    Destination(
+    SearchDestination(
         title=_("New webhook"),
         url="/settings/webhooks/+new/",
         icon="webhook",
@@ -100,7 +100,7 @@ DESTINATIONS = (
         right=Right.WEBHOOKS_WRITE,
         is_command=True,
     ),
-    Destination(
+    SearchDestination(
         title=_("New person"),
         url="/settings/people/+new/",
         icon="user-plus",
@@ -108,7 +108,7 @@ DESTINATIONS = (
         right=Right.PEOPLE_ADMIN,
         is_command=True,
     ),
-    Destination(
+    SearchDestination(
         title=_("New team"),
         url="/settings/teams/+new/",
         icon="users",
@@ -117,17 +117,19 @@ DESTINATIONS = (
         is_command=True,
         is_for_admins=True,
     ),
-    Destination(title=_("Audit"), url="/audit/", icon="history", words="log record", right=Right.AUDIT_READ),
-    Destination(
+    SearchDestination(
+        title=_("Audit"), url="/audit/", icon="history", words="log record", right=Right.AUDIT_READ
+    ),
+    SearchDestination(
         title=_("Account"),
         url="/settings/account/",
         icon="user",
         words="password language time zone profile",
     ),
-    Destination(title=_("API tokens"), url="/settings/tokens/", icon="key", words="scopes ci"),
-    Destination(title=_("People"), url="/settings/people/", icon="users", words="users accounts"),
-    Destination(title=_("Teams"), url="/settings/teams/", icon="users", words="members roles"),
-    Destination(
+    SearchDestination(title=_("API tokens"), url="/settings/tokens/", icon="key", words="scopes ci"),
+    SearchDestination(title=_("People"), url="/settings/people/", icon="users", words="users accounts"),
+    SearchDestination(title=_("Teams"), url="/settings/teams/", icon="users", words="members roles"),
+    SearchDestination(
         title=_("Webhooks"),
         url="/settings/webhooks/",
         icon="webhook",
@@ -136,17 +138,17 @@ DESTINATIONS = (
     ),
 )
 WEBHOOK_EVENTS = (
-    WebhookEvent(
+    WebhookEventType(
         "audit.head",
         _("The signed head of the audit log, as proof of it. Not sent to endpoints of a team."),
         installation,
     ),
-    WebhookEvent(
+    WebhookEventType(
         login.BREAK_GLASS,
         _("The break-glass account signed in by password. Not sent to endpoints of a team."),
         installation,
     ),
-    WebhookEvent(
+    WebhookEventType(
         "webhook.disabled",
         _("A webhook was disabled: it failed for too long, or answered 410."),
         endpoint_payload,
@@ -177,19 +179,24 @@ CHOICES = (
     ChoiceSet(states.RoleSource),
     ChoiceSet(states.TokenState, badges="token", schema="TokenState"),
 )
-MANIFEST = Manifest(
+MANIFEST = AppManifest(
     choices=CHOICES,
     sealed=(
         SealedColumn(WebhookEndpoint, "sealed_secret", webhooks.PURPOSE),
         SealedColumn(WebhookEndpoint, "sealed_former_secret", webhooks.PURPOSE),
     ),
-    reconcilers=(AuditExportReconciler(), AuditOutputReconciler(), EventReconciler(), EndpointReconciler()),
+    reconcilers=(
+        AuditExportReconciler(),
+        AuditOutputReconciler(),
+        WebhookEventReconciler(),
+        EndpointReconciler(),
+    ),
     subjects=SUBJECTS,
     badges=BADGES,
     inbox=(InboxSource(find=stuck_rows),),
     nav=NAV,
     tabs=TABS,
-    search=(Search(_("People"), find_people),),
+    search=(SearchSource(_("People"), find_people),),
     destinations=DESTINATIONS,
     nouns={
         "deliveries": lambda count: ngettext("delivery", "deliveries", count),

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.models import WebhookDelivery, WebhookEvent
 from accounts.states import OPEN_DELIVERIES
-from common.reconcile.pruning import Rule, at_rest
+from common.reconcile.pruning import PruningRule, at_rest
 
 
 def _events(before: datetime) -> QuerySet[WebhookEvent]:
@@ -38,7 +38,7 @@ def _logins(before: datetime) -> QuerySet[Any]:
 
 
 RULES = (
-    Rule(
+    PruningRule(
         WebhookEvent,
         _("Webhook events and their deliveries"),
         "SLIPWAY_KEEP_WEBHOOKS_DAYS",
@@ -46,15 +46,15 @@ RULES = (
         kept=_("Events still queued for an endpoint stay."),
         at_once=100,
     ),
-    Rule(
+    PruningRule(
         Session,
         _("Sessions"),
         "SLIPWAY_KEEP_SESSIONS_DAYS",
         _sessions,
         kept=_("Sessions that have not expired stay."),
     ),
-    Rule(AccessAttempt, _("Failed sign-ins"), "SLIPWAY_KEEP_SIGN_INS_DAYS", _attempts),
-    Rule(
+    PruningRule(AccessAttempt, _("Failed sign-ins"), "SLIPWAY_KEEP_SIGN_INS_DAYS", _attempts),
+    PruningRule(
         AccessLog,
         _("Sign-ins"),
         "SLIPWAY_KEEP_SIGN_INS_DAYS",

@@ -13,11 +13,11 @@ Owned = TypeVar("Owned", bound=Model, covariant=True)
 class TeamOwned(QuerySet[Owned]):
     """Rows that belong to a team: object rights are here and nowhere else.
 
-    class Versions(TeamOwned["Version"]):
+    class VersionQuerySet(TeamOwned["Version"]):
         team_path = "model__team"
 
     class Version(models.Model):
-        objects = Versions.as_manager()
+        objects = VersionQuerySet.as_manager()
     """
 
     team_path: ClassVar[str] = "team"

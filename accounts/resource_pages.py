@@ -35,14 +35,14 @@ from common.pages.formats import NO_VALUE
 from common.pages.forms import blame, reason_of
 from common.pages.inbox import InboxEntry
 from common.pages.listing import list_page
-from common.pages.search import Destination, Hit, Person, Search
+from common.pages.search import Person, SearchDestination, SearchHit, SearchSource
 from common.pages.shell import NavItem
 from common.templatetags.slipway import ago, state
 from common.words import mentioning
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ResourceColumn:
     """A column of the list, and a fact of the page."""
 
     title: Text
@@ -64,7 +64,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class ResourceVerb:
     """What may be done to a row; a dialog asks why, and the audit record keeps it."""
 
     name: str
@@ -77,14 +77,14 @@ class Verb:
     tone: str = "good"
 
 
-def columns(badges: str) -> tuple[Column, ...]:
+def columns(badges: str) -> tuple[ResourceColumn, ...]:
     """What every `TeamRow` with a state shows."""
     return (
-        Column(gettext_lazy("Name"), "name"),
-        Column(gettext_lazy("State"), "state", badges=badges),
-        Column(gettext_lazy("Team"), "team.name"),
-        Column(gettext_lazy("Description"), "description"),
-        Column(gettext_lazy("Created"), "created_at"),
+        ResourceColumn(gettext_lazy("Name"), "name"),
+        ResourceColumn(gettext_lazy("State"), "state", badges=badges),
+        ResourceColumn(gettext_lazy("Team"), "team.name"),
+        ResourceColumn(gettext_lazy("Description"), "description"),
+        ResourceColumn(gettext_lazy("Created"), "created_at"),
     )
 
 
@@ -108,9 +108,9 @@ class TeamResource:
     """Its field `team`, if any, offers the teams in which the person has the right."""
     create: Callable[..., Model]
     """A service, which gets the fields of the form and the `actor`."""
-    columns: Sequence[Column]
+    columns: Sequence[ResourceColumn]
     """The first leads to the row's page."""
-    verbs: Sequence[Verb] = ()
+    verbs: Sequence[ResourceVerb] = ()
 
     @property
     def urlpatterns(self) -> list[URLPattern]:
@@ -136,15 +136,15 @@ class TeamResource:
         return NavItem(name=self.title, path=self.path, icon=self.icon, rank=self.rank, follows_changes=True)
 
     @property
-    def search(self) -> Search:
-        return Search(self.title, self.find)
+    def search(self) -> SearchSource:
+        return SearchSource(self.title, self.find)
 
     @property
-    def destinations(self) -> tuple[Destination, ...]:
+    def destinations(self) -> tuple[SearchDestination, ...]:
         new = f"{self.path}+new/"
         return (
-            Destination(title=self.title, url=self.path, icon=self.icon),
-            Destination(title=self.new, url=new, icon=self.icon, right=self.right, is_command=True),
+            SearchDestination(title=self.title, url=self.path, icon=self.icon),
+            SearchDestination(title=self.new, url=new, icon=self.icon, right=self.right, is_command=True),
         )
 
     def rows(self, actor: Actor, right: Right = Right.READ) -> QuerySet[Any]:
@@ -152,10 +152,10 @@ class TeamResource:
         found: TeamOwned[Any] = self.model._default_manager.all()  # type: ignore[assignment]
         return found.for_actor(actor, right).select_related("team")
 
-    def find(self, person: Person, text: str, limit: int) -> Iterator[Hit]:
+    def find(self, person: Person, text: str, limit: int) -> Iterator[SearchHit]:
         if isinstance(person, User):
             for row in mentioning(self.rows(of_user(person)), text, ("name", "description"))[:limit]:
-                yield Hit(str(row), self.address(row), self.icon, row.team.name)
+                yield SearchHit(str(row), self.address(row), self.icon, row.team.name)
 
     def waiting(self, actor: Actor, in_state: str, *, at_most: int = 20) -> Iterator[InboxEntry]:
         """Rows in this state, for those who may do something about them."""
@@ -220,7 +220,7 @@ class TeamResource:
         return done(request, f"{row}: {verb.label}", to=self.address(row))
 
 
-class NewTeamRow(forms.Form):
+class NewTeamRowForm(forms.Form):
     """What every new row of a team is given."""
 
     name = forms.CharField(max_length=63, label=gettext_lazy("Name"))

@@ -13,7 +13,7 @@ from django.http import HttpRequest, parse_cookie
 from accounts import actors
 from accounts.actors import KnownActor
 from accounts.bearer import bearer_text, bearer_token
-from accounts.errors import BadToken
+from accounts.errors import InvalidToken
 from accounts.failed_tokens import TooManyFailedTokens
 from accounts.grants import Grants
 from accounts.models import User
@@ -43,7 +43,7 @@ class TokenCredentials:
         if self._actor is None:
             try:
                 token = bearer_token(self._text, address=self._address)
-            except (BadToken, TooManyFailedTokens):
+            except (InvalidToken, TooManyFailedTokens):
                 raise SignedOut from None
             self._actor = actors.of_token(token, address=self._address)
         # The secret was proven; whether the token and its owner still count stands in the rights themselves.
@@ -85,7 +85,7 @@ class SessionCredentials:
         raise SignedOut
 
 
-class CredentialsOfSocket:
+class SocketCredentialsMiddleware:
     """ASGI middleware: puts the credentials into `scope["credentials"]`.
 
     A token outranks a session: a bad one makes nobody of its sender, whatever cookie comes with it.

@@ -25,7 +25,7 @@ MOST_OF_A_KIND = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class UncertainEffect:
     """An effect that was begun by a process that died, and of which nobody knows whether it took place."""
 
     op_key: str
@@ -35,7 +35,7 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
+class StuckItem:
     """A row that waits for a person, or whose step has failed for more than two minutes."""
 
     kind: str
@@ -50,7 +50,7 @@ class Stuck:
     failing_since: datetime
     why: str
     attempts: int
-    doubts: Sequence[Doubt]
+    doubts: Sequence[UncertainEffect]
     """The oldest first; each is to be answered before the row goes on."""
     may_retry: bool
     """It is stuck, and the actor has the right to try it again and to answer."""
@@ -76,7 +76,7 @@ def rows_of(kind: str, actor: Actor, right: Right = Right.READ) -> QuerySet[Any]
     return rows
 
 
-def everything_stuck(actor: Actor, *, only_mine: bool = False) -> list[Stuck]:
+def everything_stuck(actor: Actor, *, only_mine: bool = False) -> list[StuckItem]:
     """Return the stuck rows that the actor may see, or `only_mine`, may act on; the longest first.
 
     One query, and one more for each kind of which something is in trouble.
@@ -84,12 +84,12 @@ def everything_stuck(actor: Actor, *, only_mine: bool = False) -> list[Stuck]:
     return _all_of(kernel.kinds, actor, only_mine=only_mine)
 
 
-def stuck_of(row: Reconciled, actor: Actor) -> Stuck | None:
+def stuck_of(row: Reconciled, actor: Actor) -> StuckItem | None:
     """Return the trouble of a row for its own page, or None. No query while there is none."""
     return next(iter(_told([row], actor)), None)
 
 
-def stuck_at(address: str, actor: Actor) -> list[Stuck]:
+def stuck_at(address: str, actor: Actor) -> list[StuckItem]:
     """Return the trouble of kinds whose rows share this page, such as clusters, or the runs of the store."""
     return _all_of([kind for kind in kernel.kinds if subjects.address_of_kind(kind) == address], actor)
 
@@ -107,7 +107,7 @@ def team_column(kind: str) -> str | None:
     return _team_path(kernel.reconciler(kind).model._default_manager.all())
 
 
-def _all_of(kinds: Sequence[str], actor: Actor, *, only_mine: bool = False) -> list[Stuck]:
+def _all_of(kinds: Sequence[str], actor: Actor, *, only_mine: bool = False) -> list[StuckItem]:
     by_kind: dict[str, list[int]] = defaultdict(list)
     for kind, pk in troubled(kinds=kinds, limit=MOST_OF_A_KIND):
         by_kind[kind].append(pk)
@@ -119,7 +119,7 @@ def _all_of(kinds: Sequence[str], actor: Actor, *, only_mine: bool = False) -> l
     return sorted(_told(found, actor), key=lambda one: one.since)
 
 
-def _told(rows: Iterable[Reconciled], actor: Actor) -> list[Stuck]:
+def _told(rows: Iterable[Reconciled], actor: Actor) -> list[StuckItem]:
     known = [(row, since) for row in rows if (since := _since(row)) is not None]
     doubts = _doubts([row for row, _since in known if row.stuck_at is not None])
     return [_stuck(row, since, doubts[kernel.kind_of(row), str(row.pk)], actor) for row, since in known]
@@ -132,9 +132,11 @@ def _since(row: Reconciled) -> datetime | None:
     return row.failed_since if is_told else None
 
 
-def _stuck(row: Reconciled, failing_since: datetime, doubts: Sequence[Doubt], actor: Actor) -> Stuck:
+def _stuck(
+    row: Reconciled, failing_since: datetime, doubts: Sequence[UncertainEffect], actor: Actor
+) -> StuckItem:
     kind = kernel.kind_of(row)
-    return Stuck(
+    return StuckItem(
         kind=kind,
         id=row.pk,
         title=subjects.title_of(row),
@@ -155,9 +157,9 @@ def _may(row: Reconciled, kind: str, actor: Actor) -> bool:
     return may_for_owner(actor, right_over(kind), team_id)
 
 
-def _doubts(rows: Sequence[Reconciled]) -> Mapping[tuple[str, str], list[Doubt]]:
+def _doubts(rows: Sequence[Reconciled]) -> Mapping[tuple[str, str], list[UncertainEffect]]:
     """Return open doubts by kind and id. At most one query."""
-    found: dict[tuple[str, str], list[Doubt]] = defaultdict(list)
+    found: dict[tuple[str, str], list[UncertainEffect]] = defaultdict(list)
     if not rows:
         return found
     unknown = Intent.objects.filter(
@@ -166,7 +168,9 @@ def _doubts(rows: Sequence[Reconciled]) -> Mapping[tuple[str, str], list[Doubt]]
         object_id__in={str(row.pk) for row in rows},
     )
     for one in unknown.order_by("intended_at"):
-        found[one.kind, one.object_id].append(Doubt(one.op_key, one.step, one.wanted, one.intended_at))
+        found[one.kind, one.object_id].append(
+            UncertainEffect(one.op_key, one.step, one.wanted, one.intended_at)
+        )
     return found
 
 

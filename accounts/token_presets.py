@@ -10,7 +10,7 @@ from common.languages import Text
 
 
 @dataclass(frozen=True, slots=True)
-class Preset:
+class TokenPreset:
     name: str
     """As REST and the command line take it."""
     label: Text
@@ -27,7 +27,7 @@ _LABELS: dict[str, Text] = {
     "heartbeats": _("Workers: report heartbeats"),
 }
 PRESETS = {
-    name: Preset(name, label, frozenset(Right(spec.value) for spec in SPECS if name in spec.presets))
+    name: TokenPreset(name, label, frozenset(Right(spec.value) for spec in SPECS if name in spec.presets))
     for name, label in _LABELS.items()
 }
 
@@ -41,6 +41,6 @@ def grouped(rights: Collection[Right]) -> list[tuple[str, list[Right]]]:
     return list(groups.items())
 
 
-def offered(rights: Collection[Right]) -> list[Preset]:
+def offered(rights: Collection[Right]) -> list[TokenPreset]:
     """Return the presets that somebody with these rights can use whole."""
     return [preset for preset in PRESETS.values() if preset.scopes <= set(rights)]

@@ -25,7 +25,7 @@ from clusters.heartbeat_records import (
 )
 from clusters.report_order import ReportOrder
 from common import clock
-from common.live.hub import Hub, current_hub
+from common.live.hub import LiveHub, current_hub
 from common.live.shared import SharedValues
 from serving.protocol import LOST_AFTER_SECONDS, Device, Heartbeat
 
@@ -46,7 +46,7 @@ class PlacedWorker:
 class HeartbeatStore:
     """Heartbeats of one event loop; get it with `current_heartbeat_store()`."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: LiveHub) -> None:
         self._hub = hub
         self.order = ReportOrder(hub)
         self._shared, self._devices = (
@@ -145,7 +145,7 @@ def _placed(rows: FleetRows) -> dict[str, PlacedWorker]:
     }
 
 
-_stores: "WeakKeyDictionary[Hub, HeartbeatStore]" = WeakKeyDictionary()
+_stores: "WeakKeyDictionary[LiveHub, HeartbeatStore]" = WeakKeyDictionary()
 
 
 def current_heartbeat_store() -> HeartbeatStore:

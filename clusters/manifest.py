@@ -30,16 +30,16 @@ from clusters.webhook_events import (
 )
 from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
-from common.declared import Manifest
+from common.declared import AppManifest
 from common.events import Subscription
-from common.health import Probe
-from common.pages.cards import Card
+from common.health import HealthProbe
+from common.pages.cards import HomeCard
 from common.pages.inbox import InboxSource
-from common.pages.search import Destination, Search
+from common.pages.search import SearchDestination, SearchSource
 from common.pages.shell import NavItem
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
-from common.webhooks.catalogue import WebhookEvent
+from common.webhooks.catalogue import WebhookEventType
 from images.uses import register_pull_times, register_use_check
 from model_store.events import BlobRepaired
 from models_registry.references import register_uses
@@ -53,85 +53,89 @@ SUBJECTS = (
     Subject("clusters.deployment", _("Deployment"), "/fleet/deployments/{name}/", badges="deployment"),
 )
 DESTINATIONS = (
-    Destination(title=_("Fleet"), url="/fleet/", icon="server-2", words="machines nodes gpus busy"),
-    Destination(
+    SearchDestination(title=_("Fleet"), url="/fleet/", icon="server-2", words="machines nodes gpus busy"),
+    SearchDestination(
         title=_("Clusters"), url="/fleet/clusters/", icon="server-cog", words="kubernetes kubeconfig regions"
     ),
-    Destination(title=_("Workers"), url="/fleet/workers/", icon="cpu", words="replicas"),
-    Destination(title=_("Deployments"), url="/fleet/deployments/", icon="stack-2", words="workers"),
+    SearchDestination(title=_("Workers"), url="/fleet/workers/", icon="cpu", words="replicas"),
+    SearchDestination(title=_("Deployments"), url="/fleet/deployments/", icon="stack-2", words="workers"),
 )
 WEBHOOK_EVENTS = (
-    WebhookEvent("cluster.added", _("A cluster was added."), cluster_payload, events.ClusterRegistered),
-    WebhookEvent(
+    WebhookEventType("cluster.added", _("A cluster was added."), cluster_payload, events.ClusterRegistered),
+    WebhookEventType(
         "cluster.checks_failed",
         _("A check of a cluster fails that did not before: nothing can be released there."),
         cluster_payload,
         events.ClusterChecksFailed,
     ),
-    WebhookEvent(
+    WebhookEventType(
         "cluster.rights_lost",
         _("A cluster has taken back a right that Slipway had."),
         cluster_payload,
         events.ClusterRightsLost,
     ),
-    WebhookEvent("cluster.removed", _("A cluster was removed."), cluster_payload, events.ClusterRemoved),
-    WebhookEvent(
+    WebhookEventType("cluster.removed", _("A cluster was removed."), cluster_payload, events.ClusterRemoved),
+    WebhookEventType(
         "deployment.ready",
         _("All workers of a deployment are ready."),
         deployment_payload,
         events.DeploymentReady,
     ),
-    WebhookEvent(
+    WebhookEventType(
         "deployment.degraded",
         _("Some workers of a deployment are not ready."),
         deployment_payload,
         events.DeploymentDegraded,
     ),
-    WebhookEvent(
+    WebhookEventType(
         "deployment.failing", _("A deployment cannot serve."), deployment_payload, events.DeploymentFailing
     ),
-    WebhookEvent(
+    WebhookEventType(
         "deployment.removed",
         _("The workers of a deployment have stopped."),
         deployment_payload,
         events.DeploymentRemoved,
     ),
-    WebhookEvent(
+    WebhookEventType(
         "node.cordoned", _("No new workers are placed on a machine."), node_payload, events.NodeCordoned
     ),
-    WebhookEvent(
+    WebhookEventType(
         "node.uncordoned",
         _("New workers may be placed on a machine again."),
         node_payload,
         events.NodeUncordoned,
     ),
-    WebhookEvent(
+    WebhookEventType(
         "node.draining",
         _("The pods of a machine are about to be evicted."),
         drain_payload,
         events.NodeDraining,
     ),
-    WebhookEvent(
+    WebhookEventType(
         "node.drained",
         _("A machine is drained: no pod that had to leave remains."),
         drain_payload,
         events.NodeDrained,
     ),
-    WebhookEvent("node.drain_failed", _("A machine was not drained."), drain_payload, events.NodeDrainFailed),
-    WebhookEvent(
+    WebhookEventType(
+        "node.drain_failed", _("A machine was not drained."), drain_payload, events.NodeDrainFailed
+    ),
+    WebhookEventType(
         "node.drain_cancelled",
         _("The drain of a machine was cancelled."),
         drain_payload,
         events.NodeDrainCancelled,
     ),
-    WebhookEvent(
+    WebhookEventType(
         "node.agent_silent",
         _("The agent of a machine stopped reporting; its workers may serve."),
         node_payload,
         events.AgentSilent,
     ),
-    WebhookEvent("worker.lost", _("A worker stopped sending heartbeats."), worker_payload, events.WorkerLost),
-    WebhookEvent(
+    WebhookEventType(
+        "worker.lost", _("A worker stopped sending heartbeats."), worker_payload, events.WorkerLost
+    ),
+    WebhookEventType(
         "worker.stuck",
         _("All slots of a worker are busy and no request finishes."),
         worker_payload,
@@ -192,7 +196,7 @@ CHOICES = (
     ChoiceSet(states.WorkerState, badges="worker", schema="WorkerState"),
     ChoiceSet(SERVED_ENGINES, schema="EngineEnum"),
 )
-MANIFEST = Manifest(
+MANIFEST = AppManifest(
     choices=CHOICES,
     subscriptions=(Subscription(BlobRepaired, lay_out_repaired),),
     sealed=(
@@ -209,7 +213,7 @@ MANIFEST = Manifest(
     subjects=SUBJECTS,
     badges=BADGES,
     cards=(
-        Card(
+        HomeCard(
             name="fleet",
             template="clusters/_home.html",
             read=home.FleetCard,
@@ -220,7 +224,7 @@ MANIFEST = Manifest(
     ),
     inbox=(InboxSource(find=inbox.silent_relays, topic="fleet"),),
     nav=(NavItem(name=_("Fleet"), path="/fleet/", icon="server-2", rank=60, key="f"),),
-    search=(Search(_("Workers"), find_workers), Search(_("Deployments"), find_deployments)),
+    search=(SearchSource(_("Workers"), find_workers), SearchSource(_("Deployments"), find_deployments)),
     destinations=DESTINATIONS,
     nouns={
         "clusters": lambda count: ngettext("cluster", "clusters", count),
@@ -232,7 +236,7 @@ MANIFEST = Manifest(
     webhook_events=WEBHOOK_EVENTS,
     webhook_heading=_("Fleet"),
     metrics=(metrics.fleet,),
-    probes=(Probe("clusters", clusters_health, vital=False, title=_("Clusters")),),
+    probes=(HealthProbe("clusters", clusters_health, vital=False, title=_("Clusters")),),
     alert_rules=ALERT_RULES,
     hooks=(
         partial(register_uses, VERSIONS_IN_USE),

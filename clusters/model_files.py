@@ -10,11 +10,10 @@ from clusters.errors import VersionNotDeployed
 from clusters.models import Cluster, Deployment, FilesToken
 from clusters.states import DeploymentState
 from common.actor import Actor
-from common.errors import NotAllowed
+from common.errors import NotAllowed, WrongState
 from model_store import blob_store
 from model_store.errors import BlobMissing, StoreUnavailable
 from model_store.reading import Content
-from models_registry.errors import WrongState
 from models_registry.files import refuse_damaged
 from models_registry.models import Version, VersionFile
 from models_registry.states import VersionState

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from clusters.errors import OutdatedReport
 from common import clock
-from common.live.hub import Hub
+from common.live.hub import LiveHub
 
 KEEP_SECONDS = 3_600
 """How long a machine's last number is known: longer than anything that it reported."""
@@ -51,7 +51,7 @@ class _LastReport:
 
 
 class ReportOrder:
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: LiveHub) -> None:
         self._hub = hub
         self._script: Any = None
         self._known: OrderedDict[str, _LastReport] = OrderedDict()

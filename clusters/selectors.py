@@ -37,7 +37,7 @@ from common.live.board import EVERYONE, PUBLIC, Audience
 from common.live.redis import NotShared
 from images.models import RuntimeImage
 from models_registry.models import Version
-from models_registry.references import Uses
+from models_registry.references import VersionReferences
 from models_registry.states import VersionState
 
 
@@ -237,7 +237,7 @@ def ready_workers(service: str) -> dict[str, int]:
     return dict(deployments_of(service).annotate(ready=ready).values_list("name", "ready"))
 
 
-VERSIONS_IN_USE = Uses(
+VERSIONS_IN_USE = VersionReferences(
     Deployment.objects.exclude(state=DeploymentState.REMOVED),
     "version",
     "version__model",

@@ -1,7 +1,7 @@
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
-from common.transitions import Machine
+from common.transitions import StateMachine
 
 
 class ClusterKind(TextChoices):
@@ -134,7 +134,7 @@ class Alert(TextChoices):
 
 
 S = DeploymentState
-MOVES = Machine(
+MOVES = StateMachine(
     {
         S.STARTING: {S.READY, S.DEGRADED, S.FAILING, S.REMOVING},
         S.READY: {S.STARTING, S.DEGRADED, S.FAILING, S.REMOVING},
@@ -150,7 +150,7 @@ GONE = (S.REMOVING, S.REMOVED)
 del S
 
 D = DrainState
-DRAIN_MOVES = Machine(
+DRAIN_MOVES = StateMachine(
     {
         D.CORDONING: {D.REPLACING, D.FAILED, D.CANCELLING},
         D.REPLACING: {D.TURNING_AWAY, D.FAILED, D.CANCELLING},

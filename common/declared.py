@@ -13,27 +13,27 @@ from common import choices, events, resealing
 from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
 from common.events import Subscription
-from common.health import Probe
+from common.health import HealthProbe
 from common.languages import Text
 from common.live.topics import Topic
 from common.live.topics import register as register_topic
 from common.pages import badges, nouns, search, shell, subjects
 from common.pages.badges import Badges
-from common.pages.cards import Card
+from common.pages.cards import HomeCard
 from common.pages.inbox import InboxSource
 from common.pages.nouns import Counted
-from common.pages.search import Destination, Search
+from common.pages.search import SearchDestination, SearchSource
 from common.pages.shell import NavItem, Tab
 from common.pages.subjects import Subject
 from common.reconcile import Reconciler, kernel, pruning
-from common.reconcile.pruning import Rule
+from common.reconcile.pruning import PruningRule
 from common.resealing import SealedColumn
 from common.webhooks import catalogue
-from common.webhooks.catalogue import WebhookEvent
+from common.webhooks.catalogue import WebhookEventType
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest:
+class AppManifest:
     """Words are lazy: each reader has a language."""
 
     reconcilers: Sequence[Reconciler[Any]] = ()
@@ -45,7 +45,7 @@ class Manifest:
     """By the name that templates give to `{% state %}`, then by state."""
     inbox: Sequence[InboxSource] = ()
     """What waits for a person. What is stuck or failing is there because it has a reconciler."""
-    cards: Sequence[Card] = ()
+    cards: Sequence[HomeCard] = ()
     """Sections of Home."""
     nav: Sequence[NavItem] = ()
     notices: Sequence[str] = ()
@@ -53,8 +53,8 @@ class Manifest:
     ones show nothing. Asked for when the page is there, so that no page waits for them."""
     tabs: Sequence[Tab] = ()
     """Over pages of another app's nav item."""
-    search: Sequence[Search] = ()
-    destinations: Sequence[Destination] = ()
+    search: Sequence[SearchSource] = ()
+    destinations: Sequence[SearchDestination] = ()
     """Its pages and commands, for the search box."""
     nouns: Mapping[str, Counted] = field(default_factory=dict)
     """What its lists hold, by the name that templates give to `{% pages %}`."""
@@ -63,25 +63,25 @@ class Manifest:
     """Run after the commit, in the process that publishes; may be lost with it."""
     witnesses: Sequence[Subscription[Any]] = ()
     """Run inside the publisher's transaction: both are committed, or neither is."""
-    webhook_events: Sequence[WebhookEvent] = ()
+    webhook_events: Sequence[WebhookEventType] = ()
     webhook_heading: Text = ""
     """What they stand under where one chooses among all; several apps may share one."""
     metrics: Sequence[Callable[[], Iterable[Metric]]] = ()
     """Read anew at each scrape. May query; not asked while the database is down."""
     alert_rules: Sequence[AlertRule] = ()
-    probes: Sequence[Probe] = ()
+    probes: Sequence[HealthProbe] = ()
     """What `/readyz` and Home ask of it."""
-    pruning: Sequence[Rule] = ()
+    pruning: Sequence[PruningRule] = ()
     sealed: Sequence[SealedColumn] = ()
     """Columns that `common.sealed` protects: all of them, or a change of the secret key loses some."""
     hooks: Sequence[Callable[[], None]] = ()
     """Called once: what it answers to apps below, which ask without knowing it."""
 
 
-_manifests: list[Manifest] = []
+_manifests: list[AppManifest] = []
 
 
-def declare(manifest: Manifest) -> None:
+def declare(manifest: AppManifest) -> None:
     """Called once for each app, at start. Raises ValueError when it names what another has named already."""
     for reconciler in manifest.reconcilers:
         kernel.register(reconciler)
@@ -118,6 +118,6 @@ def declare(manifest: Manifest) -> None:
     _manifests.append(manifest)
 
 
-def manifests() -> tuple[Manifest, ...]:
+def manifests() -> tuple[AppManifest, ...]:
     """In the order of the apps."""
     return tuple(_manifests)

@@ -34,7 +34,7 @@ class DiskFull(Unavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class DiskSpace:
     """Of one file system, in bytes."""
 
     path: Path
@@ -71,7 +71,7 @@ class DiskReserve:
     def path(self) -> Path:
         return self.home / "run" / "disk-reserve"
 
-    def room(self) -> Room:
+    def room(self) -> DiskSpace:
         """Raises OSError when the home cannot be asked."""
         status = os.statvfs(self.home)
         total = status.f_blocks * status.f_frsize
@@ -81,9 +81,9 @@ class DiskReserve:
         except FileNotFoundError:
             held = size  # nobody keeps a reserve here
         free = status.f_bavail * status.f_frsize - max(0, size - held)
-        return Room(self.home, total, free, size, self.warn_percent)
+        return DiskSpace(self.home, total, free, size, self.warn_percent)
 
-    def keep(self) -> Room:
+    def keep(self) -> DiskSpace:
         """Take the reserve while there is room for it, give it up when the disk is full. Raises OSError."""
         self.path.touch(mode=0o600)
         room = self.room()
@@ -104,10 +104,10 @@ def _reserve(home: Path, wanted_mib: int, warn_percent: int) -> DiskReserve:
     return DiskReserve(home, wanted_mib, warn_percent)
 
 
-_seen: tuple[float, Room] | None = None
+_seen: tuple[float, DiskSpace] | None = None
 
 
-def room() -> Room:
+def room() -> DiskSpace:
     """As it was at most a second ago. Raises OSError when the home cannot be asked."""
     global _seen
     now = time.monotonic()

@@ -17,7 +17,7 @@ from django.db.utils import Error as DatabaseFault
 from django.utils import timezone
 
 from common import disk
-from common.disk import DiskState, Room
+from common.disk import DiskSpace, DiskState
 from common.events import publish
 from common.models import DiskCondition
 
@@ -87,18 +87,18 @@ class DiskWatch:
         self._tell(room)
         self._better_since = None
 
-    def _last_told(self, room: Room) -> DiskState:
+    def _last_told(self, room: DiskSpace) -> DiskState:
         row = DiskCondition.objects.filter(host=self._host, path=str(room.path)).first()
         return DiskState(row.state) if row else DiskState.OK
 
-    def _tell(self, room: Room) -> None:
+    def _tell(self, room: DiskSpace) -> None:
         with transaction.atomic():
             if self._change(room):
                 event = EVENTS[room.state]
                 publish(event(self._host, str(room.path), str(self._told), max(0, room.free), room.total))
                 logger.warning("The disk of %s is %s; it was %s.", room.path, room.state, self._told)
 
-    def _change(self, room: Room) -> bool:
+    def _change(self, room: DiskSpace) -> bool:
         """Whether this process is the one that noted it."""
         names = {"host": self._host, "path": str(room.path)}
         if self._told is DiskState.OK:
@@ -109,7 +109,7 @@ class DiskWatch:
         return bool(rows.update(state=room.state, since=timezone.now()))
 
 
-def changed_at(room: Room) -> datetime | None:
+def changed_at(room: DiskSpace) -> datetime | None:
     """Since when this machine's disk has been as it was told last; None: there was room enough."""
     rows = DiskCondition.objects.filter(host=socket.gethostname(), path=str(room.path))
     return rows.values_list("since", flat=True).first()

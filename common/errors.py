@@ -19,6 +19,14 @@ class Conflict(SlipwayError):
     """The present state of things forbids it."""
 
 
+class NameTaken(Conflict):
+    """Another row has this name already."""
+
+
+class WrongState(Conflict):
+    """The state of the row does not allow this."""
+
+
 class Stale(SlipwayError):
     """It was changed by someone else since the actor read it."""
 

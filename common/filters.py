@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import extend_schema_field
 
 from common.languages import Text
-from common.pages.forms import Choice, MomentInput, SearchInput
+from common.pages.forms import ChoiceSelect, MomentInput, SearchInput
 from common.words import mentioning
 
 MAX_TEXT = 200
@@ -68,7 +68,7 @@ def text(label: Text, says: str, by: By, placeholder: Text = "") -> django_filte
 
 def choice(label: Text, says: str, choices: Choices, by: By) -> django_filters.ChoiceFilter:
     made = django_filters.ChoiceFilter(
-        method=_where(by), label=label, empty_label=_("Any"), choices=choices, widget=Choice
+        method=_where(by), label=label, empty_label=_("Any"), choices=choices, widget=ChoiceSelect
     )
     return described(made, says, enum=[value for value, _label in choices])
 
@@ -81,7 +81,7 @@ def truth(label: Text, says: str, by: By, choices: Choices = EITHER) -> django_f
         label=label,
         empty_label=_("Any"),
         choices=choices,
-        widget=Choice,
+        widget=ChoiceSelect,
     )
     return described(made, says, type="boolean")
 
@@ -114,7 +114,7 @@ def named(
         label=label,
         empty_label=_("Any"),
         null_label=shared,
-        widget=Choice,
+        widget=ChoiceSelect,
         error_messages={"invalid_choice": unknown},
     )
     return described(made, says)
@@ -137,7 +137,7 @@ def count(label: Text, says: str, by: By) -> django_filters.Filter:
     return described(made, says, pattern=_COUNT.pattern)
 
 
-class AnyOf(Choice):
+class AnyOf(ChoiceSelect):
     """Offers one of several values, and takes as many of them as an address names."""
 
     def __init__(self, *, otherwise: Text) -> None:

@@ -53,7 +53,7 @@ class PartHealth:
         return self.state not in (PartState.FAILING, PartState.DOWN)
 
 
-class Probe:
+class HealthProbe:
     """A question to one part. A question that hangs is asked once, however often it is waited for."""
 
     def __init__(self, name: str, ask: Callable[[], Words], *, vital: bool, title: Words = "") -> None:

@@ -8,13 +8,13 @@ from django.utils.translation import ngettext
 from common import metrics, tasks
 from common.alert_rules import AlertRule
 from common.api.idempotency import answers_before
-from common.declared import Manifest
+from common.declared import AppManifest
 from common.disk_watch import DiskFilled, DiskRanLow, DiskRecovered
 from common.events import Subscription
 from common.models import IdempotentAnswer, Intent
 from common.pages.badges import Badge, Badges
 from common.reconcile import Due, StuckRow, pruning
-from common.webhooks.catalogue import WebhookEvent, installation
+from common.webhooks.catalogue import WebhookEventType, installation
 
 BADGES: Mapping[str, Badges] = {
     "work": {
@@ -28,14 +28,14 @@ BADGES: Mapping[str, Badges] = {
     },
 }
 PRUNING = (
-    pruning.Rule(
+    pruning.PruningRule(
         Intent,
         _("Steps in the journal"),
         "SLIPWAY_KEEP_INTENTS_DAYS",
         pruning.finished_intents,
         kept=_("Steps under way, and those of which nobody knows whether they took effect, stay."),
     ),
-    pruning.Rule(
+    pruning.PruningRule(
         IdempotentAnswer,
         _("Answers to requests with an Idempotency-Key"),
         "SLIPWAY_KEEP_ANSWERS_DAYS",
@@ -43,26 +43,26 @@ PRUNING = (
     ),
 )
 WEBHOOK_EVENTS = (
-    WebhookEvent(
+    WebhookEventType(
         "work.stuck",
         _("Something is stuck until somebody acts. Not sent to endpoints of a team."),
         installation,
         StuckRow,
         ids=("kind", "id"),
     ),
-    WebhookEvent(
+    WebhookEventType(
         "disk.low",
         _("The disk of a server is almost full, or no longer full. Not sent to endpoints of a team."),
         installation,
         DiskRanLow,
     ),
-    WebhookEvent(
+    WebhookEventType(
         "disk.full",
         _("The disk of a server is full: nothing new is written. Not sent to endpoints of a team."),
         installation,
         DiskFilled,
     ),
-    WebhookEvent(
+    WebhookEventType(
         "disk.recovered",
         _("The disk of a server has enough free space again. Not sent to endpoints of a team."),
         installation,
@@ -137,7 +137,7 @@ ALERT_RULES = (
         summary="Slipway holds {{ $value }} connections, nine tenths of what the database takes.",
     ),
 )
-MANIFEST = Manifest(
+MANIFEST = AppManifest(
     subscriptions=(Subscription(Due, tasks.ring),),
     reconcilers=(pruning.Prune(),),
     badges=BADGES,

@@ -73,7 +73,7 @@ def _rows(hung_lanes: Collection[str]) -> Iterator[Metric]:
         yield gauge(name, help_text, ("kind",), samples)
 
 
-def _takers(found: Collection[pulses.Takers]) -> Iterator[Metric]:
+def _takers(found: Collection[pulses.StepWorkers]) -> Iterator[Metric]:
     now = clock.now()
     yield gauge(
         "clock_skew_seconds",

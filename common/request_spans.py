@@ -30,7 +30,7 @@ def _spanned(request: HttpRequest) -> Iterator[Told]:
         yield lambda response: _end(request, response, span)
 
 
-def _end(request: HttpRequest, response: HttpResponseBase, span: tracing.Span) -> None:
+def _end(request: HttpRequest, response: HttpResponseBase, span: tracing.TraceSpan) -> None:
     # Not the address, which may hold what is nobody's business.
     route = request.resolver_match.view_name if request.resolver_match else "none"
     span.name(f"{request.method} {route}")

@@ -23,7 +23,7 @@ _BUCKET_URL = re.compile(
 )
 
 
-class Hides(Enum):
+class SecretPart(Enum):
     """What of a setting is a secret; a kind of setting without this mark holds none."""
 
     ALL = "all"
@@ -92,9 +92,10 @@ def _absolutes(paths: tuple[Path, ...]) -> tuple[Path, ...]:
 def _hosts_or_networks(entries: tuple[str, ...]) -> tuple[str, ...]:
     if not entries:
         return entries
-    from common.webhooks.destination import Allowed  # the client of HTTP, which the launcher does without
+    # The client of HTTP, which the launcher does without.
+    from common.webhooks.destination import AllowedHosts
 
-    Allowed.of(entries)
+    AllowedHosts.of(entries)
     return entries
 
 
@@ -164,9 +165,9 @@ Commas = Annotated[tuple[str, ...], NoDecode, BeforeValidator(lambda value: _spl
 Directories = Annotated[
     tuple[Path, ...], NoDecode, BeforeValidator(lambda value: _split(value, ":")), AfterValidator(_absolutes)
 ]
-WebAddress = Annotated[str, AfterValidator(_web_address), Hides.PASSWORD]
-MetadataSource = Annotated[str, AfterValidator(_metadata_source), Hides.PASSWORD]
-WebAddresses = Annotated[Commas, AfterValidator(_web_addresses), Hides.PASSWORD]
+WebAddress = Annotated[str, AfterValidator(_web_address), SecretPart.PASSWORD]
+MetadataSource = Annotated[str, AfterValidator(_metadata_source), SecretPart.PASSWORD]
+WebAddresses = Annotated[Commas, AfterValidator(_web_addresses), SecretPart.PASSWORD]
 AuditOutputs = Annotated[Commas, AfterValidator(lambda places: tuple(checked(place) for place in places))]
 HostsOrNetworks = Annotated[Commas, AfterValidator(_hosts_or_networks)]
 Networks = Annotated[Commas, AfterValidator(_networks)]
@@ -175,10 +176,10 @@ PortRange = Annotated[str, AfterValidator(_port_range)]
 Topics = Annotated[Commas, AfterValidator(_topics)]
 File = Annotated[str, AfterValidator(_absolute)]
 Command = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
-Secret = Annotated[str, AfterValidator(_secret), Hides.ALL]
-Secrets = Annotated[Commas, Hides.ALL]
-ClientSecret = Annotated[str, Hides.ALL]
+Secret = Annotated[str, AfterValidator(_secret), SecretPart.ALL]
+Secrets = Annotated[Commas, SecretPart.ALL]
+ClientSecret = Annotated[str, SecretPart.ALL]
 StoreAddress = Annotated[str, AfterValidator(_store)]
 HostName = Annotated[str, AfterValidator(_host)]
-DatabaseUrl = Annotated[str, AfterValidator(_database), Hides.PASSWORD]
-RedisUrl = Annotated[str, AfterValidator(_redis), Hides.PASSWORD]
+DatabaseUrl = Annotated[str, AfterValidator(_database), SecretPart.PASSWORD]
+RedisUrl = Annotated[str, AfterValidator(_redis), SecretPart.PASSWORD]

@@ -35,7 +35,7 @@ def is_on() -> bool:
     return _resource is not None
 
 
-class Span:
+class TraceSpan:
     """What may be said of something that is being done."""
 
     def __init__(self, span: Any = None) -> None:
@@ -64,7 +64,7 @@ class Span:
         self.keep()
 
 
-NOTHING = Span()
+NOTHING = TraceSpan()
 
 
 @contextmanager
@@ -76,11 +76,11 @@ def span(
     link: str = "",
     on_demand: bool = False,
     attributes: Attributes | None = None,
-) -> Iterator[Span]:
+) -> Iterator[TraceSpan]:
     """Something that is being done, within what is being done already.
 
     `parent`, `link`: traceparents, of what has asked for it, and of what it only goes back to. `on_demand`:
-    it and what lies within are sent only if somebody says so (`Span.keep`), or it fails.
+    it and what lies within are sent only if somebody says so (`TraceSpan.keep`), or it fails.
     """
     if _resource is None:
         yield NOTHING
@@ -95,7 +95,7 @@ def span(
         links=[api.Link(linked)] if linked else None,
         attributes=attributes,
     )
-    told = Span(begun)
+    told = TraceSpan(begun)
     held: list[Any] = []
     token = _held.set(held) if on_demand else None
     try:
@@ -172,7 +172,7 @@ def _get_tracer() -> Any:
             from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
             from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-            class Holding(SpanProcessor):
+            class HoldingSpanProcessor(SpanProcessor):
                 """Keeps back what may not be worth sending."""
 
                 def on_end(self, span: Any) -> None:
@@ -184,6 +184,6 @@ def _get_tracer() -> Any:
 
             _sink = BatchSpanProcessor(OTLPSpanExporter())
             provider = TracerProvider(resource=Resource.create(dict(_resource or {})))
-            provider.add_span_processor(Holding())
+            provider.add_span_processor(HoldingSpanProcessor())
             _tracer = provider.get_tracer("slipway")
         return _tracer

@@ -14,7 +14,7 @@ class IllegalMove(SlipwayError):
     """The table of moves has no way from here to there."""
 
 
-class Machine(Generic[State]):
+class StateMachine(Generic[State]):
     """`Machine({SHIFTING: {PAUSED, PROMOTED}, PROMOTED: set(), ...})`: every state is a key."""
 
     def __init__(self, moves: Mapping[State, Set[State]]) -> None:

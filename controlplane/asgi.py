@@ -10,14 +10,14 @@ from controlplane.garbage import collect_often_and_little, set_up_django
 set_up_django()
 
 # Only now: what is imported here needs the apps to be loaded.
-from accounts.sockets import CredentialsOfSocket  # noqa: E402
+from accounts.sockets import SocketCredentialsMiddleware  # noqa: E402
 from clusters.api import heartbeats, node_reports, relay_reports  # noqa: E402
 from clusters.api.fast_ingest import fast_ingest  # noqa: E402
 from controlplane.bodies import bounded  # noqa: E402
-from controlplane.handler import Handler  # noqa: E402
+from controlplane.handler import ThreadedASGIHandler  # noqa: E402
 from controlplane.routing import websocket_urlpatterns  # noqa: E402
 
-console = bounded(Handler())
+console = bounded(ThreadedASGIHandler())
 endpoints = {one.path: one for one in (node_reports.ENDPOINT, heartbeats.ENDPOINT, relay_reports.ENDPOINT)}
 
 
@@ -28,6 +28,6 @@ async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 application = ProtocolTypeRouter(
-    {"http": http, "websocket": CredentialsOfSocket(URLRouter(websocket_urlpatterns))}
+    {"http": http, "websocket": SocketCredentialsMiddleware(URLRouter(websocket_urlpatterns))}
 )
 collect_often_and_little()

@@ -12,7 +12,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from common.api import problems
-from common.api.json import TooLarge
+from common.api.json import BodyTooLarge
 
 MOST_BYTES = 10 * 1024 * 1024
 """More than any document has; what reads one has a limit of its own."""
@@ -41,7 +41,7 @@ def bounded(application: Application) -> Application:
             message = await receive()
             came += len(message.get("body", b""))
             if came > limit:
-                raise TooLarge
+                raise BodyTooLarge
             return message
 
         async def told(message: Message) -> None:
@@ -51,7 +51,7 @@ def bounded(application: Application) -> Application:
 
         try:
             await application(scope, counted, told)
-        except TooLarge:
+        except BodyTooLarge:
             if has_begun:
                 raise
             await _refuse(scope, send, limit)
@@ -73,7 +73,7 @@ async def _refuse(scope: dict[str, Any], send: Send, limit: int) -> None:
     request = HttpRequest()
     request.method, request.path = scope["method"], scope["path"]
     answer = problems.http_answer(
-        TooLarge(f"The body is larger than {limit:,} bytes: send less at once."), request=request
+        BodyTooLarge(f"The body is larger than {limit:,} bytes: send less at once."), request=request
     )
     answer["Content-Length"] = str(len(answer.content))
     # The rest of the body stands in the way of another request.

@@ -32,7 +32,7 @@ REQUEST_TIMEOUT = (
 ) % (len(TOO_SLOW), TOO_SLOW)
 
 
-class Awaited(Enum):
+class AwaitedPart(Enum):
     """Part of a request that the client has yet to send."""
 
     HEADER = "header"
@@ -40,7 +40,7 @@ class Awaited(Enum):
     NOTHING = "nothing"
 
 
-class Bounded(HttpToolsProtocol):
+class BoundedProtocol(HttpToolsProtocol):
     """Closes a connection whose client sends no whole header within `header_seconds`, a body too slowly, or
     takes nothing of its answer for `idle_seconds`.
 
@@ -50,7 +50,7 @@ class Bounded(HttpToolsProtocol):
     header_seconds: ClassVar[float] = env.client_header_seconds
     idle_seconds: ClassVar[float] = env.client_idle_seconds
 
-    _awaited = Awaited.HEADER
+    _awaited = AwaitedPart.HEADER
     _timer: TimerHandle | None = None
     _stalled: TimerHandle | None = None
     _has_sent = False
@@ -61,7 +61,7 @@ class Bounded(HttpToolsProtocol):
         self._set(self.header_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._awaited = Awaited.NOTHING
+        self._awaited = AwaitedPart.NOTHING
         self._unset()
         self.resume_writing()
         super().connection_lost(exc)
@@ -74,28 +74,28 @@ class Bounded(HttpToolsProtocol):
         if self._awaited is before:
             return
         self._unset()
-        if self._awaited is Awaited.HEADER:
+        if self._awaited is AwaitedPart.HEADER:
             self._set(self.header_seconds)
-        elif self._awaited is Awaited.BODY:
+        elif self._awaited is AwaitedPart.BODY:
             self._body_bytes = 0
             self._set(self.idle_seconds)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._awaited = Awaited.HEADER
+        self._awaited = AwaitedPart.HEADER
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
-        self._awaited = Awaited.BODY
+        self._awaited = AwaitedPart.BODY
         if draining.is_set() and self.cycle is not None:
             self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._awaited = Awaited.NOTHING
+        self._awaited = AwaitedPart.NOTHING
 
     def handle_websocket_upgrade(self) -> None:
-        self._awaited = Awaited.NOTHING
+        self._awaited = AwaitedPart.NOTHING
         self._unset()
         super().handle_websocket_upgrade()
 
@@ -120,9 +120,9 @@ class Bounded(HttpToolsProtocol):
 
     def _is_late(self) -> None:
         self._timer = None
-        if self._awaited is Awaited.NOTHING or self.transport.is_closing():
+        if self._awaited is AwaitedPart.NOTHING or self.transport.is_closing():
             return
-        if self._awaited is Awaited.BODY and (
+        if self._awaited is AwaitedPart.BODY and (
             # What we do not read, the client cannot send.
             self.flow.read_paused or self._body_bytes >= LEAST_BYTES_PER_SECOND * self.idle_seconds
         ):

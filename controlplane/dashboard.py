@@ -12,7 +12,7 @@ SOURCE = {"type": "prometheus", "uid": "${source}"}
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class DashboardPanel:
     title: str
     queries: Sequence[tuple[str, str]]
     """PromQL, and the name of its series with labels in `{{ }}`."""
@@ -21,8 +21,8 @@ class Panel:
     note: str = ""
 
 
-def one(title: str, query: str, legend: str = "", *, unit: str = "short", note: str = "") -> Panel:
-    return Panel(title, ((query, legend),), unit, note)
+def one(title: str, query: str, legend: str = "", *, unit: str = "short", note: str = "") -> DashboardPanel:
+    return DashboardPanel(title, ((query, legend),), unit, note)
 
 
 def quantiles(metric: str, by: str, *shares: float) -> tuple[tuple[str, str], ...]:
@@ -40,7 +40,7 @@ TRAFFIC = (
 )
 """Every web tells the same; each epoch of the counters is a series of its own."""
 
-ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
+ROWS: Sequence[tuple[str, Sequence[DashboardPanel]]] = (
     (
         "Health",
         (
@@ -107,7 +107,7 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
                 "{{status}}",
                 unit="reqps",
             ),
-            Panel(
+            DashboardPanel(
                 "Until the answer began",
                 quantiles("slipway_http_request_duration_seconds", "instance", 0.5, 0.95),
                 "s",
@@ -125,7 +125,7 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
                 unit="ops",
             ),
             one("Due rows", "max by (kind) (slipway_rows_due) > 0", "{{kind}}"),
-            Panel(
+            DashboardPanel(
                 "Who takes them",
                 (
                     ("max by (role, state) (slipway_takers)", "{{role}} {{state}}"),
@@ -145,14 +145,14 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
     (
         "Database",
         (
-            Panel(
+            DashboardPanel(
                 "Connections",
                 (
                     ("sum by (role) (max by (role, state) (slipway_database_connections))", "{{role}}"),
                     ("max(slipway_database_connections_limit)", "limit"),
                 ),
             ),
-            Panel(
+            DashboardPanel(
                 "Pools",
                 (
                     ("slipway_database_pool_connections", "{{instance}} {{state}}"),
@@ -177,7 +177,7 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
                 "{{instance}} {{place}}",
                 unit="percentunit",
             ),
-            Panel(
+            DashboardPanel(
                 "Age of the last backup",
                 (
                     ("max(slipway_backup_age_seconds)", "age"),
@@ -255,7 +255,7 @@ def dashboard() -> dict[str, Any]:
     }
 
 
-def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
+def _panel(panel: DashboardPanel, number: int, place: dict[str, int]) -> dict[str, Any]:
     return {
         "type": "timeseries",
         "title": panel.title,

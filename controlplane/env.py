@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from dotenv import dotenv_values
 from pydantic import ValidationError
 
-from common.setting_types import Hides, url
+from common.setting_types import SecretPart, url
 from common.tracing import ENDPOINTS
 from controlplane.authorities import trusting
 from controlplane.environment import ENV_FILE, Environment, variable
@@ -76,12 +76,12 @@ def secrets_of(settings: Environment) -> set[str]:
     """Every secret that a setting holds, by its kind: keys, passwords, those in URLs."""
     found: set[str] = set()
     for name, field in Environment.model_fields.items():
-        hides = next((mark for mark in field.metadata if isinstance(mark, Hides)), None)
+        hides = next((mark for mark in field.metadata if isinstance(mark, SecretPart)), None)
         value = getattr(settings, name)
         texts = value if isinstance(value, tuple) else (value,)
-        if hides is Hides.ALL:
+        if hides is SecretPart.ALL:
             found.update(texts)
-        elif hides is Hides.PASSWORD:
+        elif hides is SecretPart.PASSWORD:
             found.update(passwords for text in texts for passwords in _passwords_in(text))
     return found - {""}
 

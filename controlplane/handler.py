@@ -37,7 +37,7 @@ def _threads() -> int:
     return min(THREADS, pool["max_size"] - SPARE_CONNECTIONS) if pool else THREADS
 
 
-class Handler(ASGIHandler):
+class ThreadedASGIHandler(ASGIHandler):
     """Answers in threads; what is streamed is sent from the event loop, as by Django's own handler."""
 
     def __init__(self) -> None:

@@ -14,12 +14,12 @@ from django.utils.translation import ngettext_lazy
 from common import clock, disk
 from common.declared import manifests
 from common.disk import DiskState
-from common.health import LIMIT_SECONDS, NotInUse, PartHealth, Probe, Unhealthy, Words
+from common.health import LIMIT_SECONDS, HealthProbe, NotInUse, PartHealth, Unhealthy, Words
 from common.hosts import this_host
 from common.live.redis import client
 from common.pages import formats
 from common.reconcile import pulses, silent_hosts
-from common.reconcile.pulses import Takers, living_hosts, takers
+from common.reconcile.pulses import StepWorkers, living_hosts, takers
 from common.resealing import dead_secrets
 from controlplane.backup.last import last_backup, longest_age
 from controlplane.celery import app
@@ -74,16 +74,16 @@ def _reconcilers() -> Words:
     return ", ".join(f"{one.alive} {one.role}" for one in alive)
 
 
-def takes_here(role: str) -> Probe:
+def takes_here(role: str) -> HealthProbe:
     """Whether the processes of that role on this machine take what is due."""
 
     def ask() -> Words:
         return _taking(takers(roles=(role,), machine=socket.gethostname())[role])
 
-    return Probe(role, ask, vital=True)
+    return HealthProbe(role, ask, vital=True)
 
 
-def _taking(found: Takers) -> Words:
+def _taking(found: StepWorkers) -> Words:
     """How the processes of one role fare. Raises Unhealthy when one hangs, or none is there."""
     if found.hung_since is not None:
         raise Unhealthy(
@@ -195,29 +195,29 @@ class _Secrets:
 # Vital is what a web process cannot answer without. Without the others it says what is missing: a load
 # balancer that took it away for them would leave nobody to say it. Apps name theirs in their manifests.
 PROBES = (
-    Probe("database", _database, vital=True, title=_("Database")),
-    Probe("redis", _redis, vital=False, title=_("Live layer (Redis)")),
-    Probe("broker", _broker, vital=False, title=_("Message broker")),
-    Probe("reconcilers", _reconcilers, vital=False, title=_("Reconcile loops")),
-    Probe("hosts", _hosts, vital=False, title=_("Hosts")),
-    Probe("secrets", _Secrets(), vital=False, title=_("Stored secrets")),
-    Probe("backup", _backup, vital=False, title=_("Backup")),
-    Probe("clock", clocks, vital=False, title=_("Clocks")),
-    Probe("disk", _disk, vital=True, title=_("Disk")),
-    Probe("worker", _worker, vital=False, title=_("Celery worker")),
-    Probe("sweeper", _sweeper, vital=False, title=_("Sweeper")),
+    HealthProbe("database", _database, vital=True, title=_("Database")),
+    HealthProbe("redis", _redis, vital=False, title=_("Live layer (Redis)")),
+    HealthProbe("broker", _broker, vital=False, title=_("Message broker")),
+    HealthProbe("reconcilers", _reconcilers, vital=False, title=_("Reconcile loops")),
+    HealthProbe("hosts", _hosts, vital=False, title=_("Hosts")),
+    HealthProbe("secrets", _Secrets(), vital=False, title=_("Stored secrets")),
+    HealthProbe("backup", _backup, vital=False, title=_("Backup")),
+    HealthProbe("clock", clocks, vital=False, title=_("Clocks")),
+    HealthProbe("disk", _disk, vital=True, title=_("Disk")),
+    HealthProbe("worker", _worker, vital=False, title=_("Celery worker")),
+    HealthProbe("sweeper", _sweeper, vital=False, title=_("Sweeper")),
 )
 
 
 TAKERS_PROBES = (
-    Probe("database", _database, vital=True),
-    Probe("disk", _disk, vital=True),
-    Probe("broker", _broker, vital=False),
+    HealthProbe("database", _database, vital=True),
+    HealthProbe("disk", _disk, vital=True),
+    HealthProbe("broker", _broker, vital=False),
 )
 """Of a process that takes due rows: without the broker it goes on taking them."""
 
 
-def parts_health(probes: tuple[Probe, ...] | None = None) -> dict[str, PartHealth]:
+def parts_health(probes: tuple[HealthProbe, ...] | None = None) -> dict[str, PartHealth]:
     """Ask every part, side by side, in at most LIMIT_SECONDS; by default all that there are."""
     if probes is None:
         probes = (*PROBES, *(probe for manifest in manifests() for probe in manifest.probes))

@@ -7,11 +7,11 @@ from django.utils.translation import gettext_lazy as _
 from common.alert_rules import AlertRule
 from common.audit import Recorded
 from common.clock import UNHEALTHY_SECONDS
-from common.declared import Manifest
+from common.declared import AppManifest
 from common.events import Subscription
 from common.pages.badges import Badge, Badges
-from common.pages.cards import Card
-from common.pages.search import Destination, Search
+from common.pages.cards import HomeCard
+from common.pages.search import SearchDestination, SearchSource
 from common.pages.shell import NavItem
 from controlplane.backup.last import metrics as backup_metrics
 from controlplane.changes import ChangesTopic, show_changes
@@ -37,18 +37,18 @@ VITAL = "database|disk|reconcilers"
 """Parts without which the control plane does nothing."""
 WATCHED_APART = "backup|clock|clusters|gateway|hosts"
 """Parts with rules of their own, which name what is down."""
-MANIFEST = Manifest(
+MANIFEST = AppManifest(
     subscriptions=(Subscription(Recorded, show_changes),),
     badges=BADGES,
     cards=(
-        Card(name="inbox", template="home/_inbox.html", read=InboxCard, column="main", rank=10),
-        Card(name="parts", template="home/_parts.html", read=parts_card, column="side", rank=20),
+        HomeCard(name="inbox", template="home/_inbox.html", read=InboxCard, column="main", rank=10),
+        HomeCard(name="parts", template="home/_parts.html", read=parts_card, column="side", rank=20),
     ),
     nav=(NavItem(name=_("Home"), path="/", icon="home", rank=10, key="h"),),
-    search=(Search(_("Pages and commands"), find_destinations),),
+    search=(SearchSource(_("Pages and commands"), find_destinations),),
     destinations=(
-        Destination(title=_("Home"), url="/", icon="home", words="inbox attention approvals status"),
-        Destination(
+        SearchDestination(title=_("Home"), url="/", icon="home", words="inbox attention approvals status"),
+        SearchDestination(
             title=_("API reference"),
             url="/api/docs/",
             icon="braces",

@@ -20,7 +20,7 @@ REMEMBERED_SECONDS = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ScrapeRefusal:
     status: int
     text: str
 
@@ -29,7 +29,7 @@ class Refusal:
         return {"WWW-Authenticate": CHALLENGE} if self.status == 401 else {}
 
 
-class Door:
+class ScrapeGuard:
     """Safe in threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -37,10 +37,10 @@ class Door:
         self._let_in: dict[bytes, float] = {}
         """By sha256 of the token: when it was let in last."""
 
-    def refusal(self, request: HttpRequest) -> Refusal | None:
+    def refusal(self, request: HttpRequest) -> ScrapeRefusal | None:
         """None: it may read."""
         if settings.SLIPWAY_METRICS == "off":
-            return Refusal(404, "SLIPWAY_METRICS is off.\n")
+            return ScrapeRefusal(404, "SLIPWAY_METRICS is off.\n")
         if settings.SLIPWAY_METRICS != "token":
             return None
         key = sha256((bearer_text(request.headers.get("Authorization", "")) or "").encode()).digest()
@@ -53,10 +53,10 @@ class Door:
         except Error:
             if now - self._let_in.get(key, -REMEMBERED_SECONDS) < REMEMBERED_SECONDS:
                 return None
-            return Refusal(503, "The database does not answer: no token can be looked up.\n")
+            return ScrapeRefusal(503, "The database does not answer: no token can be looked up.\n")
         self._let_in.pop(key, None)
-        return Refusal(401, "Send a token with the right `read` (Authorization: Bearer ...).\n")
+        return ScrapeRefusal(401, "Send a token with the right `read` (Authorization: Bearer ...).\n")
 
 
-door = Door()
+door = ScrapeGuard()
 """Of this process."""

@@ -6,10 +6,10 @@ from django.utils.translation import gettext as _
 
 from accounts.actors import of_user
 from accounts.models import User
-from common.pages.search import Destination, Hit, Person, destinations
+from common.pages.search import Person, SearchDestination, SearchHit, destinations
 
 
-def find_destinations(person: Person, text: str, limit: int) -> Iterator[Hit]:
+def find_destinations(person: Person, text: str, limit: int) -> Iterator[SearchHit]:
     """Those whose title begins with the text before the others, then commands before pages."""
     if not isinstance(person, User):
         return
@@ -20,9 +20,9 @@ def find_destinations(person: Person, text: str, limit: int) -> Iterator[Hit]:
         key=lambda one: (not str(one.title).casefold().startswith(text.casefold()), not one.is_command)
     )
     for one in found[:limit]:
-        yield Hit(str(one.title), one.url, one.icon, _("Command") if one.is_command else _("Page"))
+        yield SearchHit(str(one.title), one.url, one.icon, _("Command") if one.is_command else _("Page"))
 
 
-def _is_meant(destination: Destination, wanted: list[str]) -> bool:
+def _is_meant(destination: SearchDestination, wanted: list[str]) -> bool:
     words = f"{destination.title} {destination.words}".casefold().split()
     return all(any(word.startswith(part) for word in words) for part in wanted)

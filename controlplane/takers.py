@@ -9,7 +9,7 @@ from celery.signals import worker_before_create_process, worker_process_init, wo
 from common import watchdog
 
 if TYPE_CHECKING:
-    from common.reconcile.taking import Taker
+    from common.reconcile.taking import StepWorker
 
 THREADS = 2
 """Of a pool process, beside the one that answers doorbells."""
@@ -17,7 +17,7 @@ OUTSIDE_THREADS = 8
 """As many again at most for what waits for outside systems."""
 FINISH_WITHIN_SECONDS = 5.0
 
-_takers: "list[Taker]" = []
+_takers: "list[StepWorker]" = []
 _stopped = threading.Event()
 
 
@@ -33,9 +33,9 @@ def begin_to_take(**_: Any) -> None:
     # Not before: Celery loads this module, and Django's apps after it.
     from common.disk_watch import watch_disk
     from common.reconcile import kernel
-    from common.reconcile.taking import Taker
+    from common.reconcile.taking import StepWorker
 
-    taker = Taker(kernel, role="worker", threads=THREADS, outside_threads=OUTSIDE_THREADS)
+    taker = StepWorker(kernel, role="worker", threads=THREADS, outside_threads=OUTSIDE_THREADS)
     _takers[:] = [taker]
     taker.start()
     watch_disk(_stopped)
@@ -48,7 +48,7 @@ def take_no_more(**_: Any) -> None:
         _takers.pop().stop(within_seconds=FINISH_WITHIN_SECONDS)
 
 
-class MainPulse(bootsteps.StartStopStep):
+class MainProcessHeartbeat(bootsteps.StartStopStep):
     """The worker's main process says that its loop turns, for as long as it has a broker to listen to."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
@@ -70,4 +70,4 @@ class MainPulse(bootsteps.StartStopStep):
 
 
 def watch_main_process(app: Celery) -> None:
-    app.steps["consumer"].add(MainPulse)
+    app.steps["consumer"].add(MainProcessHeartbeat)

@@ -9,9 +9,9 @@ from clusters.panels import ClusterPanel, register_cluster_panel
 from clusters.uses import register_cluster_uses
 from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
-from common.declared import Manifest
+from common.declared import AppManifest
 from common.events import Subscription
-from common.health import Probe, Unhealthy
+from common.health import HealthProbe, Unhealthy
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from gateway import metrics, states, subscribers
@@ -32,7 +32,7 @@ CHOICES = (
     ChoiceSet(states.GatewayKind, schema="GatewayKind"),
     ChoiceSet(states.MetricsKind),
 )
-MANIFEST = Manifest(
+MANIFEST = AppManifest(
     choices=CHOICES,
     subscriptions=(Subscription(WorkersChanged, subscribers.route_to_workers),),
     witnesses=(
@@ -54,7 +54,7 @@ MANIFEST = Manifest(
         partial(register_cluster_panel, ClusterPanel("gateway/_panel.html", panel_of)),
     ),
     metrics=(metrics.gateways, metrics.traffic),
-    probes=(Probe("gateway", _health, vital=False, title=_("Gateway")),),
+    probes=(HealthProbe("gateway", _health, vital=False, title=_("Gateway")),),
     alert_rules=(
         AlertRule(
             name="SlipwayGatewayDown",

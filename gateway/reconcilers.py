@@ -16,7 +16,7 @@ from django.db.models import Q, QuerySet
 from clusters.errors import DeploymentMissing
 from clusters.services.lost_rights import recheck_rights
 from common import clock
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, silent_hosts, wait
+from common.reconcile import Effect, Operation, Reconciler, Step, StepOutcome, proceed, silent_hosts, wait
 from gateway import history, selectors, services, watching
 from gateway.backends.base import GatewayHealth
 from gateway.backends.configured import backends_of
@@ -116,7 +116,7 @@ class KeepRoutes(Step[Gateway]):
         is_settled = not _routes_of(row).filter(applied_at__isnull=True).exists()
         return GatewayObservation(health, lacks, cannot, class_name, features, is_settled)
 
-    def settle(self, row: Gateway, seen: GatewayObservation, now: datetime) -> Outcome:
+    def settle(self, row: Gateway, seen: GatewayObservation, now: datetime) -> StepOutcome:
         health = seen.health
         calm = health.ok and seen.is_settled
         told_url = health.address if health.ok else row.host_url
@@ -169,7 +169,7 @@ class RecordTraffic(Step[Gateway]):
                 logger.info("The traffic of %s is not recorded: %s", route.service, error)
         return RouteCounts(found)
 
-    def settle(self, row: Gateway, seen: RouteCounts, now: datetime) -> Outcome:
+    def settle(self, row: Gateway, seen: RouteCounts, now: datetime) -> StepOutcome:
         minute = history.minute_of(now)
 
         def write() -> None:
@@ -218,7 +218,7 @@ class RefreshTrafficCounts(Step[WatchedRoute]):
         except GatewayError as error:
             return {"problem": str(error)}
 
-    def settle(self, row: WatchedRoute, seen: Mapping[str, Any], now: datetime) -> Outcome:
+    def settle(self, row: WatchedRoute, seen: Mapping[str, Any], now: datetime) -> StepOutcome:
         return wait(TELL_EVERY, save=seen)
 
 

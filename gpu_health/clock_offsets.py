@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from gpu_health.signals.reading import LATEST, Clock, Kind, Reading, Source
+from gpu_health.signals.reading import LATEST, GpuReading, ReadingClock, ReadingKind, ReadingSource
 
 FAULT = "clock.offset"
 ON_ITS_WAY_SECONDS = 15.0
@@ -25,18 +25,18 @@ def offset_of(sent_at: float | None, received_at: datetime) -> float:
     return offset if abs(offset) > ON_ITS_WAY_SECONDS else 0.0
 
 
-def in_our_time(readings: Iterable[Reading], offset: float, received_at: datetime) -> list[Reading]:
+def in_our_time(readings: Iterable[GpuReading], offset: float, received_at: datetime) -> list[GpuReading]:
     """None is later than now; readings without a date have the time at which they come."""
     latest = received_at.timestamp()
     return [
         replace(one, at=max(0.0, min(one.at + offset, latest)))
-        if offset and one.clock is Clock.EPOCH
+        if offset and one.clock is ReadingClock.EPOCH
         else one
         for one in readings
     ]
 
 
-def told(offset: float, received_at: datetime, *, is_known: bool) -> Reading | None:
+def told(offset: float, received_at: datetime, *, is_known: bool) -> GpuReading | None:
     """What is to be said of the clock: once an hour while it is far off, and that it is right again."""
     is_large = abs(offset) >= LARGE_SECONDS
     if not is_large and not is_known:
@@ -44,12 +44,12 @@ def told(offset: float, received_at: datetime, *, is_known: bool) -> Reading | N
     hour = int(received_at.timestamp() // 3600)
     behind = "behind" if offset > 0 else "ahead"
     words = f"The machine's clock is {abs(offset):.0f} s {behind}: its times are told in ours."
-    return Reading(
-        source=Source.REPORT,
+    return GpuReading(
+        source=ReadingSource.REPORT,
         fault=FAULT,
-        kind=Kind.FAULT if is_large else Kind.CLEARED,
+        kind=ReadingKind.FAULT if is_large else ReadingKind.CLEARED,
         at=received_at.timestamp(),
-        clock=Clock.EPOCH,
+        clock=ReadingClock.EPOCH,
         value=round(offset, 1),
         raw=words if is_large else "The machine's clock is right again.",
         origin=f"clock/{hour}" if is_large else f"clock/{received_at.timestamp():.0f}/right",

@@ -13,7 +13,7 @@ class InvalidRule(Invalid):
     pass
 
 
-class FindingEnded(Conflict):
+class FindingAlreadyEnded(Conflict):
     pass
 
 
@@ -25,7 +25,7 @@ class IncidentMissing(Missing):
     pass
 
 
-class IncidentEnded(Conflict):
+class IncidentAlreadyEnded(Conflict):
     pass
 
 

@@ -4,8 +4,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpu_health.policy.rule import Conditions, Rule, version_key
-from gpu_health.signals.reading import LEVEL, SOURCE_STATE, Clock, Kind, Reading, Source
+from gpu_health.policy.rule import Conditions, FaultRule, version_key
+from gpu_health.signals.reading import (
+    LEVEL,
+    SOURCE_STATE,
+    GpuReading,
+    ReadingClock,
+    ReadingKind,
+    ReadingSource,
+)
 from gpu_health.signals.xid import OF_APPLICATIONS, RECOVERY_ACTION
 
 BURST_SECONDS = 10.0
@@ -24,24 +31,24 @@ class TooMuchEvidence(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ClockTime:
     """A time that may be compared with others of its clock alone."""
 
-    clock: Clock
+    clock: ReadingClock
     at: float
 
-    def seconds_to(self, other: "Moment") -> float | None:
+    def seconds_to(self, other: "ClockTime") -> float | None:
         """None: nobody knows. Lines without any time are taken as written at one moment; after a restart the
         clock of the boot says nothing about what was before."""
         if self.clock is not other.clock:
             return None
-        if self.clock is Clock.NONE:
+        if self.clock is ReadingClock.NONE:
             return 0.0
-        if self.clock is Clock.BOOT and other.at < self.at:
+        if self.clock is ReadingClock.BOOT and other.at < self.at:
             return None
         return abs(other.at - self.at)
 
-    def is_within(self, seconds: float, other: "Moment") -> bool:
+    def is_within(self, seconds: float, other: "ClockTime") -> bool:
         apart = self.seconds_to(other)
         return apart is not None and apart <= seconds
 
@@ -50,13 +57,13 @@ class Moment:
 class Burst:
     """The lines of one crash, which count once. `process`: of an application, empty where unknown."""
 
-    moment: Moment
-    source: Source
+    moment: ClockTime
+    source: ReadingSource
     pid: str
     process: str
 
     @classmethod
-    def of(cls, reading: Reading, moment: Moment) -> "Burst":
+    def of(cls, reading: GpuReading, moment: ClockTime) -> "Burst":
         process = reading.detail("process") if reading.fault in OF_APPLICATIONS else ""
         return cls(moment, reading.source, reading.detail("pid"), "" if process == "<unknown>" else process)
 
@@ -66,10 +73,10 @@ class Burst:
             return True
         if self.source is not other.source:
             return self.moment.is_within(POLLED_WITHIN_SECONDS, other.moment)
-        if self.source is not Source.KERNEL_LOG or self.pid != other.pid:
+        if self.source is not ReadingSource.KERNEL_LOG or self.pid != other.pid:
             # A source that is asked again and again says each time how it is.
             return False
-        if self.moment.clock is Clock.NONE and not self.pid:
+        if self.moment.clock is ReadingClock.NONE and not self.pid:
             return False
         return self.moment.is_within(BURST_SECONDS, other.moment)
 
@@ -89,13 +96,13 @@ class Occurrences:
 
     fault: str
     device: str
-    first: Reading
-    last: Reading
+    first: GpuReading
+    last: GpuReading
     count: int = 0
     last_rank: int = 0
     """Of the last reading among all that were taken."""
     cleared: bool = False
-    present: dict[str, Reading] = field(default_factory=dict)
+    present: dict[str, GpuReading] = field(default_factory=dict)
     """What was said last of each part of the device, such as a link or port, and not taken back."""
     undescribed: int = 0
     """Readings whose details no rule for the fault speaks of."""
@@ -108,10 +115,10 @@ class Occurrences:
         return self.last.node
 
 
-class Evidence:
-    def __init__(self, rules: Sequence[Rule], *, driver: str, uuids: Mapping[str, str]) -> None:
+class FaultEvidence:
+    def __init__(self, rules: Sequence[FaultRule], *, driver: str, uuids: Mapping[str, str]) -> None:
         self.driver = driver
-        self._rules: dict[str, list[Rule]] = {}
+        self._rules: dict[str, list[FaultRule]] = {}
         for rule in rules:
             self._rules.setdefault(rule.fault, []).append(rule)
         self._uuids = dict(uuids)
@@ -119,22 +126,22 @@ class Evidence:
         self._groups: dict[tuple[str, str, str], Occurrences] = {}
         self._trackers = 0
         self._rank = 0
-        self._failing: set[Source] = set()
+        self._failing: set[ReadingSource] = set()
         self._recovery: dict[str, tuple[int, int]] = {}
-        self._xids: dict[tuple[str, str], dict[str, Moment]] = {}
+        self._xids: dict[tuple[str, str], dict[str, ClockTime]] = {}
         self._boots: list[str] = []
         """Starts of the machine, in the order in which readings name them."""
         self._uptime = 0.0
 
-    def take(self, reading: Reading) -> None:
+    def take(self, reading: GpuReading) -> None:
         """Raises TooMuchEvidence."""
         self._rank += 1
         self._learn(reading)
         self._notice_restart(reading)
         if reading.fault.startswith("detector."):
-            failing = reading.kind is not Kind.CLEARED
+            failing = reading.kind is not ReadingKind.CLEARED
             (self._failing.add if failing else self._failing.discard)(reading.source)
-        if reading.kind is Kind.FACT:
+        if reading.kind is ReadingKind.FACT:
             if reading.fault == SOURCE_STATE:
                 device = self._device_of(reading)
                 self._end(lambda group, last: group.device == device and _is_of_former_session(last, reading))
@@ -145,7 +152,7 @@ class Evidence:
             return
         group.last, group.last_rank = reading, self._rank
         part = reading.detail("part")
-        if reading.kind is Kind.CLEARED:
+        if reading.kind is ReadingKind.CLEARED:
             # Another link or port of the device may still be so.
             group.present = {name: said for name, said in group.present.items() if part and name != part}
             if not group.present:
@@ -158,7 +165,7 @@ class Evidence:
         group.count += 1
         if reading.fault == RECOVERY_ACTION and reading.value is not None and device:
             self.note_recovery_action(device, int(reading.value))
-        moment = Moment(reading.clock, reading.at)
+        moment = ClockTime(reading.clock, reading.at)
         if reading.fault.startswith("xid."):
             self._accompany(reading, device, moment)
         rules = self._rules.get(reading.fault, ())
@@ -181,13 +188,13 @@ class Evidence:
             lambda group, last: group.fault == RECOVERY_ACTION and bool(last.boot) and last.boot != present
         )
 
-    def _end(self, is_over: Callable[[Occurrences, Reading], bool]) -> None:
+    def _end(self, is_over: Callable[[Occurrences, GpuReading], bool]) -> None:
         for group in self._groups.values():
             over = [part for part, reading in group.present.items() if is_over(group, reading)]
             for part in over:
                 del group.present[part]
             if over and not group.present and not group.cleared:
-                group.last = replace(group.last, kind=Kind.CLEARED)
+                group.last = replace(group.last, kind=ReadingKind.CLEARED)
                 self._clear(group)
 
     def _clear(self, group: Occurrences) -> None:
@@ -198,12 +205,12 @@ class Evidence:
         if group.fault.startswith("detector."):
             self._failing.discard(group.last.source)
 
-    def _notice_restart(self, reading: Reading) -> None:
+    def _notice_restart(self, reading: GpuReading) -> None:
         """Of the machine, or of the driver: then it has forgotten what it asked for."""
         if reading.boot and (not self._boots or self._boots[-1] != reading.boot):
             self._boots.append(reading.boot)
-        restarted = reading.fault == DRIVER_VERSION and reading.source is Source.KERNEL_LOG
-        if reading.clock is Clock.BOOT:
+        restarted = reading.fault == DRIVER_VERSION and reading.source is ReadingSource.KERNEL_LOG
+        if reading.clock is ReadingClock.BOOT:
             restarted |= reading.at < self._uptime - OUT_OF_ORDER_SECONDS
             self._uptime = reading.at if restarted else max(reading.at, self._uptime)
         if restarted:
@@ -212,11 +219,11 @@ class Evidence:
     def occurrences(self) -> Iterator[Occurrences]:
         yield from self._groups.values()
 
-    def rules_held(self, found: Occurrences) -> list[tuple[Rule, int]]:
+    def rules_held(self, found: Occurrences) -> list[tuple[FaultRule, int]]:
         rules = self._rules.get(found.fault, ())
         return [(rule, found.held[rule.name]) for rule in rules if rule.name in found.held]
 
-    def rules_of_action(self, action: int) -> list[Rule]:
+    def rules_of_action(self, action: int) -> list[FaultRule]:
         rules = self._rules.get(RECOVERY_ACTION, ())
         return [rule for rule in rules if rule.conditions.details.get("action") == str(action)]
 
@@ -224,13 +231,13 @@ class Evidence:
         """The last that the driver of a GPU asked for, and the rank of the reading that said so."""
         return self._recovery.get(device)
 
-    def is_failing(self, source: Source) -> bool:
+    def is_failing(self, source: ReadingSource) -> bool:
         return source in self._failing
 
     def uuid_of(self, found: Occurrences) -> str:
         return found.last.gpu_uuid or self._uuids.get(found.device, "")
 
-    def missing(self, rule: Rule, found: Occurrences) -> str:
+    def missing(self, rule: FaultRule, found: Occurrences) -> str:
         """What a rule still asks for, in words."""
         conditions = rule.conditions
         trackers = [one for (name, _), one in found.trackers.items() if name == rule.name]
@@ -248,21 +255,21 @@ class Evidence:
         wanted = ", ".join(f"{key}={value}" for key, value in conditions.details.items())
         return f"it asks for {wanted}" if wanted else "nothing was counted"
 
-    def _learn(self, reading: Reading) -> None:
+    def _learn(self, reading: GpuReading) -> None:
         if reading.gpu_bus_id and reading.gpu_uuid and len(self._uuids) < MAX_GROUPS:
             self._uuids[reading.gpu_bus_id] = reading.gpu_uuid
             self._buses[reading.gpu_uuid] = reading.gpu_bus_id
         if reading.fault == DRIVER_VERSION and version_key(reading.detail("version")):
             self.driver = reading.detail("version")
 
-    def _device_of(self, reading: Reading) -> str:
+    def _device_of(self, reading: GpuReading) -> str:
         return reading.gpu_bus_id or self._buses.get(reading.gpu_uuid, reading.gpu_uuid)
 
-    def _group(self, reading: Reading, device: str) -> Occurrences | None:
+    def _group(self, reading: GpuReading, device: str) -> Occurrences | None:
         key = (reading.node, reading.fault, device)
         group = self._groups.get(key)
         if group is None:
-            if reading.kind is Kind.CLEARED:
+            if reading.kind is ReadingKind.CLEARED:
                 return None
             if len(self._groups) >= MAX_GROUPS:
                 raise TooMuchEvidence(
@@ -276,7 +283,7 @@ class Evidence:
         group.trackers.clear()
         group.held.clear()
 
-    def _accompany(self, reading: Reading, device: str, moment: Moment) -> None:
+    def _accompany(self, reading: GpuReading, device: str, moment: ClockTime) -> None:
         """Other Xids of the GPU were not alone, if this one came soon after them."""
         others = self._xids.setdefault((reading.node, device), {})
         others[reading.fault] = moment
@@ -291,7 +298,7 @@ class Evidence:
                             tracker.is_accompanied = True
                     group.held.pop(rule.name, None)
 
-    def _count(self, rule: Rule, group: Occurrences, reading: Reading, moment: Moment) -> None:
+    def _count(self, rule: FaultRule, group: Occurrences, reading: GpuReading, moment: ClockTime) -> None:
         conditions = rule.conditions
         if not self._applies(conditions, reading):
             return
@@ -330,7 +337,7 @@ class Evidence:
         if inside >= conditions.count:
             group.held[rule.name] = group.held.get(rule.name, 0) + 1
 
-    def _applies(self, conditions: Conditions, reading: Reading) -> bool:
+    def _applies(self, conditions: Conditions, reading: GpuReading) -> bool:
         if not _speaks_of(conditions, reading):
             return False
         low, high, value = conditions.value_at_least, conditions.value_below, reading.value
@@ -348,11 +355,11 @@ class Evidence:
         return not conditions.driver_below or driver < version_key(conditions.driver_below)
 
 
-def _speaks_of(conditions: Conditions, reading: Reading) -> bool:
+def _speaks_of(conditions: Conditions, reading: GpuReading) -> bool:
     return all(reading.detail(key) == value for key, value in conditions.details.items())
 
 
-def _is_of_former_session(last: Reading, state: Reading) -> bool:
+def _is_of_former_session(last: GpuReading, state: GpuReading) -> bool:
     """Whether its source has told its state of the device since, and this is no part of it."""
     return (
         (last.node, last.source) == (state.node, state.source)

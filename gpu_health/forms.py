@@ -14,7 +14,7 @@ from gpu_health.services.gpu_counts import MOST_GPUS
 from gpu_health.states import DrainScope, FindingSeverity, RuleMode, RuleVerification
 
 
-class RuleForm(forms.Form):
+class GpuRuleForm(forms.Form):
     enabled = forms.BooleanField(label=_("Enabled"), required=False)
     mode = forms.ChoiceField(label=_("Mode"), choices=RuleMode.choices)
     severity = forms.ChoiceField(label=_("Severity"), choices=FindingSeverity.choices)
@@ -49,7 +49,7 @@ class RuleForm(forms.Form):
         return [word.strip() for word in self.cleaned_data["ladder"].split(">") if word.strip()]
 
 
-class NewRuleForm(RuleForm):
+class NewRuleForm(GpuRuleForm):
     fault = forms.CharField(
         label=_("Fault"),
         max_length=120,

@@ -9,7 +9,7 @@ from django.db.models import Max, Q
 from clusters.models import Drain, Gpu, Node
 from clusters.states import UNDER_WAY, GpuState, NodeState
 from common.actor import Actor
-from gpu_health.healing.facts import FindingFacts, IncidentFacts, Refusal, Stage
+from gpu_health.healing.facts import FindingFacts, GuardRefusal, IncidentFacts, IncidentStage
 from gpu_health.healing.guards import EVERY, DomainFacts, GuardFacts, PoolFacts, refusal, windows_of
 from gpu_health.models import (
     Finding,
@@ -18,10 +18,10 @@ from gpu_health.models import (
     HealingSlot,
     Incident,
 )
-from gpu_health.policy.rule import Action, Severity, Verification
-from gpu_health.policy.rule import Drain as Scope
+from gpu_health.policy.rule import DrainLevel as Scope
+from gpu_health.policy.rule import RemediationAction, Severity, Verification
 from gpu_health.pools import domain_of, groups_of
-from gpu_health.signals.reading import Reading, Source
+from gpu_health.signals.reading import GpuReading, ReadingSource
 from gpu_health.states import ENDED_INCIDENTS, FindingOutcome, FindingState, IncidentState
 
 BY = "gpu-health"
@@ -37,9 +37,9 @@ def policy() -> HealingPolicy:
     )
 
 
-def boot_of(reading: Reading) -> str:
+def boot_of(reading: GpuReading) -> str:
     """The start of the machine in which it was seen; empty: its source does not say."""
-    is_kernels = reading.source is Source.KERNEL_LOG and "/" in reading.origin
+    is_kernels = reading.source is ReadingSource.KERNEL_LOG and "/" in reading.origin
     return reading.boot or (reading.session if is_kernels else "")
 
 
@@ -51,7 +51,7 @@ def finding_facts(row: Finding) -> FindingFacts:
         severity=Severity(row.severity),
         acts=row.outcome in ACTIONABLE,
         by_itself=row.outcome == FindingOutcome.ACT,
-        ladder=tuple(map(Action, row.ladder)),
+        ladder=tuple(map(RemediationAction, row.ladder)),
         drain=Scope(row.drain),
         verification=Verification(row.verification),
         first_at=row.first_at,
@@ -79,10 +79,10 @@ def open_findings(node_id: int) -> list[FindingFacts]:
 def incident_facts(row: Incident) -> IncidentFacts:
     lead = Finding.objects.filter(pk=row.finding_id).first() if row.finding_id else None
     return IncidentFacts(
-        stage=Stage(row.state),
+        stage=IncidentStage(row.state),
         stage_since=row.state_since,
         lead=finding_facts(lead) if lead else None,
-        ladder=tuple(map(Action, row.ladder)),
+        ladder=tuple(map(RemediationAction, row.ladder)),
         rung=row.rung,
         rule_drain=Scope(row.drain),
         verification=Verification(row.verification),
@@ -126,7 +126,7 @@ def settled_until(node_id: int) -> datetime | None:
     return max((at for at in found.values() if at is not None), default=None)
 
 
-def stopping(row: Incident, held: HealingPolicy) -> Refusal | None:
+def stopping(row: Incident, held: HealingPolicy) -> GuardRefusal | None:
     """Of the guards that stop everything."""
     found = refusal(_plain_facts(row, held, row.state_since), held.figures, EVERY)
     return found if found is not None and found.stops_all else None
@@ -135,7 +135,7 @@ def stopping(row: Incident, held: HealingPolicy) -> Refusal | None:
 def _plain_facts(row: Incident, held: HealingPolicy, now: datetime) -> GuardFacts:
     return GuardFacts(
         now=now,
-        action=Action(row.action),
+        action=RemediationAction(row.action),
         fault=row.fault,
         severity=row.severity,
         by_itself=False,
@@ -177,7 +177,7 @@ def guard_facts(row: Incident, pool: HealingPool, held: HealingPolicy, now: date
         busy = f"{drain.by} drains the machine: {drain.reason}"
     return GuardFacts(
         now=now,
-        action=Action(row.action),
+        action=RemediationAction(row.action),
         fault=row.fault,
         severity=row.severity,
         by_itself=lead is not None and lead.outcome == FindingOutcome.ACT,

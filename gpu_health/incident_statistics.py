@@ -15,8 +15,15 @@ from gpu_health import selectors
 from gpu_health.incident_facts import policy
 from gpu_health.models import GpuPrices, Incident, IncidentEntry
 from gpu_health.states import ENDED_INCIDENTS, IncidentState
-from gpu_health.statistics.cases import Case, GpuPresence, Price, Span, Window, out_of_service
-from gpu_health.statistics.figures import Report, report
+from gpu_health.statistics.cases import (
+    GpuPresence,
+    IncidentCase,
+    Price,
+    StatisticsWindow,
+    TimeSpan,
+    out_of_service,
+)
+from gpu_health.statistics.figures import StatisticsReport, report
 
 LAST = timedelta(days=30)
 """What is looked at unless another time is asked for."""
@@ -25,32 +32,32 @@ TIMELINE = (IncidentState.QUARANTINED, IncidentState.WATCHING, *ENDED_INCIDENTS)
 
 
 @dataclass(frozen=True)
-class Question:
+class StatisticsQuery:
     """What is asked about; empty: all."""
 
-    window: Window
+    window: StatisticsWindow
     cluster: str = ""
     gpu_model: str = ""
     fault: str = ""
 
     @classmethod
-    def of_the_last(cls, length: timedelta = LAST, **narrowed: str) -> "Question":
+    def of_the_last(cls, length: timedelta = LAST, **narrowed: str) -> "StatisticsQuery":
         now = clock.now()
-        return cls(Window(now - length, now), **narrowed)
+        return cls(StatisticsWindow(now - length, now), **narrowed)
 
 
 @dataclass(frozen=True)
-class Answer:
-    question: Question
-    cases: list[Case]
-    report: Report
+class StatisticsResult:
+    question: StatisticsQuery
+    cases: list[IncidentCase]
+    report: StatisticsReport
     currency: str
     prices: tuple[Price, ...]
     lemons: Mapping[int, int] = field(default_factory=dict)
     """Machines of the cases that the lemon guard stops, and how often each was acted on in its time."""
 
     @cached_property
-    def nodes(self) -> Mapping[int, Case]:
+    def nodes(self) -> Mapping[int, IncidentCase]:
         """By machine, one of its cases."""
         return {one.node_id: one for one in self.cases}
 
@@ -65,11 +72,11 @@ def prices() -> GpuPrices:
     return GpuPrices.objects.filter(pk=GpuPrices.ONLY).first() or GpuPrices(pk=GpuPrices.ONLY, revision=0)
 
 
-def statistics(actor: Actor | None, question: Question) -> Answer:
+def statistics(actor: Actor | None, question: StatisticsQuery) -> StatisticsResult:
     """Statistics of the machines that the actor may see; None: of all."""
     stored = prices()
     cases = _cases(actor, question)
-    return Answer(
+    return StatisticsResult(
         question=question,
         cases=cases,
         report=report(cases, _fleet(actor, question), stored.entries, question.window),
@@ -79,12 +86,12 @@ def statistics(actor: Actor | None, question: Question) -> Answer:
     )
 
 
-def of_window(rows: QuerySet[Incident], window: Window) -> QuerySet[Incident]:
+def of_window(rows: QuerySet[Incident], window: StatisticsWindow) -> QuerySet[Incident]:
     """Those first seen before its end that had not ended before its beginning."""
     return rows.filter(Q(ended_at=None) | Q(ended_at__gte=window.since), first_at__lt=window.until)
 
 
-def _cases(actor: Actor | None, question: Question) -> list[Case]:
+def _cases(actor: Actor | None, question: StatisticsQuery) -> list[IncidentCase]:
     seen = Incident.objects.all() if actor is None else selectors.incidents(actor)
     rows = of_window(counted(seen), question.window)
     if question.cluster:
@@ -102,7 +109,7 @@ def _cases(actor: Actor | None, question: Question) -> list[Case]:
         *("first_at", "opened_at", "returned_at", "acts"),
     )
     return [
-        Case(
+        IncidentCase(
             incident=row["pk"],
             node_id=row["node_id"],
             node=row["node__name"],
@@ -121,7 +128,7 @@ def _cases(actor: Actor | None, question: Question) -> list[Case]:
     ]
 
 
-def _fleet(actor: Actor | None, question: Question) -> list[GpuPresence]:
+def _fleet(actor: Actor | None, question: StatisticsQuery) -> list[GpuPresence]:
     rows = Gpu.objects.all()
     if actor is not None:
         rows = rows.filter(node__in=Node.objects.for_actor(actor))
@@ -132,7 +139,7 @@ def _fleet(actor: Actor | None, question: Question) -> list[GpuPresence]:
     is_gone = Q(state=GpuState.GONE) | Q(node__state=NodeState.GONE)
     present = rows.exclude(is_gone).order_by().values("node_id", "name", "node__created_at")
     found = [
-        GpuPresence(node_id, name, count, Span(since))
+        GpuPresence(node_id, name, count, TimeSpan(since))
         for node_id, name, since, count in present.annotate(count=Count("pk")).values_list(
             "node_id", "name", "node__created_at", "count"
         )
@@ -141,7 +148,7 @@ def _fleet(actor: Actor | None, question: Question) -> list[GpuPresence]:
     columns = ("node_id", "name", "node__created_at", "state", "state_since", "node__state_since")
     for node_id, name, since, state, gpu_since, node_since in gone.values_list(*columns):
         until = gpu_since if state == GpuState.GONE else node_since
-        found.append(GpuPresence(node_id, name, 1, Span(since, until)))
+        found.append(GpuPresence(node_id, name, 1, TimeSpan(since, until)))
     return found
 
 

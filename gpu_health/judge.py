@@ -13,16 +13,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gpu_health.evidence import Evidence, Occurrences
-from gpu_health.policy.rule import Action, Drain, Mode, Rule, Severity, Verification, version_key
-from gpu_health.signals.reading import NOTHING, Kind, Reading
+from gpu_health.evidence import FaultEvidence, Occurrences
+from gpu_health.policy.rule import (
+    DrainLevel,
+    FaultRule,
+    Mode,
+    RemediationAction,
+    Severity,
+    Verification,
+    version_key,
+)
+from gpu_health.signals.reading import NOTHING, GpuReading, ReadingKind
 from gpu_health.signals.xid import RECOVERY_ACTION, RECOVERY_ACTIONS
 
 RECOVERY_ACTION_SINCE = 570
 """The first driver branch that says what it needs."""
 
 
-class Outcome(StrEnum):
+class VerdictOutcome(StrEnum):
     ACT = "act"
     PROPOSE = "propose"
     RECORD = "record"
@@ -34,7 +42,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeState:
+class JudgedNode:
     """What is known of a node besides readings. `recovery_actions` (field 230) by bus or UUID of a GPU."""
 
     node: str = ""
@@ -47,7 +55,7 @@ class NodeState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class FaultVerdict:
     """What is to be done about one fault of one device, and why."""
 
     fault: str
@@ -56,9 +64,9 @@ class Verdict:
     """A GPU by its bus, else by its UUID; empty: the whole machine."""
     gpu_uuid: str
     severity: Severity
-    outcome: Outcome
-    ladder: tuple[Action, ...]
-    drain: Drain
+    outcome: VerdictOutcome
+    ladder: tuple[RemediationAction, ...]
+    drain: DrainLevel
     """Before the first action of the ladder."""
     verification: Verification
     rule: str
@@ -66,24 +74,24 @@ class Verdict:
     citation: str
     reasons: tuple[str, ...]
     count: int
-    first: Reading
-    last: Reading
+    first: GpuReading
+    last: GpuReading
 
     @property
-    def action(self) -> Action:
+    def action(self) -> RemediationAction:
         return self.ladder[0]
 
 
 def judge(
-    readings: Iterable[Reading], rules: Sequence[Rule], state: NodeState | None = None
-) -> tuple[Verdict, ...]:
+    readings: Iterable[GpuReading], rules: Sequence[FaultRule], state: JudgedNode | None = None
+) -> tuple[FaultVerdict, ...]:
     """One verdict per fault and device, the most severe first, then in the order in which they began.
 
     Readings are taken in the order given and only once, so that a log of any length may be judged as it is
     parsed: what is kept is bounded by the number of devices and faults. Raises TooMuchEvidence beyond that.
     """
-    state = state or NodeState()
-    evidence = Evidence(rules, driver=state.driver_version, uuids=state.uuids)
+    state = state or JudgedNode()
+    evidence = FaultEvidence(rules, driver=state.driver_version, uuids=state.uuids)
     for device, action in state.recovery_actions.items():
         evidence.note_recovery_action(device, action)
     for reading in readings:
@@ -94,7 +102,9 @@ def judge(
     return tuple(sorted(verdicts, key=lambda verdict: -verdict.severity.rank))
 
 
-def _verdict(found: Occurrences, evidence: Evidence, rules: Sequence[Rule], state: NodeState) -> Verdict:
+def _verdict(
+    found: Occurrences, evidence: FaultEvidence, rules: Sequence[FaultRule], state: JudgedNode
+) -> FaultVerdict:
     reasons: list[str] = []
     held = [(rule, count) for rule, count in evidence.rules_held(found)]
     rule = max(
@@ -108,8 +118,8 @@ def _verdict(found: Occurrences, evidence: Evidence, rules: Sequence[Rule], stat
     if found.fault == RECOVERY_ACTION:
         reasons.append(f"the driver asks for: {_recovery_words(found.last)}")
     if rule is None:
-        ladder: tuple[Action, ...] = (Action.ALERT,)
-        drain, verification, severity = Drain.NONE, Verification.NONE, Severity.WARNING
+        ladder: tuple[RemediationAction, ...] = (RemediationAction.ALERT,)
+        drain, verification, severity = DrainLevel.NONE, Verification.NONE, Severity.WARNING
         outcome, why = _without_rule(found, evidence, rules)
         reasons.append(why)
     else:
@@ -117,30 +127,39 @@ def _verdict(found: Occurrences, evidence: Evidence, rules: Sequence[Rule], stat
         severity = rule.severity
         outcome = _outcome_of(rule)
         reasons.append(_held_words(rule, found))
-        if outcome is Outcome.NONE:
+        if outcome is VerdictOutcome.NONE:
             reasons.append("the rule is off" if rule.mode is Mode.OFF else "the rule says to ignore it")
         elif found.fault != RECOVERY_ACTION:
             ladder, drain, told = _outranked(rule, found, evidence)
             reasons += told
     if (
         found.undescribed
-        and outcome in (Outcome.NONE, Outcome.WAIT)
+        and outcome in (VerdictOutcome.NONE, VerdictOutcome.WAIT)
         and (rule is None or rule.mode is not Mode.OFF)
     ):
-        ladder, drain, verification, outcome = (Action.ALERT,), Drain.NONE, Verification.NONE, Outcome.ALERT
+        ladder, drain, verification, outcome = (
+            (RemediationAction.ALERT,),
+            DrainLevel.NONE,
+            Verification.NONE,
+            VerdictOutcome.ALERT,
+        )
         severity = max(severity, Severity.WARNING, key=lambda one: one.rank)
         reasons.append("no rule knows this form of the fault: it alerts and never acts")
     if found.cleared:
-        outcome = Outcome.NONE
+        outcome = VerdictOutcome.NONE
         reasons.append("it is over: the source has taken it back")
-    elif found.last.kind is Kind.DETECTOR and outcome in (Outcome.ACT, Outcome.PROPOSE, Outcome.RECORD):
-        ladder, outcome = (Action.ALERT,), Outcome.ALERT
+    elif found.last.kind is ReadingKind.DETECTOR and outcome in (
+        VerdictOutcome.ACT,
+        VerdictOutcome.PROPOSE,
+        VerdictOutcome.RECORD,
+    ):
+        ladder, outcome = (RemediationAction.ALERT,), VerdictOutcome.ALERT
         reasons.append("a failing detector never acts")
-    elif outcome in (Outcome.ACT, Outcome.PROPOSE) and evidence.is_failing(found.last.source):
-        outcome = Outcome.ALERT
+    elif outcome in (VerdictOutcome.ACT, VerdictOutcome.PROPOSE) and evidence.is_failing(found.last.source):
+        outcome = VerdictOutcome.ALERT
         reasons.append(f"its source, {found.last.source}, fails itself: what it says is not acted on")
     drains = max(drain, ladder[0].least_drain, key=lambda one: one.rank)
-    return Verdict(
+    return FaultVerdict(
         fault=found.fault,
         node=found.node or state.node,
         device=found.device,
@@ -148,7 +167,7 @@ def _verdict(found: Occurrences, evidence: Evidence, rules: Sequence[Rule], stat
         severity=severity,
         outcome=outcome,
         ladder=ladder,
-        drain=drains if ladder[0].touches_node else Drain.NONE,
+        drain=drains if ladder[0].touches_node else DrainLevel.NONE,
         verification=verification,
         rule=rule.name if rule else "",
         citation=f"{rule.citation.source}: {rule.citation.says}" if rule else "",
@@ -159,30 +178,32 @@ def _verdict(found: Occurrences, evidence: Evidence, rules: Sequence[Rule], stat
     )
 
 
-def _without_rule(found: Occurrences, evidence: Evidence, rules: Sequence[Rule]) -> tuple[Outcome, str]:
+def _without_rule(
+    found: Occurrences, evidence: FaultEvidence, rules: Sequence[FaultRule]
+) -> tuple[VerdictOutcome, str]:
     asked = [rule for rule in rules if rule.fault == found.fault]
     if any(rule.enabled for rule in asked):
         nearest = min((rule for rule in asked if rule.enabled), key=lambda rule: rule.conditions.count)
         return (
-            Outcome.WAIT,
+            VerdictOutcome.WAIT,
             f"the conditions of {nearest.name} do not hold: {evidence.missing(nearest, found)}",
         )
     if asked:
-        return Outcome.NONE, f"{asked[0].name} is disabled"
-    return Outcome.ALERT, "no rule knows this fault: it alerts and never acts"
+        return VerdictOutcome.NONE, f"{asked[0].name} is disabled"
+    return VerdictOutcome.ALERT, "no rule knows this fault: it alerts and never acts"
 
 
-def _outcome_of(rule: Rule) -> Outcome:
-    if rule.mode is Mode.OFF or rule.ladder[0] is Action.IGNORE:
-        return Outcome.NONE
+def _outcome_of(rule: FaultRule) -> VerdictOutcome:
+    if rule.mode is Mode.OFF or rule.ladder[0] is RemediationAction.IGNORE:
+        return VerdictOutcome.NONE
     if not rule.acts and rule.mode.rank > Mode.RECORD.rank:
-        return Outcome.RECORD
-    return Outcome(str(rule.mode))
+        return VerdictOutcome.RECORD
+    return VerdictOutcome(str(rule.mode))
 
 
 def _outranked(
-    rule: Rule, found: Occurrences, evidence: Evidence
-) -> tuple[tuple[Action, ...], Drain, list[str]]:
+    rule: FaultRule, found: Occurrences, evidence: FaultEvidence
+) -> tuple[tuple[RemediationAction, ...], DrainLevel, list[str]]:
     """The ladder that the driver asks for, where it says so and may be asked."""
     spoken = evidence.recovery_action(found.device)
     if spoken is None or not found.device:
@@ -196,11 +217,21 @@ def _outranked(
         if rank < found.last_rank:
             # Said before the fault: nothing about it.
             return rule.ladder, rule.drain, []
-        harmless = tuple(action for action in rule.ladder if not action.touches_node) or (Action.ALERT,)
-        return harmless, Drain.NONE, [f"the driver asks for nothing: {rule.name} may not touch the machine"]
+        harmless = tuple(action for action in rule.ladder if not action.touches_node) or (
+            RemediationAction.ALERT,
+        )
+        return (
+            harmless,
+            DrainLevel.NONE,
+            [f"the driver asks for nothing: {rule.name} may not touch the machine"],
+        )
     theirs = next((other for other in evidence.rules_of_action(value) if other.enabled), None)
     if theirs is None:
-        return (Action.ALERT,), Drain.NONE, [f"the driver asks for {words}, which no rule knows: it alerts"]
+        return (
+            (RemediationAction.ALERT,),
+            DrainLevel.NONE,
+            [f"the driver asks for {words}, which no rule knows: it alerts"],
+        )
     return (
         theirs.ladder,
         theirs.drain,
@@ -208,7 +239,7 @@ def _outranked(
     )
 
 
-def _held_words(rule: Rule, found: Occurrences) -> str:
+def _held_words(rule: FaultRule, found: Occurrences) -> str:
     conditions = rule.conditions
     if conditions.count > 1:
         same = f" with the same {' and '.join(conditions.same)}" if conditions.same else ""
@@ -216,7 +247,7 @@ def _held_words(rule: Rule, found: Occurrences) -> str:
     return f"{rule.name}: seen {'once' if found.count == 1 else f'{found.count} times'}"
 
 
-def _recovery_words(reading: Reading) -> str:
+def _recovery_words(reading: GpuReading) -> str:
     value = int(reading.value) if reading.value is not None else -1
     return RECOVERY_ACTIONS.get(value, f"unknown action {value}")
 

@@ -13,9 +13,9 @@ from django.utils.translation import gettext_lazy
 from common.audit import MAX_REASON
 from common.languages import Text
 from common.pages.forms import PLAIN
-from gpu_health.healing.limits import MAX_SECONDS, Limits
+from gpu_health.healing.limits import MAX_SECONDS, HealingLimits
 from gpu_health.models import HealingPolicy
-from gpu_health.policy.rule import Action
+from gpu_health.policy.rule import RemediationAction
 from gpu_health.states import FindingSeverity, HealingMode
 
 UNITS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
@@ -204,7 +204,7 @@ class LimitsForm(forms.Form):
     approved_actions = forms.MultipleChoiceField(
         label=gettext_lazy("Actions that take an approval"),
         required=False,
-        choices=[(str(one), str(one)) for one in Action],
+        choices=[(str(one), str(one)) for one in RemediationAction],
         widget=forms.CheckboxSelectMultiple,
     )
     two_people = forms.BooleanField(
@@ -338,7 +338,7 @@ class LimitsForm(forms.Form):
         if "fault_wait_seconds" in chosen:
             limits["wait_seconds"] = {one: chosen[f"wait_{one}"] for one in FindingSeverity.values}
             limits["fault_wait_seconds"] = chosen["fault_wait_seconds"]
-        plain, order = Limits().to_dict(), [str(one) for one in Action]
+        plain, order = HealingLimits().to_dict(), [str(one) for one in RemediationAction]
         if "approved_actions" in chosen:
             limits["approved_actions"] = sorted(chosen["approved_actions"], key=order.index)
             plain["approved_actions"] = sorted(plain["approved_actions"], key=order.index)

@@ -8,14 +8,14 @@ from django.utils.translation import ngettext
 from clusters.panels import NodePanel, register_node_panel
 from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
-from common.declared import Manifest
+from common.declared import AppManifest
 from common.events import Subscription
-from common.pages.cards import Card
+from common.pages.cards import HomeCard
 from common.pages.inbox import InboxSource
-from common.pages.search import Destination
+from common.pages.search import SearchDestination
 from common.pages.shell import NavItem
 from common.pages.subjects import Subject
-from common.webhooks.catalogue import WebhookEvent, installation
+from common.webhooks.catalogue import WebhookEventType, installation
 from gpu_health import events, inbox, metrics, pruning, states
 from gpu_health.badges import BADGES
 from gpu_health.consumers import GpuHealthTopic
@@ -26,46 +26,46 @@ from gpu_health.reconcilers.checks import CheckReconciler
 from gpu_health.reconcilers.drills import DrillReconciler
 from gpu_health.reconcilers.incidents import IncidentReconciler
 from gpu_health.reconcilers.judging import JudgingReconciler
-from gpu_health.reconcilers.signals import EventReconciler, SignalReconciler
+from gpu_health.reconcilers.signals import ClusterEventReconciler, SignalReconciler
 from gpu_health.states import IncidentState
 from gpu_health.subscribers import show_gpu_health
 from gpu_health.webhook_events import finding_payload, incident_payload
 
 DESTINATIONS = (
-    Destination(
+    SearchDestination(
         title=_("GPU health"), url="/gpu-health/", icon="heartbeat", words="xid ecc nvlink faults findings"
     ),
-    Destination(
+    SearchDestination(
         title=_("GPU incidents"),
         url="/gpu-health/incidents/",
         icon="heartbeat",
         words="healing quarantine breaker kill switch",
     ),
-    Destination(
+    SearchDestination(
         title=_("GPU health statistics"),
         url="/gpu-health/statistics/",
         icon="chart-line",
         words="mttd mttr availability lost hours cost lemon mtbf",
     ),
-    Destination(
+    SearchDestination(
         title=_("Limits of healing"),
         url="/gpu-health/limits/",
         icon="settings",
         words="budget slots breaker rate cooldown maintenance windows dry run approvals lemon",
     ),
-    Destination(
+    SearchDestination(
         title=_("GPU prices"),
         url="/gpu-health/statistics/prices/",
         icon="settings",
         words="cost per hour currency",
     ),
-    Destination(
+    SearchDestination(
         title=_("GPU health rules"), url="/gpu-health/rules/", icon="heartbeat", words="xid policy ladder"
     ),
-    Destination(
+    SearchDestination(
         title=_("GPU checks"), url="/gpu-health/checks/", icon="list-check", words="dcgm diagnostic burn-in"
     ),
-    Destination(
+    SearchDestination(
         title=_("GPU drills"), url="/gpu-health/drills/", icon="player-play", words="fault injection scenario"
     ),
 )
@@ -82,7 +82,7 @@ CHOICES = (
     ChoiceSet(states.RuleMode, schema="GpuRuleMode"),
     ChoiceSet(states.RuleVerification, schema="GpuVerification"),
 )
-MANIFEST = Manifest(
+MANIFEST = AppManifest(
     choices=CHOICES,
     subscriptions=tuple(
         Subscription(event, show_gpu_health)
@@ -100,7 +100,7 @@ MANIFEST = Manifest(
         CheckScheduleReconciler(),
         DrillReconciler(),
         SignalReconciler(),
-        EventReconciler(),
+        ClusterEventReconciler(),
         JudgingReconciler(),
     ),
     inbox=(
@@ -146,7 +146,7 @@ MANIFEST = Manifest(
     badges=BADGES,
     topics=(GpuHealthTopic(),),
     cards=(
-        Card(
+        HomeCard(
             name="gpu-health",
             template="gpu_health/_home.html",
             read=HealthCard,
@@ -176,49 +176,49 @@ MANIFEST = Manifest(
         "faults": lambda count: ngettext("fault", "faults", count),
     },
     webhook_events=(
-        WebhookEvent(
+        WebhookEventType(
             "gpu_finding.opened",
             _("A fault of a GPU or machine was found."),
             finding_payload,
             events.FindingOpened,
         ),
-        WebhookEvent(
+        WebhookEventType(
             "gpu_finding.ended",
             _("A GPU finding was cleared or closed."),
             finding_payload,
             events.FindingEnded,
         ),
-        WebhookEvent(
+        WebhookEventType(
             "gpu_incident.opened",
             _("A fault has opened an incident of a machine."),
             incident_payload,
             events.IncidentOpened,
         ),
-        WebhookEvent(
+        WebhookEventType(
             "gpu_incident.moved",
             _("An incident of a machine moved to its next state."),
             incident_payload,
             events.IncidentMoved,
         ),
-        WebhookEvent(
+        WebhookEventType(
             "gpu_incident.waiting_approval",
             _("An incident waits for the approval of a person."),
             incident_payload,
             events.IncidentApprovalAsked,
         ),
-        WebhookEvent(
+        WebhookEventType(
             "gpu_healing.breaker_opened",
             _("Healing stopped in a pool because too many of its machines were cordoned. Not sent to teams."),
             installation,
             events.HealingBreakerOpened,
         ),
-        WebhookEvent(
+        WebhookEventType(
             "gpu_healing.stopped",
             _("The kill switch of healing was turned on. Not sent to teams."),
             installation,
             events.HealingStopped,
         ),
-        WebhookEvent(
+        WebhookEventType(
             "gpu_healing.resumed",
             _("The kill switch of healing was turned off. Not sent to teams."),
             installation,

@@ -7,8 +7,8 @@ from prometheus_client.metrics_core import Metric
 from common.metrics import gauge
 from gpu_health import selectors
 from gpu_health.incident_facts import policy
-from gpu_health.incident_statistics import Question, statistics
-from gpu_health.statistics.figures import HOUR, Times
+from gpu_health.incident_statistics import StatisticsQuery, statistics
+from gpu_health.statistics.figures import HOUR, DurationSummary
 
 
 def findings() -> Iterator[Metric]:
@@ -53,7 +53,7 @@ def healing() -> Iterator[Metric]:
 
 def figures() -> Iterator[Metric]:
     """Of the last 30 days, as the page of statistics shows them first."""
-    answer = statistics(None, Question.of_the_last())
+    answer = statistics(None, StatisticsQuery.of_the_last())
     total = answer.report.total
     for name, help_text, times in (
         ("time_to_detect", "From a fault's first line to its incident, over the last 30 days.", total.detect),
@@ -85,6 +85,6 @@ def figures() -> Iterator[Metric]:
     yield gauge("gpu_lost_cost", "What these hours cost, of GPUs that have a price.", ("currency",), cost)
 
 
-def _samples(times: Times) -> list[tuple[tuple[str, ...], float]]:
+def _samples(times: DurationSummary) -> list[tuple[tuple[str, ...], float]]:
     told = (("mean", times.mean), ("median", times.median), ("p90", times.p90))
     return [((name,), value) for name, value in told if value is not None]

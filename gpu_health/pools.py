@@ -28,14 +28,14 @@ MOST_KEPT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class MachineGroups:
     """Machines of a cluster that are there, by pool and by domain."""
 
     pools: Mapping[str, frozenset[int]] = field(default_factory=dict)
     domains: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
-_kept: dict[int, tuple[datetime, Groups]] = {}
+_kept: dict[int, tuple[datetime, MachineGroups]] = {}
 """By cluster, with the survey that they are of: labels change by a survey alone."""
 _lock = threading.Lock()
 
@@ -49,11 +49,11 @@ def domain_of(labels: Mapping[str, Any]) -> str:
     return _labelled(labels, DOMAIN_LABELS)
 
 
-def groups_of(cluster_id: int) -> Groups:
+def groups_of(cluster_id: int) -> MachineGroups:
     """Thousands of labels are read once for each survey, not for each incident of a storm."""
     row = Cluster.objects.filter(pk=cluster_id).values_list("name", "surveyed_at").first()
     if row is None:
-        return Groups()
+        return MachineGroups()
     name, surveyed_at = row
     with _lock:
         held = _kept.get(cluster_id)
@@ -68,7 +68,7 @@ def groups_of(cluster_id: int) -> Groups:
     return found
 
 
-def _read(cluster_id: int, name: str) -> Groups:
+def _read(cluster_id: int, name: str) -> MachineGroups:
     pools: dict[str, set[int]] = {}
     domains: dict[str, set[int]] = {}
     rows = Node.objects.filter(cluster_id=cluster_id).exclude(state=NodeState.GONE)
@@ -76,7 +76,7 @@ def _read(cluster_id: int, name: str) -> Groups:
         pools.setdefault(_pool(name, labels), set()).add(pk)
         if domain := domain_of(labels):
             domains.setdefault(domain, set()).add(pk)
-    return Groups(
+    return MachineGroups(
         {one: frozenset(members) for one, members in pools.items()},
         {one: frozenset(members) for one, members in domains.items()},
     )

@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from common.reconcile.pruning import Rule
+from common.reconcile.pruning import PruningRule
 from gpu_health.models import Drill, Finding, GpuCheck, StoredReading
 
 
@@ -27,8 +27,8 @@ def _drills(before: datetime) -> QuerySet[Drill]:
 
 SETTING = "SLIPWAY_KEEP_GPU_READINGS_DAYS"
 RULES = (
-    Rule(StoredReading, _("GPU readings"), SETTING, _readings),
-    Rule(GpuCheck, _("GPU checks"), SETTING, _checks, kept=_("Checks under way stay.")),
-    Rule(Drill, _("GPU drills"), SETTING, _drills, kept=_("Drills under way stay.")),
-    Rule(Finding, _("GPU findings"), SETTING, _findings, kept=_("Open findings stay.")),
+    PruningRule(StoredReading, _("GPU readings"), SETTING, _readings),
+    PruningRule(GpuCheck, _("GPU checks"), SETTING, _checks, kept=_("Checks under way stay.")),
+    PruningRule(Drill, _("GPU drills"), SETTING, _drills, kept=_("Drills under way stay.")),
+    PruningRule(Finding, _("GPU findings"), SETTING, _findings, kept=_("Open findings stay.")),
 )

@@ -8,13 +8,13 @@ from django.utils.translation import gettext as _
 
 from common import clock
 from gpu_health.errors import InvalidQuestion
-from gpu_health.incident_statistics import LAST, Question
-from gpu_health.statistics.cases import Window
+from gpu_health.incident_statistics import LAST, StatisticsQuery
+from gpu_health.statistics.cases import StatisticsWindow
 
 FARTHEST = timedelta(days=3_650)
 
 
-def question_of(chosen: Mapping[str, Any]) -> Question:
+def question_of(chosen: Mapping[str, Any]) -> StatisticsQuery:
     """Of the cleaned values of `StatisticsFilter`. Raises InvalidQuestion."""
     now = clock.now()
     until = min(chosen.get("until") or now, now)
@@ -23,7 +23,7 @@ def question_of(chosen: Mapping[str, Any]) -> Question:
     since = max(since, now - FARTHEST)
     if since >= until:
         raise InvalidQuestion(fields={"since": [_("The time must begin before it ends, and before now.")]})
-    return Question(
-        Window(since, until),
+    return StatisticsQuery(
+        StatisticsWindow(since, until),
         **{name: str(chosen.get(name) or "").strip() for name in ("cluster", "gpu_model", "fault")},
     )

@@ -17,10 +17,10 @@ from common import clock
 from common.actor import Actor
 from gpu_health.errors import RuleMissing
 from gpu_health.incident_facts import policy
-from gpu_health.judge import NodeState, Verdict, judge
+from gpu_health.judge import FaultVerdict, JudgedNode, judge
 from gpu_health.models import RuleChange, StoredReading
 from gpu_health.policy.presets import PRESETS, complete, conditions_text, preset
-from gpu_health.policy.rule import Rule
+from gpu_health.policy.rule import FaultRule
 from gpu_health.signals.reading import bus_id
 
 MEMORY = timedelta(days=30)
@@ -37,8 +37,8 @@ MOST_DIFFERENCES = 500
 class RuleInForce:
     """`row` is not stored unless somebody has changed the rule."""
 
-    rule: Rule
-    original: Rule
+    rule: FaultRule
+    original: FaultRule
     row: RuleChange
 
     @property
@@ -84,7 +84,7 @@ def rule_in_force(name: str) -> RuleInForce:
     raise RuleMissing(_("There is no rule %(name)s.") % {"name": name})
 
 
-def rules(cluster: Cluster | None = None) -> tuple[Rule, ...]:
+def rules(cluster: Cluster | None = None) -> tuple[FaultRule, ...]:
     """Rules by which machines of the cluster are judged; without one, those of the installation."""
     return rule_book(cluster).rules
 
@@ -94,7 +94,7 @@ class RuleBook:
     """Rules, and 16 characters that are others for other rules."""
 
     digest: str
-    rules: tuple[Rule, ...]
+    rules: tuple[FaultRule, ...]
 
 
 def rule_book(cluster: Cluster | None = None) -> RuleBook:
@@ -118,7 +118,7 @@ _books: dict[tuple[str, tuple[Any, ...]], RuleBook] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class PresetNow:
+class PresetStatus:
     name: str
     title: str
     own: int
@@ -133,10 +133,10 @@ class PresetNow:
     """That use it instead."""
 
 
-def presets_now() -> list[PresetNow]:
+def presets_now() -> list[PresetStatus]:
     held = policy()
     return [
-        PresetNow(
+        PresetStatus(
             name=one.name,
             title=one.title,
             own=len(preset(one.name)),
@@ -149,7 +149,7 @@ def presets_now() -> list[PresetNow]:
     ]
 
 
-def row_of(rule: Rule) -> RuleChange:
+def row_of(rule: FaultRule) -> RuleChange:
     """Not stored."""
     return RuleChange(
         name=rule.name,
@@ -164,13 +164,13 @@ def row_of(rule: Rule) -> RuleChange:
     )
 
 
-def node_state(node: Node, *, boot: str = "") -> NodeState:
+def node_state(node: Node, *, boot: str = "") -> JudgedNode:
     """What the cluster shows of the machine and its GPUs. `boot`: its present start, where that is known."""
     gpus = list(Gpu.objects.filter(node=node))
     drivers = sorted({gpu.driver for gpu in gpus if gpu.driver})
     uuids = {bus: gpu.uuid for gpu in gpus if (bus := bus_id(gpu.pci_bus_id))}
     driver = drivers[0] if drivers else ""
-    return NodeState(node=node.name, driver_version=driver, uuids=uuids, boot=boot or node.boot_id)
+    return JudgedNode(node=node.name, driver_version=driver, uuids=uuids, boot=boot or node.boot_id)
 
 
 def readings_of(node: Node) -> QuerySet[StoredReading]:
@@ -193,33 +193,33 @@ def readings_of(node: Node) -> QuerySet[StoredReading]:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class VerdictDifference:
     """One fault of one device that another set of rules judges otherwise."""
 
     node: str
     device: str
     fault: str
-    before: Verdict
-    after: Verdict
+    before: FaultVerdict
+    after: FaultVerdict
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class RuleTrial:
     """What other rules would have made of the readings of the last 30 days."""
 
     readings: int
     verdicts: int
     """By the rules as they would be; of one rule, on its fault."""
-    differences: Sequence[Difference]
+    differences: Sequence[VerdictDifference]
 
 
-def try_rule(actor: Actor, changed: Rule) -> Trial:
+def try_rule(actor: Actor, changed: FaultRule) -> RuleTrial:
     """Judge the last 30 days of the machines that the actor may see, with and without the change.
 
     At most 50,000 readings, the newest.
     """
 
-    def with_change(now: Sequence[Rule]) -> tuple[Rule, ...]:
+    def with_change(now: Sequence[FaultRule]) -> tuple[FaultRule, ...]:
         if changed.is_own and all(rule.name != changed.name for rule in now):
             return (changed, *now)
         return tuple(changed if rule.name == changed.name else rule for rule in now)
@@ -232,7 +232,7 @@ def try_rule(actor: Actor, changed: Rule) -> Trial:
     )
 
 
-def try_preset(actor: Actor, name: str, cluster: Cluster | None = None) -> Trial:
+def try_preset(actor: Actor, name: str, cluster: Cluster | None = None) -> RuleTrial:
     """What the preset would have made of them, in that cluster; without one, wherever the installation's is
     used."""
     then = _plain(name)
@@ -245,24 +245,24 @@ def try_preset(actor: Actor, name: str, cluster: Cluster | None = None) -> Trial
     return _tried(actor, {held.preset: then}, rows=rows)
 
 
-def _plain(name: str) -> tuple[Rule, ...]:
+def _plain(name: str) -> tuple[FaultRule, ...]:
     return tuple(one.rule for one in rules_in_force(name))
 
 
 def _tried(
     actor: Actor,
-    then: Mapping[str, Sequence[Rule]],
+    then: Mapping[str, Sequence[FaultRule]],
     *,
     rows: QuerySet[StoredReading],
     fault: str = "",
-) -> Trial:
+) -> RuleTrial:
     """`then`: the rules as they would be, by the preset that is used now."""
     now = {used: _plain(used) for used in then}
     visible = Node.objects.for_actor(actor).select_related("cluster")
     recent = rows.filter(node__in=visible, at__gte=clock.now() - MEMORY, drill__ended_at=None)
     concerned = recent.values_list("node", flat=True)
     count = verdicts = 0
-    differences: list[Difference] = []
+    differences: list[VerdictDifference] = []
     for node in visible.filter(pk__in=set(concerned.order_by())).order_by("name"):
         used = preset_of(node.cluster)
         readings = [row.reading() for row in readings_of(node)]
@@ -273,14 +273,16 @@ def _tried(
         differences += _differences(node.name, before, after)
         if count >= MOST_OF_ALL or len(differences) >= MOST_DIFFERENCES:
             break
-    return Trial(count, verdicts, differences[:MOST_DIFFERENCES])
+    return RuleTrial(count, verdicts, differences[:MOST_DIFFERENCES])
 
 
-def _differences(node: str, before: Sequence[Verdict], after: Sequence[Verdict]) -> Iterator[Difference]:
+def _differences(
+    node: str, before: Sequence[FaultVerdict], after: Sequence[FaultVerdict]
+) -> Iterator[VerdictDifference]:
     former = {(one.fault, one.device): one for one in before}
     for one in after:
         was = former[one.fault, one.device]
         if (was.outcome, was.ladder, was.severity, was.drain) != (
             *(one.outcome, one.ladder, one.severity, one.drain),
         ):
-            yield Difference(node, one.device, one.fault, was, one)
+            yield VerdictDifference(node, one.device, one.fault, was, one)

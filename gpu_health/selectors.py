@@ -21,7 +21,7 @@ from gpu_health.healing.guards import GUARDS
 from gpu_health.models import Drill, Finding, GpuCheck, GpuCount, HealingPool, Incident
 from gpu_health.rulebook import MEMORY as MEMORY
 from gpu_health.rulebook import RuleInForce as RuleInForce
-from gpu_health.rulebook import Trial as Trial
+from gpu_health.rulebook import RuleTrial as RuleTrial
 from gpu_health.rulebook import node_state as node_state
 from gpu_health.rulebook import preset_of as preset_of
 from gpu_health.rulebook import presets_in_force as presets_in_force

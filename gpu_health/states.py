@@ -3,7 +3,7 @@
 from django.db.models import IntegerChoices, TextChoices
 from django.utils.translation import gettext_lazy as _
 
-from common.transitions import Machine
+from common.transitions import StateMachine
 
 
 class FindingState(TextChoices):
@@ -96,7 +96,7 @@ class CheckState(TextChoices):
 
 C = CheckState
 ENDED_CHECKS = (C.PASSED, C.FAILED, C.INCONCLUSIVE, C.IMPOSSIBLE, C.CANCELLED)
-CHECK_MOVES = Machine(
+CHECK_MOVES = StateMachine(
     {C.WAITING: {C.RUNNING, C.IMPOSSIBLE, C.CANCELLED}, C.RUNNING: set(ENDED_CHECKS)}
     | {ended: set() for ended in ENDED_CHECKS}
 )
@@ -125,7 +125,7 @@ class DrillState(TextChoices):
 
 D = DrillState
 ENDED_DRILLS = (D.PASSED, D.FAILED, D.CANCELLED)
-DRILL_MOVES = Machine(
+DRILL_MOVES = StateMachine(
     {
         D.PREPARING: {D.PLAYING, D.ENDING},
         D.PLAYING: {D.FOLLOWING, D.ENDING},
@@ -139,7 +139,7 @@ del D
 
 S = IncidentState
 ENDED_INCIDENTS = (S.CLOSED, S.CANCELLED)
-INCIDENT_MOVES = Machine(
+INCIDENT_MOVES = StateMachine(
     {
         S.PROPOSED: {S.QUARANTINING, S.ACTING, S.NEEDS_PERSON, *ENDED_INCIDENTS},
         S.QUARANTINING: {S.QUARANTINED, S.RETURNING, *ENDED_INCIDENTS},

@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_health.incident_statistics import Answer
+from gpu_health.incident_statistics import StatisticsResult
 from gpu_health.policy.presets import fault_title
 from gpu_health.statistics.figures import HOUR, cost_of
 
@@ -19,7 +19,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet would compute; names and faults are written by others."""
 
 
-def csv_of(answer: Answer) -> Iterator[str]:
+def csv_of(answer: StatisticsResult) -> Iterator[str]:
     """Lines, the heading first; lost time and cost within the window that was asked about."""
     text = io.StringIO()
     writer = csv.writer(text)

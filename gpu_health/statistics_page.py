@@ -11,10 +11,10 @@ from django.utils.translation import ngettext
 
 from common.pages import formats
 from common.pages.charts import Chart, Paint, Series
-from gpu_health.incident_statistics import Answer
+from gpu_health.incident_statistics import StatisticsResult
 from gpu_health.policy.presets import fault_title
 from gpu_health.statistics.cases import DAY
-from gpu_health.statistics.figures import HOUR, Figures, Money
+from gpu_health.statistics.figures import HOUR, DowntimeCost, IncidentFigures
 
 PAINTS: Sequence[Paint] = ("stable", "candidate", "good", "bad", "ink")
 MOST_LINES = len(PAINTS)
@@ -22,13 +22,13 @@ MOST_MACHINES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StatisticsRow:
     """Of one of the tables."""
 
     name: str
     url: str
     note: str
-    figures: Figures
+    figures: IncidentFigures
     cost: str
     availability: float | None = None
     gpus: int = 0
@@ -53,7 +53,7 @@ def hours(number: float | None) -> str:
     return formats.three_digits(number) if abs(number) < 1_000 else formats.count(round(number))
 
 
-def money(cost: Money, currency: str) -> str:
+def money(cost: DowntimeCost, currency: str) -> str:
     """`USD 1,234.50`; a dash where nothing that was lost has a price."""
     if not cost.is_known:
         return formats.NO_VALUE
@@ -61,23 +61,25 @@ def money(cost: Money, currency: str) -> str:
     return _("%(amount)s and more") % {"amount": amount} if cost.unpriced else amount
 
 
-def fault_rows(answer: Answer, url_of: Any) -> list[Row]:
+def fault_rows(answer: StatisticsResult, url_of: Any) -> list[StatisticsRow]:
     return [
-        Row(fault_title(fault), url_of(fault=fault), fault, found, money(found.cost, answer.currency))
+        StatisticsRow(
+            fault_title(fault), url_of(fault=fault), fault, found, money(found.cost, answer.currency)
+        )
         for fault, found in answer.report.by_fault.items()
     ]
 
 
-def model_rows(answer: Answer, url_of: Any) -> list[Row]:
+def model_rows(answer: StatisticsResult, url_of: Any) -> list[StatisticsRow]:
     """Of every model that there is, also those without an incident."""
-    none = Figures.none()
+    none = IncidentFigures.none()
     rows = []
     known = answer.report.availability
     for model in sorted({*known, *answer.report.by_model}, key=lambda one: (-_gpus(known, one), one)):
         found = answer.report.by_model.get(model, none)
         there = known.get(model)
         rows.append(
-            Row(
+            StatisticsRow(
                 model or _("not known"),
                 url_of(gpu_model=model) if model else "",
                 "",
@@ -91,11 +93,11 @@ def model_rows(answer: Answer, url_of: Any) -> list[Row]:
     return rows
 
 
-def machine_rows(answer: Answer) -> list[Row]:
+def machine_rows(answer: StatisticsResult) -> list[StatisticsRow]:
     """Lemons first, then those with the most incidents."""
     found = sorted(answer.report.by_node.items(), key=lambda item: item[0] not in answer.lemons)
     return [
-        Row(
+        StatisticsRow(
             answer.nodes[pk].node,
             f"/fleet/nodes/{pk}/",
             answer.nodes[pk].cluster,
@@ -107,7 +109,7 @@ def machine_rows(answer: Answer) -> list[Row]:
     ]
 
 
-def availability_chart(answer: Answer) -> Chart:
+def availability_chart(answer: StatisticsResult) -> Chart:
     moments = answer.report.moments
     known = answer.report.availability
     models = sorted(known, key=lambda one: -_gpus(known, one))[:MOST_LINES]
@@ -133,7 +135,7 @@ def availability_chart(answer: Answer) -> Chart:
     )
 
 
-def loss_chart(answer: Answer) -> Chart:
+def loss_chart(answer: StatisticsResult) -> Chart:
     """The faults that cost most; the others together."""
     moments = answer.report.moments
     costly = sorted(answer.report.by_fault.items(), key=lambda item: -item[1].lost)

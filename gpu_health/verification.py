@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from clusters.models import Gpu, Node
 from clusters.states import GpuSharing, GpuState
-from common.jobs.spec import BY_CIRCUMSTANCE, Container, JobObservation, JobSpec, Limits
-from gpu_health.actions.base import Target, job_owner, python_on
+from common.jobs.spec import BY_CIRCUMSTANCE, JobContainer, JobLimits, JobObservation, JobSpec
+from gpu_health.actions.base import ActionTarget, job_owner, python_on
 from gpu_health.drills.orders import check_order
-from gpu_health.healing.facts import Progress, Work
-from gpu_health.healing.verifying import Demand, verdict
+from gpu_health.healing.facts import MachineWork, WorkProgress
+from gpu_health.healing.verifying import VerificationDemand, verdict
 from gpu_health.models import GpuCount, Incident, StoredReading
 from gpu_health.policy.rule import Verification
 from gpu_health.signals.check_reports import NotAReport, read_report
@@ -22,11 +22,11 @@ WALL_SECONDS: Mapping[int, float] = {1: 300.0, 2: 1_800.0, 3: 7_200.0}
 def check_job(node: Node, level: int, *, op_key: str, owner: str, network: bool = False) -> JobSpec:
     argv = (*python_on(node), "-m", "serving.checks", "gpu", "--level", str(level), "--json")
     argv += ("--network",) if network else ()
-    limits = Limits(wall_seconds=WALL_SECONDS[level])
-    return JobSpec(op_key, owner, argv, limits=limits, container=Container(is_privileged=True))
+    limits = JobLimits(wall_seconds=WALL_SECONDS[level])
+    return JobSpec(op_key, owner, argv, limits=limits, container=JobContainer(is_privileged=True))
 
 
-def check_spec(target: Target, op_key: str) -> JobSpec:
+def check_spec(target: ActionTarget, op_key: str) -> JobSpec:
     incident = target.incident
     demand = demand_of(incident)
     if incident.drill_id is not None:
@@ -40,7 +40,7 @@ def check_spec(target: Target, op_key: str) -> JobSpec:
     )
 
 
-def demand_of(incident: Incident) -> Demand:
+def demand_of(incident: Incident) -> VerificationDemand:
     """What must be checked before the machine of this incident returns."""
     device = bus_id(incident.device)
     gpus = Gpu.objects.filter(node_id=incident.node_id).exclude(state=GpuState.GONE)
@@ -52,7 +52,7 @@ def demand_of(incident: Incident) -> Demand:
             node_id=incident.node_id, fault=incident.fault, at__gte=incident.first_at
         ).values_list("details", flat=True)
         ports = frozenset(str(details["port"]) for details in told if details.get("port"))
-    return Demand(
+    return VerificationDemand(
         verification=Verification(incident.verification),
         fault=incident.fault,
         gpu_uuid=incident.gpu_uuid or ("" if device else incident.device),
@@ -69,14 +69,14 @@ def expected_gpus(node: Node) -> int:
     return row.expected if row else 0
 
 
-def judged(seen: JobObservation, demand: Demand) -> Work:
+def judged(seen: JobObservation, demand: VerificationDemand) -> MachineWork:
     """A check that could not be tried says nothing of the machine: a person does."""
     if seen.is_live:
-        return Work(Progress.RUNNING, "The check runs.")
+        return MachineWork(WorkProgress.RUNNING, "The check runs.")
     if seen.result is None or seen.ending in BY_CIRCUMSTANCE:
         why = seen.last_words or seen.why or "It left no result."
-        return Work(Progress.IMPOSSIBLE, f"The machine could not be checked. {why}")
+        return MachineWork(WorkProgress.IMPOSSIBLE, f"The machine could not be checked. {why}")
     try:
         return verdict(read_report(seen.result), demand)
     except NotAReport as error:
-        return Work(Progress.IMPOSSIBLE, f"The check left no report that can be read: {error}.")
+        return MachineWork(WorkProgress.IMPOSSIBLE, f"The check left no report that can be read: {error}.")

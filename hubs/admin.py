@@ -7,21 +7,21 @@ from hubs.models import Export, HubSource, HubSync
 
 
 @admin.register(HubSource)
-class HubSourceRows(ReadOnly):
+class HubSourceAdmin(ReadOnly):
     list_display = ("repo_id", "ref", "endpoint", "model", "every_seconds", "due_at", "deleted_at")
     list_select_related = ("model",)
     search_fields = ("repo_id", "model__name")
 
 
 @admin.register(HubSync)
-class HubSyncRows(ReadOnly):
+class HubSyncAdmin(ReadOnly):
     list_display = ("source", "state", "commit", "version", "began_at", "ended_at", "stuck_at")
     list_select_related = ("source", "version__model")
     list_filter = ("state",)
 
 
 @admin.register(Export)
-class ExportRows(ReadOnly):
+class ExportAdmin(ReadOnly):
     list_display = (
         "version",
         "repo_id",

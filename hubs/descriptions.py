@@ -19,7 +19,7 @@ class Button(NamedTuple):
     """On the button that closes its dialog."""
 
 
-class Question(NamedTuple):
+class DialogTexts(NamedTuple):
     """The texts of the dialog that a button opens."""
 
     title: Text
@@ -28,7 +28,7 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Descriptions:
-    wishes: Mapping[str, Question]
+    wishes: Mapping[str, DialogTexts]
     problems: Mapping[str, Text]
     """By state: above the reason for it."""
     endings: Mapping[str, Text]
@@ -43,14 +43,16 @@ BUTTONS = {
 }
 SYNC = Descriptions(
     wishes={
-        "pause": Question(
+        "pause": DialogTexts(
             _("Pause this sync?"), _("Received files are kept, and the transfer continues from there.")
         ),
-        "resume": Question(
+        "resume": DialogTexts(
             _("Resume this sync?"), _("Received files are hashed again, and only the rest is fetched.")
         ),
-        "cancel": Question(_("Cancel this sync?"), _("Fetched files are removed. It can be retried later.")),
-        "retry": Question(_("Sync it again?"), _("The hub resolves the revision to a commit again.")),
+        "cancel": DialogTexts(
+            _("Cancel this sync?"), _("Fetched files are removed. It can be retried later.")
+        ),
+        "retry": DialogTexts(_("Sync it again?"), _("The hub resolves the revision to a commit again.")),
     },
     problems={
         "paused": _("Paused. Received files are kept."),
@@ -66,16 +68,18 @@ SYNC = Descriptions(
 )
 EXPORT = Descriptions(
     wishes={
-        "pause": Question(_("Pause this export?"), _("Parts that have arrived are not sent again.")),
-        "resume": Question(
+        "pause": DialogTexts(_("Pause this export?"), _("Parts that have arrived are not sent again.")),
+        "resume": DialogTexts(
             _("Resume this export?"),
             _("Existing files are checked first, and only missing ones are sent."),
         ),
-        "cancel": Question(
+        "cancel": DialogTexts(
             _("Cancel this export?"),
             _("Nothing more is sent. Data in flight may still have arrived: check the destination."),
         ),
-        "retry": Question(_("Export it again?"), _("Existing files are checked first and not sent again.")),
+        "retry": DialogTexts(
+            _("Export it again?"), _("Existing files are checked first and not sent again.")
+        ),
     },
     problems={
         "paused": _("Paused. The destination keeps received data for a while."),

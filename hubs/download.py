@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from hubs.backends.base import (
     AccessRefused,
-    Hub,
+    HubClient,
     HubError,
     HubFile,
     HubMisbehaves,
@@ -30,7 +30,7 @@ from model_store.errors import FileRefused, StorageQuotaExceeded, StoreFull, Sto
 from model_store.file_manifest import ManifestFile
 from model_store.paths import check_collisions, check_file_path, printable
 from model_store.reading import WindowedContent
-from models_registry.importing.judging import Copied, judged, judged_together
+from models_registry.importing.judging import CopiedFile, judged, judged_together
 from models_registry.importing.results import (
     KEPT,
     MAX_REFUSALS,
@@ -42,7 +42,7 @@ from models_registry.importing.results import (
 )
 from models_registry.importing.skipped import why_skipped
 from models_registry.importing.source_tree import MAX_FILES
-from models_registry.importing.transfer import Meter, Progress, side_by_side
+from models_registry.importing.transfer import ImportProgress, TransferMeter, side_by_side
 from models_registry.patterns import why_left_out
 from trust.formats.identification import check_name, check_size, identify
 
@@ -55,10 +55,10 @@ _SMALL_BYTES = 16 * 1024 * 1024
 
 def fetch_repository(
     source: RepositorySource,
-    hub: Hub,
+    hub: HubClient,
     staging: Staging,
     *,
-    report: Callable[[Progress], None],
+    report: Callable[[ImportProgress], None],
     allowance: Allowance | None = None,
 ) -> ImportResult:
     """Fetch what the staging area lacks, if the `allowance` has room for it. What goes wrong is in the
@@ -135,9 +135,9 @@ class _Fetch:
     def __init__(
         self,
         source: RepositorySource,
-        hub: Hub,
+        hub: HubClient,
         staging: Staging,
-        report: Callable[[Progress], None],
+        report: Callable[[ImportProgress], None],
         allowance: Allowance | None,
     ) -> None:
         self.commit = ""
@@ -146,7 +146,7 @@ class _Fetch:
         self._hub = hub
         self._staging = staging
         self._report = report
-        self._meter = Meter(size_bytes=0, files=0, report=report)
+        self._meter = TransferMeter(size_bytes=0, files=0, report=report)
         self._patience = Retry(source.patience_seconds, lambda reason: self._meter.say(reason))
 
     def run(self) -> ImportResult:
@@ -157,7 +157,7 @@ class _Fetch:
         listing = _listed(self._source, snapshot.files)
         if listing.refusals:
             return refused(listing.refusals[:MAX_REFUSALS], what_to_do=WHAT_TO_DO_ON_HUB)
-        self._meter = Meter(
+        self._meter = TransferMeter(
             size_bytes=sum(file.size for file in listing.files),
             files=len(listing.files),
             report=self._report,
@@ -193,7 +193,7 @@ class _Fetch:
         if refusals:
             return refused(refusals, what_to_do=WHAT_TO_DO_ON_HUB)
         self._meter.count(always=True)
-        copied = [one for one in looked_at if isinstance(one, Copied)]
+        copied = [one for one in looked_at if isinstance(one, CopiedFile)]
         fetched_bytes = sum(file.size for key, file in contents.items() if not sha256s[key][1])
         result = judged_together(copied, skipped=listing.skipped, what_to_do=WHAT_TO_DO_ON_HUB)
         return replace(result, copied_bytes=fetched_bytes)
@@ -283,7 +283,7 @@ class _Fetch:
         if part.done < file.size:
             self._patience.keep(pour)
 
-    def _judged(self, file: HubFile, fetched: tuple[str, bool]) -> Copied | FileRefused:
+    def _judged(self, file: HubFile, fetched: tuple[str, bool]) -> CopiedFile | FileRefused:
         sha256, was_held = fetched
         entry = ManifestFile(file.path, file.size, sha256)
         copied_bytes = 0 if was_held else file.size

@@ -6,11 +6,11 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from common.choices import ChoiceSet
-from common.declared import Manifest
+from common.declared import AppManifest
 from common.events import Subscription
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
-from common.webhooks.catalogue import WebhookEvent
+from common.webhooks.catalogue import WebhookEventType
 from hubs import events, import_source, states
 from hubs.badges import BADGES
 from hubs.blob_references import EXPORTS
@@ -46,7 +46,7 @@ SUBJECTS = (
     ),
 )
 WEBHOOK_EVENTS = (
-    WebhookEvent(
+    WebhookEventType(
         "version.exported",
         _("A version was exported to a hub or another Slipway."),
         version_payload,
@@ -54,14 +54,14 @@ WEBHOOK_EVENTS = (
     ),
 )
 CHOICES = (
-    ChoiceSet(states.Cause),
+    ChoiceSet(states.SyncFailureCause),
     ChoiceSet(states.EXPORT_STATES, schema="ExportState"),
     ChoiceSet(states.ExportKind, schema="ExportKind"),
     ChoiceSet(states.HubKind, schema="HubKind"),
     ChoiceSet(states.SYNC_STATES, schema="SyncState"),
     ChoiceSet(states.TransferState, badges="transfer"),
 )
-MANIFEST = Manifest(
+MANIFEST = AppManifest(
     choices=CHOICES,
     witnesses=(Subscription(ModelDeleted, forget_sources),),
     sealed=(

@@ -18,9 +18,9 @@ from hubs.states import (
     OPEN,
     SYNC_STATES,
     UNDER_WAY,
-    Cause,
     ExportKind,
     HubKind,
+    SyncFailureCause,
     TransferState,
 )
 from models_registry.models import Model
@@ -33,7 +33,7 @@ def _in(choices: Iterable[tuple[str, Any]], among: Collection[str] | None = None
     return Q(state__in=sorted(state for state, _ in choices if among is None or state in among))
 
 
-class HubTransfers(TeamOwned[Row]):
+class HubTransferQuerySet(TeamOwned[Row]):
     shown_with: ClassVar[tuple[str, ...]]
     """What doors show of each beside itself."""
 
@@ -80,7 +80,7 @@ class HubTransfer(Authored, Reconciled):
         return self.reason
 
 
-class Exports(HubTransfers["Export"]):
+class ExportQuerySet(HubTransferQuerySet["Export"]):
     team_path = "version__model__team"
     shown_with = (team_path,)
 
@@ -117,7 +117,7 @@ class Export(HubTransfer, Transfer):
     is_held = models.BooleanField(default=True, editable=False)
     """The store may hold a staging area for it."""
 
-    objects = Exports.as_manager()
+    objects = ExportQuerySet.as_manager()
 
     class Meta(HubTransfer.Meta):
         abstract = False
@@ -171,7 +171,7 @@ FORGOTTEN: dict[str, Any] = {
 """Columns of a source that is deleted: no secret outlives it, and nothing is due."""
 
 
-class HubSources(TeamOwned["HubSource"]):
+class HubSourceQuerySet(TeamOwned["HubSource"]):
     team_path = "model__team"
 
     def live(self) -> Self:
@@ -215,7 +215,7 @@ class HubSource(Revised, Reconciled):
     created_by_name = models.CharField(max_length=200, blank=True)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    objects = HubSources.as_manager()
+    objects = HubSourceQuerySet.as_manager()
 
     class Meta(Reconciled.Meta):
         constraints: ClassVar = [
@@ -243,7 +243,7 @@ class HubSource(Revised, Reconciled):
         return bool(self.notice_hash)
 
 
-class HubSyncs(HubTransfers["HubSync"]):
+class HubSyncQuerySet(HubTransferQuerySet["HubSync"]):
     team_path = "source__model__team"
     shown_with = (team_path, "version__model")
 
@@ -255,7 +255,7 @@ class HubSync(HubTransfer):
     state = models.CharField(
         max_length=12, choices=SYNC_STATES, default=TransferState.RESOLVING, editable=False
     )
-    cause = models.CharField(max_length=20, choices=Cause.choices, blank=True, editable=False)
+    cause = models.CharField(max_length=20, choices=SyncFailureCause.choices, blank=True, editable=False)
     """Of a failure or an interruption, where it is one of these."""
     version = models.ForeignKey(
         "models_registry.Version", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
@@ -263,7 +263,7 @@ class HubSync(HubTransfer):
     is_scheduled = models.BooleanField(default=False, editable=False)
     """No person asked for it: the author is the schedule, or a notice of the hub."""
 
-    objects = HubSyncs.as_manager()
+    objects = HubSyncQuerySet.as_manager()
 
     class Meta(HubTransfer.Meta):
         abstract = False

@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from common.reconcile.pruning import Rule, at_rest
+from common.reconcile.pruning import PruningRule, at_rest
 from hubs.models import Export, HubSync
 from hubs.states import OPEN, TransferState
 
@@ -28,14 +28,14 @@ def _exports(before: datetime) -> QuerySet[Export]:
 
 
 RULES = (
-    Rule(
+    PruningRule(
         HubSync,
         _("Hub syncs"),
         "SLIPWAY_KEEP_SYNCS_DAYS",
         _syncs,
         kept=_("The last sync of each source and of each version stays."),
     ),
-    Rule(
+    PruningRule(
         Export,
         _("Exports"),
         "SLIPWAY_KEEP_EXPORTS_DAYS",

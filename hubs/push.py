@@ -29,7 +29,7 @@ from model_store.backends.ingest import blob_id_of
 from model_store.file_manifest import ManifestFile
 from model_store.paths import printable
 from model_store.reading import Content
-from models_registry.importing.transfer import Meter, Progress, side_by_side
+from models_registry.importing.transfer import ImportProgress, TransferMeter, side_by_side
 
 CHUNK_BYTES = 1024 * 1024
 MAX_INSIDE_BYTES = 64 * 1024 * 1024
@@ -48,7 +48,7 @@ def push_version(
     staging: Staging,
     *,
     read_note: ReadNote,
-    report: Callable[[Progress], None],
+    report: Callable[[ImportProgress], None],
 ) -> ExportResult:
     """Push a version and return the result; only bugs raise. `read_note` reads the staging area's notes."""
     return ended(_Push(target, files, repository, staging, read_note, report).run)
@@ -62,14 +62,16 @@ class _Push:
         repository: Repository,
         staging: Staging,
         read_note: ReadNote,
-        report: Callable[[Progress], None],
+        report: Callable[[ImportProgress], None],
     ) -> None:
         self._target = target
         self._files = files
         self._repository = repository
         self._staging = staging
         self._read_note = read_note
-        self._meter = Meter(size_bytes=sum(file.size for file in files), files=len(files), report=report)
+        self._meter = TransferMeter(
+            size_bytes=sum(file.size for file in files), files=len(files), report=report
+        )
         self._patience = Retry(target.patience_seconds, self._meter.say)
         self._lock = threading.Lock()
         self._sent_bytes = 0

@@ -18,8 +18,8 @@ from hubs.target import SlipwayTarget
 from model_store.backends.base import Staging
 from model_store.file_manifest import ManifestFile, manifest_of
 from model_store.paths import printable
-from models_registry.importing.transfer import Meter, Progress
-from slipway.runs import ROUNDS, Part, Runs
+from models_registry.importing.transfer import ImportProgress, TransferMeter
+from slipway.runs import ROUNDS, ContentPart, PartRuns
 
 LARGEST_PART_BYTES = 64 * 1024 * 1024
 """A part is held in memory, one per connection."""
@@ -35,7 +35,7 @@ def export_to_slipway(
     there: SlipwayClient,
     staging: Staging,
     *,
-    report: Callable[[Progress], None],
+    report: Callable[[ImportProgress], None],
 ) -> ExportResult:
     """Export a version to another Slipway and return the result; only bugs raise."""
     return ended(_Export(target, files, there, staging, report).run)
@@ -48,14 +48,16 @@ class _Export:
         files: Sequence[ManifestFile],
         there: SlipwayClient,
         staging: Staging,
-        report: Callable[[Progress], None],
+        report: Callable[[ImportProgress], None],
     ) -> None:
         self._target = target
         self._files = files
         self._there = there
         self._staging = staging
         self._digest = manifest_of(files).digest
-        self._meter = Meter(size_bytes=sum(file.size for file in files), files=len(files), report=report)
+        self._meter = TransferMeter(
+            size_bytes=sum(file.size for file in files), files=len(files), report=report
+        )
         self._patience = Retry(target.patience_seconds, self._meter.say)
         self._lock = threading.Lock()
         self._sent_bytes = 0
@@ -74,7 +76,7 @@ class _Export:
                 break
             self._check_wanted(upload)
             number = int(upload["id"])
-            runs = Runs(upload, limit=RUN_BYTES)
+            runs = PartRuns(upload, limit=RUN_BYTES)
             runs.send(partial(self._send, number), jobs=CONNECTIONS, is_over=threading.Event())
             upload = self._patience.keep(lambda: self._there.upload(int(upload["id"])))  # noqa: B023
         self._meter.count(files=len(self._files), always=True)
@@ -108,7 +110,7 @@ class _Export:
         if not {(one["sha256"], one["size"]) for one in upload["missing"]} <= announced:
             raise HubMisbehaves(f"{self._target.endpoint} asks for a content that was not announced.")
 
-    def _send(self, upload_id: int, part: Part) -> None:
+    def _send(self, upload_id: int, part: ContentPart) -> None:
         with self._staging.opened(part.sha256) as content:
             body = content.read_at(part.start, part.stop - part.start)
         self._patience.keep(lambda: self._there.send(upload_id, part, body))

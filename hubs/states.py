@@ -4,7 +4,7 @@ from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
 from common.languages import Text
-from common.transitions import Machine
+from common.transitions import StateMachine
 
 
 class HubKind(TextChoices):
@@ -42,7 +42,7 @@ class TransferState(TextChoices):
     CANCELLED = "cancelled", _("Cancelled")
 
 
-class Cause(TextChoices):
+class SyncFailureCause(TextChoices):
     """Why a sync failed or was interrupted, where a program may act on it; the reason says it in full."""
 
     GATED = "gated", _("The repository is gated.")
@@ -76,7 +76,7 @@ EXPORT_STATES: Choices = tuple(
 )
 """As choices: constraints of the database keep each kind to its own."""
 
-MOVES: Machine[TransferState] = Machine(
+MOVES: StateMachine[TransferState] = StateMachine(
     {
         _T.RESOLVING: {_T.FETCHING, _T.CURRENT, _T.FAILED, _T.CANCELLED},
         _T.FETCHING: {*HALTED, *_ENDED},

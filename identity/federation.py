@@ -22,7 +22,7 @@ OWNERS = frozenset(
 )
 
 
-class Wanted(NamedTuple):
+class TokenRequirements(NamedTuple):
     """What a credential says of tokens."""
 
     audience: str
@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
     claims: Mapping[str, str]
 
 
-def mismatch(wanted: Wanted, told: Mapping[str, Any]) -> str:
+def mismatch(wanted: TokenRequirements, told: Mapping[str, Any]) -> str:
     """Why the claims do not fit, for the audit record; empty: they do."""
     audience = told.get("aud")
     if wanted.audience not in (audience if isinstance(audience, list) else [audience]):
@@ -46,7 +46,7 @@ def mismatch(wanted: Wanted, told: Mapping[str, Any]) -> str:
     return ""
 
 
-def names_an_owner(issuer: str, wanted: Wanted) -> bool:
+def names_an_owner(issuer: str, wanted: TokenRequirements) -> bool:
     """Whether only tokens of one owner fit, where an issuer serves everybody."""
     if issuer not in SHARED:
         return bool(wanted.subject or wanted.claims)

@@ -13,7 +13,7 @@ from common.actor import Actor
 from identity.patterns import MAX_PATTERN
 
 
-class RuleForm(forms.Form):
+class GroupRuleForm(forms.Form):
     pattern = forms.CharField(
         max_length=MAX_PATTERN,
         label=_("Group"),

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from accounts.services.provisioned import Given
+from accounts.services.provisioned import ProvisionedRoles
 from accounts.states import Role
 from identity.patterns import matches
 
@@ -13,14 +13,14 @@ STRONGEST_FIRST = (Role.ADMIN, Role.APPROVER, Role.OPERATOR, Role.DEVELOPER, Rol
 MAX_GROUPS = 2_000
 
 
-class Rule(NamedTuple):
+class GroupPattern(NamedTuple):
     pattern: str
     team_id: int | None
     """None: makes administrators of the installation."""
     role: str
 
 
-def given_by(rules: Iterable[Rule], groups: Collection[str]) -> Given:
+def given_by(rules: Iterable[GroupPattern], groups: Collection[str]) -> ProvisionedRoles:
     """What the rules give to a member of these groups."""
     roles: dict[int, Role] = {}
     administrator = False
@@ -33,11 +33,11 @@ def given_by(rules: Iterable[Rule], groups: Collection[str]) -> Given:
             role = Role(rule.role)
             present = roles.get(rule.team_id, role)
             roles[rule.team_id] = min(present, role, key=STRONGEST_FIRST.index)
-    return Given(roles, administrator)
+    return ProvisionedRoles(roles, administrator)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldMemberships:
     """Memberships that a person has now."""
 
     by_rule: Mapping[int, Role]
@@ -46,24 +46,24 @@ class Held:
     administrator_by_rule: bool = False
 
 
-class Change(NamedTuple):
+class MembershipChange(NamedTuple):
     team_id: int | None
     """None: administrator of the installation."""
     before: Role | None
     after: Role | None
 
 
-def changes(held: Held, given: Given) -> Sequence[Change]:
+def changes(held: HeldMemberships, given: ProvisionedRoles) -> Sequence[MembershipChange]:
     """What applying it would change. Roles given by hand stay, so nothing is said of those teams."""
     found = []
     for team_id in sorted({*held.by_rule, *given.roles} - set(held.by_hand)):
         before, after = held.by_rule.get(team_id), given.roles.get(team_id)
         if before != after:
-            found.append(Change(team_id, before, after))
+            found.append(MembershipChange(team_id, before, after))
     if given.administrator and not held.administrator:
-        found.append(Change(None, None, Role.ADMIN))
+        found.append(MembershipChange(None, None, Role.ADMIN))
     elif held.administrator_by_rule and not given.administrator:
-        found.append(Change(None, Role.ADMIN, None))
+        found.append(MembershipChange(None, Role.ADMIN, None))
     return found
 
 

@@ -20,9 +20,9 @@ from common.audit import record
 from common.characters import without_hidden
 from identity import saml
 from identity.group_rules import groups_in
-from identity.saml_logout import ProvidersSession
+from identity.saml_logout import SamlSession
 from identity.services.provisioning import linked_person
-from identity.services.sign_on import SignOn, note_session, note_sign_on
+from identity.services.sign_on import ProviderSignIn, note_session, note_sign_on
 
 logger = logging.getLogger(__name__)
 ID_TOKEN = "identity_id_token"  # noqa: S105 (a key of the session)
@@ -30,7 +30,7 @@ SAML_SESSION = "identity_saml_session"
 _SIGN_ON = "_identity_sign_on"
 
 
-class AccountAdapter(door.AccountAdapter):
+class SingleSignOnAccountAdapter(door.PasswordAccountAdapter):
     def pre_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse | None:
         """Somebody whom the provider has just vouched for is suspended no longer."""
         response = super().pre_login(request, user, **kwargs)
@@ -93,14 +93,14 @@ def _claims(social: Any) -> dict[str, Any]:
     return {**(told.get("id_token") or {}), **(told.get("userinfo") or {})}
 
 
-def _sign_on(social: Any) -> SignOn:
+def _sign_on(social: Any) -> ProviderSignIn:
     told = social.account.extra_data
-    session: ProvidersSession | None = getattr(social, "saml_session", None)
+    session: SamlSession | None = getattr(social, "saml_session", None)
     if social.account.provider == saml.PROVIDER:
         groups = None if saml.groups_left_out(told) else groups_in(told, settings.SLIPWAY_GROUPS_CLAIM)
     else:
         groups = groups_in(_claims(social), settings.SLIPWAY_GROUPS_CLAIM)
-    return SignOn(
+    return ProviderSignIn(
         provider=social.account.provider,
         subject=social.account.uid,
         groups=groups,
@@ -114,7 +114,7 @@ def _sign_on(social: Any) -> SignOn:
 
 def note_login(*, request: HttpRequest, user: User, **_: Any) -> None:
     """The session has its final key only now."""
-    sign_on: SignOn | None = getattr(request, _SIGN_ON, None)
+    sign_on: ProviderSignIn | None = getattr(request, _SIGN_ON, None)
     if sign_on is None:
         return
     if sign_on.id_token:

@@ -6,9 +6,9 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from accounts.states import Right
-from common.declared import Manifest
+from common.declared import AppManifest
 from common.pages.badges import Badge, Badges
-from common.pages.search import Destination
+from common.pages.search import SearchDestination
 from common.pages.shell import Tab
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
@@ -39,7 +39,7 @@ SUBJECTS = (
 BADGES: Mapping[str, Badges] = {
     "sign_in": {"break_glass": Badge(_("Break-glass sign-in"), "warn", "alert-triangle")},
 }
-MANIFEST = Manifest(
+MANIFEST = AppManifest(
     sealed=(SealedColumn(Identity, "sealed_refresh_token", sign_on.PURPOSE),),
     reconcilers=(ProviderCheckReconciler(),),
     subjects=SUBJECTS,
@@ -64,7 +64,7 @@ MANIFEST = Manifest(
         ),
     ),
     destinations=(
-        Destination(
+        SearchDestination(
             title=_("Single sign-on"),
             url=PAGE,
             icon="login",

@@ -16,7 +16,7 @@ from identity.errors import ProviderUnavailable
 from identity.published import (
     MAX_DOCUMENT_BYTES,
     REMEMBERED_SECONDS,
-    Remembered,
+    CachedDocuments,
     body_of,
     check_encrypted,
     client,
@@ -28,11 +28,11 @@ KEYS_AT_MOST_EVERY_SECONDS = 30.0
 """A token that names an unknown key has them fetched anew, however many such tokens come."""
 
 
-class Refused(SlipwayError):
+class GrantRefused(SlipwayError):
     """The provider does not accept the refresh token or the code (RFC 6749, 5.2: `invalid_grant`)."""
 
 
-_documents, _keys = Remembered(), Remembered()
+_documents, _keys = CachedDocuments(), CachedDocuments()
 
 
 def forget() -> None:
@@ -87,7 +87,7 @@ def ask_for_tokens(
 ) -> Mapping[str, Any]:
     """Return the token endpoint's answer to a refresh token or to a code (RFC 6749, 4.1.3 and 6).
 
-    Raises Refused, and ProviderUnavailable for whatever is not the person's fault.
+    Raises GrantRefused, and ProviderUnavailable for whatever is not the person's fault.
     """
     known = discovery(issuer)
     url = str(known.get("token_endpoint", ""))
@@ -118,7 +118,7 @@ def ask_for_tokens(
         return tokens
     fault = str((tokens or {}).get("error", ""))[:100]
     if response.status_code in (400, 401, 403) and fault == "invalid_grant":
-        raise Refused(str((tokens or {}).get("error_description") or fault)[:300])
+        raise GrantRefused(str((tokens or {}).get("error_description") or fault)[:300])
     raise ProviderUnavailable(
         f"{urlsplit(url).hostname} answered {response.status_code} {fault} to {grant['grant_type']}."
     )

@@ -47,7 +47,7 @@ class OpenIDConnectAdapter(views.OpenIDConnectOAuth2Adapter):  # type: ignore[mi
             tokens = openid.ask_for_tokens(
                 settings.SLIPWAY_OIDC_SERVER_URL, client_id=app.client_id, secret=app.secret, grant=grant
             )
-        except openid.Refused as error:
+        except openid.GrantRefused as error:
             raise OAuth2Error(str(error)) from error
         if not (tokens.get("id_token") and tokens.get("access_token")):
             raise OAuth2Error("The provider sent no id_token or no access token.")

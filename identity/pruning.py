@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import ApiToken
-from common.reconcile.pruning import Rule
+from common.reconcile.pruning import PruningRule
 
 
 def _exchanged(before: datetime) -> QuerySet[ApiToken]:
@@ -14,7 +14,7 @@ def _exchanged(before: datetime) -> QuerySet[ApiToken]:
 
 
 RULES = (
-    Rule(
+    PruningRule(
         ApiToken,
         _("Expired tokens of CI jobs"),
         "SLIPWAY_KEEP_SESSIONS_DAYS",

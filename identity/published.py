@@ -97,7 +97,7 @@ def body_of(url: str, *, accept: str, secret_headers: Mapping[str, str] | None =
     return body
 
 
-class Remembered:
+class CachedDocuments:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._found: dict[str, tuple[float, Any]] = {}

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import F
 
 from common import clock
-from common.reconcile import Operation, Outcome, Recurring, lane_at, wait
+from common.reconcile import Operation, Recurring, StepOutcome, lane_at, wait
 from common.sealed import CannotUnseal, seal, unseal
 from identity import openid
 from identity.group_rules import groups_in
@@ -48,7 +48,7 @@ class ProviderCheckReconciler(Recurring[ProviderCheck]):
             check(identity)
         return False
 
-    def settle(self, row: ProviderCheck, seen: bool, now: datetime) -> Outcome:
+    def settle(self, row: ProviderCheck, seen: bool, now: datetime) -> StepOutcome:
         pause = timedelta(minutes=settings.SLIPWAY_OIDC_CHECK_MINUTES) / 10
         return wait(timedelta(0) if seen else min(pause, timedelta(minutes=1)))
 
@@ -69,7 +69,7 @@ def check(identity: Identity) -> None:
                 "refresh_token": unseal(former, purpose=sign_on.PURPOSE),
             },
         )
-    except openid.Refused as error:
+    except openid.GrantRefused as error:
         if rows.update(sealed_refresh_token="", checked_at=clock.now()):
             sign_on.drop(identity, reason=f"The identity provider refuses them: {error}")
         return

@@ -18,7 +18,7 @@ from django.urls import reverse
 from identity import saml_keys
 from identity.assertions import use_once
 from identity.errors import BadAssertion, ProviderUnavailable
-from identity.published import REMEMBERED_SECONDS, Remembered, body_of
+from identity.published import REMEMBERED_SECONDS, CachedDocuments, body_of
 
 Read = TypeVar("Read")
 PROVIDER = "saml"
@@ -63,11 +63,11 @@ ATTRIBUTES: Mapping[str, Sequence[str]] = {
 }
 """What is read of a person, under the names that Okta, Entra, Keycloak and LDAP give it; the first wins."""
 
-_published = Remembered()
+_published = CachedDocuments()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SamlAssertion:
     """What the provider says of somebody, verified; as allauth asks for it."""
 
     name_id: str
@@ -137,7 +137,7 @@ def request_to_sign_in() -> tuple[str, str]:
     return auth.login(return_to=""), auth.get_last_request_id()
 
 
-def verified(response: str) -> Answer:
+def verified(response: str) -> SamlAssertion:
     """What a posted `SAMLResponse` says. Raises BadAssertion, ProviderUnavailable."""
     if not response or len(response) > MAX_ANSWER:
         raise BadAssertion("There is no SAMLResponse, or one that is too long.")
@@ -168,7 +168,7 @@ def opened(read: Callable[[str], Read]) -> Read:
 
 def _verified(
     known: Mapping[str, Any], response: str, key: str
-) -> tuple[Answer, Sequence[str], str, int | None]:
+) -> tuple[SamlAssertion, Sequence[str], str, int | None]:
     """And for whom it is, its name, and the epoch second at which it ends. Raises BadAssertion."""
     from onelogin.saml2.response import OneLogin_Saml2_Response
     from onelogin.saml2.settings import OneLogin_Saml2_Settings
@@ -178,7 +178,7 @@ def _verified(
         told = OneLogin_Saml2_Response(own, response)
         told.is_valid(at(reverse("saml-acs")), raise_exceptions=True)
         audiences = told.get_audiences()
-        answer = Answer(
+        answer = SamlAssertion(
             name_id=told.get_nameid() or "",
             name_id_format=told.get_nameid_format() or UNSPECIFIED,
             attributes=told.get_attributes(),

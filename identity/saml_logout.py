@@ -20,7 +20,7 @@ OLDEST_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class ProvidersSession:
+class SamlSession:
     """A session of the provider, as it must be named to end it."""
 
     name_id: str
@@ -33,7 +33,7 @@ class ProvidersSession:
 
 
 @dataclass(frozen=True, slots=True)
-class SignOut:
+class LogoutRequest:
     """The provider's wish that sessions end, and where the browser goes with our answer."""
 
     name_id: str
@@ -51,7 +51,7 @@ def request_to_sign_out(session: Mapping[str, Any]) -> str:
     known = saml.provider()
     if not saml_keys.has_key() or not known.get("singleLogoutService", {}).get("url"):
         return ""
-    one = ProvidersSession(**session)
+    one = SamlSession(**session)
     auth = OneLogin_Saml2_Auth(saml.at(reverse("saml-sign-out")), saml.configured(known))
     nq, spnq = one.name_qualifiers
     url: str = auth.logout(
@@ -65,7 +65,7 @@ def request_to_sign_out(session: Mapping[str, Any]) -> str:
     return url
 
 
-def asked_to_sign_out(parameters: Mapping[str, str], query: str) -> SignOut:
+def asked_to_sign_out(parameters: Mapping[str, str], query: str) -> LogoutRequest:
     """Read the provider's signed request in an address. Raises BadAssertion, ProviderUnavailable."""
     from onelogin.saml2.logout_request import OneLogin_Saml2_Logout_Request
     from onelogin.saml2.utils import OneLogin_Saml2_Utils
@@ -77,7 +77,7 @@ def asked_to_sign_out(parameters: Mapping[str, str], query: str) -> SignOut:
         xml = auth.get_last_request_xml() or ""
         if not url or auth.get_errors():
             raise BadAssertion(auth.get_last_error_reason() or ", ".join(auth.get_errors()))
-        found = SignOut(
+        found = LogoutRequest(
             saml.opened(lambda key: _name_id(xml, key)),
             tuple(one[:255] for one in OneLogin_Saml2_Logout_Request.get_session_indexes(xml)),
             url,

@@ -7,7 +7,7 @@ from accounts import selectors as accounts
 from accounts.models import Membership, Team, User
 from accounts.states import AccountKind, Right, Role, RoleSource
 from common.actor import Actor
-from identity.group_rules import Change, Held, Rule, changes, given_by
+from identity.group_rules import GroupPattern, HeldMemberships, MembershipChange, changes, given_by
 from identity.models import FederatedCredential, GroupRule, Identity, ProvisionedGroup
 
 
@@ -17,8 +17,8 @@ def rules(actor: Actor) -> QuerySet[GroupRule]:
     return found if accounts.may_everywhere(actor, Right.PEOPLE_ADMIN) else found.none()
 
 
-def rules_in_force() -> list[Rule]:
-    return [Rule(*row) for row in GroupRule.objects.values_list("pattern", "team_id", "role")]
+def rules_in_force() -> list[GroupPattern]:
+    return [GroupPattern(*row) for row in GroupRule.objects.values_list("pattern", "team_id", "role")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class DryRun:
     """People whose groups are known."""
 
 
-def dry_run(rules: Iterable[Rule]) -> DryRun:
+def dry_run(rules: Iterable[GroupPattern]) -> DryRun:
     """What these rules would change for everybody whose groups are known, by their last sign-in. A few
     queries, however many people."""
     rules = list(rules)
@@ -75,26 +75,26 @@ def _provisioned() -> Mapping[int, Sequence[str]]:
     return found
 
 
-def tried(rules: Iterable[Rule], groups: Sequence[str]) -> Sequence[ShownChange]:
+def tried(rules: Iterable[GroupPattern], groups: Sequence[str]) -> Sequence[ShownChange]:
     """Work out what somebody in these groups who has nothing yet would be given."""
     teams = dict(Team.objects.values_list("pk", "name"))
-    return _shown(changes(Held({}, {}), given_by(rules, groups)), teams)
+    return _shown(changes(HeldMemberships({}, {}), given_by(rules, groups)), teams)
 
 
-def _shown(found: Sequence[Change], teams: Mapping[int, str]) -> Sequence[ShownChange]:
+def _shown(found: Sequence[MembershipChange], teams: Mapping[int, str]) -> Sequence[ShownChange]:
     return [
         ShownChange(teams.get(one.team_id, "") if one.team_id else "", one.before, one.after) for one in found
     ]
 
 
-def _held(users: Sequence[User]) -> Mapping[int, Held]:
+def _held(users: Sequence[User]) -> Mapping[int, HeldMemberships]:
     by_rule: dict[int, dict[int, Role]] = {user.pk: {} for user in users}
     by_hand: dict[int, dict[int, Role]] = {user.pk: {} for user in users}
     rows = Membership.objects.filter(user__in=users).values_list("user_id", "team_id", "role", "source")
     for user_id, team_id, role, source in rows:
         (by_rule if source == RoleSource.RULE else by_hand)[user_id][team_id] = Role(role)
     return {
-        user.pk: Held(by_rule[user.pk], by_hand[user.pk], user.is_superuser, user.admin_by_rule)
+        user.pk: HeldMemberships(by_rule[user.pk], by_hand[user.pk], user.is_superuser, user.admin_by_rule)
         for user in users
     }
 

@@ -7,9 +7,9 @@ from django.utils.translation import ngettext
 
 from accounts.states import Right
 from common.choices import ChoiceSet
-from common.declared import Manifest
+from common.declared import AppManifest
 from common.pages.badges import Badge, Badges
-from common.pages.search import Destination, Search
+from common.pages.search import SearchDestination, SearchSource
 from common.pages.shell import NavItem
 from common.pages.subjects import Subject
 from images import states
@@ -34,7 +34,7 @@ BADGES: Mapping[str, Badges] = {
     },
 }
 DESTINATIONS = (
-    Destination(
+    SearchDestination(
         title=_("New image"),
         url="/images/+new/",
         icon="container",
@@ -42,14 +42,14 @@ DESTINATIONS = (
         right=Right.FLEET_OPERATE,
         is_command=True,
     ),
-    Destination(
+    SearchDestination(
         title=_("Find a fitting image"),
         url="/images/+fit/",
         icon="puzzle",
         words="compatibility gpu cuda",
         is_command=True,
     ),
-    Destination(
+    SearchDestination(
         title=_("Read images from a registry"),
         url="/images/+refresh/",
         icon="refresh",
@@ -57,7 +57,7 @@ DESTINATIONS = (
         right=Right.FLEET_OPERATE,
         is_command=True,
     ),
-    Destination(title=_("Images"), url="/images/", icon="container", words="runtime"),
+    SearchDestination(title=_("Images"), url="/images/", icon="container", words="runtime"),
 )
 CHOICES = (
     ChoiceSet(states.Acceleration),
@@ -65,14 +65,14 @@ CHOICES = (
     ChoiceSet(states.ImageState, badges="image", schema="ImageState"),
     ChoiceSet(states.TrialOutcome, badges="trial", schema="OutcomeEnum"),
 )
-MANIFEST = Manifest(
+MANIFEST = AppManifest(
     choices=CHOICES,
     subjects=(Subject("images.runtimeimage", _("Image"), "/images/{name}/", badges="image"),),
     badges=BADGES,
     nav=(
         NavItem(name=_("Images"), path="/images/", icon="container", rank=50, key="i", follows_changes=True),
     ),
-    search=(Search(_("Images"), find_images),),
+    search=(SearchSource(_("Images"), find_images),),
     destinations=DESTINATIONS,
     nouns={"images": lambda count: ngettext("image", "images", count)},
 )

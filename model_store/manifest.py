@@ -6,10 +6,10 @@ from django.utils.translation import ngettext
 from accounts.states import Right
 from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
-from common.declared import Manifest
-from common.health import Probe, Unhealthy
+from common.declared import AppManifest
+from common.health import HealthProbe, Unhealthy
 from common.pages.inbox import InboxSource
-from common.pages.search import Destination
+from common.pages.search import SearchDestination
 from common.pages.subjects import Subject
 from model_store import blob_store, metrics, states
 from model_store.badges import BADGES
@@ -67,7 +67,7 @@ SUBJECTS = (
     Subject("model_store.storagequota", _("Storage limit"), "/settings/teams/{team__name}/storage/"),
 )
 DESTINATIONS = (
-    Destination(
+    SearchDestination(
         title=_("Store"),
         url="/models/+store/",
         icon="database",
@@ -97,7 +97,7 @@ CHOICES = (
     ChoiceSet(states.CorruptBlobState, badges="finding", schema="FindingState"),
     ChoiceSet(states.RunState, badges="run", schema="RunState"),
 )
-MANIFEST = Manifest(
+MANIFEST = AppManifest(
     choices=CHOICES,
     reconcilers=(
         StoreScheduleReconciler(),
@@ -118,6 +118,6 @@ MANIFEST = Manifest(
     },
     metrics=(metrics.store_findings,),
     alert_rules=ALERT_RULES,
-    probes=(Probe("store", _health, vital=False, title=_("Store")),),
+    probes=(HealthProbe("store", _health, vital=False, title=_("Store")),),
     pruning=RULES,
 )

@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from common.reconcile.pruning import Rule, at_rest
+from common.reconcile.pruning import PruningRule, at_rest
 from model_store.models import Check, Collection, CorruptBlob
 from model_store.states import OPEN_CORRUPT_BLOBS, RunState
 
@@ -30,21 +30,21 @@ def _collections(before: datetime) -> QuerySet[Collection]:
 
 
 RULES = (
-    Rule(
+    PruningRule(
         CorruptBlob,
         _("Findings of checks"),
         "SLIPWAY_KEEP_STORE_RUNS_DAYS",
         _corrupt_blobs,
         kept=_("Files that are damaged or missing stay."),
     ),
-    Rule(
+    PruningRule(
         Check,
         _("Integrity checks"),
         "SLIPWAY_KEEP_STORE_RUNS_DAYS",
         _checks,
         kept=_("The last check stays, and those whose findings are kept."),
     ),
-    Rule(
+    PruningRule(
         Collection,
         _("Garbage collections"),
         "SLIPWAY_KEEP_STORE_RUNS_DAYS",

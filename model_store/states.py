@@ -3,7 +3,7 @@
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
-from common.transitions import Machine
+from common.transitions import StateMachine
 
 
 class CorruptBlobState(TextChoices):
@@ -21,7 +21,7 @@ class CorruptBlobState(TextChoices):
 _F = CorruptBlobState
 
 
-CORRUPT_BLOB_MOVES: Machine[CorruptBlobState] = Machine(
+CORRUPT_BLOB_MOVES: StateMachine[CorruptBlobState] = StateMachine(
     {
         _F.FOUND: {_F.ASIDE},
         _F.ASIDE: {_F.LOST, _F.REPAIRED, _F.UNNEEDED},
@@ -45,7 +45,7 @@ class RunState(TextChoices):
     STOPPED = "stopped", _("Stopped")
 
 
-RUN_MOVES: Machine[RunState] = Machine(
+RUN_MOVES: StateMachine[RunState] = StateMachine(
     {
         RunState.RUNNING: {RunState.DONE, RunState.STOPPED},
         RunState.DONE: set(),

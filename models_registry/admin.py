@@ -19,14 +19,14 @@ from models_registry.models import (
 
 
 @admin.register(Model)
-class ModelRows(ReadOnly):
+class RegisteredModelAdmin(ReadOnly):
     list_display = ("name", "team", "task", "created_at", "created_by_name", "deleted_at")
     list_select_related = ("team",)
     search_fields = ("name", "task", "team__name")
 
 
 @admin.register(Version)
-class VersionRows(ReadOnly):
+class VersionAdmin(ReadOnly):
     list_display = (
         "model",
         "name",
@@ -43,7 +43,7 @@ class VersionRows(ReadOnly):
 
 
 @admin.register(VersionFile)
-class VersionFileRows(ReadOnly):
+class VersionFileAdmin(ReadOnly):
     list_display = ("path", "version", "size", "sha256", "format")
     list_select_related = ("version__model",)
     search_fields = ("path", "sha256", "version__model__name")
@@ -51,54 +51,54 @@ class VersionFileRows(ReadOnly):
 
 
 @admin.register(VersionMove)
-class VersionMoveRows(ReadOnly):
+class VersionMoveAdmin(ReadOnly):
     list_display = ("at", "version", "from_state", "to_state", "by", "reason")
     list_select_related = ("version__model",)
 
 
 @admin.register(Alias)
-class AliasRows(ReadOnly):
+class AliasAdmin(ReadOnly):
     list_display = ("name", "model", "version", "moved_at", "moved_by")
     list_select_related = ("model", "version__model")
     search_fields = ("name", "model__name")
 
 
 @admin.register(AliasMove)
-class AliasMoveRows(ReadOnly):
+class AliasMoveAdmin(ReadOnly):
     list_display = ("at", "model", "alias", "from_version", "to_version", "by", "reason")
     list_select_related = ("model", "from_version__model", "to_version__model")
     search_fields = ("alias", "model__name")
 
 
 @admin.register(CodeExemption)
-class CodeExemptionRows(ReadOnly):
+class CodeExemptionAdmin(ReadOnly):
     list_display = ("team", "model", "given_at", "given_by", "until", "ended_at", "reason")
     list_select_related = ("team", "model")
 
 
 @admin.register(VersionSignature)
-class VersionSignatureRows(ReadOnly):
+class VersionSignatureAdmin(ReadOnly):
     list_display = ("version", "origin", "verdict", "key", "fingerprint", "verified_at")
     list_select_related = ("version__model", "key__team")
     list_filter = ("origin", "verdict")
 
 
 @admin.register(Evaluation)
-class EvaluationRows(ReadOnly):
+class EvaluationAdmin(ReadOnly):
     list_display = ("version", "dataset", "name", "value", "unit", "recorded_at", "recorded_by")
     list_select_related = ("version__model",)
     search_fields = ("name", "dataset", "version__model__name")
 
 
 @admin.register(RetentionRule)
-class RetentionRuleRows(ReadOnly):
+class RetentionRuleAdmin(ReadOnly):
     list_display = ("model", "keep_last", "keep_days", "is_daily", "due_at", "last_run_at", "stuck_at")
     list_select_related = ("model",)
     search_fields = ("model__name",)
 
 
 @admin.register(Upload)
-class UploadRows(ReadOnly):
+class UploadAdmin(ReadOnly):
     list_display = ("id", "model", "state", "size_bytes", "author_name", "touched_at", "stuck_at")
     list_select_related = ("model",)
     list_filter = ("state",)

@@ -26,16 +26,8 @@ class SourceNotThere(SourceNotAllowed):
     """The directory would lie in an import root, and does not exist."""
 
 
-class NameTaken(Conflict):
-    """There is such a model or version already."""
-
-
 class InUse(Conflict):
     """The row cannot be deleted: aliases, deployments or other versions still need it."""
-
-
-class WrongState(Conflict):
-    """The version's state does not allow this."""
 
 
 class CodeNotAllowed(Conflict):
@@ -46,11 +38,11 @@ class SignatureNotTrusted(Conflict):
     """The team requires a signature by a key that it trusts, and the version has none."""
 
 
-class Frozen(Conflict):
+class VersionFrozen(Conflict):
     """A ready version never changes."""
 
 
-class Unseen(Conflict):
+class PreviewOutdated(Conflict):
     """The versions that would be deleted are not those that the actor has seen."""
 
 
@@ -86,7 +78,7 @@ class SourceUnreadable(SlipwayError):
     """The source cannot be read: gone, not a directory, no permission, an I/O error."""
 
 
-class OnItsWay(SlipwayError):
+class FilesUnderWay(SlipwayError):
     """The version's files are not on this node yet, but are coming."""
 
     def __init__(self, message: str, *, come_bytes: int, size_bytes: int) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from common.errors import WrongState
 from common.jobs.runners.subprocess import local_runner
 from model_store import blob_store
 from model_store.backends.base import BlobStore
@@ -17,7 +18,7 @@ from model_store.services import note_directories_here
 from model_store.states import CorruptBlobState
 from model_store.upload_buffer import UploadBuffer, buffer_at, forget_buffers
 from models_registry import references
-from models_registry.errors import NotFetched, OnItsWay, WrongState
+from models_registry.errors import FilesUnderWay, NotFetched
 from models_registry.models import Upload, Version, VersionFile
 from models_registry.states import VersionState
 
@@ -46,7 +47,7 @@ def materialise(version: Version) -> Path:
     """A directory with the version's files in Hugging Face layout, for a worker to read. Idempotent.
 
     Raises WrongState unless the version is ready, BlobMissing when the store has lost a file or knows that
-    one is damaged, OnItsWay as long as they are being fetched to this node, and NotFetched when that fails.
+    one is damaged, FilesUnderWay while they are being fetched to this node, and NotFetched when that fails.
     """
     if version.state != VersionState.READY:
         raise WrongState(
@@ -66,13 +67,13 @@ def materialise(version: Version) -> Path:
             )
         here = place.come_bytes(manifest)
         if here == manifest.size_bytes:
-            raise OnItsWay(
+            raise FilesUnderWay(
                 _("The files of %(version)s are read and compared with their hashes first.")
                 % {"version": version},
                 come_bytes=here,
                 size_bytes=here,
             )
-        raise OnItsWay(
+        raise FilesUnderWay(
             _(
                 "The files of %(version)s are on their way to this node: %(here)s of %(size_bytes)s "
                 "bytes are here."

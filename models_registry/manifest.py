@@ -7,12 +7,12 @@ from django.utils.translation import ngettext
 
 from accounts.states import Right
 from common.choices import ChoiceSet
-from common.declared import Manifest
+from common.declared import AppManifest
 from common.events import Subscription
-from common.pages.search import Destination, Search
+from common.pages.search import SearchDestination, SearchSource
 from common.pages.shell import NavItem
 from common.pages.subjects import Subject
-from common.webhooks.catalogue import WebhookEvent
+from common.webhooks.catalogue import WebhookEventType
 from model_store.references import register_references
 from model_store.repairs import register_repair
 from models_registry import events, states
@@ -49,7 +49,7 @@ SUBJECTS = (
     Subject("models_registry.codeexemption", _("Exemption"), "/settings/teams/{team__name}/code/"),
 )
 DESTINATIONS = (
-    Destination(
+    SearchDestination(
         title=_("New model"),
         url="/models/+new/",
         icon="box",
@@ -57,11 +57,11 @@ DESTINATIONS = (
         right=Right.MODELS_WRITE,
         is_command=True,
     ),
-    Destination(title=_("Models"), url="/models/", icon="box", words="registry versions"),
+    SearchDestination(title=_("Models"), url="/models/", icon="box", words="registry versions"),
 )
 WEBHOOK_EVENTS = (
     *(
-        WebhookEvent(name, description, version_payload, on)
+        WebhookEventType(name, description, version_payload, on)
         for name, description, on in (
             ("version.ready", _("A version was imported and may be released."), events.VersionReady),
             ("version.archived", _("A version was archived: it cannot be released."), events.VersionArchived),
@@ -71,7 +71,7 @@ WEBHOOK_EVENTS = (
             ("version.deleted", _("A version was deleted."), events.VersionDeleted),
         )
     ),
-    WebhookEvent(
+    WebhookEventType(
         "alias.moved",
         _("An alias was moved to another version."),
         alias_move_payload,
@@ -85,7 +85,7 @@ CHOICES = (
     ChoiceSet(states.VersionState, badges="version", schema="VersionState"),
     ChoiceSet(CHANGES, schema="Change"),
 )
-MANIFEST = Manifest(
+MANIFEST = AppManifest(
     choices=CHOICES,
     witnesses=(Subscription(KeyTrusted, verify_signatures),),
     reconcilers=(
@@ -96,7 +96,7 @@ MANIFEST = Manifest(
     subjects=SUBJECTS,
     badges=BADGES,
     nav=(NavItem(name=_("Models"), path="/models/", icon="box", rank=20, key="m", follows_changes=True),),
-    search=(Search(_("Models"), find_models),),
+    search=(SearchSource(_("Models"), find_models),),
     destinations=DESTINATIONS,
     nouns={
         "exemptions": lambda count: ngettext("exemption", "exemptions", count),

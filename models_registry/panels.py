@@ -9,7 +9,7 @@ from common.actor import Actor
 from models_registry.models import Version
 
 
-class Place(Enum):
+class PanelPlace(Enum):
     SOURCE = "source"
     """Rows of the list of facts about its source."""
     ASIDE = "aside"
@@ -17,15 +17,15 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class VersionPanel:
     """A template and the context of its own that it finds as `panel.context`."""
 
-    place: Place
+    place: PanelPlace
     template: str
     context: Mapping[str, Any]
 
 
-PanelOf = Callable[[Actor, Version], Panel | None]
+PanelOf = Callable[[Actor, Version], VersionPanel | None]
 """None: there is nothing to show of that version."""
 
 _registered: list[PanelOf] = []
@@ -37,7 +37,7 @@ def register_panel(panel_of: PanelOf) -> None:
         _registered.append(panel_of)
 
 
-def panels(actor: Actor, version: Version) -> dict[str, list[Panel]]:
+def panels(actor: Actor, version: Version) -> dict[str, list[VersionPanel]]:
     """Return panels by the value of their place, in the order of their registration."""
     found = [panel for panel_of in _registered if (panel := panel_of(actor, version)) is not None]
-    return {place.value: [panel for panel in found if panel.place == place] for place in Place}
+    return {place.value: [panel for panel in found if panel.place == place] for place in PanelPlace}

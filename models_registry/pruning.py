@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from common.reconcile.pruning import Rule, at_rest
+from common.reconcile.pruning import PruningRule, at_rest
 from models_registry.models import Upload
 from models_registry.states import LIVE_UPLOADS, UploadState
 
@@ -20,7 +20,7 @@ def _uploads(before: datetime) -> QuerySet[Upload]:
 
 
 RULES = (
-    Rule(
+    PruningRule(
         Upload,
         _("Uploads"),
         "SLIPWAY_KEEP_UPLOADS_DAYS",

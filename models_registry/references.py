@@ -15,7 +15,7 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, eq=False)
-class Uses:
+class VersionReferences:
     """Rows each of which needs one version."""
 
     rows: QuerySet[Any]
@@ -32,11 +32,11 @@ class Uses:
 FallbackCheck = Callable[[], Mapping[int, Sequence[str]]]
 """From ids of versions to the reasons to keep them, in words."""
 
-_uses: list[Uses] = []
+_uses: list[VersionReferences] = []
 _fallbacks: list[FallbackCheck] = []
 
 
-def register_uses(uses: Uses) -> None:
+def register_uses(uses: VersionReferences) -> None:
     """Look at these rows before a version is deleted, and show them as where the version is served.
 
     Registering twice changes nothing.
@@ -95,7 +95,7 @@ def _one_of(keys: Iterable[QuerySet[Any, Any]]) -> Q:
 
 
 @cache
-def _of_versions(each: tuple[Uses, ...]) -> Callable[[Ids], Rows]:
+def _of_versions(each: tuple[VersionReferences, ...]) -> Callable[[Ids], Rows]:
     """The uses of these versions, all in one query."""
     if not each:
         return lambda _: ()
@@ -109,7 +109,7 @@ def _of_versions(each: tuple[Uses, ...]) -> Callable[[Ids], Rows]:
 
 
 @cache
-def _of_all(each: tuple[Uses, ...]) -> Callable[[], Rows]:
+def _of_all(each: tuple[VersionReferences, ...]) -> Callable[[], Rows]:
     """The uses of all versions, by model."""
     if not each:
         return lambda: ()
@@ -132,7 +132,7 @@ def _in_words(rows: Rows) -> dict[int, list[str]]:
 
 
 @cache
-def _rows(one: Uses, key: str) -> QuerySet[Any, tuple[Any, ...]]:
+def _rows(one: VersionReferences, key: str) -> QuerySet[Any, tuple[Any, ...]]:
     """Select that key, texts, and names to put into them. Never evaluated by itself."""
     padding = (Value("") for _ in range(MAX_NAMES - len(one.names)))
     names: list[str | Value] = [*one.names, *padding]

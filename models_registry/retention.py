@@ -11,7 +11,7 @@ from models_registry.models import Version
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RetentionVerdict:
     """Whether a version goes, and why, or why not, in words."""
 
     version: Version
@@ -20,10 +20,10 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class RetentionPreview:
     """The preview of a rule, newest version first."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[RetentionVerdict, ...]
     fingerprint: str
     """Names what would go: an order to act carries it, so that nothing else goes than what was seen."""
     freed_bytes: int
@@ -34,7 +34,7 @@ class Preview:
         return tuple(one.version for one in self.verdicts if one.goes)
 
     @property
-    def staying(self) -> tuple[Verdict, ...]:
+    def staying(self) -> tuple[RetentionVerdict, ...]:
         return tuple(one for one in self.verdicts if not one.goes)
 
     @property
@@ -49,7 +49,7 @@ def judged(
     keep_days: int,
     needed: Mapping[int, Sequence[str]],
     now: datetime,
-) -> tuple[Verdict, ...]:
+) -> tuple[RetentionVerdict, ...]:
     """`versions` are the ready ones of a model, newest first; `needed` says in words what needs which id.
 
     One reason is enough to stay: among the last, ready for less than so many days, needed.
@@ -73,11 +73,11 @@ def judged(
         if keep_days and version.ready_at and now - version.ready_at < young:
             stays.append(_("ready for less than %(keep_days)s") % {"keep_days": _days(keep_days)})
         stays += needed.get(version.pk, ())
-        verdicts.append(Verdict(version, goes=not stays, reasons=tuple(stays or goes)))
+        verdicts.append(RetentionVerdict(version, goes=not stays, reasons=tuple(stays or goes)))
     return tuple(verdicts)
 
 
-def fingerprint_of(verdicts: Sequence[Verdict], *, keep_last: int, keep_days: int) -> str:
+def fingerprint_of(verdicts: Sequence[RetentionVerdict], *, keep_last: int, keep_days: int) -> str:
     going = sorted(one.version.pk for one in verdicts if one.goes)
     return hashlib.sha256(f"{keep_last} {keep_days} {going}".encode()).hexdigest()[:16]
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from accounts.actors import of_user
 from accounts.models import User
-from common.pages.search import Hit, Person
+from common.pages.search import Person, SearchHit
 from models_registry.models import Version
 from models_registry.names import DIGEST_PREFIX
 from models_registry.selectors import catalogue
 
 
-def find_models(person: Person, text: str, limit: int) -> Iterator[Hit]:
+def find_models(person: Person, text: str, limit: int) -> Iterator[SearchHit]:
     """Models by any of their words; `model:version` and the beginning of a digest lead to the version."""
     if not isinstance(person, User):
         return
@@ -23,7 +23,9 @@ def find_models(person: Person, text: str, limit: int) -> Iterator[Hit]:
         versions = versions.filter(digest__startswith=text, model__deleted_at=None)
     else:
         for model in catalogue.models(actor, q=text).order_by("name")[:limit]:
-            yield Hit(model.name, f"/models/{model.name}/", "box", model.task or model.team.name)
+            yield SearchHit(model.name, f"/models/{model.name}/", "box", model.task or model.team.name)
         return
     for version in versions.order_by("-number")[:limit]:
-        yield Hit(str(version), f"/models/{version.model.name}/{version.name}/", "box", version.short_digest)
+        yield SearchHit(
+            str(version), f"/models/{version.model.name}/{version.name}/", "box", version.short_digest
+        )

@@ -19,22 +19,22 @@ from trust.errors import CannotSign
 from trust.models import TrustedKey
 from trust.signature_policy import SignatureStatus, demand_of, keys_of, public_keys_of, signer, standing
 from trust.signing import bundles
-from trust.signing.bundles import Verdict
+from trust.signing.bundles import BundleVerdict
 from trust.signing.keys import PublicKey
 from trust.signing.statements import SIGNATURE_PATH
 from trust.states import SignatureDemand, SignatureVerdict
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VerifiedSignature:
     """A signature of a version and what is to be said of it now."""
 
     origin: SignatureOrigin
     bundle: str
-    verdict: Verdict
+    verdict: BundleVerdict
 
 
-def look(version: Version, manifest: FileManifest) -> list[Seen]:
+def look(version: Version, manifest: FileManifest) -> list[VerifiedSignature]:
     """Verify the signatures of a version whose files are in the store, and make ours where it is missing."""
     trusted = public_keys_of(version.model.team_id)
     found = []
@@ -42,7 +42,9 @@ def look(version: Version, manifest: FileManifest) -> list[Seen]:
     if carried is not None:
         verdict = bundles.verified(carried, manifest, trusted)
         # What is none is not kept a second time: it can be anything, and large.
-        found.append(Seen(SignatureOrigin.FILES, carried if bundles.is_bundle(carried) else "", verdict))
+        found.append(
+            VerifiedSignature(SignatureOrigin.FILES, carried if bundles.is_bundle(carried) else "", verdict)
+        )
     if (ours := _ours(version, manifest, trusted)) is not None:
         found.append(ours)
     return found
@@ -66,7 +68,9 @@ def _carried(manifest: FileManifest) -> str | None:
         return ""
 
 
-def _ours(version: Version, manifest: FileManifest, trusted: Mapping[str, PublicKey]) -> Seen | None:
+def _ours(
+    version: Version, manifest: FileManifest, trusted: Mapping[str, PublicKey]
+) -> VerifiedSignature | None:
     bundle = _kept(version, SignatureOrigin.SLIPWAY)
     if not bundle:
         try:
@@ -75,11 +79,13 @@ def _ours(version: Version, manifest: FileManifest, trusted: Mapping[str, Public
                 return None
             bundle = bundles.signed(str(version), manifest, one)
         except CannotSign as error:
-            return Seen(SignatureOrigin.SLIPWAY, "", Verdict(SignatureVerdict.MISSING, str(error)))
-    return Seen(SignatureOrigin.SLIPWAY, bundle, bundles.verified(bundle, manifest, trusted))
+            return VerifiedSignature(
+                SignatureOrigin.SLIPWAY, "", BundleVerdict(SignatureVerdict.MISSING, str(error))
+            )
+    return VerifiedSignature(SignatureOrigin.SLIPWAY, bundle, bundles.verified(bundle, manifest, trusted))
 
 
-def done_at(version: Version, seen: Iterable[Seen], now: datetime) -> datetime | None:
+def done_at(version: Version, seen: Iterable[VerifiedSignature], now: datetime) -> datetime | None:
     """When all signatures of a version were looked at; None: one is to be made, or a key is trusted since."""
     verdicts = [one.verdict for one in seen]
     if any(one.verdict == SignatureVerdict.MISSING for one in verdicts):
@@ -89,7 +95,7 @@ def done_at(version: Version, seen: Iterable[Seen], now: datetime) -> datetime |
     return None if since.exists() else now
 
 
-def record(version: Version, seen: Iterable[Seen], now: datetime) -> None:
+def record(version: Version, seen: Iterable[VerifiedSignature], now: datetime) -> None:
     """Write what was seen of the signatures, in the transaction that says it was looked at."""
     for one in seen:
         key = _key(version, one.verdict)
@@ -110,7 +116,7 @@ def record(version: Version, seen: Iterable[Seen], now: datetime) -> None:
         )
 
 
-def _key(version: Version, verdict: Verdict) -> TrustedKey | None:
+def _key(version: Version, verdict: BundleVerdict) -> TrustedKey | None:
     """Return the trusted key of the verdict; None also when the key was removed since."""
     return keys_of(version.model.team_id).filter(fingerprint=verdict.fingerprint).first()
 
@@ -122,7 +128,7 @@ def standing_of(version: Version) -> SignatureStatus:
     told = []
     for bundle, verdict, reason in rows.values_list("bundle", "verdict", "reason"):
         if verdict == SignatureVerdict.MISSING:
-            told.append(Verdict(SignatureVerdict.MISSING, reason))
+            told.append(BundleVerdict(SignatureVerdict.MISSING, reason))
         else:
             told.append(bundles.verified(bundle, manifest, trusted))
     names = dict(keys_of(version.model.team_id).values_list("fingerprint", "name"))

@@ -3,7 +3,7 @@
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
-from common.transitions import Machine
+from common.transitions import StateMachine
 
 
 class VersionState(TextChoices):
@@ -22,7 +22,7 @@ class VersionState(TextChoices):
 _S = VersionState
 
 
-MOVES: Machine[VersionState] = Machine(
+MOVES: StateMachine[VersionState] = StateMachine(
     {
         _S.IMPORTING: {_S.READY, _S.FAILED, _S.REFUSED},
         _S.FAILED: {_S.IMPORTING, _S.DELETED},
@@ -70,7 +70,7 @@ class UploadState(TextChoices):
 _U = UploadState
 
 
-UPLOAD_MOVES: Machine[UploadState] = Machine(
+UPLOAD_MOVES: StateMachine[UploadState] = StateMachine(
     {
         _U.OPEN: {_U.IMPORTING, _U.CANCELLED, _U.EXPIRED},
         # Back to open: something stood in the way, or what came is not what was announced.

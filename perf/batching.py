@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from perf.required import Row, at_most, report
+from perf.required import RequiredFigure, at_most, report
 from serving.engines.transformers import TransformersEngine, TransformersSettings
 from serving.openai import Sampling, TextRequest, TokenPrompt
 from serving.worker_command import WorkerCommand
@@ -28,14 +28,14 @@ WAYS = ("continuous", "static", "off")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BatchedText:
     text: str
     tokens: int
     first_token_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class BatchingFigures:
     texts: list[str]
     tokens_per_cpu_second: float
     steps: int
@@ -81,16 +81,16 @@ def requests_of(seed: int) -> list[TextRequest]:
     ]
 
 
-async def answer(engine: TransformersEngine, asked: TextRequest) -> Answer:
+async def answer(engine: TransformersEngine, asked: TextRequest) -> BatchedText:
     began, first, text, tokens = time.monotonic(), 0.0, [], 0
     async for piece in engine.generate(asked):
         first = first or time.monotonic() - began
         text.append(piece.text)
         tokens = piece.completion_tokens
-    return Answer("".join(text), tokens, first)
+    return BatchedText("".join(text), tokens, first)
 
 
-async def measure(directory: Path, batching: str, asked: list[TextRequest], device: str) -> Figures:
+async def measure(directory: Path, batching: str, asked: list[TextRequest], device: str) -> BatchingFigures:
     command = WorkerCommand(
         model_dir=directory,
         name="perf",
@@ -110,7 +110,7 @@ async def measure(directory: Path, batching: str, asked: list[TextRequest], devi
     await engine.stop()
     shorter = sorted(answers, key=lambda one: one.tokens)[: REQUESTS // 2]
     waits = [one.first_token_seconds for one in shorter]
-    return Figures(
+    return BatchingFigures(
         texts=[one.text for one in answers],
         tokens_per_cpu_second=sum(one.tokens for one in answers) / cpu,
         steps=steps,
@@ -149,7 +149,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options = parser.parse_args()
-    found: dict[str, list[Figures]] = {way: [] for way in WAYS}
+    found: dict[str, list[BatchingFigures]] = {way: [] for way in WAYS}
     generated = []
     with tempfile.TemporaryDirectory() as place:
         write_model(Path(place))
@@ -163,7 +163,7 @@ def main() -> int:
         return statistics.fmean(getattr(one, name) for one in found[way])
 
     rows = [
-        Row(
+        RequiredFigure(
             f"{way}: tokens per CPU s; steps; short TTFT p95",
             f"{mean(way, 'tokens_per_cpu_second'):.0f}; {mean(way, 'steps'):.0f}; "
             f"{mean(way, 'short_ttft_p95'):.2f} s",
@@ -178,7 +178,7 @@ def main() -> int:
     )
     continuous, generate = mean("continuous", "tokens_per_cpu_second"), statistics.fmean(generated)
     rows += [
-        Row("generate: tokens per CPU s", f"{generate:.0f}"),
+        RequiredFigure("generate: tokens per CPU s", f"{generate:.0f}"),
         at_most("CPU per token, continuous over generate", generate / continuous, 1 / 1.7),
         at_most("steps, continuous over static", mean("continuous", "steps") / mean("static", "steps"), 0.5),
         at_most(

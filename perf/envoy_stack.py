@@ -14,7 +14,7 @@ from gateway.backends.envoy.bootstrap import command, write_bootstrap
 from gateway.backends.envoy.counters import EnvoyCounters
 from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint
-from perf.load import Answer, Client
+from perf.load import LoadAnswer, LoadClient
 from perf.upstream import Upstream
 from tests.patience import eventually
 
@@ -106,9 +106,9 @@ class EnvoyStack:
         assert spec is not None
         self.gateway.set_route(replace(spec, candidate_percent=percent), fence=fence)
 
-    def get(self, path: str, **headers: str) -> Answer:
-        async def ask() -> Answer:
-            client = Client(self.layout.port)
+    def get(self, path: str, **headers: str) -> LoadAnswer:
+        async def ask() -> LoadAnswer:
+            client = LoadClient(self.layout.port)
             try:
                 return await client.get(
                     path, {name.replace("_", "-"): value for name, value in headers.items()}

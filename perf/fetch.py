@@ -21,17 +21,17 @@ from pathlib import Path
 from typing import Any
 
 from model_store.file_manifest import FileManifest, ManifestFile, manifest_of
-from perf.required import Row, at_most, report
+from perf.required import RequiredFigure, at_most, report
 
 MOST_CPU = 1.5
 MOST_KB = 256_000
 
 
-class Server(ThreadingHTTPServer):
+class RangeServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, files: dict[str, Path], manifest: FileManifest) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(("127.0.0.1", 0), RangeRequestHandler)
         self.files, self.manifest, self.sent_bytes = files, manifest, 0
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -40,9 +40,9 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
-class Handler(BaseHTTPRequestHandler):
+class RangeRequestHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Server
+    server: RangeServer
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -73,7 +73,7 @@ class Handler(BaseHTTPRequestHandler):
                 first += os.sendfile(self.connection.fileno(), file.fileno(), first, last + 1 - first)
 
 
-def served(folder: Path, megabytes: int) -> Server:
+def served(folder: Path, megabytes: int) -> RangeServer:
     files, listed = {}, []
     for number in range(2):
         path = folder / f"model-{number}.safetensors"
@@ -85,7 +85,7 @@ def served(folder: Path, megabytes: int) -> Server:
                 file.write(block)
         files[digest.hexdigest()] = path
         listed.append(ManifestFile(path.name, path.stat().st_size, digest.hexdigest()))
-    return Server(files, manifest_of(listed))
+    return RangeServer(files, manifest_of(listed))
 
 
 def measured(*commands: list[str]) -> tuple[float, float, int]:
@@ -108,7 +108,7 @@ def measured(*commands: list[str]) -> tuple[float, float, int]:
     return cpu, time.monotonic() - began, kilobytes
 
 
-def ours(server: Server, cache: Path) -> tuple[float, float, int]:
+def ours(server: RangeServer, cache: Path) -> tuple[float, float, int]:
     return measured(
         [
             *(sys.executable, "-m", "serving.fetch", f"--url={server.url}", "--version-id=1"),
@@ -117,7 +117,7 @@ def ours(server: Server, cache: Path) -> tuple[float, float, int]:
     )
 
 
-def theirs(server: Server, folder: Path) -> tuple[float, float, int]:
+def theirs(server: RangeServer, folder: Path) -> tuple[float, float, int]:
     commands = []
     for name in server.files:
         commands.append(["curl", "-sSf", "-o", str(folder / name), f"{server.url}/{name}"])
@@ -148,13 +148,15 @@ def main() -> int:
         held = max(one[2] for one in fetched)
         cpu, curl_cpu = min(one[0] for one in fetched), min(one[0] for one in curled)
         rows = [
-            Row("bytes of the version", f"{size:,} in 2 files"),
-            Row("curl and sha256sum", f"{curl_cpu:.2f} s CPU, {min(one[1] for one in curled):.2f} s"),
-            Row("serving.fetch", f"{cpu:.2f} s CPU, {min(one[1] for one in fetched):.2f} s"),
+            RequiredFigure("bytes of the version", f"{size:,} in 2 files"),
+            RequiredFigure(
+                "curl and sha256sum", f"{curl_cpu:.2f} s CPU, {min(one[1] for one in curled):.2f} s"
+            ),
+            RequiredFigure("serving.fetch", f"{cpu:.2f} s CPU, {min(one[1] for one in fetched):.2f} s"),
             at_most("  its CPU by theirs", cpu / curl_cpu, MOST_CPU),
             at_most("  bytes asked for by bytes of the version", asked / size, 1.0),
-            Row("  most memory", f"{held:,} kB", f"at most {MOST_KB:,} kB", held <= MOST_KB),
-            Row("again, with all of it there", f"{again[0]:.2f} s CPU, {again[1]:.2f} s"),
+            RequiredFigure("  most memory", f"{held:,} kB", f"at most {MOST_KB:,} kB", held <= MOST_KB),
+            RequiredFigure("again, with all of it there", f"{again[0]:.2f} s CPU, {again[1]:.2f} s"),
         ]
     return report(rows)
 

@@ -20,8 +20,8 @@ import psutil
 from common.reconcile.fence import Fence
 from gateway.routes import RouteSpec, RouteTarget
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
-from perf.load import Client, Load
-from perf.required import Row, at_most, report
+from perf.load import LoadClient, LoopingClients
+from perf.required import RequiredFigure, at_most, report
 
 SHORT, STREAM = "/chat/v1", "/chat/v1/stream?chunks=20&every_ms=100"
 SLOWER = 10.0
@@ -42,7 +42,7 @@ def spread(milliseconds: Sequence[float]) -> str:
     return f"p50 {p50:.2f} ms, p95 {p95:.2f} ms, max {max(milliseconds):.2f} ms"
 
 
-async def first_on(side: str, load: Load, *, after: float) -> float:
+async def first_on(side: str, load: LoopingClients, *, after: float) -> float:
     """When a short request that was sent later than `after` was first answered by `side`."""
     looked_at = max(0, len(load.answers) - 500)
     while True:
@@ -54,8 +54,8 @@ async def first_on(side: str, load: Load, *, after: float) -> float:
         await asyncio.sleep(0.001)
 
 
-async def weight_changes(stack: EnvoyStack, changes: int) -> list[Row]:
-    load = Load(stack.layout.port)
+async def weight_changes(stack: EnvoyStack, changes: int) -> list[RequiredFigure]:
+    load = LoopingClients(stack.layout.port)
     load.add(SHORT, clients=8, pause_ms=5)
     load.add(STREAM, clients=20)
     asked, returned, arrivals = [], [], []
@@ -78,22 +78,22 @@ async def weight_changes(stack: EnvoyStack, changes: int) -> list[Row]:
     streams = sum(path == STREAM for path, _ in load.answers)
     short = statistics.median(answer.milliseconds for answer in short_ones)
     return [
-        Row("weight changes, 0 % <-> 100 %", str(changes)),
-        Row("requests meanwhile", f"{len(load.answers)}, {streams} of them streams of 2 s"),
+        RequiredFigure("weight changes, 0 % <-> 100 %", str(changes)),
+        RequiredFigure("requests meanwhile", f"{len(load.answers)}, {streams} of them streams of 2 s"),
         at_most("requests lost", len(load.failures), 0),
         at_most("requests to the old side, sent after the change returned", late, 0),
-        Row(
+        RequiredFigure(
             "first answer from the new side after",
             f"{spread(arrivals)}; median {statistics.median(arrivals) / short:.1f} short requests",
         ),
     ]
 
 
-async def overhead(stack: EnvoyStack, requests: int) -> list[Row]:
+async def overhead(stack: EnvoyStack, requests: int) -> list[RequiredFigure]:
     worker = stack.workers[STABLE.name][0]
     stack.reweigh(0, fence=Fence(2, 1))
     timings: dict[str, list[float]] = {"direct": [], "gateway": []}
-    clients = {"direct": (Client(worker.port), "/v1"), "gateway": (Client(stack.layout.port), SHORT)}
+    clients = {"direct": (LoadClient(worker.port), "/v1"), "gateway": (LoadClient(stack.layout.port), SHORT)}
     assert stack.process is not None
     envoy = psutil.Process(stack.process.pid)
     workers = [psutil.Process(one.process.pid) for one in stack.workers[STABLE.name]]
@@ -108,10 +108,10 @@ async def overhead(stack: EnvoyStack, requests: int) -> list[Row]:
     per_request, of_worker = used[0] / sent, used[1] / (2 * sent)
     ratio = statistics.median(timings["gateway"]) / statistics.median(timings["direct"])
     return [
-        Row("one connection, directly to a worker", spread(timings["direct"])),
-        Row("one connection, through the gateway", spread(timings["gateway"])),
+        RequiredFigure("one connection, directly to a worker", spread(timings["direct"])),
+        RequiredFigure("one connection, through the gateway", spread(timings["gateway"])),
         at_most("through the gateway / directly, medians", ratio, SLOWER),
-        Row("Envoy's own CPU per request", f"{per_request * 1e6:.0f} us"),
+        RequiredFigure("Envoy's own CPU per request", f"{per_request * 1e6:.0f} us"),
         at_most("Envoy's own CPU / the worker's, per request", per_request / of_worker, ENVOY_CPU),
     ]
 
@@ -131,7 +131,7 @@ def own_cpu(call: Callable[[], object], times: int) -> float:
     return statistics.median(taken)
 
 
-def calls(stack: EnvoyStack, services: int) -> list[Row]:
+def calls(stack: EnvoyStack, services: int) -> list[RequiredFigure]:
     gateway, turns = stack.gateway, iter(range(1, 1000))
     asked: dict[str, Callable[[], object]] = {
         "a weight change": lambda: stack.reweigh(5, fence=Fence(3, next(turns))),
@@ -148,9 +148,9 @@ def calls(stack: EnvoyStack, services: int) -> list[Row]:
     rows = []
     for name, call in asked.items():
         beside = own_cpu(call, 20)
-        rows.append(Row(f"{name} beside {services} services, own CPU", f"{beside * 1000:.2f} ms"))
+        rows.append(RequiredFigure(f"{name} beside {services} services, own CPU", f"{beside * 1000:.2f} ms"))
         rows.append(at_most(f"{name}: beside {services} / beside none", beside / alone[name], BESIDE_OTHERS))
-    return [*rows, Row("Envoy's memory", f"{resident_mib(stack):.0f} MiB")]
+    return [*rows, RequiredFigure("Envoy's memory", f"{resident_mib(stack):.0f} MiB")]
 
 
 def resident_mib(stack: EnvoyStack) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LoadAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -25,14 +25,14 @@ class Answer:
         return self.headers.get("x-slipway-version", "")
 
 
-class Client:
+class LoadClient:
     """One connection, one request at a time. Raises OSError or EOFError when an answer is not whole."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
+    async def get(self, path: str, headers: Mapping[str, str] | None = None) -> LoadAnswer:
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
@@ -54,7 +54,7 @@ class Client:
             raise
         if got.get("connection") == "close":
             self.close()
-        return Answer(int(head[0].split()[1]), got, body, sent_at, first_byte_at, time.perf_counter())
+        return LoadAnswer(int(head[0].split()[1]), got, body, sent_at, first_byte_at, time.perf_counter())
 
     async def _chunks(self, reader: asyncio.StreamReader) -> bytes:
         parts = []
@@ -71,11 +71,11 @@ class Client:
 
 
 @dataclass(slots=True)
-class Load:
+class LoopingClients:
     """Clients that send one request after the other until told to stop."""
 
     port: int
-    answers: list[tuple[str, Answer]] = field(default_factory=list)
+    answers: list[tuple[str, LoadAnswer]] = field(default_factory=list)
     """(path, answer) in the order in which they ended."""
     failures: list[str] = field(default_factory=list)
     """Answers of 500 and above, and answers that were not whole, in words."""
@@ -95,7 +95,7 @@ class Load:
         await asyncio.gather(*self._tasks)
 
     async def _run(self, path: str, pause: float, headers: dict[str, str]) -> None:
-        client = Client(self.port)
+        client = LoadClient(self.port)
         while not self._stop.is_set():
             try:
                 answer = await client.get(path, headers)

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from perf.gateway import spread
-from perf.load import Load
-from perf.required import Row, at_most, report
-from slipway.client import Client, Document, Refused, at
+from perf.load import LoopingClients
+from perf.required import RequiredFigure, at_most, report
+from slipway.client import Client, Document, ServerRefused, at
 
 PLAN = "perf-click"
 STEPS: list[dict[str, Any]] = [
@@ -38,7 +38,7 @@ ENDED = ("promoted", "aborted", "rolled_back", "rejected", "failed", "stuck")
 
 
 @dataclass(frozen=True, slots=True)
-class Click:
+class ClickTimes:
     """What followed one click; milliseconds from the moment the request with it was sent."""
 
     answered: float
@@ -53,11 +53,11 @@ class Click:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ReleaseBench:
     client: Client
     service: str
     versions: tuple[str, str]
-    load: Load
+    load: LoopingClients
     reads: list[float]
     """Milliseconds of a read over REST."""
 
@@ -66,7 +66,7 @@ def prepare(client: Client, service: str, versions: tuple[str, str]) -> None:
     body = {"description": "For perf/release.py.", "steps": STEPS, "bake_seconds": BAKE_SECONDS}
     try:
         client.create(at("plans"), {"name": PLAN, "body": body})
-    except Refused as refused:
+    except ServerRefused as refused:
         if refused.status != 409:
             raise
         client.put(at("plans", PLAN), {"body": body})
@@ -88,7 +88,7 @@ async def wait_for(client: Client, release: Document, *states: str, within: floa
         await asyncio.sleep(0.02)
 
 
-async def one(stage: Stage, *, approve: bool) -> Click:
+async def one(stage: ReleaseBench, *, approve: bool) -> ClickTimes:
     client = stage.client
     stable = (await asyncio.to_thread(client.get, at("services", stage.service)))["stable"]
     candidate = next(version for version in stage.versions if version != stable)
@@ -106,7 +106,7 @@ async def one(stage: Stage, *, approve: bool) -> Click:
     )
 
 
-async def roll_back(stage: Stage) -> Click:
+async def roll_back(stage: ReleaseBench) -> ClickTimes:
     """The release that serves, while it bakes."""
     client = stage.client
     listed = await asyncio.to_thread(client.get, at("releases"), service=stage.service, state="promoted")
@@ -116,7 +116,7 @@ async def roll_back(stage: Stage) -> Click:
     return await click(stage, release, "rollback", until="promoted", loser=release["version"])
 
 
-async def click(stage: Stage, release: Document, verb: str, *, until: str, loser: str) -> Click:
+async def click(stage: ReleaseBench, release: Document, verb: str, *, until: str, loser: str) -> ClickTimes:
     client, load = stage.client, stage.load
     for _ in range(READS):
         asked_at = time.perf_counter()
@@ -131,18 +131,18 @@ async def click(stage: Stage, release: Document, verb: str, *, until: str, loser
     after = [answer for _, answer in load.answers if answer.sent_at >= clicked_at]
     last = max((answer.sent_at for answer in after if answer.version == loser), default=clicked_at)
     new = min(answer.ended_at for answer in after if answer.sent_at > last)
-    return Click(
+    return ClickTimes(
         *((moment - clicked_at) * 1000 for moment in (answered_at, new, shown_at)),
         to_loser=sum(answer.version == loser for answer in after),
         sent=sum(answer.sent_at <= last for answer in after),
     )
 
 
-async def measure(stage: Stage, releases: int) -> dict[str, list[Click]]:
+async def measure(stage: ReleaseBench, releases: int) -> dict[str, list[ClickTimes]]:
     stage.load.add(f"/{stage.service}/v1/models", clients=4, pause_ms=10)
-    clicks: dict[str, list[Click]] = {"approve": [], "rollback": [], "abort": []}
+    clicks: dict[str, list[ClickTimes]] = {"approve": [], "rollback": [], "abort": []}
 
-    def note(name: str, seen: Click) -> None:
+    def note(name: str, seen: ClickTimes) -> None:
         clicks[name].append(seen)
         print(f"{number + 1}/{releases} {name}: new split after {seen.first_new_split:.0f} ms", flush=True)
 
@@ -167,13 +167,13 @@ def main() -> None:
     client = Client(options.url, (options.home / "admin-token").read_text().strip())
     versions = (options.versions[0], options.versions[1])
     prepare(client, options.service, versions)
-    load = Load(options.gateway_port)
-    stage = Stage(client, options.service, versions, load, [])
+    load = LoopingClients(options.gateway_port)
+    stage = ReleaseBench(client, options.service, versions, load, [])
     clicks = asyncio.run(measure(stage, options.releases))
     rows = [
-        Row("requests meanwhile", str(len(load.answers))),
+        RequiredFigure("requests meanwhile", str(len(load.answers))),
         at_most("requests lost", len(load.failures), 0),
-        Row("a read over REST takes", spread(stage.reads)),
+        RequiredFigure("a read over REST takes", spread(stage.reads)),
     ]
     read = statistics.median(stage.reads)
     for name, seen in clicks.items():
@@ -182,10 +182,10 @@ def main() -> None:
             split = [click.first_new_split for click in seen]
             old, sent = sum(click.to_loser for click in seen), sum(click.sent for click in seen)
             rows += [
-                Row(f"{name}: the call answers after", spread([click.answered for click in seen])),
-                Row(f"{name}: all requests on one side after", spread(split)),
-                Row(f"{name}: REST shows the last state after", spread(shown)),
-                Row(f"{name}: requests until then, of them to the old side", f"{sent}, {old}"),
+                RequiredFigure(f"{name}: the call answers after", spread([click.answered for click in seen])),
+                RequiredFigure(f"{name}: all requests on one side after", spread(split)),
+                RequiredFigure(f"{name}: REST shows the last state after", spread(shown)),
+                RequiredFigure(f"{name}: requests until then, of them to the old side", f"{sent}, {old}"),
                 at_most(
                     f"{name}: click to split / a read", statistics.median(split) / read, READS_UNTIL_SPLIT
                 ),

@@ -26,8 +26,8 @@ from typing import Any
 import psutil
 
 from perf.envoy_stack import EnvoyStack, free_port
-from perf.load import Client
-from perf.required import Row, at_most, report
+from perf.load import LoadClient
+from perf.required import RequiredFigure, at_most, report
 from perf.upstream import Upstream
 from tests.patience import eventually
 from tests.valkey import ValkeyServer
@@ -53,7 +53,7 @@ CPU_PER_LOOK = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class InMotionFigures:
     releases: int
     seconds: float
     looks: int
@@ -64,7 +64,7 @@ class Stage:
     """Seconds, one for each look."""
 
 
-class Parts:
+class KernelProcesses:
     """Sweeper and worker as `bin/up` starts them, and what they have used."""
 
     def __init__(self, home: Path) -> None:
@@ -223,7 +223,7 @@ def set_in_motion(count: int) -> None:
         Release.objects.filter(pk=release.pk).update(next_at=due, evidence={}, baseline={}, progress={})
 
 
-def measure(count: int, seconds: float, parts: Parts, stack: EnvoyStack) -> Stage:
+def measure(count: int, seconds: float, parts: KernelProcesses, stack: EnvoyStack) -> InMotionFigures:
     from releases.models import EvidencePoint
 
     set_in_motion(count)
@@ -244,17 +244,17 @@ def measure(count: int, seconds: float, parts: Parts, stack: EnvoyStack) -> Stag
         last[release_id] = at
     if count and len(last) < count:
         raise SystemExit(f"Only {len(last)} of {count} releases were looked at; see the logs.")
-    return Stage(count, took, looks, used, gateway_used, late)
+    return InMotionFigures(count, took, looks, used, gateway_used, late)
 
 
 async def send_for_ever(port: int, services: int) -> None:
-    client, index = Client(port), 0
+    client, index = LoadClient(port), 0
     while True:
         index += 1
         try:
             await client.get(f"/s{index % services}/v1/models")
         except (OSError, EOFError):
-            client = Client(port)
+            client = LoadClient(port)
         await asyncio.sleep(1 / REQUESTS_PER_SECOND)
 
 
@@ -269,10 +269,10 @@ def traffic(port: int, services: int) -> Iterator[None]:
         process.wait()
 
 
-def rows_of(idle: Stage, stages: list[Stage]) -> list[Row]:
+def rows_of(idle: InMotionFigures, stages: list[InMotionFigures]) -> list[RequiredFigure]:
     base = {name: used / idle.seconds for name, used in idle.own_cpu.items()}
     rows = [
-        Row(f"nothing released: {name}, own CPU", f"{100 * rate:.1f} % of a core")
+        RequiredFigure(f"nothing released: {name}, own CPU", f"{100 * rate:.1f} % of a core")
         for name, rate in base.items()
     ]
     cpu, gap, looks = [], [], []
@@ -288,12 +288,12 @@ def rows_of(idle: Stage, stages: list[Stage]) -> list[Row]:
         looks.append(stage.looks / stage.seconds / stage.releases)
         parts = " + ".join(f"{name} {1000 * used:.2f}" for name, used in own.items())
         rows += [
-            Row(f"{stage.releases} releases: looks at each, per second", f"{looks[-1]:.2f}"),
-            Row(
+            RequiredFigure(f"{stage.releases} releases: looks at each, per second", f"{looks[-1]:.2f}"),
+            RequiredFigure(
                 f"{stage.releases} releases: own CPU per look", f"{1000 * sum(own.values()):.2f} ms ({parts})"
             ),
-            Row(f"{stage.releases} releases: Envoy's CPU per look", f"{1000 * gateway:.2f} ms"),
-            Row(
+            RequiredFigure(f"{stage.releases} releases: Envoy's CPU per look", f"{1000 * gateway:.2f} ms"),
+            RequiredFigure(
                 f"{stage.releases} releases: late",
                 f"p50 {1000 * p50:.0f} ms, p95 {1000 * p95:.0f} ms, max {1000 * late[-1]:.0f} ms",
             ),
@@ -304,8 +304,8 @@ def rows_of(idle: Stage, stages: list[Stage]) -> list[Row]:
         at_most(
             f"own CPU per look, idle use included: {many} releases / {few}", cpu[-1] / cpu[0], CPU_PER_LOOK
         ),
-        Row(f"p95 from look to look: {many} releases / {few}", f"{gap[-1] / gap[0]:.3g}"),
-        Row(f"looks at each release: {many} releases / {few}", f"{looks[-1] / looks[0]:.3g}"),
+        RequiredFigure(f"p95 from look to look: {many} releases / {few}", f"{gap[-1] / gap[0]:.3g}"),
+        RequiredFigure(f"looks at each release: {many} releases / {few}", f"{looks[-1] / looks[0]:.3g}"),
     ]
 
 
@@ -350,7 +350,7 @@ def main() -> None:
         make_rows(most, *sides)
         lay_routes(envoy, most, *sides)
         stack.enter_context(traffic(envoy.layout.port, most))
-        parts = Parts(home)
+        parts = KernelProcesses(home)
         stack.callback(parts.stop)
         await_both()
         idle = measure(0, options.seconds, parts, envoy)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RequiredFigure:
     name: str
     value: str
     required: str = ""
@@ -13,11 +13,11 @@ class Row:
     holds: bool = True
 
 
-def at_most(name: str, value: float, limit: float) -> Row:
-    return Row(name, f"{value:.3g}", f"at most {limit:g}", value <= limit)
+def at_most(name: str, value: float, limit: float) -> RequiredFigure:
+    return RequiredFigure(name, f"{value:.3g}", f"at most {limit:g}", value <= limit)
 
 
-def report(rows: Sequence[Row]) -> int:
+def report(rows: Sequence[RequiredFigure]) -> int:
     """Print them; the exit status: 1 when one does not hold."""
     width = max(len(row.name) for row in rows)
     for row in rows:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 from urllib.request import urlopen
 
 
-class Worker:
+class UpstreamWorker:
     def __init__(self, name: str) -> None:
         self.name = name
         self.health = 200
@@ -98,7 +98,7 @@ class Worker:
 
 
 async def main(name: str, port: int) -> None:
-    server = await asyncio.start_server(Worker(name).serve, "127.0.0.1", port, backlog=1024)
+    server = await asyncio.start_server(UpstreamWorker(name).serve, "127.0.0.1", port, backlog=1024)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.close)
     print(server.sockets[0].getsockname()[1], flush=True)
     try:

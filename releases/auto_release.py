@@ -18,7 +18,7 @@ from releases.selectors.services import services_for
 from releases.services.release import start_release
 
 
-class ReleaseOnward:
+class ReleaseAutomation:
     def services(self, actor: Actor, model: Model) -> Sequence[str]:
         rows = services_for(actor).filter(model=model).order_by("name")
         return [row.name for row in rows if may(actor, Right.RELEASES_START, row.team_id, service=row.name)]

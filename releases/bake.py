@@ -17,7 +17,7 @@ from releases.states import ReleaseState, StepState
 
 
 @dataclass(frozen=True, slots=True)
-class WayBack:
+class RollbackEstimate:
     """What rolling a promoted release back takes."""
 
     warm_workers: int
@@ -27,11 +27,11 @@ class WayBack:
     """About how long workers take to start and to pass the smoke test, as they did last; None: not known."""
 
 
-def way_back(release: Release) -> WayBack:
+def way_back(release: Release) -> RollbackEstimate:
     """Three queries at the most."""
     if workers := warm_workers(release):
-        return WayBack(workers, release.bake_until, None)
-    return WayBack(0, None, start_seconds(release.service_id, release.from_version_id))
+        return RollbackEstimate(workers, release.bake_until, None)
+    return RollbackEstimate(0, None, start_seconds(release.service_id, release.from_version_id))
 
 
 def warm_workers(release: Release) -> int:

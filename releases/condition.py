@@ -14,7 +14,7 @@ FAILING_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Workers:
+class StableWorkers:
     """Of the stable version. Each of `wanted` is `ready`, or is missing for some reason."""
 
     wanted: int
@@ -29,12 +29,12 @@ class Workers:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ServiceObservation:
     """Facts about a service at one moment."""
 
     has_stable: bool
     is_releasing: bool
-    workers: Workers | None = None
+    workers: StableWorkers | None = None
     """None while nothing is known of them."""
     requests: int = 0
     """Answered over the last one to three minutes, by whatever version; so are the errors."""
@@ -47,7 +47,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ServiceCondition:
     state: str
     """One of STATES."""
     reason: str = ""
@@ -59,24 +59,24 @@ STATES = ("starting", "serving", "releasing", "degraded", "failing", "down")
 served; many of them are not; nothing serves."""
 
 
-def condition_of(seen: Observed) -> Condition:
+def condition_of(seen: ServiceObservation) -> ServiceCondition:
     """Trouble outranks a release in motion: that one is told elsewhere, too."""
     if not seen.has_stable:
         if seen.is_releasing:
-            return Condition("starting")
-        return Condition("down", _("No version serves: the first release has not been promoted."))
+            return ServiceCondition("starting")
+        return ServiceCondition("down", _("No version serves: the first release has not been promoted."))
     failing, degraded = _of_answers(seen)
     without, short = _of_workers(seen.workers) if seen.workers else ((), ())
     failing, degraded = [*without, *failing], [*short, *degraded, *_of_gateway(seen)]
     reason = "; ".join([*failing, *degraded])
     if failing:
-        return Condition("failing", reason)
+        return ServiceCondition("failing", reason)
     if degraded:
-        return Condition("degraded", reason)
-    return Condition("releasing" if seen.is_releasing else "serving")
+        return ServiceCondition("degraded", reason)
+    return ServiceCondition("releasing" if seen.is_releasing else "serving")
 
 
-def _of_answers(seen: Observed) -> tuple[Sequence[str], Sequence[str]]:
+def _of_answers(seen: ServiceObservation) -> tuple[Sequence[str], Sequence[str]]:
     if seen.requests < LEAST_REQUESTS or seen.errors < LEAST_ERRORS:
         return (), ()
     share = seen.errors / seen.requests
@@ -90,7 +90,7 @@ def _of_answers(seen: Observed) -> tuple[Sequence[str], Sequence[str]]:
     return (), (words,) if share >= DEGRADED_SHARE else ()
 
 
-def _of_workers(workers: Workers) -> tuple[Sequence[str], Sequence[str]]:
+def _of_workers(workers: StableWorkers) -> tuple[Sequence[str], Sequence[str]]:
     named = {"ready": workers.ready, "wanted": workers.wanted}
     because = f": {workers.reason}" if workers.reason else ""
     if not workers.ready:
@@ -113,7 +113,7 @@ def _of_workers(workers: Workers) -> tuple[Sequence[str], Sequence[str]]:
     return (), found
 
 
-def _of_gateway(seen: Observed) -> Sequence[str]:
+def _of_gateway(seen: ServiceObservation) -> Sequence[str]:
     found = []
     if seen.gateway_problem:
         found.append(

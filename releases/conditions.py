@@ -7,7 +7,13 @@ from clusters import selectors as fleet
 from clusters.fleet import DeploymentSnapshot
 from clusters.states import Alert, DeploymentState, WorkerState
 from gateway import selectors as gateway
-from releases.condition import LEAST_REQUESTS, Condition, Observed, Workers, condition_of
+from releases.condition import (
+    LEAST_REQUESTS,
+    ServiceCondition,
+    ServiceObservation,
+    StableWorkers,
+    condition_of,
+)
 from releases.models import Release, Service
 from releases.sampling import sampler
 
@@ -16,7 +22,7 @@ ASKED_SERVICES = 25
 """The gateway's present counts cost some milliseconds each; of more services those of the last minute do."""
 
 
-def conditions(services: Sequence[Service], moving: Mapping[int, Release]) -> dict[int, Condition]:
+def conditions(services: Sequence[Service], moving: Mapping[int, Release]) -> dict[int, ServiceCondition]:
     """Return conditions by service id: four queries, one of Redis. `moving`: releases by service id."""
     deployments = fleet.deployments_now(_stable_of(one, moving.get(one.pk)) for one in services)
     names = [one.name for one in services]
@@ -50,9 +56,9 @@ def _observed(
     deployments: Mapping[str, DeploymentSnapshot],
     answered: tuple[int, int],
     problem: str,
-) -> Observed:
+) -> ServiceObservation:
     deployment = deployments.get(_stable_of(service, release))
-    return Observed(
+    return ServiceObservation(
         has_stable=service.stable_version_id is not None,
         is_releasing=release is not None,
         workers=_workers(deployment) if deployment else None,
@@ -64,8 +70,8 @@ def _observed(
     )
 
 
-def _workers(deployment: DeploymentSnapshot) -> Workers:
-    return Workers(
+def _workers(deployment: DeploymentSnapshot) -> StableWorkers:
+    return StableWorkers(
         wanted=deployment.row.replicas,
         ready=deployment.load.ready,
         lost=deployment.load.lost,

@@ -12,7 +12,7 @@ from common.errors import Missing, NotAllowed
 from common.live.board import PUBLIC, Audience, Shard
 from common.live.hub import current_hub
 from common.live.topics import Topic
-from releases.condition import Condition
+from releases.condition import ServiceCondition
 from releases.conditions import conditions
 from releases.models import Release, Service
 from releases.pages.values import release_values, service_values
@@ -50,7 +50,7 @@ class ServiceTopic(Topic):
     refresh_seconds: ClassVar[float | None] = 1.0
 
     def __init__(self) -> None:
-        self._looked: dict[str, tuple[float, Condition]] = {}
+        self._looked: dict[str, tuple[float, ServiceCondition]] = {}
 
     def audience(self, actor: Actor, key: str) -> Audience:
         if not key.isdigit() or not Service.objects.for_actor(actor).filter(pk=int(key)).exists():
@@ -66,7 +66,7 @@ class ServiceTopic(Topic):
                 current_hub().touched(f"{self.kind}:{key}")
         return {PUBLIC: values}
 
-    def _values(self, key: str) -> tuple[dict[str, Any], Condition | None]:
+    def _values(self, key: str) -> tuple[dict[str, Any], ServiceCondition | None]:
         """The condition only now and then: it costs more than the figures, and moves less."""
         service = Service.objects.get(pk=int(key))
         release = release_of(service)
@@ -86,7 +86,7 @@ class ReleasesTopic(Topic):
     refresh_seconds: ClassVar[float | None] = CONDITION_SECONDS
 
     def __init__(self) -> None:
-        self._conditions: Mapping[str, Condition] | None = None
+        self._conditions: Mapping[str, ServiceCondition] | None = None
 
     async def read(self, key: str) -> Mapping[Shard, Mapping[str, Any]]:
         now = await database_sync_to_async(conditions_now)()

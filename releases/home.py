@@ -9,7 +9,7 @@ from accounts.states import Right
 from common.actor import Actor
 from common.pages.steps import StepView
 from models_registry.models import Model, Version
-from releases.judge.verdict import Verdict
+from releases.judge.verdict import JudgeVerdict
 from releases.models import Release, Service
 from releases.pages.strip import strip_of
 from releases.selectors.plans import plan_of
@@ -22,7 +22,7 @@ ACTIVE_SHOWN = 12
 class ActiveRelease:
     release: Release
     strip: Sequence[StepView]
-    verdict: Verdict | None
+    verdict: JudgeVerdict | None
     observed_percent: float | None
 
     @property

@@ -25,7 +25,7 @@ JUST_NOW = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class MachineProblem:
     """A machine under workers of the release, and what is the matter with it."""
 
     node: Node
@@ -43,7 +43,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OutageState:
     """How the release stands while a machine is out of service."""
 
     is_over: bool
@@ -57,7 +57,7 @@ def deployments_of(release: Release) -> list[str]:
     return [name for name in (release.candidate_deployment, release.stable_deployment) if name]
 
 
-def standing(release: Release, now: datetime) -> Standing:
+def standing(release: Release, now: datetime) -> OutageState:
     """Over when no worker of the release stands on a machine that is out of service, and all are ready."""
     names = deployments_of(release)
     node_id = int(release.disturbance.get("node", 0))
@@ -71,18 +71,18 @@ def standing(release: Release, now: datetime) -> Standing:
         left_at = max(left_at, drain.ended_at)
     answers = leaving.answer_elsewhere(release.candidate_deployment, node_id if is_out else 0)
     if is_drained_now or (is_out and stands_there):
-        return Standing(False, False, answers)
+        return OutageState(False, False, answers)
     if all(state == DeploymentState.READY for state in states):
-        return Standing(True, True, answers)
+        return OutageState(True, True, answers)
     patience = REPAIR_TAKES if is_out else SETTLES
-    return Standing(now - left_at > patience, False, answers)
+    return OutageState(now - left_at > patience, False, answers)
 
 
-def trouble_under(release: Release, now: datetime) -> Trouble | None:
+def trouble_under(release: Release, now: datetime) -> MachineProblem | None:
     """The machine with an open GPU incident on which workers of the release stand; None: there is none."""
     nodes = leaving.nodes_under(deployments_of(release))
     found = gpu_health.out_of_service(nodes, opened_after=now - JUST_NOW).first()
-    return Trouble(found.node, found.title, f"/gpu-health/incidents/{found.pk}/") if found else None
+    return MachineProblem(found.node, found.title, f"/gpu-health/incidents/{found.pk}/") if found else None
 
 
 def held_deployments() -> Mapping[str, DeploymentNote]:

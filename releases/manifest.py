@@ -11,22 +11,22 @@ from clusters.notes import register_deployment_notes
 from clusters.uses import register_cluster_uses
 from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
-from common.declared import Manifest
+from common.declared import AppManifest
 from common.events import Subscription
-from common.pages.cards import Card
+from common.pages.cards import HomeCard
 from common.pages.inbox import InboxSource
-from common.pages.search import Destination, Search
+from common.pages.search import SearchDestination, SearchSource
 from common.pages.shell import NavItem, Tab
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
-from common.webhooks.catalogue import WebhookEvent
+from common.webhooks.catalogue import WebhookEventType
 from gateway.models import KEY_PURPOSE
 from gpu_health.events import NodeQuarantined, NodeReturned
 from hubs.auto_release import register_auto_release
 from models_registry.history import register_history
 from models_registry.references import register_fallback_check, register_uses
 from releases import consumers, events, home, inbox, metrics, search, states, steps, subscribers
-from releases.auto_release import ReleaseOnward
+from releases.auto_release import ReleaseAutomation
 from releases.badges import BADGES
 from releases.bake import warm_deployments
 from releases.cluster_uses import releases_going_to
@@ -53,7 +53,7 @@ SUBJECTS = (
     Subject("releases.plan", _("Release plan"), "/settings/plans/{team__name}/{name}/"),
 )
 DESTINATIONS = (
-    Destination(
+    SearchDestination(
         title=_("New service"),
         url="/services/+new/",
         icon="route",
@@ -61,7 +61,7 @@ DESTINATIONS = (
         right=Right.SERVICES_WRITE,
         is_command=True,
     ),
-    Destination(
+    SearchDestination(
         title=_("New release plan"),
         url="/settings/plans/+new/",
         icon="list-check",
@@ -69,46 +69,46 @@ DESTINATIONS = (
         right=Right.SERVICES_WRITE,
         is_command=True,
     ),
-    Destination(title=_("Services"), url="/services/", icon="route", words="endpoints gateway"),
-    Destination(title=_("Releases"), url="/releases/", icon="rocket", words="canary rollback"),
-    Destination(
+    SearchDestination(title=_("Services"), url="/services/", icon="route", words="endpoints gateway"),
+    SearchDestination(title=_("Releases"), url="/releases/", icon="rocket", words="canary rollback"),
+    SearchDestination(
         title=_("Release plans"), url="/settings/plans/", icon="list-check", words="strategies canary"
     ),
 )
 WEBHOOK_EVENTS = (
-    WebhookEvent(
+    WebhookEventType(
         "release.moved",
         _("A release changed its state, step or phase."),
         release_payload,
         events.ReleaseMoved,
         ids=("release_id",),
     ),
-    WebhookEvent(
+    WebhookEventType(
         "release.waiting_approval",
         _("A release waits for approval."),
         release_payload,
         events.ApprovalAsked,
     ),
-    WebhookEvent(
+    WebhookEventType(
         "release.ended",
         _("A release was promoted, rolled back, rejected, aborted or failed."),
         release_payload,
         events.ReleaseEnded,
         ids=("release_id", "state"),
     ),
-    WebhookEvent(
+    WebhookEventType(
         "release.rollback",
         _("Somebody rolls back a promoted release; that needs no approval."),
         release_payload,
         events.RollbackStarted,
     ),
-    WebhookEvent(
+    WebhookEventType(
         "release.bypassed",
         _("A release was started that does not meet the release policy."),
         release_payload,
         events.PolicyBypassed,
     ),
-    WebhookEvent(
+    WebhookEventType(
         "policy.lowered",
         _("A team, a service or a plan demands less of releases than before."),
         lowering_payload,
@@ -116,7 +116,7 @@ WEBHOOK_EVENTS = (
     ),
 )
 CHOICES = (
-    ChoiceSet(states.Decision),
+    ChoiceSet(states.ApprovalDecision),
     ChoiceSet(states.Halt),
     ChoiceSet(states.PatchState, badges="pod_patch"),
     ChoiceSet(states.ReleaseHeader),
@@ -124,7 +124,7 @@ CHOICES = (
     ChoiceSet(states.StepState, badges="step", schema="StepState"),
     ChoiceSet(states.ThresholdSource),
 )
-MANIFEST = Manifest(
+MANIFEST = AppManifest(
     choices=CHOICES,
     subscriptions=(
         Subscription(WorkersChanged, subscribers.show_workers),
@@ -150,7 +150,7 @@ MANIFEST = Manifest(
         InboxSource(find=inbox.services_in_trouble, topic="releases"),
     ),
     cards=(
-        Card(
+        HomeCard(
             name="motion",
             template="releases/_home.html",
             read=home.ReleasesCard,
@@ -165,8 +165,8 @@ MANIFEST = Manifest(
     ),
     tabs=(Tab(under="/settings/", name=_("Plans"), path="/settings/plans/", icon="list-check", rank=60),),
     search=(
-        Search(_("Services"), search.find_services),
-        Search(_("Releases"), search.find_releases),
+        SearchSource(_("Services"), search.find_services),
+        SearchSource(_("Releases"), search.find_releases),
     ),
     destinations=DESTINATIONS,
     nouns={
@@ -191,7 +191,7 @@ MANIFEST = Manifest(
         partial(register_uses, STABLE_VERSIONS),
         partial(register_uses, CANDIDATES),
         partial(register_fallback_check, ways_back),
-        partial(register_auto_release, ReleaseOnward()),
+        partial(register_auto_release, ReleaseAutomation()),
         partial(register_history, releases_of),
         partial(register_deployment_notes, warm_deployments),
         partial(register_deployment_notes, held_deployments),

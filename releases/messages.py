@@ -18,12 +18,12 @@ Format = Callable[[Any], Any]
 Document = list[dict[str, Any]]
 """`[{"kind": "deploy.ready", "values": {"ready": 2, "seconds": 14}}]`"""
 
-KINDS: dict[str, "Kind"] = {}
+KINDS: dict[str, "MessageTemplate"] = {}
 """Every kind by its name."""
 
 
-class Kind:
-    """One sentence with values: `READY = Kind("deploy.ready", _("%(ready)s workers ready."), ready=count)`.
+class MessageTemplate:
+    """A sentence with values: `MessageTemplate("deploy.ready", _("%(ready)s ready."), ready=count)`.
 
     Rows outlive releases of Slipway: a kind whose values change their meaning is a new one, under a new name.
     """
@@ -37,9 +37,11 @@ class Kind:
         self.formats = formats
         KINDS[name] = self
 
-    def __call__(self, **values: Any) -> "Message":
+    def __call__(self, **values: Any) -> "ReleaseMessage":
         """Raises TypeError for other values than the sentence has."""
-        return Message(((self, self.checked({name: _plain(value) for name, value in values.items()})),))
+        return ReleaseMessage(
+            ((self, self.checked({name: _plain(value) for name, value in values.items()})),)
+        )
 
     def checked(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         if values.keys() != self.formats.keys():
@@ -51,10 +53,10 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ReleaseMessage:
     """Sentences one after the other; `str` tells them in the reader's language. False: it says nothing."""
 
-    sentences: tuple[tuple[Kind, Mapping[str, Any]], ...] = ()
+    sentences: tuple[tuple[MessageTemplate, Mapping[str, Any]], ...] = ()
     words: str = ""
     """Of a person, an engine or another room, where there are no sentences."""
 
@@ -90,13 +92,13 @@ class Message:
     def __bool__(self) -> bool:
         return bool(self.sentences or self.words)
 
-    def __add__(self, other: "Message") -> "Message":
+    def __add__(self, other: "ReleaseMessage") -> "ReleaseMessage":
         """Both, one after the other; words among sentences become one."""
         if not (self and other):
             return self or other
-        return Message((*self._as_sentences(), *other._as_sentences()))
+        return ReleaseMessage((*self._as_sentences(), *other._as_sentences()))
 
-    def _as_sentences(self) -> tuple[tuple[Kind, Mapping[str, Any]], ...]:
+    def _as_sentences(self) -> tuple[tuple[MessageTemplate, Mapping[str, Any]], ...]:
         return self.sentences or SAID(words=self.words).sentences
 
 
@@ -124,14 +126,14 @@ def number(value: float) -> str:
 
 def nested(value: Document | str) -> str:
     """A message within another one."""
-    return value if isinstance(value, str) else str(Message.kept("", value))
+    return value if isinstance(value, str) else str(ReleaseMessage.kept("", value))
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Message):
+    if isinstance(value, ReleaseMessage):
         return value.document or value.words
     return value if value is None or isinstance(value, int | float | list) else str(value)
 
 
-SAID = Kind("said", "%(words)s", words=text)
+SAID = MessageTemplate("said", "%(words)s", words=text)
 """What is not ours to tell anew."""

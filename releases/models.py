@@ -10,13 +10,13 @@ from common import clock
 from common.reconcile import Reconciled
 from common.revisions import Revised
 from gateway.models import default_release_header
-from releases.messages import Message
+from releases.messages import ReleaseMessage
 from releases.plans.builtin import WARM_ROLLBACK
 from releases.pod_patch_models import PodPatch as PodPatch
 from releases.states import (
     FINAL,
     IN_MOTION,
-    Decision,
+    ApprovalDecision,
     Halt,
     ReleaseHeader,
     ReleaseState,
@@ -60,7 +60,7 @@ class TeamPolicy(Revised):
 
     team = models.OneToOneField("accounts.Team", on_delete=models.CASCADE, related_name="+")
     body = models.JSONField()
-    """What `releases.policy.Policy` reads."""
+    """What `releases.policy.ReleasePolicy` reads."""
     changed_by = models.CharField(max_length=200)
     changed_at = models.DateTimeField(default=clock.now)
 
@@ -109,7 +109,7 @@ class Service(Revised):
     plan_name = models.CharField(max_length=60, default="canary")
     """The plan that a release follows when its request names none; no release may demand less than it."""
     policy = models.JSONField(null=True, blank=True)
-    """What its releases must go through besides (`releases.policy.Policy`); None: nothing more."""
+    """What its releases must go through besides (`releases.policy.ReleasePolicy`); None: nothing more."""
     policy_replaces_team = models.BooleanField(default=False)
     """Whether its own policy stands in for the team's, which demands more."""
     stable_version = models.ForeignKey(
@@ -149,9 +149,9 @@ class Release(Reconciled):
     plan = models.JSONField()
     plan_hash = models.CharField(max_length=64)
     policy = models.JSONField(default=dict)
-    """What was demanded of it when it started (`releases.policy.Policy`)."""
+    """What was demanded of it when it started (`releases.policy.ReleasePolicy`)."""
     shortfalls = models.JSONField(default=list)
-    """What its plan lacked of that (`releases.policy.Term`), and was let pass."""
+    """What its plan lacked of that (`releases.policy.PolicyTerm`), and was let pass."""
     bypass_reason = models.TextField(blank=True)
     """Why the requester let it pass; empty for a rollback, of which no policy demands anything."""
     state = models.CharField(max_length=20, choices=ReleaseState.choices, default=ReleaseState.PENDING)
@@ -220,8 +220,8 @@ class Release(Reconciled):
         return is_known(self.state) and self.halt in ("", *Halt.values)
 
     @property
-    def told_outcome(self) -> Message:
-        return Message.kept(self.outcome, self.outcome_message)
+    def told_outcome(self) -> ReleaseMessage:
+        return ReleaseMessage.kept(self.outcome, self.outcome_message)
 
     @property
     def is_warm(self) -> bool:
@@ -281,8 +281,8 @@ class ReleaseStep(models.Model):
         return f"{self.index + 1}. {self.title}"
 
     @property
-    def told(self) -> Message:
-        return Message.kept(self.detail.get("note", ""), self.message)
+    def told(self) -> ReleaseMessage:
+        return ReleaseMessage.kept(self.detail.get("note", ""), self.message)
 
 
 class Approval(models.Model):
@@ -291,7 +291,7 @@ class Approval(models.Model):
     release = models.ForeignKey(Release, on_delete=models.CASCADE, related_name="approvals")
     step_index = models.PositiveSmallIntegerField()
     plan_hash = models.CharField(max_length=64)
-    decision = models.CharField(max_length=10, choices=Decision.choices)
+    decision = models.CharField(max_length=10, choices=ApprovalDecision.choices)
     by = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+")
     requester = models.ForeignKey("accounts.User", on_delete=models.PROTECT, null=True, related_name="+")
     """Who asked for the release; copied, so that the database itself can keep the two apart."""
@@ -303,7 +303,9 @@ class Approval(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["release", "step_index"], name="one_word_per_step"),
             models.CheckConstraint(
-                condition=Q(separate_requester=False) | Q(decision=Decision.REJECT) | ~Q(by=F("requester")),
+                condition=Q(separate_requester=False)
+                | Q(decision=ApprovalDecision.REJECT)
+                | ~Q(by=F("requester")),
                 name="approver_is_not_requester",
             ),
         ]
@@ -337,8 +339,8 @@ class ReleaseMove(models.Model):
         return f"{self.before} -> {self.after}"
 
     @property
-    def told(self) -> Message:
-        return Message.kept(self.note, self.message)
+    def told(self) -> ReleaseMessage:
+        return ReleaseMessage.kept(self.note, self.message)
 
 
 class EvidencePoint(models.Model):

@@ -8,7 +8,7 @@ from common import clock
 from releases.states import PatchState
 
 
-class PodPatchRows(TeamOwned["PodPatch"]):
+class PodPatchQuerySet(TeamOwned["PodPatch"]):
     team_path = "service__team"
 
 
@@ -31,7 +31,7 @@ class PodPatch(models.Model):
     decided_at = models.DateTimeField(null=True)
     decision_reason = models.TextField(blank=True)
 
-    objects = PodPatchRows.as_manager()
+    objects = PodPatchQuerySet.as_manager()
 
     class Meta:
         ordering: ClassVar = ["-pk"]

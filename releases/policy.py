@@ -8,8 +8,8 @@ from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from releases.judge.rules import IndicatorRules, JudgeRules
-from releases.plans.plan import Plan
-from releases.plans.step import ApprovalTerms, Place
+from releases.plans.plan import PlanSpec
+from releases.plans.step import ApprovalTerms, StepPosition
 
 ApprovalBy = Literal["none", "anyone", "another_person"]
 APPROVALS: tuple[ApprovalBy, ...] = ("none", "anyone", "another_person")
@@ -49,7 +49,7 @@ TERMS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class PolicyTerm:
     """One thing that is demanded, or lacking; `str` says it in the reader's language."""
 
     kind: str
@@ -72,7 +72,7 @@ Names = Annotated[
 ]
 
 
-class Policy(BaseModel):
+class ReleasePolicy(BaseModel):
     """The least that a release has to go through before all traffic goes to its version."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -100,12 +100,12 @@ class Policy(BaseModel):
         return self.model_dump(mode="json")
 
 
-NOTHING = Policy()
+NOTHING = ReleasePolicy()
 
 
-def stricter(one: Policy, other: Policy) -> Policy:
+def stricter(one: ReleasePolicy, other: ReleasePolicy) -> ReleasePolicy:
     """The least that satisfies both."""
-    return Policy(
+    return ReleasePolicy(
         approval=max(one.approval, other.approval, key=APPROVALS.index),
         role=max(one.role, other.role, key=ROLES.index),
         approvers=_both(one.approvers, other.approvers),
@@ -122,17 +122,17 @@ def stricter(one: Policy, other: Policy) -> Policy:
     )
 
 
-def demanded_by(plan: Plan) -> Policy:
+def demanded_by(plan: PlanSpec) -> ReleasePolicy:
     """What the plan itself makes sure of: a service whose plan it is demands no less of other plans."""
     approvals = [(index, step) for index, step in _approvals(plan) if step.when == "always"]
     judge = not _judge_lacks(plan)
     if not approvals:
-        return Policy(judge=judge)
+        return ReleasePolicy(judge=judge)
     index, step = max(
         approvals, key=lambda one: (one[1].separate_requester, ROLES.index(one[1].role), -one[0])
     )
     percent = _percent_before(plan, index)
-    return Policy(
+    return ReleasePolicy(
         approval="another_person" if step.separate_requester else "anyone",
         role=step.role,
         percent_before_approval=percent if percent > PERCENT_BEFORE_APPROVAL else None,
@@ -140,11 +140,11 @@ def demanded_by(plan: Plan) -> Policy:
     )
 
 
-def shortfalls(plan: Plan, policy: Policy) -> tuple[Term, ...]:
+def shortfalls(plan: PlanSpec, policy: ReleasePolicy) -> tuple[PolicyTerm, ...]:
     """What the plan lacks of what is demanded; empty when it may be followed."""
-    found: list[Term] = []
+    found: list[PolicyTerm] = []
     if policy.plans is not None and plan.name not in policy.plans:
-        found.append(Term("lacks.plan", {"names": ", ".join(policy.plans)}))
+        found.append(PolicyTerm("lacks.plan", {"names": ", ".join(policy.plans)}))
     if policy.approval != "none":
         found += _approval_lacks(plan, policy)
     if policy.judge:
@@ -152,65 +152,67 @@ def shortfalls(plan: Plan, policy: Policy) -> tuple[Term, ...]:
     return tuple(found)
 
 
-def demands(policy: Policy) -> tuple[Term, ...]:
+def demands(policy: ReleasePolicy) -> tuple[PolicyTerm, ...]:
     """The policy, one thing after the other; empty when it demands nothing."""
-    found: list[Term] = []
+    found: list[PolicyTerm] = []
     if policy.approval != "none":
-        found.append(Term(f"approval.{policy.approval}"))
+        found.append(PolicyTerm(f"approval.{policy.approval}"))
         if policy.role == "admin":
-            found.append(Term("role.admin"))
+            found.append(PolicyTerm("role.admin"))
         if policy.approvers is not None:
             found.append(_names("approvers", "approvers.nobody", policy.approvers))
-        found.append(Term("percent", {"percent": _most_percent(policy)}))
+        found.append(PolicyTerm("percent", {"percent": _most_percent(policy)}))
     if policy.judge:
-        found.append(Term("judge"))
+        found.append(PolicyTerm("judge"))
     if policy.plans is not None:
         found.append(_names("plans", "plans.none", policy.plans))
     return tuple(found)
 
 
-def guards_candidate(policy: Policy) -> bool:
+def guards_candidate(policy: ReleasePolicy) -> bool:
     """Whether something has to be seen of the candidate before it gets all traffic: clients that choose it by
     a header of their own would go past that.
     """
     return policy.approval != "none" or policy.judge
 
 
-def lowered(before: Policy, after: Policy) -> tuple[Term, ...]:
+def lowered(before: ReleasePolicy, after: ReleasePolicy) -> tuple[PolicyTerm, ...]:
     """What `before` demanded and `after` no longer does; empty when nothing became easier."""
     joined = stricter(before, after)
     return tuple(term for term in demands(joined) if term not in demands(after))
 
 
-def _approval_lacks(plan: Plan, policy: Policy) -> list[Term]:
+def _approval_lacks(plan: PlanSpec, policy: ReleasePolicy) -> list[PolicyTerm]:
     approvals = _approvals(plan)
     if not approvals:
-        return [Term("lacks.another_person" if policy.approval == "another_person" else "lacks.approval")]
+        return [
+            PolicyTerm("lacks.another_person" if policy.approval == "another_person" else "lacks.approval")
+        ]
     if policy.approval == "another_person":
         approvals = [one for one in approvals if one[1].separate_requester]
         if not approvals:
-            return [Term("lacks.another_person")]
+            return [PolicyTerm("lacks.another_person")]
     if policy.role == "admin":
         approvals = [one for one in approvals if one[1].role == "admin"]
         if not approvals:
-            return [Term("lacks.admin")]
+            return [PolicyTerm("lacks.admin")]
     certain = [one for one in approvals if one[1].when == "always"]
     if not certain:
-        return [Term("lacks.certain_approval")]
+        return [PolicyTerm("lacks.certain_approval")]
     percent, most = _percent_before(plan, certain[0][0]), _most_percent(policy)
-    return [Term("lacks.early_approval", {"percent": percent, "most": most})] if percent > most else []
+    return [PolicyTerm("lacks.early_approval", {"percent": percent, "most": most})] if percent > most else []
 
 
-def _most_percent(policy: Policy) -> int:
+def _most_percent(policy: ReleasePolicy) -> int:
     return policy.percent_before_approval or PERCENT_BEFORE_APPROVAL
 
 
-def _approvals(plan: Plan) -> list[tuple[int, ApprovalTerms]]:
+def _approvals(plan: PlanSpec) -> list[tuple[int, ApprovalTerms]]:
     return [(index, step.approval) for index, step in enumerate(plan.steps) if step.approval is not None]
 
 
-def _percent_before(plan: Plan, index: int) -> int:
-    return Place(plan.steps, index).exposed_percent
+def _percent_before(plan: PlanSpec, index: int) -> int:
+    return StepPosition(plan.steps, index).exposed_percent
 
 
 LENIENT: Sequence[tuple[str, float]] = (
@@ -226,19 +228,19 @@ MOST_FALSE_PROMOTE_PERCENT = 20.0
 MOST_ABORT_PERCENT = 75.0
 
 
-def _judge_lacks(plan: Plan) -> list[Term]:
+def _judge_lacks(plan: PlanSpec) -> list[PolicyTerm]:
     steps = [step.analysis for step in plan.steps if step.analysis is not None]
     if not steps:
-        return [Term("lacks.judge")]
+        return [PolicyTerm("lacks.judge")]
     found = list(_lenient(plan.judge))
     if all(step.on_insufficient == "promote" for step in steps):
-        found.append(Term("lacks.evidence"))
+        found.append(PolicyTerm("lacks.evidence"))
     if not all(step.keep_judging for _index, step in _approvals(plan)):
-        found.append(Term("lacks.judging"))
+        found.append(PolicyTerm("lacks.judging"))
     return found
 
 
-def _lenient(rules: JudgeRules) -> list[Term]:
+def _lenient(rules: JudgeRules) -> list[PolicyTerm]:
     at_most = [
         (f"judge.{name}.{rule}", getattr(one, rule), limit)
         for name, one in _indicators(rules)
@@ -260,12 +262,12 @@ def _indicators(rules: JudgeRules) -> list[tuple[str, IndicatorRules]]:
     return list(rules.judged.items())
 
 
-def _strictness(rule: str, value: float, limit: float, sign: str) -> Term:
-    return Term("lacks.strictness", {"rule": rule, "value": f"{value:g}", "limit": f"{sign} {limit:g}"})
+def _strictness(rule: str, value: float, limit: float, sign: str) -> PolicyTerm:
+    return PolicyTerm("lacks.strictness", {"rule": rule, "value": f"{value:g}", "limit": f"{sign} {limit:g}"})
 
 
-def _names(some: str, none: str, names: Sequence[str]) -> Term:
-    return Term(some, {"names": ", ".join(names)}) if names else Term(none)
+def _names(some: str, none: str, names: Sequence[str]) -> PolicyTerm:
+    return PolicyTerm(some, {"names": ", ".join(names)}) if names else PolicyTerm(none)
 
 
 def _both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:

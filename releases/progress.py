@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from releases.models import Release, ReleaseStep
-from releases.plans.plan import Plan
+from releases.plans.plan import PlanSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class StepProgress:
     """A step that has begun."""
 
     release: Release
-    plan: Plan
+    plan: PlanSpec
     index: int
     rows: Sequence[ReleaseStep]
     """All of the release's, in order."""

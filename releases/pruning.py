@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from common.reconcile.pruning import Rule
+from common.reconcile.pruning import PruningRule
 from releases.models import EvidencePoint
 from releases.states import IN_MOTION
 
@@ -20,7 +20,7 @@ def _points(before: datetime) -> QuerySet[EvidencePoint]:
 
 
 RULES = (
-    Rule(
+    PruningRule(
         EvidencePoint,
         _("Points of the evidence charts of releases"),
         "SLIPWAY_KEEP_EVIDENCE_DAYS",

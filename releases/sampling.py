@@ -14,7 +14,7 @@ from gateway import selectors as gateway
 from gateway.errors import CountsPending, GatewayError, UnknownRoute
 from gateway.traffic import CountsReading
 from gateway.watching import watched
-from releases.traffic import STALE_SECONDS, Reading, SideTraffic, Window
+from releases.traffic import STALE_SECONDS, Reading, SideTraffic, TrafficWindow
 
 GAP_SECONDS = 0.8
 """Who looks again sooner gets the same look: several pages of one service cost one question."""
@@ -36,7 +36,7 @@ def _kept(service: str) -> tuple[float, Reading] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TrafficSample:
     """Traffic as seen at one moment."""
 
     at: float
@@ -52,9 +52,9 @@ class Look:
 
 
 @dataclass(slots=True)
-class _Watched:
-    window: Window = field(default_factory=Window)
-    looks: deque[Look] = field(default_factory=deque)
+class _WatchedService:
+    window: TrafficWindow = field(default_factory=TrafficWindow)
+    looks: deque[TrafficSample] = field(default_factory=deque)
     read_at: float = -GAP_SECONDS
     lock: Lock = field(default_factory=Lock)
 
@@ -79,14 +79,14 @@ class Sampler:
         self._kept = kept
         self._clock = clock
         self._wall_clock = wall_clock
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, _WatchedService] = {}
         self._lock = Lock()
 
-    def look(self, service: str) -> Look:
+    def look(self, service: str) -> TrafficSample:
         """Ask the gateway; as slow as that is. Never raises for what the gateway does."""
         with self._lock:
             self._forget_unwatched()
-            watched = self._watched.setdefault(service, _Watched())
+            watched = self._watched.setdefault(service, _WatchedService())
         with watched.lock:
             if watched.looks and self._clock() - watched.read_at < GAP_SECONDS:
                 return watched.looks[-1]
@@ -97,28 +97,28 @@ class Sampler:
                 watched.looks.popleft()
             return look
 
-    def seen(self, service: str) -> Sequence[Look]:
+    def seen(self, service: str) -> Sequence[TrafficSample]:
         """The looks of the last minutes, without another one; the newest last."""
         watched = self._watched.get(service)
         return () if watched is None else tuple(watched.looks)
 
-    def _look(self, service: str, window: Window) -> Look:
+    def _look(self, service: str, window: TrafficWindow) -> TrafficSample:
         at = self._wall_clock()
         try:
             told = self._read(service)
         except UnknownRoute:
-            return Look(at, {}, _("The gateway has no route to this service yet."))
+            return TrafficSample(at, {}, _("The gateway has no route to this service yet."))
         except CountsPending as error:
-            return Look(at, {}, str(error))
+            return TrafficSample(at, {}, str(error))
         except GatewayError as error:
-            return Look(at, {}, _("The gateway does not answer: %(error)s") % {"error": error})
+            return TrafficSample(at, {}, _("The gateway does not answer: %(error)s") % {"error": error})
         now = self._clock() - told.age_seconds
         if window.is_empty and (kept := self._kept(service)) is not None:
             age, before = kept
             window.add(now - age, before)
         if now > window.latest_at + SAME_SECONDS or not told.host:
             window.add(now, told.counts)
-        return Look(at, window.sides(), told_by=told.host, age_seconds=told.age_seconds)
+        return TrafficSample(at, window.sides(), told_by=told.host, age_seconds=told.age_seconds)
 
     def _forget_unwatched(self) -> None:
         limit = self._clock() - FORGET_AFTER_SECONDS

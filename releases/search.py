@@ -7,22 +7,22 @@ from django.utils.translation import gettext as _
 
 from accounts.models import User
 from common.pages.badges import badge_of
-from common.pages.search import Hit, Person
+from common.pages.search import Person, SearchHit
 from common.words import occurs_in
 from releases.models import Release, Service
 from releases.succession import with_succession
 
 
-def find_services(person: Person, text: str, limit: int) -> Iterator[Hit]:
+def find_services(person: Person, text: str, limit: int) -> Iterator[SearchHit]:
     if not isinstance(person, User):
         return
     mentioned = occurs_in(("name", "description", "model__name"), text)
     rows = Service.objects.for_user(person).filter(mentioned).select_related("model").order_by("name")
     for service in rows[:limit]:
-        yield Hit(service.name, f"/services/{service.name}/", "route", service.model.name)
+        yield SearchHit(service.name, f"/services/{service.name}/", "route", service.model.name)
 
 
-def find_releases(person: Person, text: str, limit: int) -> Iterator[Hit]:
+def find_releases(person: Person, text: str, limit: int) -> Iterator[SearchHit]:
     """Newest first; a number is the release of that number."""
     if not isinstance(person, User):
         return
@@ -38,6 +38,6 @@ def find_releases(person: Person, text: str, limit: int) -> Iterator[Hit]:
     for release in rows.order_by("-pk")[:limit]:
         told = {"release": release.pk, "version": release.version, "service": release.service}
         title = _("#%(release)s %(version)s to %(service)s") % told
-        yield Hit(
+        yield SearchHit(
             title, f"/releases/{release.pk}/", "rocket", str(badge_of("release", release.standing).word)
         )

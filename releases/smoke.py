@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from common import tracing
 from common.characters import storable
-from releases.messages import Kind, Message, number, text
+from releases.messages import MessageTemplate, ReleaseMessage, number, text
 
 PROMPTS = (
     "Return a list of",
@@ -20,21 +20,21 @@ PROMPTS = (
 )
 MAX_TOKENS = 16
 
-NO_ANSWER = Kind("probe.no_answer", _("no answer within %(seconds)s s"), seconds=number)
-REFUSED = Kind("probe.refused", _("answered %(status)s: %(body)s"), status=str, body=text)
-NO_COMPLETION = Kind("probe.no_completion", _("the answer is not a completion in OpenAI's shape"))
-CUT_OFF = Kind("probe.cut_off", _("the answer has no text or was cut off"))
+NO_ANSWER = MessageTemplate("probe.no_answer", _("no answer within %(seconds)s s"), seconds=number)
+REFUSED = MessageTemplate("probe.refused", _("answered %(status)s: %(body)s"), status=str, body=text)
+NO_COMPLETION = MessageTemplate("probe.no_completion", _("the answer is not a completion in OpenAI's shape"))
+CUT_OFF = MessageTemplate("probe.cut_off", _("the answer has no text or was cut off"))
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class SmokeTestProbe:
     """One question and how it was answered. `fault` says why it was no good; empty: good."""
 
     worker: str
     prompt: str
     milliseconds: float
     answer: str
-    fault: Message = field(default_factory=Message)
+    fault: ReleaseMessage = field(default_factory=ReleaseMessage)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -48,20 +48,26 @@ class Probe:
 
 
 class Prober(Protocol):
-    def ask(self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float) -> Probe:
+    def ask(
+        self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float
+    ) -> SmokeTestProbe:
         """One completion from the worker at `base_url`; never raises for what the worker does."""
 
 
 class HttpProber:
     """Speaks the OpenAI completions API to the worker itself, past the gateway."""
 
-    def ask(self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float) -> Probe:
+    def ask(
+        self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float
+    ) -> SmokeTestProbe:
         began = time.monotonic()
 
-        def probe(answer: str = "", fault: Message | None = None) -> Probe:
+        def probe(answer: str = "", fault: ReleaseMessage | None = None) -> SmokeTestProbe:
             milliseconds = (time.monotonic() - began) * 1000
             # A model says what it likes.
-            return Probe(worker, prompt, milliseconds, storable(answer[:500]), fault or Message())
+            return SmokeTestProbe(
+                worker, prompt, milliseconds, storable(answer[:500]), fault or ReleaseMessage()
+            )
 
         body = {"model": model, "prompt": prompt, "max_tokens": MAX_TOKENS, "temperature": 0}
         try:
@@ -75,7 +81,7 @@ class HttpProber:
         except httpx2.TimeoutException:
             return probe(fault=NO_ANSWER(seconds=timeout_seconds))
         except httpx2.HTTPError as error:
-            return probe(fault=Message(words=storable(f"{type(error).__name__}: {error}")))
+            return probe(fault=ReleaseMessage(words=storable(f"{type(error).__name__}: {error}")))
         if response.status_code != 200:
             said = storable(response.text[:200])
             return probe(response.text, REFUSED(status=response.status_code, body=said))
@@ -92,14 +98,18 @@ class HttpProber:
 class AppProber:
     """Sends the examples of a service's OpenAPI document to the worker of the engine `app`, in turn."""
 
-    def ask(self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float) -> Probe:
+    def ask(
+        self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float
+    ) -> SmokeTestProbe:
         """`prompt`: the number of the request. A service without examples is asked for its document."""
         began = time.monotonic()
         asked = "GET /openapi.json"
 
-        def probe(answer: str = "", fault: Message | None = None) -> Probe:
+        def probe(answer: str = "", fault: ReleaseMessage | None = None) -> SmokeTestProbe:
             milliseconds = (time.monotonic() - began) * 1000
-            return Probe(worker, asked, milliseconds, storable(answer[:500]), fault or Message())
+            return SmokeTestProbe(
+                worker, asked, milliseconds, storable(answer[:500]), fault or ReleaseMessage()
+            )
 
         try:
             with tracing.span("smoke test", "client", attributes={"slipway.worker": worker}):
@@ -119,7 +129,7 @@ class AppProber:
         except httpx2.TimeoutException:
             return probe(fault=NO_ANSWER(seconds=timeout_seconds))
         except (httpx2.HTTPError, ValueError) as error:
-            return probe(fault=Message(words=storable(f"{type(error).__name__}: {error}")))
+            return probe(fault=ReleaseMessage(words=storable(f"{type(error).__name__}: {error}")))
         if response.status_code >= 300:
             said = storable(response.text[:200])
             return probe(response.text, REFUSED(status=response.status_code, body=said))

@@ -4,7 +4,7 @@ from django.db.models import TextChoices
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from common.transitions import Machine
+from common.transitions import StateMachine
 
 
 class ReleaseState(TextChoices):
@@ -55,7 +55,7 @@ class PatchState(TextChoices):
     WITHDRAWN = "withdrawn", _("Withdrawn")
 
 
-class Decision(TextChoices):
+class ApprovalDecision(TextChoices):
     APPROVE = "approve", _("Approve")
     REJECT = "reject", _("Reject")
 
@@ -70,7 +70,7 @@ class ReleaseHeader(TextChoices):
 
 _S = ReleaseState
 
-MOVES: Machine[ReleaseState] = Machine(
+MOVES: StateMachine[ReleaseState] = StateMachine(
     {
         _S.PENDING: {_S.RUNNING, _S.PAUSED, _S.ROLLING_BACK, _S.STUCK},
         _S.RUNNING: {_S.WAITING_APPROVAL, _S.PAUSED, _S.PROMOTED, _S.ROLLING_BACK, _S.STUCK},

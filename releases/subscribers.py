@@ -9,7 +9,7 @@ from common.live.touch import touch
 from gpu_health.events import NodeQuarantined, NodeReturned
 from gpu_health.models import Incident
 from releases.events import ReleaseMoved, ServiceChanged
-from releases.machines import Trouble
+from releases.machines import MachineProblem
 from releases.selectors.releases import served_by
 from releases.services import machines
 
@@ -39,14 +39,14 @@ def hold_quarantined(event: NodeQuarantined) -> None:
     """In the same transaction: whoever has workers there is not judged by what a faulty machine does."""
     for incident in Incident.objects.select_related("node__cluster").filter(pk=event.incident_id):
         machines.hold_releases(
-            Trouble(incident.node, incident.title, f"/gpu-health/incidents/{incident.pk}/")
+            MachineProblem(incident.node, incident.title, f"/gpu-health/incidents/{incident.pk}/")
         )
 
 
 def hold_drained(event: NodeDraining) -> None:
     """In the same transaction: whoever orders a drain, its candidates are not to blame."""
     for drain in Drain.objects.select_related("node__cluster").filter(pk=event.drain_id):
-        machines.hold_releases(Trouble(drain.node, drain.reason, f"/fleet/drains/{drain.pk}/"))
+        machines.hold_releases(MachineProblem(drain.node, drain.reason, f"/fleet/drains/{drain.pk}/"))
 
 
 def continue_releases(event: NodeReturned) -> None:

@@ -36,7 +36,7 @@ class SideTraffic:
 NOTHING = SideTraffic()
 
 
-class Window:
+class TrafficWindow:
     """The readings of one route over the last FIGURES_SECONDS."""
 
     def __init__(self) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 
 from gpu_health.signals.dcgm import DcgmReader
 from gpu_health.signals.infiniband import InfinibandReader
-from gpu_health.signals.levels import Device, Levels
+from gpu_health.signals.levels import Levels, ReadingDevice
 from gpu_health.signals.nvml import NvmlReader
-from gpu_health.signals.reading import Reading, Source
+from gpu_health.signals.reading import GpuReading, ReadingSource
 from serving.kernel_messages import DRIVER
 
 log = logging.getLogger(__name__)
@@ -27,14 +27,14 @@ HANGS_AFTER_POLLS = 3
 """Missed in a row, as the fleets do that end a machine for it."""
 DCGM_WITHIN_SECONDS = 20.0
 MOST_DCGM_BYTES = 32 * 2**20
-Read = Callable[[float], Sequence[Reading]]
+Read = Callable[[float], Sequence[GpuReading]]
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
     """`read` at the seconds since the epoch that it is given. It may hang, and hold back itself only."""
 
-    source: Source
+    source: ReadingSource
     read: Read
 
 
@@ -46,7 +46,10 @@ class GpuPolling:
     """
 
     def __init__(
-        self, take: Callable[[Sequence[Reading]], None], *probes: Probe, every_seconds: float = EVERY_SECONDS
+        self,
+        take: Callable[[Sequence[GpuReading]], None],
+        *probes: Probe,
+        every_seconds: float = EVERY_SECONDS,
     ) -> None:
         self._take = take
         self._probes = probes
@@ -57,7 +60,7 @@ class GpuPolling:
         await asyncio.gather(*map(self._poll, self._probes))
 
     async def _poll(self, probe: Probe) -> None:
-        levels, where = Levels(probe.source, self._session), Device(part=str(probe.source))
+        levels, where = Levels(probe.source, self._session), ReadingDevice(part=str(probe.source))
         while True:
             look = _on_a_thread(probe.read, time.time())
             await asyncio.wait({look}, timeout=HANGS_AFTER_POLLS * self._every)
@@ -72,12 +75,12 @@ class GpuPolling:
             await asyncio.sleep(self._every)
 
 
-def _on_a_thread(read: Read, at: float) -> "asyncio.Future[Sequence[Reading]]":
+def _on_a_thread(read: Read, at: float) -> "asyncio.Future[Sequence[GpuReading]]":
     """A daemon's: the agent ends although it hangs, which the pool of asyncio would wait for."""
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[Sequence[Reading]] = loop.create_future()
+    future: asyncio.Future[Sequence[GpuReading]] = loop.create_future()
 
-    def settle(found: Sequence[Reading], error: Exception | None) -> None:
+    def settle(found: Sequence[GpuReading], error: Exception | None) -> None:
         if future.cancelled():
             return
         if error is None:
@@ -86,7 +89,7 @@ def _on_a_thread(read: Read, at: float) -> "asyncio.Future[Sequence[Reading]]":
             future.set_exception(error)
 
     def work() -> None:
-        found: Sequence[Reading] = ()
+        found: Sequence[GpuReading] = ()
         failed = None
         try:
             found = read(at)
@@ -103,11 +106,11 @@ def own_probes(dcgm_url: str = "") -> tuple[Probe, ...]:
     """Of this machine. Without a driver of GPUs there is no NVML to ask. `dcgm_url`: of dcgm-exporter's
     metrics; blank: it is not asked."""
     session = secrets.token_hex(6)
-    probes = [Probe(Source.INFINIBAND, InfinibandReader(session=session).read)]
+    probes = [Probe(ReadingSource.INFINIBAND, InfinibandReader(session=session).read)]
     if DRIVER.exists() and (library := _library()) is not None:
-        probes.append(Probe(Source.NVML, NvmlReader(library, session=session).read))
+        probes.append(Probe(ReadingSource.NVML, NvmlReader(library, session=session).read))
     if dcgm_url:
-        probes.append(Probe(Source.DCGM, DcgmProbe(dcgm_url, session=session).read))
+        probes.append(Probe(ReadingSource.DCGM, DcgmProbe(dcgm_url, session=session).read))
     return tuple(probes)
 
 
@@ -118,7 +121,7 @@ class DcgmProbe:
         self._url = url
         self._reader = DcgmReader(session=session)
 
-    def read(self, at: float) -> Sequence[Reading]:
+    def read(self, at: float) -> Sequence[GpuReading]:
         try:
             with urllib.request.urlopen(self._url, timeout=DCGM_WITHIN_SECONDS) as answer:  # noqa: S310 - ours
                 text = answer.read(MOST_DCGM_BYTES).decode(errors="replace")

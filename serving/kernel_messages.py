@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpu_health.signals.kernel_log import KernelLogParser
-from gpu_health.signals.reading import Clock, Kind, Reading, Source
+from gpu_health.signals.reading import GpuReading, ReadingClock, ReadingKind, ReadingSource
 
 KMSG = Path("/dev/kmsg")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -19,7 +19,7 @@ RECORD_BYTES = 8_192
 AT_ONCE = 1_000
 """Records read before others have their turn."""
 
-Take = Callable[[Sequence[Reading]], None]
+Take = Callable[[Sequence[GpuReading]], None]
 
 
 class KernelMessages:
@@ -44,7 +44,7 @@ class KernelMessages:
             self._cannot(error)
             return
         if self._driver.exists():
-            self._detector(Kind.CLEARED)
+            self._detector(ReadingKind.CLEARED)
         loop = asyncio.get_running_loop()
         try:
             with contextlib.suppress(OSError):
@@ -82,16 +82,16 @@ class KernelMessages:
 
     def _cannot(self, error: OSError) -> None:
         if self._driver.exists():
-            self._detector(Kind.DETECTOR, f"{self._kmsg}: {error.strerror or error}")
+            self._detector(ReadingKind.DETECTOR, f"{self._kmsg}: {error.strerror or error}")
 
-    def _detector(self, kind: Kind, words: str = "") -> None:
+    def _detector(self, kind: ReadingKind, words: str = "") -> None:
         now = time.time()
-        reading = Reading(
-            source=Source.KERNEL_LOG,
+        reading = GpuReading(
+            source=ReadingSource.KERNEL_LOG,
             fault="detector.kernel_log",
             kind=kind,
             at=now,
-            clock=Clock.EPOCH,
+            clock=ReadingClock.EPOCH,
             raw=words,
             origin=f"{self._boot}/detector/{now:.3f}",
             boot=self._boot,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
-from gpu_health.signals.reading import BadReading, Clock, Reading
+from gpu_health.signals.reading import BadReading, GpuReading, ReadingClock
 from serving.http_client import HttpConnection, HttpError, Url
 from serving.kernel_messages import boot_id
 
@@ -68,7 +68,7 @@ class ReadingsSender:
     def unsent(self) -> int:
         return len(self._unsent)
 
-    def take(self, readings: Sequence[Reading]) -> None:
+    def take(self, readings: Sequence[GpuReading]) -> None:
         """Those without an origin cannot be told apart and are not taken."""
         new = {
             one.origin: self._kept(one) for one in readings if one.origin and one.origin not in self._unsent
@@ -134,9 +134,9 @@ class ReadingsSender:
         for refusal in document.get("refused", ()):
             log.warning("a reading was refused: %s", refusal)
 
-    def _kept(self, reading: Reading) -> dict[str, Any]:
+    def _kept(self, reading: GpuReading) -> dict[str, Any]:
         kept = {"boot": self._boot} | reading.to_dict()
-        if reading.clock is Clock.EPOCH:
+        if reading.clock is ReadingClock.EPOCH:
             kept[SEEN] = {"boot": self._boot, "ticks": self._ticks() - (self._clock() - reading.at)}
         return kept
 
@@ -168,7 +168,7 @@ class ReadingsSender:
             # The last line may be half written.
             with contextlib.suppress(ValueError, BadReading):
                 document = json.loads(line)
-                reading = Reading.from_dict(document)
+                reading = GpuReading.from_dict(document)
                 if reading.origin:
                     self._unsent[reading.origin] = reading.to_dict() | _seen_of(document)
         self._bound()

@@ -30,7 +30,7 @@ SLOW_SECONDS = 300.0
 LONGEST_RETRY_SECONDS = 120.0
 
 
-class Refused(CommandFailed):
+class ServerRefused(CommandFailed):
     """The server said no; `problem` is its application/problem+json document (RFC 9457)."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Refused(CommandFailed):
         super().__init__(_told(status, problem), _exit_of(status, problem))
 
 
-class Unreachable(CommandFailed):
+class ServerUnreachable(CommandFailed):
     """Nobody answers, or something in between answers for a server that is down."""
 
     def __init__(self, url: str, reason: str, *, retry_after_s: float | None = None) -> None:
@@ -54,23 +54,26 @@ class Unreachable(CommandFailed):
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ApiPath:
     """A path below `/api/v1/`; made by `at`, so that no name in it leads elsewhere."""
 
     path: str
 
-    def below(self, *segments: str | int) -> "Address":
+    def below(self, *segments: str | int) -> "ApiPath":
         """Raises CommandFailed."""
-        return Address(self.path + "".join(f"{_escaped(str(one))}/" for one in segments))
+        return ApiPath(self.path + "".join(f"{_escaped(str(one))}/" for one in segments))
 
 
-def at(*segments: str | int) -> Address:
+def at(*segments: str | int) -> ApiPath:
     """`at("models", "tiny", "versions", "v2")`, whoever chose the names. Raises CommandFailed."""
-    return Address("").below(*segments)
+    return ApiPath("").below(*segments)
 
 
 class Client:
-    """A connection to one server by one token. Methods return decoded JSON; raise Refused, Unreachable."""
+    """A connection to one server by one token. Methods return decoded JSON.
+
+    They raise ServerRefused and ServerUnreachable.
+    """
 
     def __init__(
         self,
@@ -100,46 +103,46 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def get(self, address: Address, **params: Any) -> Document:
+    def get(self, address: ApiPath, **params: Any) -> Document:
         return self._send("GET", address, params={k: v for k, v in params.items() if v not in (None, "")})
 
-    def text(self, address: Address, **params: Any) -> str:
+    def text(self, address: ApiPath, **params: Any) -> str:
         """Return a text that is no JSON, such as a manifest."""
         told = {key: value for key, value in params.items() if value not in (None, "")}
         return self._answer("GET", address, params=told, headers={"Accept": "*/*"}).text
 
-    def content(self, address: Address) -> bytes:
+    def content(self, address: ApiPath) -> bytes:
         """Return the bytes of a file."""
         return self._answer("GET", address, headers={"Accept": "*/*"}).content
 
-    def create(self, address: Address, body: Mapping[str, Any]) -> Document:
+    def create(self, address: ApiPath, body: Mapping[str, Any]) -> Document:
         """POST that happens once: a lost answer is asked for again under the same key."""
         headers = {"Idempotency-Key": str(uuid.uuid4())}
         for pause_seconds in RETRY_SECONDS:
             try:
                 return self._send("POST", address, json=dict(body), headers=headers)
-            except Unreachable:
+            except ServerUnreachable:
                 pass
-            except Refused as refused:
+            except ServerRefused as refused:
                 if refused.problem.get("type") != IN_FLIGHT:
                     raise
             self._sleep(pause_seconds)
         return self._send("POST", address, json=dict(body), headers=headers)
 
-    def post(self, address: Address, body: Mapping[str, Any]) -> Document:
+    def post(self, address: ApiPath, body: Mapping[str, Any]) -> Document:
         return self._send("POST", address, json=dict(body))
 
-    def put(self, address: Address, body: Mapping[str, Any]) -> Document:
+    def put(self, address: ApiPath, body: Mapping[str, Any]) -> Document:
         return self._send("PUT", address, json=dict(body))
 
-    def put_bytes(self, address: Address, content: bytes, headers: Mapping[str, str]) -> Document:
+    def put_bytes(self, address: ApiPath, content: bytes, headers: Mapping[str, str]) -> Document:
         """PUT of a file's bytes; the server may read much before it answers."""
         return self._send("PUT", address, content=content, headers=dict(headers), timeout=SLOW_SECONDS)
 
-    def patch(self, address: Address, body: Mapping[str, Any]) -> Document:
+    def patch(self, address: ApiPath, body: Mapping[str, Any]) -> Document:
         return self._send("PATCH", address, json=dict(body))
 
-    def change(self, address: Address, changed: Callable[[Document], Mapping[str, Any]]) -> Document:
+    def change(self, address: ApiPath, changed: Callable[[Document], Mapping[str, Any]]) -> Document:
         """PATCH with what `changed` makes of the document as it is now, by If-Match: what somebody else
         changes meanwhile is not lost.
         """
@@ -151,14 +154,14 @@ class Client:
 
         return _until_nobody_was_first(once)
 
-    def replace(self, address: Address, changed: Callable[[Document | None], Mapping[str, Any]]) -> Document:
+    def replace(self, address: ApiPath, changed: Callable[[Document | None], Mapping[str, Any]]) -> Document:
         """PUT with what `changed` makes of the document as it is now, None where there is none yet; guarded
         as `change` is."""
 
         def once() -> Document:
             try:
                 answer = self._answer("GET", address)
-            except Refused as refused:
+            except ServerRefused as refused:
                 if refused.status != 404:
                     raise
                 present, headers = None, {"If-None-Match": "*"}
@@ -168,10 +171,10 @@ class Client:
 
         return _until_nobody_was_first(once)
 
-    def delete(self, address: Address, *, reason: str = "") -> Document:
+    def delete(self, address: ApiPath, *, reason: str = "") -> Document:
         return self._send("DELETE", address, params={"reason": reason} if reason else {})
 
-    def each(self, address: Address, **params: Any) -> Iterator[Document]:
+    def each(self, address: ApiPath, **params: Any) -> Iterator[Document]:
         """Every row of a list, page by page."""
         cursor = None
         while True:
@@ -182,10 +185,10 @@ class Client:
             # An address; only its cursor is taken, since a proxy may know the server by another name.
             cursor = parse_qs(urlsplit(page["next"]).query)["cursor"][0]
 
-    def _send(self, method: str, address: Address, **how: Any) -> Document:
+    def _send(self, method: str, address: ApiPath, **how: Any) -> Document:
         return self._decoded(self._answer(method, address, **how))
 
-    def _answer(self, method: str, address: Address, **how: Any) -> "httpx2.Response":
+    def _answer(self, method: str, address: ApiPath, **how: Any) -> "httpx2.Response":
         import httpx2
 
         try:
@@ -193,12 +196,14 @@ class Client:
         except UnicodeEncodeError:
             raise CommandFailed("An argument is not valid UTF-8.", Exit.USAGE) from None
         except httpx2.TransportError as error:
-            raise Unreachable(self.url, str(error) or type(error).__name__) from None
+            raise ServerUnreachable(self.url, str(error) or type(error).__name__) from None
         if response.status_code in (502, 503, 504):
             reason = f"HTTP status {response.status_code}"
-            raise Unreachable(self.url, reason, retry_after_s=_retry_after(response))
+            raise ServerUnreachable(self.url, reason, retry_after_s=_retry_after(response))
         if response.is_error:
-            raise Refused(response.status_code, _problem(response), retry_after_s=_retry_after(response))
+            raise ServerRefused(
+                response.status_code, _problem(response), retry_after_s=_retry_after(response)
+            )
         return response
 
     def _decoded(self, response: "httpx2.Response") -> Document:
@@ -207,7 +212,7 @@ class Client:
         try:
             document = response.json()
         except ValueError:
-            raise Unreachable(self.url, "the response is not JSON") from None
+            raise ServerUnreachable(self.url, "the response is not JSON") from None
         return document if isinstance(document, dict) else {"results": document}
 
 
@@ -215,7 +220,7 @@ def _until_nobody_was_first(once: Callable[[], Document]) -> Document:
     for _ in range(CHANGE_TRIES):
         try:
             return once()
-        except Refused as refused:
+        except ServerRefused as refused:
             if refused.status != 412:
                 raise
     return once()

@@ -22,7 +22,7 @@ what was damaged on the way comes again.
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ContentPart:
     """Bytes `start` to `stop` of a content of `size`."""
 
     sha256: str
@@ -39,7 +39,7 @@ class Part:
         }
 
 
-class Runs:
+class PartRuns:
     """Missing bytes, handed out in runs of consecutive parts; safe from several threads.
 
     `upload` is the server's document; a request holds at most `limit` bytes, and at least a part.
@@ -54,7 +54,7 @@ class Runs:
         self._left = list(_missing(upload))[::-1]
         self._lock = threading.Lock()
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[ContentPart]:
         while True:
             with self._lock:
                 if not self._left:
@@ -72,7 +72,7 @@ class Runs:
             parts = int(min(carried, 2 * self._bytes, self._limit)) // self._part_bytes
             self._bytes = max(1, parts) * self._part_bytes
 
-    def send(self, send: Callable[[Part], None], *, jobs: int, is_over: threading.Event) -> None:
+    def send(self, send: Callable[[ContentPart], None], *, jobs: int, is_over: threading.Event) -> None:
         """All of them, over so many connections; after the first failure, which is raised, `is_over` is set
         and nothing new is begun.
         """
@@ -99,11 +99,11 @@ class Runs:
                 raise
 
 
-def _missing(upload: Mapping[str, Any]) -> Iterator[Part]:
+def _missing(upload: Mapping[str, Any]) -> Iterator[ContentPart]:
     """The bytes that have not come, as long runs, the largest contents first."""
     for content in sorted(upload["missing"], key=lambda one: -one["size"]):
         start = 0
         for first, last in [*sorted(content["received"]), (content["size"], None)]:
             if start < (stop := min(first, content["size"])):
-                yield Part(content["sha256"], content["size"], start, stop)
+                yield ContentPart(content["sha256"], content["size"], start, stop)
             start = last + 1 if last is not None else first

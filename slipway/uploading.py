@@ -4,10 +4,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from slipway.client import Address, Client, Document, Refused, Unreachable, at
+from slipway.client import ApiPath, Client, Document, ServerRefused, ServerUnreachable, at
 from slipway.exits import CommandFailed, Exit
 from slipway.hashing import HashedFile, HashMemory
-from slipway.runs import ROUNDS, Part, Runs
+from slipway.runs import ROUNDS, ContentPart, PartRuns
 
 Answer = TypeVar("Answer")
 
@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 300.0
 """For a server that takes nothing."""
 SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 20.0
 PASSING = frozenset({408, 425, 429, 500})
-"""Answers that another try may change; 502, 503 and 504 are `Unreachable`."""
+"""Answers that another try may change; 502, 503 and 504 are `ServerUnreachable`."""
 
 
 class Sender:
@@ -47,7 +47,7 @@ class Sender:
         """The upload: a new one, or what an earlier push of the same files has left."""
         try:
             return self._client.create(self._uploads, {"files": self._listed, "origin": origin})
-        except Refused as refused:
+        except ServerRefused as refused:
             if "files" in refused.problem.get("errors", {}):
                 raise CommandFailed(str(refused), Exit.FAILED) from None
             raise
@@ -72,14 +72,14 @@ class Sender:
         """
         address = self._uploads.below(upload["id"])
 
-        def send(part: Part) -> None:
+        def send(part: ContentPart) -> None:
             self._send(address, part)
             counted(part.stop - part.start)
 
         for _ in range(ROUNDS):
             if not upload["missing"]:
                 break
-            Runs(upload).send(send, jobs=self._jobs, is_over=self._is_over)
+            PartRuns(upload).send(send, jobs=self._jobs, is_over=self._is_over)
             upload = self._keep(lambda: self._client.get(address))
         return upload
 
@@ -88,13 +88,13 @@ class Sender:
         address = self._uploads.below(upload["id"], "complete")
         return self._keep(lambda: self._client.create(address, body))
 
-    def _send(self, address: Address, part: Part) -> None:
+    def _send(self, address: ApiPath, part: ContentPart) -> None:
         content = self._files[part.sha256]
         body = _read(content, part)
         try:
             blob = address.below("blobs", part.sha256)
             self._keep(lambda: self._client.put_bytes(blob, body, part.headers(body)))
-        except Refused as refused:
+        except ServerRefused as refused:
             if refused.status == 409:
                 # What was remembered of the file may be wrong; the next push reads it.
                 self._memory.forget(content.file)
@@ -107,8 +107,8 @@ class Sender:
         while True:
             try:
                 answer = work()
-            except (Unreachable, Refused) as error:
-                if isinstance(error, Refused) and error.status not in PASSING:
+            except (ServerUnreachable, ServerRefused) as error:
+                if isinstance(error, ServerRefused) and error.status not in PASSING:
                     raise
                 if self._is_over.is_set() or not self._may_wait(seconds := error.retry_after_s or pause):
                     raise
@@ -126,7 +126,7 @@ class Sender:
             return self._waited <= PATIENCE_SECONDS
 
 
-def _read(content: HashedFile, part: Part) -> bytes:
+def _read(content: HashedFile, part: ContentPart) -> bytes:
     file = content.file
     try:
         with file.location.open("rb") as opened:

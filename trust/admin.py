@@ -7,6 +7,6 @@ from trust.models import TrustedKey
 
 
 @admin.register(TrustedKey)
-class TrustedKeyRows(ReadOnly):
+class TrustedKeyAdmin(ReadOnly):
     list_display = ("team", "name", "fingerprint", "added_at", "added_by", "removed_at", "reason")
     list_select_related = ("team",)

@@ -1,6 +1,6 @@
 """What can go wrong with keys and signatures."""
 
-from common.errors import Conflict, SlipwayError
+from common.errors import SlipwayError
 
 
 class BadKey(SlipwayError):
@@ -13,11 +13,3 @@ class BadSignature(SlipwayError):
 
 class CannotSign(SlipwayError):
     """The key of this installation, or the command that has it, does not sign."""
-
-
-class NameTaken(Conflict):
-    """The team trusts such a key already."""
-
-
-class WrongState(Conflict):
-    """The key's state does not allow this."""

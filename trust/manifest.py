@@ -4,7 +4,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from common.choices import ChoiceSet
-from common.declared import Manifest
+from common.declared import AppManifest
 from common.pages.subjects import Subject
 from trust import states
 from trust.badges import BADGES
@@ -17,7 +17,7 @@ CHOICES = (
     ChoiceSet(states.SignatureDemand),
     ChoiceSet(states.SignatureVerdict),
 )
-MANIFEST = Manifest(
+MANIFEST = AppManifest(
     choices=CHOICES,
     subjects=SUBJECTS,
     badges=BADGES,

@@ -9,7 +9,7 @@ from common.revisions import Revised
 from trust.states import SignatureDemand
 
 
-class TrustedKeys(TeamOwned["TrustedKey"]):
+class TrustedKeyQuerySet(TeamOwned["TrustedKey"]):
     def in_force(self) -> Self:
         return self.filter(removed_at=None)
 
@@ -28,7 +28,7 @@ class TrustedKey(Revised):
     removed_at = models.DateTimeField(null=True, editable=False)
     removed_by = models.CharField(max_length=200, blank=True, editable=False)
 
-    objects = TrustedKeys.as_manager()
+    objects = TrustedKeyQuerySet.as_manager()
 
     class Meta:
         constraints: ClassVar = [
@@ -48,7 +48,7 @@ class TrustedKey(Revised):
         return self.removed_at is None
 
 
-class SignaturePolicies(TeamOwned["SignaturePolicy"]):
+class SignaturePolicyQuerySet(TeamOwned["SignaturePolicy"]):
     pass
 
 
@@ -63,7 +63,7 @@ class SignaturePolicy(Revised):
     changed_at = models.DateTimeField(default=clock.now, editable=False)
     changed_by = models.CharField(max_length=200, editable=False)
 
-    objects = SignaturePolicies.as_manager()
+    objects = SignaturePolicyQuerySet.as_manager()
 
     class Meta:
         constraints: ClassVar = [

@@ -7,8 +7,8 @@ from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, events, texts
 from common.actor import Actor
-from common.errors import Invalid
-from trust.errors import BadKey, NameTaken, WrongState
+from common.errors import Invalid, NameTaken, WrongState
+from trust.errors import BadKey
 from trust.events import KeyTrusted
 from trust.models import SignaturePolicy, TrustedKey
 from trust.signing import keys

@@ -12,7 +12,7 @@ from accounts.services import rights
 from accounts.states import Right
 from common import audit
 from common.api.examples import example
-from common.api.views import Endpoint, Listed
+from common.api.views import Endpoint, ListEndpoint
 from common.models import AuditRecord
 
 
@@ -41,7 +41,7 @@ class AuditVerdictSerializer(serializers.Serializer[Any]):
     broken_reason = serializers.CharField()
 
 
-class AuditTrail(Listed):
+class AuditTrail(ListEndpoint):
     """Who did what, when, from where: an append-only hash chain. For auditors of a team, its part."""
 
     queryset = AuditRecord.objects.all()

@@ -5,7 +5,7 @@ from rest_framework.request import Request
 
 from accounts import actors
 from accounts.bearer import CHALLENGE, bearer_text, bearer_token
-from accounts.errors import BadToken
+from accounts.errors import InvalidToken
 from accounts.models import ApiToken, User
 from common.logs import context
 
@@ -20,14 +20,14 @@ class TokenAuthentication(authentication.BaseAuthentication):
         address = request.META.get("REMOTE_ADDR", "")
         try:
             token = self.token_of(text, address=address)
-        except BadToken as error:
+        except InvalidToken as error:
             raise AuthenticationFailed(str(error)) from None
         request._request.actor = actors.of_token(token, address=address)  # type: ignore[attr-defined]
         context.note_actor(token.owner.username)
         return token.owner, token
 
     def token_of(self, text: str, *, address: str) -> ApiToken:
-        """Raises BadToken."""
+        """Raises InvalidToken."""
         return bearer_token(text, address=address)
 
     def authenticate_header(self, request: Request) -> str:

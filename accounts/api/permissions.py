@@ -38,7 +38,7 @@ class ListsNothingToReporters(IsAuthenticated):
         return True
 
 
-class Everywhere(NamedTuple):
+class InstallationRight(NamedTuple):
     """A right that is needed in the whole installation."""
 
     right: Right
@@ -50,7 +50,7 @@ class HasRight(ListsNothingToReporters):
         if not super().has_permission(request, view):
             return False
         needed = _needed(request, view)
-        if isinstance(needed, Everywhere):
+        if isinstance(needed, InstallationRight):
             require_everywhere(of_request(request._request), needed.right)
         elif needed is not None:
             require(of_request(request._request), needed)
@@ -65,9 +65,9 @@ class HasRight(ListsNothingToReporters):
         return True
 
 
-def _needed(request: Request, view: Any) -> Right | Everywhere | None:
+def _needed(request: Request, view: Any) -> Right | InstallationRight | None:
     action = getattr(view, "action", None) or str(request.method).lower()
-    needed: Right | Everywhere | None = getattr(view, "needs", {}).get(action)
+    needed: Right | InstallationRight | None = getattr(view, "needs", {}).get(action)
     return needed
 
 

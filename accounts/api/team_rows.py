@@ -9,7 +9,7 @@ from accounts.models import Team
 from accounts.selectors import team_named
 from accounts.team_rows import TeamRow
 from common.api.examples import example
-from common.api.views import Created, Listed, Read
+from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint
 
 Row = TypeVar("Row", bound=TeamRow)
 NEW = {"name": "nightly", "team": "speech", "description": "Runs every night."}
@@ -33,7 +33,7 @@ class NewTeamRowSerializer(serializers.Serializer[Any]):
     description = serializers.CharField(max_length=500, required=False, allow_blank=True)
 
 
-class TeamRows(Listed, Created, Read, ABC):
+class TeamRows(ListEndpoint, CreateEndpoint, RetrieveEndpoint, ABC):
     """List, make and read; `visible` goes by the teams of who asks."""
 
     inputs: ClassVar = {"create": NewTeamRowSerializer}

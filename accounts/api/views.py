@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from accounts import actors, selectors
 from accounts.api import serializers
-from accounts.api.permissions import Everywhere
+from accounts.api.permissions import InstallationRight
 from accounts.api.shared import TEAM
 from accounts.filters import PersonFilter, TokenFilter
 from accounts.models import ApiToken, Membership, Team, User
@@ -21,11 +21,19 @@ from accounts.services import rights as rights_services
 from accounts.services import teams as team_services
 from accounts.states import Right
 from accounts.token_presets import PRESETS
-from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
+from common.api.views import (
+    CreateEndpoint,
+    DestroyEndpoint,
+    Endpoint,
+    ListEndpoint,
+    PutEndpoint,
+    RetrieveEndpoint,
+    UpdateEndpoint,
+)
 from common.errors import Invalid
 
 
-class People(Listed, Created, Read, Changed):
+class People(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
     """People: oneself and those in the same teams; everyone for administrators of the installation."""
 
     queryset = User.objects.all()
@@ -41,8 +49,8 @@ class People(Listed, Created, Read, Changed):
     filterset_class = PersonFilter
     needs: ClassVar = {
         "create": Right.PEOPLE_ADMIN,
-        "partial_update": Everywhere(Right.PEOPLE_ADMIN),
-        "password": Everywhere(Right.PEOPLE_ADMIN),
+        "partial_update": InstallationRight(Right.PEOPLE_ADMIN),
+        "password": InstallationRight(Right.PEOPLE_ADMIN),
     }
 
     def visible(self, rows: QuerySet[User]) -> QuerySet[User]:
@@ -69,7 +77,7 @@ class People(Listed, Created, Read, Changed):
         return Response(status=204)
 
 
-class Teams(Listed, Created, Read, Changed, Deleted):
+class Teams(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
     """The teams that you are in, and their names, which models and services refer to."""
 
     queryset = Team.objects.all()
@@ -81,9 +89,9 @@ class Teams(Listed, Created, Read, Changed, Deleted):
     sort = ("name", "-created_at")
     search_fields = ("name", "description")
     needs: ClassVar = {
-        "create": Everywhere(Right.PEOPLE_ADMIN),
+        "create": InstallationRight(Right.PEOPLE_ADMIN),
         "partial_update": Right.PEOPLE_ADMIN,
-        "destroy": Everywhere(Right.PEOPLE_ADMIN),
+        "destroy": InstallationRight(Right.PEOPLE_ADMIN),
     }
 
     def visible(self, rows: QuerySet[Team]) -> QuerySet[Team]:
@@ -104,7 +112,7 @@ USERNAME = OpenApiParameter("username", OpenApiTypes.STR, OpenApiParameter.PATH)
 
 
 @extend_schema(parameters=[TEAM])
-class Members(Listed, Created, Read, Put, Deleted):
+class Members(ListEndpoint, CreateEndpoint, RetrieveEndpoint, PutEndpoint, DestroyEndpoint):
     """Who is in a team, and as what."""
 
     queryset = Membership.objects.all()
@@ -142,7 +150,7 @@ class Members(Listed, Created, Read, Put, Deleted):
         team_services.remove_member(actor=self.actor, membership=instance, expected=expected, reason=reason)
 
 
-class Tokens(Listed, Created, Read, Deleted):
+class Tokens(ListEndpoint, CreateEndpoint, RetrieveEndpoint, DestroyEndpoint):
     """API tokens: one's own; everyone's for administrators of the installation."""
 
     queryset = ApiToken.objects.all()

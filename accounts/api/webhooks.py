@@ -22,7 +22,14 @@ from accounts.services import rights, webhooks
 from accounts.services.webhooks import IssuedWebhook
 from accounts.states import DeliveryState, Right
 from common.api.examples import example
-from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read
+from common.api.views import (
+    CreateEndpoint,
+    DestroyEndpoint,
+    Endpoint,
+    ListEndpoint,
+    RetrieveEndpoint,
+    UpdateEndpoint,
+)
 from common.audit import MAX_REASON
 
 WANTED = "Event types, see docs/WEBHOOKS.md; empty: all, future ones included."
@@ -136,7 +143,7 @@ class DeliveryDetailSerializer(DeliverySerializer):
         return orjson.loads(delivery.event.body)  # type: ignore[no-any-return]
 
 
-class Webhooks(Listed, Created, Read, Changed, Deleted):
+class Webhooks(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
     """Endpoints that are told of a team's events, or of the whole installation's."""
 
     queryset = WebhookEndpoint.objects.all()
@@ -198,7 +205,7 @@ class Webhooks(Listed, Created, Read, Changed, Deleted):
         OpenApiParameter("webhook", OpenApiTypes.INT, OpenApiParameter.PATH, description="ID of the webhook.")
     ]
 )
-class Deliveries(Listed, Read):
+class Deliveries(ListEndpoint, RetrieveEndpoint):
     """The deliveries to an endpoint in the last 30 days, with their outcome."""
 
     queryset = WebhookDelivery.objects.all()

@@ -8,8 +8,8 @@ from django.conf import settings
 from accounts.models import AuditExport
 from accounts.services import webhooks
 from accounts.states import AUDIT_HEAD
-from common.audit import Head, heads
-from common.reconcile import Operation, Outcome, Recurring, wait
+from common.audit import ChainHead, heads
+from common.reconcile import Operation, Recurring, StepOutcome, wait
 
 logger = logging.getLogger("slipway.audit")
 
@@ -20,7 +20,7 @@ class AuditExportReconciler(Recurring[AuditExport]):
     model = AuditExport
     name = "export head"
 
-    def observe(self, row: AuditExport, operation: Operation) -> Head | None:
+    def observe(self, row: AuditExport, operation: Operation) -> ChainHead | None:
         """The head that was added to the file; None when it is the last one still, or the file refuses it."""
         head = heads.current()
         if head is None or (head.seq, head.hash) == (row.seq, row.hash):
@@ -33,7 +33,7 @@ class AuditExportReconciler(Recurring[AuditExport]):
         logger.info("Head %s", head.text)
         return head
 
-    def settle(self, row: AuditExport, seen: Head | None, now: datetime) -> Outcome:
+    def settle(self, row: AuditExport, seen: ChainHead | None, now: datetime) -> StepOutcome:
         again = timedelta(seconds=settings.SLIPWAY_AUDIT_EXPORT_SECONDS)
         if seen is None:
             return wait(again)

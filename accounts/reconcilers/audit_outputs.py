@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from accounts.models import AuditOutput
 from common.audit import outputs
 from common.models import AuditRecord
-from common.reconcile import Operation, Outcome, Recurring, lane_at, wait
+from common.reconcile import Operation, Recurring, StepOutcome, lane_at, wait
 
 EVERY = timedelta(seconds=2)
 BATCH = 200
@@ -31,7 +31,7 @@ class AuditOutputReconciler(Recurring[AuditOutput]):
             outputs.deliver(row.place, records)
         return records
 
-    def settle(self, row: AuditOutput, seen: Sequence[AuditRecord], now: datetime) -> Outcome:
+    def settle(self, row: AuditOutput, seen: Sequence[AuditRecord], now: datetime) -> StepOutcome:
         if not seen:
             return wait(EVERY)
         return wait(timedelta() if len(seen) == BATCH else EVERY, save={"seq": seen[-1].seq, "sent_at": now})

@@ -21,9 +21,9 @@ from common.reconcile import (
     Effect,
     NotKnownHere,
     Operation,
-    Outcome,
     Reconciler,
     Step,
+    StepOutcome,
     kernel,
     lane_at,
     rest,
@@ -33,7 +33,7 @@ from common.retry import retry_after as asked_by
 from common.sealed import CannotUnseal, unseal
 from common.webhooks import catalogue, schedule, signing
 from common.webhooks.catalogue import EventPayload
-from common.webhooks.sending import OK, Answer, post
+from common.webhooks.sending import OK, DeliveryResponse, post
 
 ACTOR = Actor.system("webhooks")
 DISABLED_AFTER = timedelta(days=3)
@@ -43,15 +43,15 @@ GONE = 410
 ASKS_FOR_PATIENCE = frozenset({429, 503})
 
 
-class Addressed(NamedTuple):
+class AddressedPayload(NamedTuple):
     payload: EventPayload
     to: list[WebhookEndpoint]
 
 
-class WriteOut(Step[WebhookEvent]):
+class WriteDeliveries(Step[WebhookEvent]):
     name = "write out"
 
-    def observe(self, row: WebhookEvent, operation: Operation) -> Addressed | None:
+    def observe(self, row: WebhookEvent, operation: Operation) -> AddressedPayload | None:
         known = catalogue.known().get(row.type)
         if known is None:
             raise NotKnownHere.event(row.type)
@@ -60,9 +60,9 @@ class WriteOut(Step[WebhookEvent]):
             return None
         endpoints = WebhookEndpoint.objects.filter(enabled=True)
         to = [one for one in endpoints if one.wants(row.type) and one.team_id in (None, payload.team_id)]
-        return Addressed(payload, to) if to else None
+        return AddressedPayload(payload, to) if to else None
 
-    def settle(self, row: WebhookEvent, seen: Addressed | None, now: datetime) -> Outcome:
+    def settle(self, row: WebhookEvent, seen: AddressedPayload | None, now: datetime) -> StepOutcome:
         if seen is None:
             return rest(write=lambda: _forget(row))
 
@@ -82,14 +82,14 @@ def _forget(event: WebhookEvent) -> None:
     WebhookEvent.objects.filter(pk=event.pk).delete()
 
 
-class EventReconciler(Reconciler[WebhookEvent]):
+class WebhookEventReconciler(Reconciler[WebhookEvent]):
     model = WebhookEvent
 
     def next_step(self, row: WebhookEvent, now: datetime) -> Step[WebhookEvent] | None:
-        return None if row.body else WriteOut()
+        return None if row.body else WriteDeliveries()
 
 
-class Send(Step[WebhookEndpoint]):
+class SendDelivery(Step[WebhookEndpoint]):
     """Send one POST. Its `webhook-id` is the deterministic name under which it arrives."""
 
     name = "send"
@@ -107,7 +107,7 @@ class Send(Step[WebhookEndpoint]):
         try:
             answer = _post(row, event, now)
         except (CannotUnseal, ValueError) as error:
-            answer = Answer(None, 0, error=str(error))
+            answer = DeliveryResponse(None, 0, error=str(error))
         return {
             "delivery": self.delivery.pk,
             "at": now.isoformat(),
@@ -122,7 +122,7 @@ class Send(Step[WebhookEndpoint]):
         """Return the journal's entry, which after a crash holds the response that an earlier worker got."""
         return Intent.objects.get(op_key=operation.op_key)
 
-    def settle(self, row: WebhookEndpoint, seen: Intent, now: datetime) -> Outcome:
+    def settle(self, row: WebhookEndpoint, seen: Intent, now: datetime) -> StepOutcome:
         tried = dict(seen.result or {})
         delivery_id, asked = tried.pop("delivery"), tried.pop("retry_after")
         delivery = WebhookDelivery.objects.filter(pk=delivery_id).first()
@@ -140,10 +140,10 @@ class Send(Step[WebhookEndpoint]):
             if judged.disabled_why:
                 disable(row, why=judged.disabled_why, now=now)
 
-        return Outcome(next_in=timedelta(0), ends_step=True, save=judged.columns, write=write)
+        return StepOutcome(next_in=timedelta(0), ends_step=True, save=judged.columns, write=write)
 
 
-def _post(endpoint: WebhookEndpoint, event: WebhookEvent, now: datetime) -> Answer:
+def _post(endpoint: WebhookEndpoint, event: WebhookEvent, now: datetime) -> DeliveryResponse:
     body = event.body.encode()
     sealed = [endpoint.sealed_secret]
     if endpoint.former_secret_until and endpoint.former_secret_until > now:
@@ -158,7 +158,7 @@ def _post(endpoint: WebhookEndpoint, event: WebhookEvent, now: datetime) -> Answ
     return post(endpoint.url, body=body, headers=headers, allowed=webhooks.allowed_places())
 
 
-class Judged(NamedTuple):
+class DeliveryVerdict(NamedTuple):
     """The consequences of an attempt for the delivery and for the endpoint."""
 
     state: DeliveryState
@@ -169,11 +169,11 @@ class Judged(NamedTuple):
 
 def judge(
     endpoint: WebhookEndpoint, *, tries: int, status: int | None, error: str, retry_after: str, now: datetime
-) -> Judged:
+) -> DeliveryVerdict:
     """Pure, but for the jitter."""
     if status in OK and not error:
         fine = {"failures": 0, "failing_since": None, "quiet_until": None, "delivered_at": now}
-        return Judged(DeliveryState.DELIVERED, now, fine)
+        return DeliveryVerdict(DeliveryState.DELIVERED, now, fine)
     asked = asked_by(retry_after, now=now, longest=schedule.LONGEST_ASKED) or timedelta(0)
     due_at = now + max(schedule.delay_after(tries), asked)
     failures, since = endpoint.failures + 1, endpoint.failing_since or now
@@ -189,7 +189,7 @@ def judge(
     elif now - since >= DISABLED_AFTER:
         why = f"Nothing reached it for {DISABLED_AFTER.days} days: {error or f'it answered {status}'}"
     over = why or tries >= schedule.MOST_TRIES
-    return Judged(DeliveryState.GIVEN_UP if over else DeliveryState.FAILED, due_at, columns, why)
+    return DeliveryVerdict(DeliveryState.GIVEN_UP if over else DeliveryState.FAILED, due_at, columns, why)
 
 
 def disable(endpoint: WebhookEndpoint, *, why: str, now: datetime) -> None:
@@ -202,13 +202,13 @@ def disable(endpoint: WebhookEndpoint, *, why: str, now: datetime) -> None:
     record(ACTOR, "webhook.disable", subject=endpoint, reason=why, team_id=endpoint.team_id)
 
 
-class Await(Step[WebhookEndpoint]):
+class AwaitDelivery(Step[WebhookEndpoint]):
     name = "await"
 
     def __init__(self, until: datetime) -> None:
         self.until = until
 
-    def settle(self, row: WebhookEndpoint, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: WebhookEndpoint, seen: Any, now: datetime) -> StepOutcome:
         return wait(max(self.until - now, timedelta(milliseconds=10)))
 
 
@@ -226,8 +226,8 @@ class EndpointReconciler(Reconciler[WebhookEndpoint]):
         in_turn = waiting.select_related("event").order_by("due_at", "pk")
         # A person waits for what comes of a test: neither the queue nor a pause keeps its first try back.
         if test := in_turn.filter(event__type=webhooks.TEST, tries=0).first():
-            return Send(test)
+            return SendDelivery(test)
         if (first := in_turn.first()) is None:
             return None
         until = max(first.due_at, row.quiet_until or first.due_at)
-        return Send(first) if until <= now else Await(until)
+        return SendDelivery(first) if until <= now else AwaitDelivery(until)

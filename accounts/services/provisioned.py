@@ -18,7 +18,7 @@ from common.audit import record
 from common.errors import Conflict
 
 
-class Given(NamedTuple):
+class ProvisionedRoles(NamedTuple):
     """The roles that group rules give one person."""
 
     roles: Mapping[int, Role]
@@ -26,7 +26,7 @@ class Given(NamedTuple):
     administrator: bool = False
 
 
-def apply_given(*, actor: Actor, user: User, given: Given, reason: str) -> None:
+def apply_given(*, actor: Actor, user: User, given: ProvisionedRoles, reason: str) -> None:
     """Make the person's memberships of rules those in `given`. What people have given stays as it is.
 
     The last administrator of the installation stays one, which the audit record says.

@@ -2,7 +2,7 @@ from django.utils.translation import gettext as _
 
 from accounts import selectors
 from accounts.actors import read_grants
-from accounts.errors import NotAdministrator, NotAllowed, OutOfScope
+from accounts.errors import NotAdministrator, OutOfScope, RightMissing
 from accounts.models import ApiToken, Team
 from accounts.states import RIGHTS, Right
 from common.actor import Actor
@@ -23,7 +23,7 @@ def require(actor: Actor, right: Right, team: Team | int | None = None, *, servi
         said = _("You may not %(deed)s in that team.") if team else _("You may not %(deed)s in any team.")
     refusal = said % {"deed": right.label, "team": team}
     needed = _("That takes the right %(right)s, which these roles have: %(roles)s. Ask an admin of the team.")
-    raise NotAllowed(joined((refusal, needed % {"right": right.value, "roles": _holders(right)})))
+    raise RightMissing(joined((refusal, needed % {"right": right.value, "roles": _holders(right)})))
 
 
 def _holders(right: Right) -> str:

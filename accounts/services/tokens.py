@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from accounts import keys
-from accounts.errors import BadToken, OutOfScope
+from accounts.errors import InvalidToken, OutOfScope
 from accounts.models import ApiToken, Team, User
 from accounts.services.rights import require_everywhere
 from accounts.states import MACHINE_RIGHTS, SERVICE_RIGHTS, Right, TokenState
@@ -153,20 +153,20 @@ def revoke_of_part(*, actor: Actor, token: ApiToken, reason: str = "") -> None:
 
 
 def use_token(text: str) -> ApiToken:
-    """The token behind the text, with its owner. Raises BadToken; only who has the secret is told why."""
+    """The token behind the text, with its owner. Raises InvalidToken; only who has the secret is told why."""
     key = keys.parse(text)
     found = _of_prefix(key.prefix) if key else []
     token = found[0] if found else None
     if not (key and token and key.proves(token.secret_hash)):
-        raise BadToken(_("This token is unknown. Check that it was copied whole."))
+        raise InvalidToken(_("This token is unknown. Check that it was copied whole."))
     if token.state is not TokenState.ACTIVE:
-        raise BadToken(
+        raise InvalidToken(
             _("This token is %(state)s. Create a new one.") % {"state": str(token.state.label).lower()}
         )
     if not token.owner.is_active:
-        raise BadToken(_("The owner of this token is no longer active."))
+        raise InvalidToken(_("The owner of this token is no longer active."))
     if token.owner.suspended_at is not None:
-        raise BadToken(
+        raise InvalidToken(
             _(
                 "The identity provider no longer accepts the owner of this token. It works again when they "
                 "have signed in there."

@@ -20,7 +20,7 @@ from common.errors import Conflict, Invalid
 from common.reconcile import Due, kernel
 from common.sealed import seal
 from common.webhooks import catalogue, signing
-from common.webhooks.destination import Allowed, parse
+from common.webhooks.destination import AllowedHosts, parse
 
 PURPOSE = "webhook"
 TEST = "webhook.test"
@@ -35,8 +35,8 @@ class IssuedWebhook(NamedTuple):
     """Exists here and at whom it is shown to, once."""
 
 
-def allowed_places() -> Allowed:
-    return Allowed.of(settings.SLIPWAY_WEBHOOK_ALLOWED_HOSTS)
+def allowed_places() -> AllowedHosts:
+    return AllowedHosts.of(settings.SLIPWAY_WEBHOOK_ALLOWED_HOSTS)
 
 
 def announce(event_type: str, **ids: Any) -> None:

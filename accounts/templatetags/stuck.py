@@ -8,7 +8,7 @@ from django.template import Context
 
 from accounts.actors import of_request
 from accounts.forms import AnswerForm
-from accounts.stuck import Doubt, stuck_at, stuck_of
+from accounts.stuck import UncertainEffect, stuck_at, stuck_of
 from common.reconcile import Reconciled
 
 register = template.Library()
@@ -27,18 +27,18 @@ def stuck_here(context: Context) -> dict[str, Any]:
 
 
 @register.simple_tag
-def answer_form(doubt: Doubt, happened: str) -> AnswerForm:
+def answer_form(doubt: UncertainEffect, happened: str) -> AnswerForm:
     """The hidden part of the dialog in which somebody says `yes` or `no`."""
     return AnswerForm(initial={"op_key": doubt.op_key, "happened": happened})
 
 
 @register.filter
-def dialog(doubt: Doubt, happened: str) -> str:
+def dialog(doubt: UncertainEffect, happened: str) -> str:
     """The id of the dialog in which somebody says `yes` or `no`."""
     return f"doubt-{happened}-{sha256(doubt.op_key.encode()).hexdigest()[:12]}"
 
 
 @register.filter
-def wanted(doubt: Doubt) -> list[str]:
+def wanted(doubt: UncertainEffect) -> list[str]:
     """Return the effects that the step was about to make, one a line."""
     return [f"{name}: {value}" for name, value in doubt.wanted.items()]

@@ -31,7 +31,7 @@ from clusters.services.drains import cancel_drain
 from clusters.states import DrainState
 from common.api.examples import example
 from common.api.rows import RequiredReasonSerializer, StuckField
-from common.api.views import Listed, Read
+from common.api.views import ListEndpoint, RetrieveEndpoint
 from common.audit import MAX_REASON
 
 FATES = (*((str(one), str(one)) for one in PodPlan), (GONE, GONE))
@@ -218,7 +218,7 @@ class DrainSerializer(serializers.ModelSerializer[Drain]):
 
 
 @extend_schema(parameters=[OpenApiParameter("cluster", OpenApiTypes.STR, OpenApiParameter.PATH)])
-class Drains(Listed, Read):
+class Drains(ListEndpoint, RetrieveEndpoint):
     """Drains of the machines of a cluster, under way and ended."""
 
     queryset = Drain.objects.select_related("node__cluster__team")

@@ -16,10 +16,10 @@ from rest_framework.exceptions import NotAuthenticated, ParseError
 
 from accounts.actors import KnownActor, of_token
 from accounts.bearer import CHALLENGE, bearer_text, bearer_token
-from accounts.errors import BadToken
+from accounts.errors import InvalidToken
 from clusters.services.node_reports import ReportReceipt
 from common.api import problems
-from common.api.json import TooLarge, dumps
+from common.api.json import BodyTooLarge, dumps
 
 Who = TypeVar("Who")
 MAX_BODY_BYTES = 2_500_000
@@ -75,7 +75,7 @@ async def _body(receive: Any) -> bytes:
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > MAX_BODY_BYTES:
-            raise TooLarge(f"The body is larger than {MAX_BODY_BYTES} bytes.")
+            raise BodyTooLarge(f"The body is larger than {MAX_BODY_BYTES} bytes.")
         if not message.get("more_body"):
             return b"".join(parts)
 
@@ -98,7 +98,7 @@ async def _who(endpoint: IngestEndpoint[Any], authorization: str, address: str) 
 def _look_up(endpoint: IngestEndpoint[Any], text: str, address: str) -> Any:
     try:
         actor = of_token(bearer_token(text, address=address), address=address)
-    except BadToken as error:
+    except InvalidToken as error:
         raise _unknown(str(error)) from None
     return endpoint.look_up(actor)
 

@@ -14,7 +14,7 @@ from rest_framework.utils.urls import replace_query_param
 from clusters.api import examples
 from clusters.backends.kubernetes_events import KubernetesEvent
 from clusters.shared_machines import SharedEvents
-from common.api.cursors import DEFAULT_LIMIT, MAX_LIMIT, Cursor
+from common.api.cursors import DEFAULT_LIMIT, MAX_LIMIT, PageCursor
 from common.api.examples import example
 
 KINDS = ("Node", "Pod")
@@ -91,7 +91,7 @@ def _place(one: KubernetesEvent) -> tuple[float, Sequence[str]]:
 
 def _next(request: Request, last: KubernetesEvent) -> str:
     at, key = _place(last)
-    cursor = Cursor("-last_at", True, {"at": at}, {"key": key}).sealed(request.path)
+    cursor = PageCursor("-last_at", True, {"at": at}, {"key": key}).sealed(request.path)
     return str(replace_query_param(request.build_absolute_uri(), "cursor", cursor))
 
 
@@ -99,7 +99,7 @@ def _after(text: str | None, path: str) -> tuple[float, Sequence[str]] | None:
     if text is None:
         return None
     try:
-        cursor = Cursor.opened(text, path)
+        cursor = PageCursor.opened(text, path)
         return cursor.value["at"], cursor.pk["key"]
     except (ValueError, KeyError, TypeError):
         raise ValidationError({"cursor": [_("Give the cursor of a former answer.")]}) from None

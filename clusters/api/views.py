@@ -35,12 +35,20 @@ from clusters.services.logs import MAX_LINES, worker_log
 from clusters.services.node_agents import issue_node_token, remove_node_agent
 from clusters.services.nodes import cordon_node, uncordon_node
 from common.api.rows import RequiredReasonSerializer
-from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read, WhyRemoved
+from common.api.views import (
+    CreateEndpoint,
+    DestroyEndpoint,
+    Endpoint,
+    ListEndpoint,
+    RetrieveEndpoint,
+    UpdateEndpoint,
+    WhyRemoved,
+)
 
 LOG_LINES = 200
 
 
-class Clusters(Listed, Created, Read, Changed, Deleted):
+class Clusters(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
     """Places that run workers: those of your teams, and those that all teams share."""
 
     queryset = Cluster.objects.select_related("team")
@@ -146,7 +154,7 @@ class Clusters(Listed, Created, Read, Changed, Deleted):
 
 
 @extend_schema(parameters=[OpenApiParameter("cluster", OpenApiTypes.STR, OpenApiParameter.PATH)])
-class Nodes(Listed, Read):
+class Nodes(ListEndpoint, RetrieveEndpoint):
     """The machines of a cluster, as it last saw them."""
 
     queryset = Node.objects.select_related("cluster__team").prefetch_related("gpus")
@@ -256,7 +264,7 @@ class Nodes(Listed, Read):
         return self.answer(order(actor=self.actor, node=self.get_object(), reason=reason), status=202)
 
 
-class Deployments(Listed, Read):
+class Deployments(ListEndpoint, RetrieveEndpoint):
     """Workers that serve one version for one service: how many there should be, and how they are."""
 
     queryset = Deployment.objects.select_related("cluster", "team", "image").prefetch_related("workers__node")

@@ -112,7 +112,7 @@ class NodeOperations(Protocol):
 
     def run_job(self, node: str, job: JobSpec, order: NodeCommand) -> None:
         """See to it that the job was started on this machine: at most once under its `op_key`, also after it
-        has ended. `jobs` observes, stops and collects it. Raises NoRoom.
+        has ended. `jobs` observes, stops and collects it. Raises NoRoomForJob.
         """
 
     def jobs(self, node: str) -> JobRunner:

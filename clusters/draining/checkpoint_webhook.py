@@ -17,8 +17,8 @@ from clusters.backends.observed_pods import ObservedPod
 from clusters.draining.options import DrainOptions
 from clusters.models import Drain
 from common.errors import Invalid
-from common.webhooks.destination import Allowed, parse
-from common.webhooks.sending import OK, Answer, post
+from common.webhooks.destination import AllowedHosts, parse
+from common.webhooks.sending import OK, DeliveryResponse, post
 from common.webhooks.signing import headers as signatures
 
 WITHIN_SECONDS = 4.0
@@ -27,7 +27,7 @@ AT_ONCE = 3
 LONGEST_WORDS = 300
 DONE, WAIT, AWAY = "done", "wait", "away"
 
-Post = Callable[..., Answer]
+Post = Callable[..., DeliveryResponse]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,5 +103,5 @@ def webhook_faults(options: DrainOptions) -> dict[str, str]:
     return {}
 
 
-def _allowed() -> Allowed:
-    return Allowed.of(settings.SLIPWAY_WEBHOOK_ALLOWED_HOSTS)
+def _allowed() -> AllowedHosts:
+    return AllowedHosts.of(settings.SLIPWAY_WEBHOOK_ALLOWED_HOSTS)

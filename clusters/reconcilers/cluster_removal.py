@@ -12,7 +12,7 @@ from clusters.uses import cluster_uses
 from common import audit, events
 from common.actor import Actor
 from common.live.touch import touch
-from common.reconcile import Operation, Outcome, Step, rest, wait
+from common.reconcile import Operation, Step, StepOutcome, rest, wait
 from common.sentences import listed
 from images.pulls import forget_cluster
 
@@ -29,7 +29,7 @@ class RemoveCluster(Step[Cluster]):
         """Return the deployments sent there at the moment when its removal was requested."""
         return cluster_uses(row)
 
-    def settle(self, row: Cluster, seen: Sequence[str], now: datetime) -> Outcome:
+    def settle(self, row: Cluster, seen: Sequence[str], now: datetime) -> StepOutcome:
         if seen:
             return wait(LOOK_EVERY, save={"problem": f"Still in use: {listed(seen[:10])}."})
 

@@ -25,7 +25,7 @@ from clusters.shared_machines import shared_machines
 from clusters.states import CheckResult
 from common import clock, events
 from common.live.touch import touch
-from common.reconcile import Operation, Outcome, Reconciler, Step, proceed, silent_hosts, wait
+from common.reconcile import Operation, Reconciler, Step, StepOutcome, proceed, silent_hosts, wait
 
 LOOK_EVERY = timedelta(seconds=10)
 LOOK_WHEN_HEARD = timedelta(seconds=30)
@@ -66,7 +66,7 @@ class Survey(Step[Cluster]):
         except BackendError as error:
             return ObservedCluster(str(error), None)
 
-    def settle(self, row: Cluster, seen: ObservedCluster, now: datetime) -> Outcome:
+    def settle(self, row: Cluster, seen: ObservedCluster, now: datetime) -> StepOutcome:
         heard, before = self.agents_of(row.pk), row.surveyed_at
 
         def write() -> None:
@@ -113,7 +113,7 @@ class RunChecks(Step[Cluster]):
         except BackendError as error:
             return (ClusterCheck("settings", CheckResult.FAILED, str(error)),)
 
-    def settle(self, row: Cluster, seen: tuple[ClusterCheck, ...], now: datetime) -> Outcome:
+    def settle(self, row: Cluster, seen: tuple[ClusterCheck, ...], now: datetime) -> StepOutcome:
         found = _written(seen)
         is_news = found != row.checks or row.is_check_due
 
@@ -146,7 +146,7 @@ class WatchRights(Step[Cluster]):
         except BackendError:
             return None
 
-    def settle(self, row: Cluster, seen: list[dict[str, str]] | None, now: datetime) -> Outcome:
+    def settle(self, row: Cluster, seen: list[dict[str, str]] | None, now: datetime) -> StepOutcome:
         before = [one for one in row.checks if one["name"].startswith(RIGHT)]
         is_news = seen is not None and seen != before
         return proceed(save={"rights_seen_at": now, **({"check_asked_at": now} if is_news else {})})

@@ -28,7 +28,7 @@ from clusters.shared_machines import SharedWorkers, shared_workers
 from clusters.states import NodeState
 from common.characters import storable
 from common.live.touch import touch
-from common.reconcile import Operation, Outcome, Step, wait
+from common.reconcile import Operation, Step, StepOutcome, wait
 
 TROUBLED = timedelta(seconds=2)
 """Pause when the cluster does not answer, or cannot run what is wished for."""
@@ -125,7 +125,7 @@ class DeploymentStep(Step[Deployment]):
             now=now,
         )
 
-    def _unseen(self, row: Deployment, seen: ObservedDeployment) -> Outcome:
+    def _unseen(self, row: Deployment, seen: ObservedDeployment) -> StepOutcome:
         """Nothing is known: what was known stays, with the reason why it may be old."""
         is_news = seen.problem != row.reason
         return wait(

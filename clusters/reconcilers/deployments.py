@@ -34,7 +34,7 @@ from clusters.states import GONE, DeploymentState
 from clusters.verdicts import WorkerVerdict, held_back
 from common import events
 from common.live.touch import touch
-from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
+from common.reconcile import Effect, LeaseLost, Operation, Reconciler, Step, StepOutcome, proceed, rest, wait
 from common.reconcile.fence import Fence
 
 CHANGING = timedelta(seconds=0.5)
@@ -65,7 +65,7 @@ class WatchDeployment(DeploymentStep):
         others = selectors.deployments_of(row.service).exclude(pk=row.pk)
         return None if others.exists() else found
 
-    def settle(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Outcome:
+    def settle(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> StepOutcome:
         if seen.problem:
             return self._unseen(row, seen)
         noted = self.noted(row, seen, now)
@@ -110,7 +110,7 @@ class ApplyDeployment(DeploymentStep):
             self._refusal = str(error)
         return {"refusal": self._refusal}
 
-    def settle(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Outcome:
+    def settle(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> StepOutcome:
         if seen.problem:
             return self._unseen(row, seen)
         noted = self.noted(row, seen, now)
@@ -142,7 +142,7 @@ class DrainWait(Step[Deployment]):
 
     name = "wait for drain"
 
-    def settle(self, row: Deployment, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Deployment, seen: Any, now: datetime) -> StepOutcome:
         return wait(max(timedelta(0), removal_due(row) - now))
 
 
@@ -161,7 +161,7 @@ class RemoveDeployment(DeploymentStep):
             self._unanswered = why_unanswered(row.cluster, error)
         return {}
 
-    def settle(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Outcome:
+    def settle(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> StepOutcome:
         if seen.problem:
             return wait(TROUBLED)
         noted = self.noted(row, seen, now)

@@ -19,7 +19,7 @@ from clusters.models import Deployment, Drain, Surge, Worker
 from clusters.reconcilers.drain_steps import LOOK_EVERY, DrainStep, failed
 from clusters.states import GONE, DrainState, WorkerState
 from common.live.touch import touch
-from common.reconcile import Effect, Operation, Outcome, kernel, move, wait
+from common.reconcile import Effect, Operation, StepOutcome, kernel, move, wait
 
 
 class StartReplacements(DrainStep):
@@ -34,7 +34,7 @@ class StartReplacements(DrainStep):
             return self.operations(row).pods(row.node.uid)
         return ()
 
-    def settle(self, row: Drain, seen: Sequence[ObservedPod], now: datetime) -> Outcome:
+    def settle(self, row: Drain, seen: Sequence[ObservedPod], now: datetime) -> StepOutcome:
         planned = plan(seen, row.wanted, elapsed=now - row.asked_at)
         save: dict[str, Any] = {"pods": entries_of(planned, row.pods, {}, now), "seen_at": now}
         if why := self.refusal or why_it_cannot_be(planned):
@@ -59,7 +59,7 @@ class AwaitReplacements(DrainStep):
     name = "wait for replacements"
     effect = Effect.NONE
 
-    def settle(self, row: Drain, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Drain, seen: Any, now: datetime) -> StepOutcome:
         standing = {one.deployment.name: one for one in surges(row)}
         found = [_looked_at(one, standing.get(one["deployment"])) for one in row.replacements]
         waited = (now - row.state_since).total_seconds()

@@ -19,7 +19,7 @@ from clusters.services.lost_rights import why_unanswered
 from clusters.states import DrainState
 from common import events
 from common.errors import Unavailable
-from common.reconcile import Effect, LeaseLost, Outcome, Step, kernel, move
+from common.reconcile import Effect, LeaseLost, Step, StepOutcome, kernel, move
 
 LOOK_EVERY = timedelta(seconds=1)
 
@@ -51,7 +51,7 @@ class DrainStep(Step[Drain]):
             self.refusal = str(error)
 
 
-def failed(row: Drain, why: str, now: datetime, *, save: Mapping[str, Any] | None = None) -> Outcome:
+def failed(row: Drain, why: str, now: datetime, *, save: Mapping[str, Any] | None = None) -> StepOutcome:
     """The machine stays cordoned; the workers that are still there get requests again."""
     columns = {**(save or {}), **ended(now), "problem": why}
     return move(DrainState.FAILED, note=why, save=columns, write=given_back(row, now), after=None)

@@ -51,7 +51,17 @@ from clusters.states import DRAIN_MOVES, DrainState
 from common import audit, events
 from common.actor import Actor
 from common.live.touch import touch
-from common.reconcile import Effect, NotKnownHere, Operation, Outcome, Reconciler, Step, kernel, move, wait
+from common.reconcile import (
+    Effect,
+    NotKnownHere,
+    Operation,
+    Reconciler,
+    Step,
+    StepOutcome,
+    kernel,
+    move,
+    wait,
+)
 
 ACTOR = Actor.system("clusters")
 GATEWAY_LETS_GO = timedelta(seconds=1.5)
@@ -78,7 +88,7 @@ class CordonMachine(DrainStep):
             return self.operations(row).look(row.node.uid)
         return None
 
-    def settle(self, row: Drain, seen: ObservedNode | None, now: datetime) -> Outcome:
+    def settle(self, row: Drain, seen: ObservedNode | None, now: datetime) -> StepOutcome:
         if self.refusal or seen is None:
             return failed(row, self.refusal, now)
         cordon = seen.cordon
@@ -105,7 +115,7 @@ class DivertRequests(DrainStep):
             return self.operations(row).pods(row.node.uid)
         return ()
 
-    def settle(self, row: Drain, seen: Sequence[ObservedPod], now: datetime) -> Outcome:
+    def settle(self, row: Drain, seen: Sequence[ObservedPod], now: datetime) -> StepOutcome:
         planned = plan(seen, row.wanted, elapsed=now - row.asked_at)
         save = {"pods": entries_of(planned, row.pods, {}, now), "seen_at": now, "state_since": now}
         if why := self.refusal or why_it_cannot_be(planned):
@@ -221,7 +231,7 @@ class EvictPods(DrainStep):
             return NodeView(operations.pods(row.node.uid), operations.look(row.node.uid).cordon is not None)
         return NodeView()
 
-    def settle(self, row: Drain, seen: NodeView, now: datetime) -> Outcome:
+    def settle(self, row: Drain, seen: NodeView, now: datetime) -> StepOutcome:
         if self.refusal:
             return failed(row, self.refusal, now)
         planned = plan(seen.pods, row.wanted, elapsed=now - row.asked_at)
@@ -283,7 +293,7 @@ class UndoCordon(DrainStep):
             return self.operations(row).look(row.node.uid)
         return None
 
-    def settle(self, row: Drain, seen: ObservedNode | None, now: datetime) -> Outcome:
+    def settle(self, row: Drain, seen: ObservedNode | None, now: datetime) -> StepOutcome:
         if self.refusal or seen is None:
             return failed(row, self.refusal, now)
         cordon = seen.cordon
@@ -312,7 +322,7 @@ class AbandonDrain(DrainStep):
     name = "abandon"
     effect = Effect.NONE
 
-    def settle(self, row: Drain, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Drain, seen: Any, now: datetime) -> StepOutcome:
         return failed(row, f"The cluster {row.node.cluster.name} was removed.", now)
 
 

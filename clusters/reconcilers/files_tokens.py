@@ -11,7 +11,7 @@ from clusters.backends.kubernetes.store_token import STORE_TOKEN, fetches_from_u
 from clusters.models import Cluster, FilesToken
 from clusters.services.files_tokens import issue_files_token
 from common.actor import Actor
-from common.reconcile import Operation, Outcome, Step, wait
+from common.reconcile import Operation, Step, StepOutcome, wait
 from common.sealed import seal
 
 RENEWED_BEFORE = timedelta(days=60)
@@ -27,7 +27,7 @@ class RenewFilesToken(Step[Cluster]):
     def observe(self, row: Cluster, operation: Operation) -> None:
         """Nothing outside is asked."""
 
-    def settle(self, row: Cluster, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: Cluster, seen: None, now: datetime) -> StepOutcome:
         def write() -> None:
             issued = issue_files_token(actor=ACTOR, cluster=row, reason="renewed before it ends")
             held = Cluster.objects.select_for_update().get(pk=row.pk)

@@ -10,7 +10,7 @@ from clusters.backends.base import BackendError, UnknownWorker
 from clusters.backends.configured import backend_of
 from clusters.models import WorkerLogRequest
 from common.characters import storable
-from common.reconcile import Operation, Outcome, Reconciler, Step, rest
+from common.reconcile import Operation, Reconciler, Step, StepOutcome, rest
 
 KEPT = timedelta(minutes=10)
 """Who asked has taken the answer, or gone, long before."""
@@ -27,7 +27,7 @@ class ReadLog(Step[WorkerLogRequest]):
         except BackendError as error:
             return {"problem": str(error)}
 
-    def settle(self, row: WorkerLogRequest, seen: Mapping[str, Any], now: datetime) -> Outcome:
+    def settle(self, row: WorkerLogRequest, seen: Mapping[str, Any], now: datetime) -> StepOutcome:
         def write() -> None:
             WorkerLogRequest.objects.filter(created_at__lt=now - KEPT).delete()
 

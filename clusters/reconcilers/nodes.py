@@ -26,7 +26,7 @@ from common import audit, events
 from common.actor import Actor
 from common.errors import Unavailable
 from common.live.touch import touch
-from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, rest, wait
+from common.reconcile import Effect, LeaseLost, Operation, Reconciler, Step, StepOutcome, rest, wait
 
 ACTOR = Actor.system("clusters")
 LOOK_EVERY = timedelta(seconds=1)
@@ -82,7 +82,7 @@ class OperateNode(Step[Node]):
         except (ClusterUnreachable, Misconfigured) as error:
             raise _away(row, error) from None
 
-    def settle(self, row: Node, seen: ObservedNode | None, now: datetime) -> Outcome:
+    def settle(self, row: Node, seen: ObservedNode | None, now: datetime) -> StepOutcome:
         cordon = cordon_columns(seen.cordon) if seen else {}
         if self._refusal:
             return self._refused(row, self._refusal, cordon)
@@ -97,7 +97,7 @@ class OperateNode(Step[Node]):
 
         return rest(save={**NO_OPERATION, **cordon, "operation_problem": ""}, write=write)
 
-    def _refused(self, row: Node, why: str, cordon: Mapping[str, Any]) -> Outcome:
+    def _refused(self, row: Node, why: str, cordon: Mapping[str, Any]) -> StepOutcome:
         def write() -> None:
             audit.record(
                 ACTOR,

@@ -10,7 +10,7 @@ from clusters.backends.observed_pods import ObservedPod, ObservedPods
 from clusters.models import Cluster, Occupancy
 from clusters.shared_machines import shared_pods
 from common.live.touch import touch
-from common.reconcile import Operation, Outcome, Step, proceed
+from common.reconcile import Operation, Step, StepOutcome, proceed
 
 COUNT_EVERY = timedelta(seconds=30)
 MOST_PENDING = 200
@@ -33,7 +33,7 @@ class CountPods(Step[Cluster]):
         except BackendError as error:
             return str(error)
 
-    def settle(self, row: Cluster, seen: ObservedPods | str, now: datetime) -> Outcome:
+    def settle(self, row: Cluster, seen: ObservedPods | str, now: datetime) -> StepOutcome:
         if isinstance(seen, str):
             counted: dict[str, Any] = {"problem": seen}
         else:

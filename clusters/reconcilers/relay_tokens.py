@@ -10,7 +10,7 @@ from clusters.models import Cluster, RelayToken
 from clusters.report_tokens import has_relay
 from clusters.services.report_tokens import issue_relay_token
 from common.actor import Actor
-from common.reconcile import Operation, Outcome, Step, wait
+from common.reconcile import Operation, Step, StepOutcome, wait
 from common.sealed import seal
 
 RENEWED_BEFORE = timedelta(days=60)
@@ -25,7 +25,7 @@ class RenewRelayToken(Step[Cluster]):
     def observe(self, row: Cluster, operation: Operation) -> None:
         """Nothing outside is asked."""
 
-    def settle(self, row: Cluster, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: Cluster, seen: None, now: datetime) -> StepOutcome:
         def write() -> None:
             issued = issue_relay_token(actor=ACTOR, cluster=row, reason="renewed before it ends")
             held = Cluster.objects.select_for_update().get(pk=row.pk)

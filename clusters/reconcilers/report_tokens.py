@@ -7,7 +7,7 @@ from clusters.models import Deployment, ReportToken
 from clusters.report_tokens import REPORT_TOKEN_PURPOSE, reports_by_token
 from clusters.services.report_tokens import TOKEN_LIFE, issue_report_token
 from common.actor import Actor
-from common.reconcile import Operation, Outcome, Step, wait
+from common.reconcile import Operation, Step, StepOutcome, wait
 from common.sealed import seal
 
 RENEWED_BEFORE = TOKEN_LIFE / 2
@@ -24,7 +24,7 @@ class RenewReportToken(Step[Deployment]):
     def observe(self, row: Deployment, operation: Operation) -> None:
         """Nothing outside is asked."""
 
-    def settle(self, row: Deployment, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: Deployment, seen: None, now: datetime) -> StepOutcome:
         def write() -> None:
             issued = issue_report_token(actor=ACTOR, deployment=row, reason="renewed before it ends")
             sealed = seal(issued.text, purpose=REPORT_TOKEN_PURPOSE)

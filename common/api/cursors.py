@@ -22,7 +22,7 @@ MAX_LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class PageCursor:
     """The place after (`forward`) or before one row, in one order of one list."""
 
     sort: str
@@ -35,7 +35,7 @@ class Cursor:
         return _signer(path).sign_object(content)
 
     @classmethod
-    def opened(cls, text: str, path: str) -> "Cursor":
+    def opened(cls, text: str, path: str) -> "PageCursor":
         """Raises ValueError for anything that `sealed` did not make for this path."""
         try:
             sort, forward, value, pk = _signer(path).unsign_object(text)
@@ -112,7 +112,7 @@ class KeysetPagination(BasePagination):
 
     def _address(self, row: Any, *, forward: bool) -> str:
         field = self.sort.removeprefix("-")
-        cursor = Cursor(self.sort, forward, _reached(row, field), _reached(row, "pk"))
+        cursor = PageCursor(self.sort, forward, _reached(row, field), _reached(row, "pk"))
         here = remove_query_param(self.request.build_absolute_uri(), "cursor")
         return replace_query_param(here, "cursor", cursor.sealed(self.request.path))
 
@@ -173,11 +173,11 @@ def _sort(request: Request, offered: Sequence[str]) -> str:
     return wanted
 
 
-def _cursor(request: Request, sort: str) -> Cursor | None:
+def _cursor(request: Request, sort: str) -> PageCursor | None:
     if not (text := request.query_params.get("cursor")):
         return None
     try:
-        cursor = Cursor.opened(text, request.path)
+        cursor = PageCursor.opened(text, request.path)
     except ValueError:
         raise ValidationError(
             {"cursor": [_("This is not a cursor of this list. Start again without one.")]}

@@ -16,7 +16,7 @@ MAX_DEPTH = 254
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 
 
-class TooLarge(exceptions.APIException):
+class BodyTooLarge(exceptions.APIException):
     status_code = 413
     default_code = "too_large"
 
@@ -98,7 +98,7 @@ class JSONParser(BaseParser):
         limit = self.limit or settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         content = stream.read(limit + 1)
         if len(content) > limit:
-            raise TooLarge(f"The body is larger than {limit} bytes.")
+            raise BodyTooLarge(f"The body is larger than {limit} bytes.")
         return loads(content)
 
 

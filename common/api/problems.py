@@ -29,7 +29,7 @@ BODY = "body"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProblemType:
     slug: str
     status: int
     title: str
@@ -39,20 +39,20 @@ class Kind:
         return f"urn:slipway:problem:{self.slug}"
 
 
-_kinds: dict[type[Exception], Kind] = {}
+_kinds: dict[type[Exception], ProblemType] = {}
 
 
 def register(error: type[Exception], *, status: int, title: str, slug: str) -> None:
     """Answer `error`, and those subclasses of it that are not registered, with this kind of problem."""
-    _kinds[error] = Kind(slug, status, title)
+    _kinds[error] = ProblemType(slug, status, title)
 
 
-def kind_of(error: Exception) -> Kind | None:
+def kind_of(error: Exception) -> ProblemType | None:
     """None for what nobody foresaw."""
     kind = next((_kinds[base] for base in type(error).__mro__ if base in _kinds), None)
     if kind is None and isinstance(error, exceptions.APIException):
         code = str(error.default_code)
-        return Kind(code.replace("_", "-"), error.status_code, code.replace("_", " ").capitalize())
+        return ProblemType(code.replace("_", "-"), error.status_code, code.replace("_", " ").capitalize())
     return kind
 
 
@@ -89,11 +89,11 @@ register(
 )
 register(exceptions.Throttled, status=429, title=_("Too many requests"), slug="throttled")
 
-UNEXPECTED = Kind("unexpected", 500, _("Internal error"))
+UNEXPECTED = ProblemType("unexpected", 500, _("Internal error"))
 
 
 def document(
-    kind: Kind, *, detail: str, instance: str, fields: Mapping[str, Sequence[str]] | None = None
+    kind: ProblemType, *, detail: str, instance: str, fields: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, Any]:
     """The members of RFC 9457, `errors` where fields are at fault, and the id to look for in the log."""
     problem: dict[str, Any] = {

@@ -46,7 +46,7 @@ class RequiredReasonSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=MAX_REASON, help_text="Reason; recorded in the audit log.")
 
 
-class Shown(Endpoint):
+class CardsEndpoint(Endpoint):
     """Rows are shown as cards: with what belongs to them, read for a whole page at once."""
 
     cards: ClassVar[Mapping[type[Any], Callable[[Any], Any]]]

@@ -12,7 +12,7 @@ from rest_framework import permissions, serializers
 from rest_framework.request import Request
 
 from common.api import problems
-from common.api.views import Changed, Created, Deleted, Endpoint, Put
+from common.api.views import CreateEndpoint, DestroyEndpoint, Endpoint, PutEndpoint, UpdateEndpoint
 from common.revisions import Revised
 
 
@@ -42,7 +42,7 @@ class MayReadSchema(permissions.BasePermission):
         )
     ]
 )
-class Problem(serializers.Serializer[Any]):
+class ProblemSerializer(serializers.Serializer[Any]):
     """An error (RFC 9457)."""
 
     type = serializers.CharField(help_text="Problem type; stable.")
@@ -111,7 +111,7 @@ class Schema(AutoSchema):
         """With the refusals, which an action that names its own answers has as well."""
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
         for code in self._refusals():
-            refusal = OpenApiResponse(Problem, description=_PROBLEMS[code])
+            refusal = OpenApiResponse(ProblemSerializer, description=_PROBLEMS[code])
             bodies.setdefault(
                 str(code),
                 self._get_response_for_code(  # type: ignore[no-untyped-call]
@@ -137,11 +137,11 @@ class Schema(AutoSchema):
 
     def _success(self) -> dict[Any, Any]:
         view = self.view
-        if self.method == "DELETE" and isinstance(view, Deleted):
+        if self.method == "DELETE" and isinstance(view, DestroyEndpoint):
             return {204: OpenApiResponse(None, description="Deleted.")}
-        if self._action == "create" and isinstance(view, Created):
+        if self._action == "create" and isinstance(view, CreateEndpoint):
             return {view.created_status: self._get_serializer()}  # type: ignore[no-untyped-call]
-        if self._action == "update" and isinstance(view, Put):
+        if self._action == "update" and isinstance(view, PutEndpoint):
             return dict.fromkeys((200, 201), self._get_serializer())  # type: ignore[no-untyped-call]
         if self._action == "retrieve":
             same = OpenApiResponse(None, description="Not modified: the ETag of If-None-Match is current.")
@@ -151,7 +151,11 @@ class Schema(AutoSchema):
     @property
     def _conditional(self) -> bool:
         changes = self.method in ("PATCH", "PUT", "DELETE")
-        return changes and self._revised and isinstance(self.view, Changed | Put | Deleted)
+        return (
+            changes
+            and self._revised
+            and isinstance(self.view, UpdateEndpoint | PutEndpoint | DestroyEndpoint)
+        )
 
     def get_override_parameters(self) -> list[Any]:
         parameters = list(super().get_override_parameters())
@@ -163,7 +167,7 @@ class Schema(AutoSchema):
                     "Idempotency-Key", "Makes a retry safe: the same key and body get the same response."
                 )
             )
-        if self._action == "destroy" and isinstance(self.view, Deleted):
+        if self._action == "destroy" and isinstance(self.view, DestroyEndpoint):
             parameters.append(self.view.why)
         if self._conditional:
             parameters.append(_request_header("If-Match", "Update only if the object still has this ETag."))

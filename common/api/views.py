@@ -1,6 +1,6 @@
 """The base of every REST endpoint: an app's view names its serializers and calls its services.
 
-class Teams(Listed, Created, Read, Changed, Deleted, Endpoint):
+class Teams(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
     queryset = Team.objects.all()
     serializer_class = TeamSerializer
     inputs = {"create": NewTeam, "partial_update": TeamChange}
@@ -49,7 +49,7 @@ class Endpoint(GenericViewSet[Any]):
     outputs: ClassVar[Mapping[str, type[BaseSerializer[Any]]]] = {}
     """What an action answers, where that is not `serializer_class`."""
     needs: ClassVar[Mapping[str, Any]] = {}
-    """The right that an action takes, or `Everywhere(right)`: asked for before the body is looked at."""
+    """The right that an action takes, or `InstallationRight(right)`: checked before the body is read."""
     secret_answers: ClassVar[frozenset[str]] = frozenset()
     """Actions whose answer holds a secret: it is sent once and not stored for replay."""
     parameters: ClassVar[Mapping[str, Collection[str]]] = {}
@@ -162,7 +162,7 @@ class Endpoint(GenericViewSet[Any]):
         return expected_revision(self.request._request, instance, shown=shown)
 
 
-class Listed(Endpoint):
+class ListEndpoint(Endpoint):
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """List the objects that you have permission to see, page by page."""
         first = None if request.query_params else self.first_rows(DEFAULT_LIMIT + 1)
@@ -173,7 +173,7 @@ class Listed(Endpoint):
         return None
 
 
-class Created(Endpoint, ABC):
+class CreateEndpoint(Endpoint, ABC):
     created_status: ClassVar[int] = 201
     """202 where the creation goes on after the answer."""
 
@@ -190,7 +190,7 @@ class Created(Endpoint, ABC):
         """Call the service; returns the created instance."""
 
 
-class Read(Endpoint):
+class RetrieveEndpoint(Endpoint):
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Get one."""
         response = self.answer(self.get_object())
@@ -199,7 +199,7 @@ class Read(Endpoint):
         return response
 
 
-class Changed(Endpoint, ABC):
+class UpdateEndpoint(Endpoint, ABC):
     """PATCH. The rows must be `Revised`, so that If-Match is a compare-and-set."""
 
     def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
@@ -213,7 +213,7 @@ class Changed(Endpoint, ABC):
         """Call the service with the `expected` revision; returns the changed instance."""
 
 
-class Put(Endpoint, ABC):
+class PutEndpoint(Endpoint, ABC):
     """PUT: changes what has this name, or makes it. `If-None-Match: *` makes it only."""
 
     def update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
@@ -249,7 +249,7 @@ class WhyRemoved(Serializer[Any]):
     reason = CharField(max_length=MAX_REASON, help_text="Reason; recorded in the audit log.")
 
 
-class Deleted(Endpoint, ABC):
+class DestroyEndpoint(Endpoint, ABC):
     why: ClassVar[type[Serializer[Any]]] = WhyDeleted
 
     def destroy(self, request: Request, *args: Any, **kwargs: Any) -> Response:

@@ -4,18 +4,18 @@ Every write of every app says `audit.record(...)`; that is why these names stand
 """
 
 from common.audit.chain import Recorded, installation, length, record
-from common.audit.heads import Head
-from common.audit.verification import Broken, Verdict, verify
+from common.audit.heads import ChainHead
+from common.audit.verification import ChainBreak, ChainVerdict, verify
 
 MAX_REASON = 2_000
 """Characters of the words that say why."""
 
 __all__ = [
     "MAX_REASON",
-    "Broken",
-    "Head",
+    "ChainBreak",
+    "ChainHead",
+    "ChainVerdict",
     "Recorded",
-    "Verdict",
     "installation",
     "length",
     "record",

@@ -16,12 +16,12 @@ import orjson
 from django.conf import settings
 
 from common import clock
-from common.audit.signing import Check, Signature, check, sign
+from common.audit.signing import Signature, SignatureCheck, check, sign
 from common.models import AuditHead
 
 
 @dataclass(frozen=True)
-class Head:
+class ChainHead:
     """The last entry of the record at a moment; its hash stands for every entry up to it."""
 
     seq: int
@@ -30,13 +30,13 @@ class Head:
     signature: Signature
 
     @classmethod
-    def signed(cls, seq: int, digest: str, at: datetime) -> "Head":
+    def signed(cls, seq: int, digest: str, at: datetime) -> "ChainHead":
         return cls(seq, digest, at, sign(_signed_text(seq, digest, at)))
 
     @cached_property
     def is_ours(self) -> bool:
         """Signed with a key of this installation."""
-        return check(self.signature, _signed_text(self.seq, self.hash, self.at)) is Check.GOOD
+        return check(self.signature, _signed_text(self.seq, self.hash, self.at)) is SignatureCheck.GOOD
 
     @property
     def document(self) -> dict[str, Any]:
@@ -53,17 +53,17 @@ class Head:
         return orjson.dumps(self.document).decode()
 
 
-def current() -> Head | None:
+def current() -> ChainHead | None:
     """The present head, signed now; None while nothing is recorded."""
     found = AuditHead.objects.filter(pk=1, seq__gt=0).first()
-    return Head.signed(found.seq, found.hash, clock.now()) if found else None
+    return ChainHead.signed(found.seq, found.hash, clock.now()) if found else None
 
 
 def file() -> Path:
     return Path(settings.SLIPWAY_HOME) / "audit" / "heads.jsonl"
 
 
-def append(head: Head) -> None:
+def append(head: ChainHead) -> None:
     """To this server's file, on the disk when it returns. Raises OSError."""
     path = file()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -80,7 +80,7 @@ def append(head: Head) -> None:
         os.close(descriptor)
 
 
-def read(path: Path) -> list[Head]:
+def read(path: Path) -> list[ChainHead]:
     """Read the heads of a file, oldest first; lines that are no head, such as one cut off, are left out.
 
     None when there is no file. Raises OSError.
@@ -92,13 +92,13 @@ def read(path: Path) -> list[Head]:
         return []
 
 
-def _heads(lines: Iterable[bytes]) -> Iterator[Head]:
+def _heads(lines: Iterable[bytes]) -> Iterator[ChainHead]:
     for line in lines:
         try:
             said = orjson.loads(line)
             signature = Signature(str(said["key_id"]), str(said["signature"]))
             at = datetime.fromisoformat(said["exported_at"])
-            yield Head(int(said["seq"]), str(said["hash"]), at, signature)
+            yield ChainHead(int(said["seq"]), str(said["hash"]), at, signature)
         except (ValueError, KeyError, TypeError):
             continue
 

@@ -18,7 +18,7 @@ class Signature(NamedTuple):
     value: str
 
 
-class Check(Enum):
+class SignatureCheck(Enum):
     GOOD = "good"
     FORGED = "forged"
     """Not made with the key that it names."""
@@ -31,12 +31,12 @@ def sign(text: str) -> Signature:
     return Signature(_id_of(key), _digest(key, text))
 
 
-def check(signature: Signature, text: str) -> Check:
+def check(signature: Signature, text: str) -> SignatureCheck:
     for key in (settings.SLIPWAY_AUDIT_KEY, *settings.SLIPWAY_AUDIT_KEY_FALLBACKS):
         if hmac.compare_digest(_id_of(key), signature.key_id):
             is_good = hmac.compare_digest(_digest(key, text), signature.value)
-            return Check.GOOD if is_good else Check.FORGED
-    return Check.FOREIGN
+            return SignatureCheck.GOOD if is_good else SignatureCheck.FORGED
+    return SignatureCheck.FOREIGN
 
 
 def _id_of(key: str) -> str:

@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 
 from common.audit import heads as exported
 from common.audit.chain import GENESIS, hash_of
-from common.audit.heads import Head
-from common.audit.signing import Check, Signature, check
+from common.audit.heads import ChainHead
+from common.audit.signing import Signature, SignatureCheck, check
 from common.errors import Unavailable
 from common.models import AuditHead, AuditRecord
 
@@ -22,7 +22,7 @@ MOST_FAULTS = 1000
 """Kept of one walk: a record that does not hold from its start has as many as rows."""
 
 
-class Kind(StrEnum):
+class ChainBreakKind(StrEnum):
     MISSING = "missing"
     """Rows, within the record or at its end."""
     ALTERED = "altered"
@@ -33,29 +33,29 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class ChainBreak:
     """A place where the record does not hold."""
 
     seq: int
     reason: str
-    kind: "Kind"
+    kind: "ChainBreakKind"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ChainVerdict:
     checked: int
     """Entries from the first on that hold."""
-    faults: tuple[Broken, ...]
+    faults: tuple[ChainBreak, ...]
     """In the order of the walk; at most MOST_FAULTS."""
     head_hash: str
     """Of the last entry that holds."""
-    anchor: Head | None
+    anchor: ChainHead | None
     """The last exported head that agrees with what holds."""
     signed_until: int
     """The last entry that holds and is signed; 0: none is."""
 
     @property
-    def broken(self) -> Broken | None:
+    def broken(self) -> ChainBreak | None:
         """The first fault."""
         return self.faults[0] if self.faults else None
 
@@ -95,36 +95,40 @@ class Verdict:
         return " ".join(said) or _("There are no entries.")
 
 
-def verify(heads: Sequence[Head] | None = None, *, chunk: int = 2000) -> Verdict:
+def verify(heads: Sequence[ChainHead] | None = None, *, chunk: int = 2000) -> ChainVerdict:
     """Recompute the whole chain and compare it with exported heads: those given, or this server's own file.
 
     Raises Unavailable when that file cannot be read.
     """
-    return _Walk(_own_heads() if heads is None else sorted(heads, key=lambda head: head.seq)).verdict(chunk)
+    return _ChainWalk(_own_heads() if heads is None else sorted(heads, key=lambda head: head.seq)).verdict(
+        chunk
+    )
 
 
-def _own_heads() -> list[Head]:
+def _own_heads() -> list[ChainHead]:
     try:
         return exported.read(exported.file())
     except OSError as error:
         raise Unavailable(f"The exported heads cannot be read: {error}.") from None
 
 
-class _Walk:
+class _ChainWalk:
     """Along the chain, the exported heads beside it."""
 
-    def __init__(self, heads: Sequence[Head]) -> None:
+    def __init__(self, heads: Sequence[ChainHead]) -> None:
         self._heads = [head for head in heads if head.is_ours]
         self._next_head = 0
         self._previous, self._seq = GENESIS, 0
         self._held, self._held_hash, self._signed_until = 0, GENESIS, 0
-        self._anchor: Head | None = None
+        self._anchor: ChainHead | None = None
         reason = _("The exported head of entry %(seq)s is not signed with a key of this installation.")
         self._faults = [
-            Broken(head.seq, reason % {"seq": head.seq}, Kind.HEADS) for head in heads if not head.is_ours
+            ChainBreak(head.seq, reason % {"seq": head.seq}, ChainBreakKind.HEADS)
+            for head in heads
+            if not head.is_ours
         ]
 
-    def verdict(self, chunk: int) -> Verdict:
+    def verdict(self, chunk: int) -> ChainVerdict:
         if self._faults:
             # Which record they vouch for is not known, so that nothing is proven.
             return self._verdict()
@@ -141,62 +145,64 @@ class _Walk:
                 self._signed_until = row.seq if row.signature else self._signed_until
         if head.seq < last:
             reason = f"The head is row {head.seq}, yet row {last} exists."
-            self._faults.insert(0, Broken(head.seq + 1, reason, Kind.HEADS))
+            self._faults.insert(0, ChainBreak(head.seq + 1, reason, ChainBreakKind.HEADS))
         else:
             self._faults += self._faults_at_the_end(head)
         return self._verdict()
 
-    def _verdict(self) -> Verdict:
+    def _verdict(self) -> ChainVerdict:
         faults = tuple(self._faults)
-        return Verdict(self._held, faults, self._held_hash, self._anchor, self._signed_until)
+        return ChainVerdict(self._held, faults, self._held_hash, self._anchor, self._signed_until)
 
-    def _faults_of(self, row: AuditRecord) -> Iterator[Broken]:
+    def _faults_of(self, row: AuditRecord) -> Iterator[ChainBreak]:
         names = {"seq": row.seq, "before": self._seq, "key": row.key_id}
         for seq in range(self._seq + 1, min(row.seq, self._seq + 1 + MOST_FAULTS)):
-            yield Broken(seq, _("Row %(seq)s is missing.") % {"seq": seq}, Kind.MISSING)
+            yield ChainBreak(seq, _("Row %(seq)s is missing.") % {"seq": seq}, ChainBreakKind.MISSING)
         if row.seq == self._seq + 1 and row.previous_hash != self._previous:
             reason = _("Row %(seq)s does not follow row %(before)s.") % names
-            yield Broken(row.seq, reason, Kind.ALTERED)
+            yield ChainBreak(row.seq, reason, ChainBreakKind.ALTERED)
         elif row.hash != hash_of(row):
-            yield Broken(row.seq, _("Row %(seq)s was altered.") % names, Kind.ALTERED)
+            yield ChainBreak(row.seq, _("Row %(seq)s was altered.") % names, ChainBreakKind.ALTERED)
         elif row.signature:
             match check(Signature(row.key_id, row.signature), row.hash):
-                case Check.FORGED:
+                case SignatureCheck.FORGED:
                     reason = _("Row %(seq)s was written without the key: its signature is wrong.") % names
-                    yield Broken(row.seq, reason, Kind.SIGNATURE)
-                case Check.FOREIGN:
+                    yield ChainBreak(row.seq, reason, ChainBreakKind.SIGNATURE)
+                case SignatureCheck.FOREIGN:
                     reason = _("Row %(seq)s is signed with the key %(key)s, which is not here.") % names
-                    yield Broken(row.seq, reason, Kind.SIGNATURE)
+                    yield ChainBreak(row.seq, reason, ChainBreakKind.SIGNATURE)
         yield from self._faults_with_heads(row)
 
-    def _faults_with_heads(self, row: AuditRecord) -> Iterator[Broken]:
+    def _faults_with_heads(self, row: AuditRecord) -> Iterator[ChainBreak]:
         while self._next_head < len(self._heads) and self._heads[self._next_head].seq <= row.seq:
             head = self._heads[self._next_head]
             self._next_head += 1
             if head.seq == row.seq and head.hash != row.hash:
                 said = _("Row %(seq)s is not the one whose head was exported on %(at)s: rows were rewritten.")
-                yield Broken(row.seq, said % {"seq": row.seq, "at": _moment(head.at)}, Kind.HEADS)
+                yield ChainBreak(
+                    row.seq, said % {"seq": row.seq, "at": _moment(head.at)}, ChainBreakKind.HEADS
+                )
             elif not self._faults:
                 self._anchor = head
 
-    def _faults_at_the_end(self, head: AuditHead) -> Iterator[Broken]:
+    def _faults_at_the_end(self, head: AuditHead) -> Iterator[ChainBreak]:
         beyond = self._seq + 1
         # An altered last row differs from the head, too: that is one fault.
         if self._seq != head.seq or (self._previous != head.hash and not self._faults):
             said = _("The chain ends at row %(last)s, its head is row %(head)s.")
-            yield Broken(beyond, said % {"last": self._seq, "head": head.seq}, Kind.MISSING)
+            yield ChainBreak(beyond, said % {"last": self._seq, "head": head.seq}, ChainBreakKind.MISSING)
         elif self._next_head < len(self._heads):
             lost = self._heads[-1]
             said = _("Rows %(first)s to %(last)s are gone: their head was exported on %(at)s.")
             reason = said % {"first": beyond, "last": lost.seq, "at": _moment(lost.at)}
-            yield Broken(beyond, reason, Kind.MISSING)
+            yield ChainBreak(beyond, reason, ChainBreakKind.MISSING)
         elif not self._faults:
             # A row between signed ones is vouched for by the next one's hash; at the end nothing is after it.
             began = bool(self._signed_until or self._anchor)
             unsigned = max(self._signed_until, self._anchor.seq if self._anchor else 0) + 1
             if began and unsigned <= self._seq:
                 said = _("Row %(seq)s is not signed, though signing had begun.")
-                yield Broken(unsigned, said % {"seq": unsigned}, Kind.SIGNATURE)
+                yield ChainBreak(unsigned, said % {"seq": unsigned}, ChainBreakKind.SIGNATURE)
 
 
 def _moment(at: datetime) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from django.db.backends.postgresql import base
 
 from common.database.connections import application_name
-from common.database.outage import Connection, outage
+from common.database.outage import OutageAwareConnection, outage
 from common.logs import context
 
 LOOKS_WITHIN_SECONDS = 2
@@ -29,7 +29,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 raise self.Database.OperationalError(f"The database does not answer: {outage.reason}")
             # Outside the pool, which would make the caller wait for its next try.
             parameters = {**conn_params, "connect_timeout": LOOKS_WITHIN_SECONDS}
-            Connection.connect(**parameters).close()
+            OutageAwareConnection.connect(**parameters).close()
         return super().get_new_connection(conn_params)
 
 

@@ -70,7 +70,7 @@ outage = Outage()
 """Of this process."""
 
 
-class Connection(psycopg.Connection[Any]):
+class OutageAwareConnection(psycopg.Connection[Any]):
     """Notes whether it comes about; of pools, which connect in threads of their own."""
 
     @classmethod

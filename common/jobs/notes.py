@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from common import files
-from common.jobs.spec import JobSpec, Limits
+from common.jobs.spec import JobLimits, JobSpec
 
 DIRECTORY = "SLIPWAY_JOB_DIR"
 """Variable of a job's environment: where its notes belong."""
@@ -57,7 +57,7 @@ class JobNotes:
         told = self.read("spec")
         if told is None:
             raise FileNotFoundError(self.directory / "spec.json")
-        return JobSpec(told["op_key"], told["owner"], tuple(told["argv"]), limits=Limits(**told["limits"]))
+        return JobSpec(told["op_key"], told["owner"], tuple(told["argv"]), limits=JobLimits(**told["limits"]))
 
     def ask_to_stop(self) -> None:
         with suppress(FileNotFoundError):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Parent(NamedTuple):
+class ParentProcess(NamedTuple):
     pid: int
     started: int
     """In ticks since the machine booted: tells it from another process that is given its number later."""
@@ -16,7 +16,7 @@ class Parent(NamedTuple):
         return started == self.started and state not in ("Z", "X")
 
 
-def present() -> Parent:
+def present() -> ParentProcess:
     """Of this stack: the leader of our process group.
 
     Workers of a pool come and go; the leader (Celery's main process, the sweeper, a shell's job) stays.
@@ -25,8 +25,8 @@ def present() -> Parent:
     return leader if leader.is_alive else of(os.getpid())
 
 
-def of(pid: int) -> Parent:
-    return Parent(pid, _look(pid)[1])
+def of(pid: int) -> ParentProcess:
+    return ParentProcess(pid, _look(pid)[1])
 
 
 def _look(pid: int) -> tuple[str, int]:

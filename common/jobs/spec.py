@@ -11,7 +11,7 @@ MOST_OWNER_CHARACTERS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class JobLimits:
     """What a job may take. None: as much as there is."""
 
     wall_seconds: float | None = None
@@ -24,7 +24,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class JobContainer:
     """What a job runs in where it is a container; one that is a process is told nothing of it."""
 
     image: str = ""
@@ -53,8 +53,8 @@ class JobSpec:
     no other."""
     stdin: bytes = field(default=b"", repr=False)
     """What it reads: the place for secrets, which never come to lie on a disk."""
-    limits: Limits = Limits()
-    container: Container = Container()
+    limits: JobLimits = JobLimits()
+    container: JobContainer = JobContainer()
 
     @property
     def name(self) -> str:

@@ -11,17 +11,17 @@ from typing import Any, ClassVar, TypeVar
 
 from common.errors import SlipwayError
 from common.jobs.rows import NO_JOB
-from common.jobs.runners.base import JobRunner, NoRoom
+from common.jobs.runners.base import JobRunner, NoRoomForJob
 from common.jobs.runners.subprocess import local_runner
 from common.jobs.spec import BY_CIRCUMSTANCE, Ending, JobObservation, JobSpec, JobState, owner_of
 from common.reconcile import (
     Effect,
     LeaseLost,
     Operation,
-    Outcome,
     Reconciled,
     Reconciler,
     Step,
+    StepOutcome,
     proceed,
     pulses,
     wait,
@@ -122,7 +122,7 @@ class StartJob(Step[Row]):
             return
         try:
             self.runner.start(spec)
-        except NoRoom:
+        except NoRoomForJob:
             self._has_no_room = True
         else:
             self._started = spec.name
@@ -131,7 +131,7 @@ class StartJob(Step[Row]):
         """Whether nothing else than jobs of the row stands in its way; if not, it is looked again."""
         return True
 
-    def settle(self, row: Row, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Row, seen: Any, now: datetime) -> StepOutcome:
         if self._refusal:
             return self.refused(row, self._refusal, now)
         if self._has_no_room:
@@ -148,7 +148,7 @@ class StartJob(Step[Row]):
             }
         )
 
-    def refused(self, row: Row, why: str, now: datetime) -> Outcome:
+    def refused(self, row: Row, why: str, now: datetime) -> StepOutcome:
         """What follows from CannotStart."""
         raise CannotStart(why)
 
@@ -174,7 +174,7 @@ class AwaitJob(Step[Row]):
     def observe(self, row: Row, operation: Operation) -> JobObservation:
         return self.runner.observe(row.job)
 
-    def settle(self, row: Row, seen: JobObservation, now: datetime) -> Outcome:
+    def settle(self, row: Row, seen: JobObservation, now: datetime) -> StepOutcome:
         if seen.is_live:
             return wait(self.look_every, save=self.underway(row, seen))
         if seen.state is JobState.SUCCEEDED:
@@ -195,11 +195,11 @@ class AwaitJob(Step[Row]):
         return {}
 
     @abstractmethod
-    def succeeded(self, row: Row, seen: JobObservation, now: datetime) -> Outcome:
+    def succeeded(self, row: Row, seen: JobObservation, now: datetime) -> StepOutcome:
         """What follows from its result."""
 
     @abstractmethod
-    def failed(self, row: Row, seen: JobObservation, now: datetime) -> Outcome:
+    def failed(self, row: Row, seen: JobObservation, now: datetime) -> StepOutcome:
         """What follows when it failed for good, or died too often."""
 
     @staticmethod
@@ -225,10 +225,10 @@ class StopJob(Step[Row]):
         check_fence(row, operation)
         self._lives = stop_jobs(self.runner, row)
 
-    def settle(self, row: Row, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Row, seen: Any, now: datetime) -> StepOutcome:
         return wait(self.look_every) if self._lives else self.stopped(row, now)
 
-    def stopped(self, row: Row, now: datetime) -> Outcome:
+    def stopped(self, row: Row, now: datetime) -> StepOutcome:
         return proceed()
 
 
@@ -241,5 +241,5 @@ class CollectJob(StopJob[Row]):
         super().act(row, operation)
         remove_jobs(self.runner, row)
 
-    def stopped(self, row: Row, now: datetime) -> Outcome:
+    def stopped(self, row: Row, now: datetime) -> StepOutcome:
         return proceed(save=NO_JOB)

@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from common.jobs.notes import DIRECTORY, ENDED, MEMORY, STARTED, JobNotes
-from common.jobs.parent_watchdog import Parent
-from common.jobs.spec import Ending, JobSpec, Limits
+from common.jobs.parent_watchdog import ParentProcess
+from common.jobs.spec import Ending, JobLimits, JobSpec
 
 LOOK_EVERY_SECONDS = 0.25
 STOP_WITHIN_SECONDS = 3.0
@@ -36,7 +36,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def main(arguments: list[str]) -> int:
     notes = JobNotes(Path(arguments[0]))
-    lock, parent = int(arguments[1]), Parent(int(arguments[2]), int(arguments[3]))
+    lock, parent = int(arguments[1]), ParentProcess(int(arguments[2]), int(arguments[3]))
     # Waited for instead of handled. Whoever ends us means the program: we stay to tell how that ended.
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAKING)
     spec = notes.read_spec()
@@ -84,7 +84,7 @@ def _start(spec: JobSpec, notes: JobNotes, lock: int) -> "subprocess.Popen[bytes
     )
 
 
-def _limit(limits: Limits) -> None:
+def _limit(limits: JobLimits) -> None:
     """In the child, before it becomes the program."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAKING)
@@ -111,7 +111,9 @@ def _cut_network() -> bool:
     return True
 
 
-def _watch(process: "subprocess.Popen[bytes]", limits: Limits, notes: JobNotes, parent: Parent) -> Ending:
+def _watch(
+    process: "subprocess.Popen[bytes]", limits: JobLimits, notes: JobNotes, parent: ParentProcess
+) -> Ending:
     """Wait for its end, and see to it; NONE when it ended by itself."""
     until = None if limits.wall_seconds is None else time.monotonic() + limits.wall_seconds
     reasons: list[tuple[Ending, Callable[[], bool]]] = [

@@ -20,7 +20,7 @@ NOTHING = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SocketPosition:
     """How far one socket is. `sent` lags behind `seq` when the latest changes were none of its business."""
 
     seq: int
@@ -29,19 +29,19 @@ class Seen:
     """The number of the last frame with values."""
     looks: int
 
-    def without_values(self) -> "Seen":
+    def without_values(self) -> "SocketPosition":
         """Return it without values, so that they come anew; whether it must look again is another matter."""
         return replace(self, seq=NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _BoardChange:
     seq: int
     paths: Mapping[str, frozenset[Shard]]
     """What changed, came or went, with every shard that it has been in."""
 
 
-class Board:
+class LiveBoard:
     """What one topic shows at this moment, numbered, and what changed lately. Knows no socket and no clock.
 
     Frames are encoded once per change and audience: all sockets that are equally far share the text.
@@ -52,7 +52,7 @@ class Board:
         self.seq = 0
         self.looks = 0
         self._values: dict[str, tuple[Shard, Any]] = {}
-        self._changes: deque[_Change] = deque(maxlen=HISTORY)
+        self._changes: deque[_BoardChange] = deque(maxlen=HISTORY)
         self._frames: dict[tuple[int, int, Audience], str] = {}
 
     def show(self, parts: Mapping[Shard, Mapping[str, Any]]) -> bool:
@@ -70,7 +70,7 @@ class Board:
             return False
         self.seq += 1
         self._values = values
-        self._changes.append(_Change(self.seq, paths))
+        self._changes.append(_BoardChange(self.seq, paths))
         self._frames.clear()
         return True
 
@@ -78,11 +78,11 @@ class Board:
         """The rows behind the topic changed: tell everybody to look again."""
         self.looks += 1
 
-    def newcomer(self, *, is_late: bool = False) -> Seen:
+    def newcomer(self, *, is_late: bool = False) -> SocketPosition:
         """What one has seen that has just come; late: the rows changed since its page was made."""
-        return Seen(NOTHING, NOTHING, self.looks - is_late)
+        return SocketPosition(NOTHING, NOTHING, self.looks - is_late)
 
-    def frames(self, audience: Audience, seen: Seen) -> tuple[list[str], Seen]:
+    def frames(self, audience: Audience, seen: SocketPosition) -> tuple[list[str], SocketPosition]:
         """What a socket that has seen this much lacks, as JSON texts."""
         frames = []
         sent = seen.sent
@@ -94,7 +94,7 @@ class Board:
             sent = self.seq
         if seen.looks != self.looks:
             frames.append(_encode({"type": "look", "topic": self.topic}))
-        return frames, Seen(self.seq, sent, self.looks)
+        return frames, SocketPosition(self.seq, sent, self.looks)
 
     def _snapshot(self, audience: Audience) -> str:
         key = (-1, -1, audience)
@@ -108,14 +108,14 @@ class Board:
             self._frames[key] = _encode(frame)
         return self._frames[key]
 
-    def _delta(self, audience: Audience, seen: Seen) -> str:
+    def _delta(self, audience: Audience, seen: SocketPosition) -> str:
         """Empty when nothing changed for this audience."""
         key = (seen.seq, seen.sent, audience)
         if key not in self._frames:
             self._frames[key] = self._encode_delta(audience, seen)
         return self._frames[key]
 
-    def _encode_delta(self, audience: Audience, seen: Seen) -> str:
+    def _encode_delta(self, audience: Audience, seen: SocketPosition) -> str:
         values: dict[str, Any] = {}
         gone: set[str] = set()
         for change in self._changes:

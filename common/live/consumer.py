@@ -18,9 +18,9 @@ from rest_framework.exceptions import ParseError
 
 from common.api.json import loads
 from common.errors import Missing, NotAllowed
-from common.live.board import Audience, Seen
-from common.live.credentials import Credentials, RightGone, SignedOut
-from common.live.hub import Followed, Hub, current_hub
+from common.live.board import Audience, SocketPosition
+from common.live.credentials import RightGone, SignedOut, SocketCredentials
+from common.live.hub import FollowedTopic, LiveHub, current_hub
 from common.live.topics import Topic, name_of, topic_of
 
 logger = logging.getLogger(__name__)
@@ -62,9 +62,9 @@ class _Refused:
 
 @dataclass(slots=True)
 class _Subscription:
-    followed: Followed
+    followed: FollowedTopic
     audience: Audience
-    seen: Seen
+    seen: SocketPosition
 
 
 class LiveConsumer:
@@ -97,12 +97,12 @@ class LiveConsumer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
-        self._credentials: Credentials = scope["credentials"]
+        self._credentials: SocketCredentials = scope["credentials"]
         await receive()
         if self._credentials.ambient and not is_own_origin(scope):
             await send({"type": "websocket.close"})
             return
-        self._hub: Hub = current_hub()
+        self._hub: LiveHub = current_hub()
         await send({"type": "websocket.accept"})
         code = await self._serve(scope)
         if code is not None:

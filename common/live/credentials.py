@@ -11,7 +11,7 @@ class RightGone(Exception):
     """Somebody is, but may no longer do anything: deactivated, or the token was revoked or has expired."""
 
 
-class Credentials(Protocol):
+class SocketCredentials(Protocol):
     """What a socket was opened with. `controlplane.sockets` makes them; asked again every few seconds."""
 
     ambient: bool

@@ -13,7 +13,7 @@ import orjson
 import redis.asyncio
 from django.conf import settings
 
-from common.live.board import Board
+from common.live.board import LiveBoard
 from common.live.redis import async_connection
 from common.live.topics import Topic, name_of
 from common.live.touch import CHANNELS, LOOKS
@@ -27,7 +27,7 @@ REMEMBERED_SECONDS = 120.0
 """How long after it was made a page may come and still learn just what changed meanwhile."""
 
 
-class Listener(Protocol):
+class ChannelListener(Protocol):
     """Who wants what comes in on one channel, whose name begins with `CHANNELS`."""
 
     channel: str
@@ -38,14 +38,14 @@ class Listener(Protocol):
         """The subscription stands, for the first time or again: what was said before went unheard."""
 
 
-class Followed:
+class FollowedTopic:
     """A topic that somebody in this process follows: its board, and the task that keeps it."""
 
     def __init__(self, topic: Topic, key: str) -> None:
         self.topic = topic
         self.key = key
         self.name = name_of(topic.kind, key)
-        self.board = Board(self.name)
+        self.board = LiveBoard(self.name)
         self.followers: set[asyncio.Event] = set()
         self.is_read = asyncio.Event()
         self._touched = asyncio.Event()
@@ -83,7 +83,7 @@ class Followed:
             follower.set()
 
 
-class Hub:
+class LiveHub:
     """All that is live in one event loop; get it with `current_hub()`. Runs until the loop ends."""
 
     def __init__(self, url: str) -> None:
@@ -92,8 +92,8 @@ class Hub:
         """None until the first attempt has ended."""
         self.sockets: set[asyncio.Event] = set()
         self._client: redis.asyncio.Redis | None = None
-        self._listeners: dict[str, Listener] = {}
-        self._followed: dict[str, tuple[Followed, asyncio.Task[None]]] = {}
+        self._listeners: dict[str, ChannelListener] = {}
+        self._followed: dict[str, tuple[FollowedTopic, asyncio.Task[None]]] = {}
         self._listening: asyncio.Task[None] | None = None
         self._hears_since = math.inf
         """By the loop's clock; what changed before that is not known here."""
@@ -107,7 +107,7 @@ class Hub:
             self._client = async_connection(self.url)
         return self._client
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: ChannelListener) -> None:
         """Hand the listener whatever comes in on its channel from now on."""
         self._listeners[listener.channel] = listener
         self.start()
@@ -133,12 +133,12 @@ class Hub:
         if not task.cancelled() and (error := task.exception()):
             logger.error("%s ended", task.get_name(), exc_info=error)
 
-    async def follow(self, topic: Topic, key: str, follower: asyncio.Event) -> Followed:
+    async def follow(self, topic: Topic, key: str, follower: asyncio.Event) -> FollowedTopic:
         """Wake the follower whenever the topic's board changes; returns once it has been read."""
         self.start()
         name = name_of(topic.kind, key)
         if name not in self._followed:
-            followed = Followed(topic, key)
+            followed = FollowedTopic(topic, key)
             self._followed[name] = followed, self.spawn(followed.keep(), f"live: reading {name}")
         followed, _ = self._followed[name]
         followed.followers.add(follower)
@@ -149,7 +149,7 @@ class Hub:
             raise
         return followed
 
-    def leave(self, followed: Followed, follower: asyncio.Event) -> None:
+    def leave(self, followed: FollowedTopic, follower: asyncio.Event) -> None:
         followed.followers.discard(follower)
         kept = self._followed.get(followed.name)
         if not followed.followers and kept is not None and kept[0] is followed:
@@ -246,15 +246,15 @@ class Hub:
             socket.set()
 
 
-_hubs: "WeakKeyDictionary[asyncio.AbstractEventLoop, Hub]" = WeakKeyDictionary()
+_hubs: "WeakKeyDictionary[asyncio.AbstractEventLoop, LiveHub]" = WeakKeyDictionary()
 
 
-def current_hub() -> Hub:
+def current_hub() -> LiveHub:
     """The running loop's hub: one per process in practice."""
     loop = asyncio.get_running_loop()
     hub = _hubs.get(loop)
     if hub is None or hub.url != settings.REDIS_URL:
-        hub = _hubs[loop] = Hub(settings.REDIS_URL)
+        hub = _hubs[loop] = LiveHub(settings.REDIS_URL)
     return hub
 
 

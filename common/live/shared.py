@@ -10,7 +10,7 @@ import orjson
 import redis
 
 from common import clock
-from common.live.hub import Hub
+from common.live.hub import LiveHub
 from common.live.redis import ask
 from common.live.touch import CHANNELS
 
@@ -20,7 +20,7 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class SharedRecord:
     record: Record
     seen_at: float
     """By this process's monotonic clock, so that clocks of machines need not agree for what is heard live."""
@@ -38,10 +38,10 @@ class SharedValues:
     """
 
     def __init__(
-        self, hub: Hub, name: str, *, tick_seconds: float, expire_seconds: float, ordered_by: str = ""
+        self, hub: LiveHub, name: str, *, tick_seconds: float, expire_seconds: float, ordered_by: str = ""
     ) -> None:
         self.channel = f"{CHANNELS}{name}"
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, SharedRecord] = {}
         self._hub = hub
         self._hash = _hash(name)
         self._tick_seconds = tick_seconds
@@ -61,7 +61,7 @@ class SharedValues:
         if self._is_late(key, record):
             return
         self._pending[key] = record
-        self.held[key] = Held(record, time.monotonic())
+        self.held[key] = SharedRecord(record, time.monotonic())
         self._offered.set()
 
     def heard(self, message: bytes) -> None:
@@ -79,7 +79,7 @@ class SharedValues:
                 self._pending.setdefault(key, self.held[key].record)
                 self._offered.set()
             else:
-                self.held[key] = Held(record, now)
+                self.held[key] = SharedRecord(record, now)
 
     async def connected(self) -> None:
         """Catch up from the hash. Only its records carry a time of their own: `at`, seconds since 1970."""
@@ -90,7 +90,7 @@ class SharedValues:
             seen_at = now - max(0.0, wall - entry["at"])
             held = self.held.get(key)
             if held is None or (held.seen_at < seen_at and not self._is_late(key, entry["record"])):
-                self.held[key] = Held(entry["record"], seen_at)
+                self.held[key] = SharedRecord(entry["record"], seen_at)
 
     def _is_late(self, key: str, record: Record) -> bool:
         held = self.held.get(key)

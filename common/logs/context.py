@@ -20,7 +20,7 @@ NONE = "-"
 
 
 @dataclass(slots=True)
-class Origin:
+class RequestOrigin:
     """The request that work goes back to."""
 
     request_id: str = NONE
@@ -39,15 +39,15 @@ class Origin:
         return text[:PACKED_LENGTH]
 
 
-def unpacked(text: str) -> Origin:
-    """What `Origin.packed` wrote; of anything else an origin that says nothing."""
+def unpacked(text: str) -> RequestOrigin:
+    """What `RequestOrigin.packed` wrote; of anything else an origin that says nothing."""
     parts = text.split(" ", 3)
     if len(parts) != 4 or not parts[2].isdecimal():
-        return Origin()
-    return Origin(parts[0], parts[3], "" if parts[1] == NONE else parts[1], int(parts[2]))
+        return RequestOrigin()
+    return RequestOrigin(parts[0], parts[3], "" if parts[1] == NONE else parts[1], int(parts[2]))
 
 
-_origin: ContextVar[Origin | None] = ContextVar("origin", default=None)
+_origin: ContextVar[RequestOrigin | None] = ContextVar("origin", default=None)
 _subject: ContextVar[Mapping[str, Any]] = ContextVar("subject", default={})  # noqa: B039  # never changed
 _role = ""
 
@@ -62,9 +62,9 @@ def role() -> str:
     return _role
 
 
-def current() -> Origin:
+def current() -> RequestOrigin:
     """Of what is done at this moment; one that says nothing outside of a request and of what it woke."""
-    return _origin.get() or Origin()
+    return _origin.get() or RequestOrigin()
 
 
 def subject() -> Mapping[str, Any]:
@@ -84,14 +84,14 @@ def origin_now() -> str:
     if origin is None:
         return ""
     if current := tracing.traceparent():
-        return Origin(origin.request_id, origin.actor, current, int(time.time())).packed()
+        return RequestOrigin(origin.request_id, origin.actor, current, int(time.time())).packed()
     return origin.packed()
 
 
 @contextmanager
-def asked(request_id: str) -> Iterator[Origin]:
+def asked(request_id: str) -> Iterator[RequestOrigin]:
     """While a request is answered."""
-    origin = Origin(request_id, at=int(time.time()))
+    origin = RequestOrigin(request_id, at=int(time.time()))
     token = _origin.set(origin)
     try:
         yield origin

@@ -50,9 +50,9 @@ class JsonFormatter(logging.Formatter):
         return orjson.dumps(told, default=lambda value: redacted(str(value))).decode()
 
 
-def _origin_of(record: logging.LogRecord) -> context.Origin:
+def _origin_of(record: logging.LogRecord) -> context.RequestOrigin:
     of_request = getattr(getattr(record, "request", None), "origin", None)
-    return of_request if isinstance(of_request, context.Origin) else context.current()
+    return of_request if isinstance(of_request, context.RequestOrigin) else context.current()
 
 
 def _clean(value: Any) -> Any:

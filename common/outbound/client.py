@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import httpx2
 
-from common.outbound.faults import Forbidden, Misbehaves, TimedOut, Unreachable
-from common.outbound.transport import CONNECT_SECONDS, PORTS, READ_SECONDS, Judge, Pinned
+from common.outbound.faults import Forbidden, HostUnreachable, Misbehaves, TimedOut
+from common.outbound.transport import CONNECT_SECONDS, PORTS, READ_SECONDS, Judge, PinnedTransport
 
 USER_AGENT = "slipway"
 ANSWER_SECONDS = 60.0
@@ -21,7 +21,7 @@ class OutboundClient:
 
     def __init__(self, judge: Judge) -> None:
         self._client = httpx2.Client(
-            transport=Pinned(judge),
+            transport=PinnedTransport(judge),
             timeout=httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
             headers={"Accept-Encoding": "identity", "User-Agent": USER_AGENT},
             trust_env=False,
@@ -88,14 +88,14 @@ def origin_of(url: str) -> tuple[str, str, int | None]:
 
 
 def whole_body(response: httpx2.Response, *, limit_bytes: int, limit_seconds: float) -> bytes:
-    """The body. Raises Misbehaves when it is longer than that, Unreachable when it takes longer."""
+    """The body. Raises Misbehaves when it is longer than that, HostUnreachable when it takes longer."""
     body = bytearray()
     deadline = time.monotonic() + limit_seconds
     host = response.request.url.host
     for chunk in response.iter_raw():
         body += chunk
         if time.monotonic() > deadline:
-            raise Unreachable(f"{host} has not answered in full after {limit_seconds:.0f} s.")
+            raise HostUnreachable(f"{host} has not answered in full after {limit_seconds:.0f} s.")
         if len(body) > limit_bytes:
             raise Misbehaves(f"The answer of {host} is longer than {limit_bytes:,} bytes.")
     return bytes(body)
@@ -110,10 +110,10 @@ def in_words(url: str) -> Iterator[list[httpx2.URL]]:
     except httpx2.TimeoutException as error:
         raise TimedOut(f"{_where(asked, url)} does not answer in time: {error}.") from error
     except httpx2.ConnectError as error:
-        raise Unreachable(f"{_where(asked, url)} cannot be reached: {error}.") from error
+        raise HostUnreachable(f"{_where(asked, url)} cannot be reached: {error}.") from error
     except (httpx2.TransportError, httpx2.StreamError) as error:
         what = str(error) or type(error).__name__
-        raise Unreachable(f"{_where(asked, url)} does not answer as it should: {what}.") from error
+        raise HostUnreachable(f"{_where(asked, url)} does not answer as it should: {what}.") from error
     except (httpx2.InvalidURL, UnicodeError) as error:
         raise Misbehaves(f"It leads to an address that is none: {error}.") from error
 

@@ -3,15 +3,15 @@
 from common.errors import SlipwayError
 
 
-class Unreachable(SlipwayError):
+class HostUnreachable(SlipwayError):
     """It does not answer or breaks off; the same request may succeed later."""
 
 
-class TimedOut(Unreachable):
+class TimedOut(HostUnreachable):
     """The time limit of the whole request is over."""
 
 
-class Unresolved(Unreachable):
+class Unresolved(HostUnreachable):
     """Its name has no address at present: most often it is misspelt, and waiting does not help."""
 
 

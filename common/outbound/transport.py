@@ -33,7 +33,7 @@ Judge = Callable[[str, int, Sequence[Address]], None]
 """Raises a SlipwayError unless all these addresses of a host and port may be asked."""
 
 
-class Deadline:
+class RequestDeadline:
     """Shuts what was connected under it when its time is up, whatever is being waited for."""
 
     def __init__(self, seconds: float) -> None:
@@ -76,7 +76,7 @@ class Deadline:
                     continue
 
 
-class Pinned(httpx2.BaseTransport):
+class PinnedTransport(httpx2.BaseTransport):
     """A connection, and what a certificate proved for it, serves one name.
 
     With a `deadline`, which it closes, whatever is under way then ends in a httpx2.TimeoutException.
@@ -86,7 +86,7 @@ class Pinned(httpx2.BaseTransport):
         self,
         judge: Judge,
         *,
-        deadline: Deadline | None = None,
+        deadline: RequestDeadline | None = None,
         resolve: Resolve = resolve,
     ) -> None:
         self._judge = judge
@@ -194,10 +194,10 @@ class _Body(httpx2.SyncByteStream):
         self._answer.release_conn()
 
 
-class _Watched:
+class _DeadlineConnection:
     """A connection that a deadline can shut."""
 
-    def __init__(self, *args: Any, deadline: Deadline | None = None, **options: Any) -> None:
+    def __init__(self, *args: Any, deadline: RequestDeadline | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
         self._deadline = deadline
 
@@ -208,11 +208,11 @@ class _Watched:
         return connected
 
 
-class _PlainConnection(_Watched, urllib3.connection.HTTPConnection):
+class _PlainConnection(_DeadlineConnection, urllib3.connection.HTTPConnection):
     pass
 
 
-class _TlsConnection(_Watched, urllib3.connection.HTTPSConnection):
+class _TlsConnection(_DeadlineConnection, urllib3.connection.HTTPSConnection):
     pass
 
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guarded:
+class GuardedLink:
     """A link that is shown to people who may follow it."""
 
     right: str = ""

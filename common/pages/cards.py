@@ -8,7 +8,7 @@ from common.actor import Actor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class HomeCard:
     name: str
     """The id of its element, by which htmx asks for it alone."""
     template: str

@@ -11,20 +11,20 @@ from common.pages.badges import Tone
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class DiskNotice:
     tone: Tone
     words: str
 
 
-def notice() -> Notice | None:
+def notice() -> DiskNotice | None:
     """None while there is room."""
     try:
         state = disk.room().state
     except OSError:
-        return Notice("bad", words())
+        return DiskNotice("bad", words())
     if state is DiskState.OK:
         return None
-    return Notice("bad" if state is DiskState.FULL else "warn", words())
+    return DiskNotice("bad" if state is DiskState.FULL else "warn", words())
 
 
 def words() -> str:

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from django_filters import FilterSet
 
 from common import languages
-from common.pages.listing import Listing
+from common.pages.listing import ListPage
 
 MAX_KEPT = 4_000_000
 """Characters of all forms that are kept."""
@@ -24,7 +24,7 @@ MAX_CHOSEN = 500
 _kept: dict[tuple[Any, ...], SafeString] = {}
 
 
-def filter_bar(listing: Listing[Any], filters: FilterSet) -> SafeString:
+def filter_bar(listing: ListPage[Any], filters: FilterSet) -> SafeString:
     chosen = tuple((name, *listing.query.getlist(name)) for name in filters.form.fields)
     offered = [_offered(field) for field in filters.form.fields.values()]
     key = (
@@ -52,7 +52,7 @@ def _offered(field: forms.Field) -> tuple[tuple[str, str], ...]:
     return offered
 
 
-def _drawn(listing: Listing[Any], filters: FilterSet) -> SafeString:
+def _drawn(listing: ListPage[Any], filters: FilterSet) -> SafeString:
     rest_only = getattr(filters, "rest_only", ())
     fields = [field for field in filters.form.visible_fields() if field.name not in rest_only]
     further = getattr(filters, "further", ())

@@ -37,7 +37,7 @@ class SearchInput(forms.SearchInput):
         return format_html("<input{}>", flatatt(attributes | widget["attrs"]))
 
 
-class Choice(forms.Select):
+class ChoiceSelect(forms.Select):
     """One of several values, without groups of them; drawn as a `SearchInput` is."""
 
     def render(

@@ -17,7 +17,7 @@ LAST_PAGE = 10_000
 
 
 @dataclass(frozen=True)
-class Listing(Generic[R]):
+class ListPage(Generic[R]):
     """One page of rows, and the URLs of its neighbours."""
 
     rows: list[R]
@@ -99,7 +99,7 @@ def list_page(
     size: int = 50,
     counted: bool = True,
     part: str = "listing",
-) -> Listing[M]:
+) -> ListPage[M]:
     """The page of `rows` that the query string asks for.
 
     `sorts` maps the key in the URL to a field path; ties are broken by the primary key, so that no row is
@@ -123,7 +123,7 @@ def list_page(
         number = min(number, max(1, -(-total // size)))
     start = (number - 1) * size
     found = list(rows[start : start + size + 1])
-    return Listing(
+    return ListPage(
         rows=found[:size],
         number=number,
         size=size,
@@ -147,7 +147,7 @@ def row_page(
     id_of: Callable[[R], int] | None = None,
     part: str = "listing",
     faults: Sequence[tuple[str, str]] = (),
-) -> Listing[R]:
+) -> ListPage[R]:
     """As `list_page`, of rows that are not (only) in the database, such as workers with what they report.
 
     `filters` narrows the database's part of them, whose primary key `id_of` tells: one query, where somebody
@@ -168,7 +168,7 @@ def row_page(
     ordered = [*known, *(row for row in rows if value(row) is None)]
     number = min(_page_number(request.GET.get(PAGE, "")), max(1, -(-len(ordered) // size)))
     start = (number - 1) * size
-    return Listing(
+    return ListPage(
         rows=ordered[start : start + size],
         number=number,
         size=size,

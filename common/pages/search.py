@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from common.languages import Text
-from common.pages.access import Guarded
+from common.pages.access import GuardedLink
 
 logger = logging.getLogger(__name__)
 Person = AbstractBaseUser | AnonymousUser
@@ -15,7 +15,7 @@ LIMIT_PER_GROUP = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     title: str
     url: str
     icon: str
@@ -23,16 +23,16 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchSource:
     """One group of what is found."""
 
     group: Text
-    find: Callable[[Person, str, int], Iterable[Hit]]
+    find: Callable[[Person, str, int], Iterable[SearchHit]]
     """`(person, text, limit)` to at most `limit` hits that this person may see, best first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Destination(Guarded):
+class SearchDestination(GuardedLink):
     """A page of the console that the search box finds, or something that can be begun from anywhere."""
 
     title: Text
@@ -44,30 +44,30 @@ class Destination(Guarded):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SearchGroup:
     name: str
-    hits: list[Hit] = field(default_factory=list)
+    hits: list[SearchHit] = field(default_factory=list)
     failed: bool = False
 
 
-_searches: list[Search] = []
-_destinations: list[Destination] = []
+_searches: list[SearchSource] = []
+_destinations: list[SearchDestination] = []
 
 
-def offer(search: Search) -> None:
+def offer(search: SearchSource) -> None:
     _searches.append(search)
 
 
-def offer_destination(destination: Destination) -> None:
+def offer_destination(destination: SearchDestination) -> None:
     _destinations.append(destination)
 
 
-def destinations() -> tuple[Destination, ...]:
+def destinations() -> tuple[SearchDestination, ...]:
     """In the order in which they were offered."""
     return tuple(_destinations)
 
 
-def find(person: Person, text: str, *, limit: int = LIMIT_PER_GROUP) -> list[Group]:
+def find(person: Person, text: str, *, limit: int = LIMIT_PER_GROUP) -> list[SearchGroup]:
     """Groups with at least one hit, in the order they were offered.
 
     A search that fails shows as a failed group: the others still answer.
@@ -81,8 +81,8 @@ def find(person: Person, text: str, *, limit: int = LIMIT_PER_GROUP) -> list[Gro
             hits = list(search.find(person, text, limit))[:limit]
         except Exception:
             logger.exception("The search for %s failed", search.group)
-            groups.append(Group(str(search.group), failed=True))
+            groups.append(SearchGroup(str(search.group), failed=True))
             continue
         if hits:
-            groups.append(Group(str(search.group), hits))
+            groups.append(SearchGroup(str(search.group), hits))
     return groups

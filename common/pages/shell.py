@@ -10,12 +10,12 @@ from django.utils.functional import SimpleLazyObject
 
 from common.actor import NOBODY
 from common.languages import Text
-from common.pages.access import Guarded
+from common.pages.access import GuardedLink
 from common.pages.disk_notice import notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NavItem(Guarded):
+class NavItem(GuardedLink):
     """One entry of the navigation."""
 
     name: Text
@@ -39,7 +39,7 @@ class NavItem(Guarded):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tab(Guarded):
+class Tab(GuardedLink):
     """One of the tabs over the pages of a nav item, where several apps have pages."""
 
     under: str

@@ -12,7 +12,7 @@ from django.utils import timezone
 from common.pages import badges
 from common.pages.badges import TONES, badges_named
 from common.pages.charts import Chart, Limit, Mark, Series
-from common.pages.listing import Listing
+from common.pages.listing import ListPage
 from common.pages.steps import StepView
 
 MODELS = (
@@ -26,7 +26,7 @@ MODELS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StyleguideRow:
     name: str
     version: str
     state: str
@@ -36,13 +36,13 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StyleguideLine:
     at: datetime
     level: str
     text: str
 
 
-class Filter(forms.Form):
+class StyleguideFilter(forms.Form):
     q = forms.CharField(label="Name", required=False, widget=forms.SearchInput(attrs={"placeholder": "Name"}))
     state = forms.ChoiceField(
         label="State",
@@ -52,11 +52,11 @@ class Filter(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    form: Filter
+class StyleguideFilters:
+    form: StyleguideFilter
 
 
-class ServiceForm(forms.Form):
+class StyleguideForm(forms.Form):
     name = forms.SlugField(help_text="Part of the address: /name/v1/chat/completions")
     engine = forms.ChoiceField(choices=[("transformers", "Transformers"), ("vllm", "vLLM")])
     replicas = forms.IntegerField(min_value=1, max_value=64, initial=2)
@@ -64,10 +64,11 @@ class ServiceForm(forms.Form):
     protected = forms.BooleanField(required=False, label="Releases need an approval")
 
 
-def _listing(request: HttpRequest, now: datetime) -> Listing[Any]:
+def _listing(request: HttpRequest, now: datetime) -> ListPage[Any]:
     """The same object that `list_page` makes of a queryset, over the sample rows."""
     rows = [
-        Row(*model, created_at=now - timedelta(hours=7 * index + 1)) for index, model in enumerate(MODELS)
+        StyleguideRow(*model, created_at=now - timedelta(hours=7 * index + 1))
+        for index, model in enumerate(MODELS)
     ]
     text, state = request.GET.get("q", "").lower(), request.GET.get("state", "")
     rows = [row for row in rows if text in row.name and state in ("", row.state)]
@@ -77,7 +78,7 @@ def _listing(request: HttpRequest, now: datetime) -> Listing[Any]:
         sort = "-created"
     rows.sort(key=lambda row: getattr(row, keys[sort.removeprefix("-")]), reverse=sort.startswith("-"))
     total = len(rows) if request.GET else 1_204
-    return Listing(
+    return ListPage(
         rows=cast(list[Any], rows),
         number=1,
         size=6,
@@ -85,7 +86,7 @@ def _listing(request: HttpRequest, now: datetime) -> Listing[Any]:
         has_next=total > len(rows),
         sort=sort,
         query=request.GET,
-        filters=cast(Any, Filters(Filter(request.GET))),
+        filters=cast(Any, StyleguideFilters(StyleguideFilter(request.GET))),
     )
 
 
@@ -147,7 +148,7 @@ def samples(request: HttpRequest) -> dict[str, Any]:
         "badges": {name: list(badges_named(name)) for name in badges.names()},
         "moments": [now, now - timedelta(seconds=42), now - timedelta(hours=5), now + timedelta(minutes=4)],
         "listing": _listing(request, now),
-        "nothing": Listing(
+        "nothing": ListPage(
             rows=[], number=1, size=50, total=0, has_next=False, sort="name", query=request.GET
         ),
         "latency": _latency(now),
@@ -162,12 +163,18 @@ def samples(request: HttpRequest) -> dict[str, Any]:
             for index in range(64)
         ],
         "levels": [level / 10 for level in range(11)],
-        "form": ServiceForm(request.GET or None) if "name" in request.GET else ServiceForm(),
-        "faulty_form": ServiceForm({"name": "not a slug", "engine": "vllm", "replicas": "0"}),
+        "form": StyleguideForm(request.GET or None) if "name" in request.GET else StyleguideForm(),
+        "faulty_form": StyleguideForm({"name": "not a slug", "engine": "vllm", "replicas": "0"}),
         "log": [
-            Line(now - timedelta(seconds=31), "info", "Loading llama-3.1-8b-chat:v14 (16.1 GB)"),
-            Line(now - timedelta(seconds=12), "info", "Engine transformers ready in 18.4 s, 8 slots"),
-            Line(now - timedelta(seconds=11), "warning", "No GPU found; answers will come from the CPU"),
-            Line(now - timedelta(seconds=2), "error", "CUDA error: an illegal memory access was encountered"),
+            StyleguideLine(now - timedelta(seconds=31), "info", "Loading llama-3.1-8b-chat:v14 (16.1 GB)"),
+            StyleguideLine(
+                now - timedelta(seconds=12), "info", "Engine transformers ready in 18.4 s, 8 slots"
+            ),
+            StyleguideLine(
+                now - timedelta(seconds=11), "warning", "No GPU found; answers will come from the CPU"
+            ),
+            StyleguideLine(
+                now - timedelta(seconds=2), "error", "CUDA error: an illegal memory access was encountered"
+            ),
         ],
     }

@@ -38,8 +38,8 @@ def style_guide(request: HttpRequest) -> HttpResponse:
             reason, advice = "Release 12 is already promoted.", "Roll it back instead."
             return refused(request, reason, advice=advice)
         if "replicas" in request.POST:
-            filled(styleguide.ServiceForm(request.POST))
+            filled(styleguide.StyleguideForm(request.POST))
         return done(request, f"Release 12 aborted: {request.POST.get('reason', '')}")  # untranslated
     if "fields" in request.GET:
-        return dialog_fields(request, styleguide.ServiceForm(auto_id="scale_%s"))
+        return dialog_fields(request, styleguide.StyleguideForm(auto_id="scale_%s"))
     return page(request, "common/styleguide.html", styleguide.samples(request), parts=("listing", "clock"))

@@ -17,7 +17,7 @@ from common.hosts import this_host
 from common.reconcile.due import DueRow, due_rows
 from common.reconcile.rows import EPOCH, LANE_LENGTH, Reconciled
 from common.reconcile.steps import LeaseLost, NotKnownHere, Reconciler
-from common.reconcile.wishes import ACTOR, Due, StuckRow, Wishes
+from common.reconcile.wishes import ACTOR, Due, RowRequests, StuckRow
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ DIED = "The process that took this step ended in its midst, or was too slow."
 """What `last_error` says when a lease ran out."""
 
 
-class Claims(Wishes):
+class Claims(RowRequests):
     """Takes rows, holds them and lets go of them.
 
     `clock` and `checkpoint` are there for tests that bend time and crash, `host` for those that play two.

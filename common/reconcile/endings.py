@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any
 
-from common.reconcile import Outcome, move
+from common.reconcile import StepOutcome, move
 
 
 def moved(
@@ -15,7 +15,7 @@ def moved(
     reason: str = "",
     write: Callable[[], None] | None = None,
     **columns: Any,
-) -> Outcome:
+) -> StepOutcome:
     """A move with its reason on the row, and its moment unless the row is `still_open` in that state."""
     ended = {} if to in still_open else {"ended_at": now}
     return move(to, note=reason, save={"reason": reason, **ended, **columns}, write=write)

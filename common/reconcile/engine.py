@@ -17,10 +17,10 @@ from common.reconcile.steps import (
     LeaseLost,
     NotKnownHere,
     Operation,
-    Outcome,
     Reconciler,
     Recurring,
     Step,
+    StepOutcome,
     UnknownEffect,
 )
 
@@ -78,7 +78,7 @@ class Kernel(Claims):
         return steps
 
     def _advance_once(
-        self, reconciler: Reconciler[Any], row: Any, span: tracing.Span
+        self, reconciler: Reconciler[Any], row: Any, span: tracing.TraceSpan
     ) -> tuple[bool, int | None]:
         """Whether the row is due again at once, and its fence as far as it is known."""
         try:
@@ -92,12 +92,12 @@ class Kernel(Claims):
         self._note_if_late(reconciler, row)
         return is_due, row.fence
 
-    def _take_step(self, reconciler: Reconciler[Any], row: Any, span: tracing.Span) -> bool:
+    def _take_step(self, reconciler: Reconciler[Any], row: Any, span: tracing.TraceSpan) -> bool:
         """Whether the row is due again at once."""
         check_known(row)
         step = reconciler.next_step(row, self.clock())
         if step is None:
-            return self._settle(reconciler, row, Outcome(next_in=None, ends_step=False))
+            return self._settle(reconciler, row, StepOutcome(next_in=None, ends_step=False))
         operation = Operation(
             op_key=f"{reconciler.kind}:{row.pk}:{row.turn}:{step.name}", fence=row.fence, at=self.clock()
         )
@@ -164,7 +164,7 @@ class Kernel(Claims):
             )
         return not happened
 
-    def _settle(self, reconciler: Reconciler[Any], row: Any, outcome: Outcome) -> bool:
+    def _settle(self, reconciler: Reconciler[Any], row: Any, outcome: StepOutcome) -> bool:
         """Whether the row is due again at once."""
         if outcome.lost:
             return self._begin_anew(reconciler, row, outcome)
@@ -193,7 +193,7 @@ class Kernel(Claims):
         self.checkpoint("settled")
         return next_at is not None and next_at <= self.clock()
 
-    def _begin_anew(self, reconciler: Reconciler[Any], row: Any, outcome: Outcome) -> bool:
+    def _begin_anew(self, reconciler: Reconciler[Any], row: Any, outcome: StepOutcome) -> bool:
         columns = {**outcome.save, "turn": row.turn + 1}
         return self._try_later(reconciler, row, outcome.lost, columns, patient=False)
 

@@ -22,7 +22,7 @@ IDLE_SECONDS = 10.0
 
 
 @dataclass(eq=False, slots=True)
-class _Hand:
+class _LaneThread:
     """A thread, and the row that it has in hand."""
 
     thread: threading.Thread = field(init=False)
@@ -42,7 +42,7 @@ _here = threading.local()
 
 def moved(_checkpoint: str = "") -> None:
     """The thread at work has come to a checkpoint of the kernel."""
-    hand: _Hand | None = getattr(_here, "hand", None)
+    hand: _LaneThread | None = getattr(_here, "hand", None)
     if hand is not None:
         hand.moved()
 
@@ -76,8 +76,8 @@ class Lanes:
         self._waiting: dict[str, deque[DueRow]] = {}
         """By lane; the lane that has waited the longest for a thread first."""
         self._in_hand: set[tuple[str, int]] = set()
-        self._hands: list[_Hand] = []
-        self._given_up: list[_Hand] = []
+        self._hands: list[_LaneThread] = []
+        self._given_up: list[_LaneThread] = []
         self._begun = 0
         self._is_closed = False
         self.taken = 0
@@ -146,7 +146,7 @@ class Lanes:
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _is_past_limit(self, hand: _Hand) -> bool:
+    def _is_past_limit(self, hand: _LaneThread) -> bool:
         return hand.row is not None and hand.has_not_moved_for(self._limit_of(hand.row))
 
     def _busy(self) -> Counter[str]:
@@ -173,7 +173,7 @@ class Lanes:
         if any(hand.row is None for hand in self._hands):
             self._changed.notify()
         elif len(self._hands) < self._threads:
-            hand = _Hand()
+            hand = _LaneThread()
             hand.thread = threading.Thread(
                 target=self._work, args=[hand], name=f"{self._name}-{self._begun}", daemon=True
             )
@@ -181,7 +181,7 @@ class Lanes:
             self._hands.append(hand)
             hand.thread.start()
 
-    def _work(self, hand: _Hand) -> None:
+    def _work(self, hand: _LaneThread) -> None:
         _here.hand = hand
         try:
             while not hand.is_given_up and (row := self._take(hand)) is not None:
@@ -198,7 +198,7 @@ class Lanes:
                 (self._given_up if hand.is_given_up else self._hands).remove(hand)
             connection.close()
 
-    def _take(self, hand: _Hand) -> DueRow | None:
+    def _take(self, hand: _LaneThread) -> DueRow | None:
         """The next row; None when there is none for a while."""
         with self._changed:
             is_there = self._changed.wait_for(
@@ -215,7 +215,7 @@ class Lanes:
             self._call()
             return hand.row
 
-    def _let_go(self, hand: _Hand, row: DueRow, steps: int) -> None:
+    def _let_go(self, hand: _LaneThread, row: DueRow, steps: int) -> None:
         with self._changed:
             self.taken += steps
             if not hand.is_given_up:

@@ -19,7 +19,7 @@ from django.utils.functional import Promise
 from common.models import Intent, Pruning
 from common.reconcile.engine import kernel
 from common.reconcile.rows import EPOCH
-from common.reconcile.steps import Operation, Outcome, Recurring, wait
+from common.reconcile.steps import Operation, Recurring, StepOutcome, wait
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ BETWEEN_BATCHES = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PruningRule:
     """Rule for a kind of row that is deleted some days after it has ended."""
 
     model: type[Model]
@@ -56,7 +56,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class PruningPass:
     """What a rule has done, as `Pruning.passes` notes it. Moments as ISO 8601."""
 
     ended_at: str = ""
@@ -70,11 +70,11 @@ class Pass:
     """Why the last batch could not be deleted."""
 
     @classmethod
-    def of(cls, row: Pruning, rule: Rule) -> "Pass":
+    def of(cls, row: Pruning, rule: PruningRule) -> "PruningPass":
         noted = row.passes.get(rule.key, {})
         return cls(**{name: noted[name] for name in cls.__slots__ if name in noted})
 
-    def after(self, now: datetime, removed: int, *, is_over: bool, problem: str) -> "Pass":
+    def after(self, now: datetime, removed: int, *, is_over: bool, problem: str) -> "PruningPass":
         """As it is after one more batch."""
         total = self.so_far + removed
         done = replace(self, removed=total, removed_at=now.isoformat()) if removed else self
@@ -84,10 +84,10 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class PruningStatus:
     """A rule as its page shows it."""
 
-    rule: Rule
+    rule: PruningRule
     rows: int
     removed: int
     removed_at: datetime | None
@@ -96,18 +96,18 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class PruningBatch:
     """The keys of what a rule deletes next."""
 
-    rule: Rule
+    rule: PruningRule
     keys: list[Any] = field(default_factory=list)
     problem: str = ""
 
 
-_rules: dict[str, Rule] = {}
+_rules: dict[str, PruningRule] = {}
 
 
-def offer(*rules: Rule) -> None:
+def offer(*rules: PruningRule) -> None:
     """Raises ValueError for a second one of a model."""
     for rule in rules:
         if rule.key in _rules:
@@ -115,18 +115,18 @@ def offer(*rules: Rule) -> None:
         _rules[rule.key] = rule
 
 
-def rules() -> tuple[Rule, ...]:
+def rules() -> tuple[PruningRule, ...]:
     return tuple(_rules.values())
 
 
-def kept() -> list[Kept]:
+def kept() -> list[PruningStatus]:
     """Every rule and what came of it. One query for each, and one more."""
     row = Pruning.objects.filter(pk=1).first() or Pruning()
     found = []
     for rule in _rules.values():
-        done = Pass.of(row, rule)
+        done = PruningPass.of(row, rule)
         at = datetime.fromisoformat(done.removed_at) if done.removed_at else None
-        found.append(Kept(rule, rule.model._base_manager.count(), done.removed, at, done.problem))
+        found.append(PruningStatus(rule, rule.model._base_manager.count(), done.removed, at, done.problem))
     return found
 
 
@@ -164,30 +164,30 @@ class Prune(Recurring[Pruning]):
     name = "prune"
     every = timedelta(hours=1)
 
-    def observe(self, row: Pruning, operation: Operation) -> Batch | None:
+    def observe(self, row: Pruning, operation: Operation) -> PruningBatch | None:
         due = [rule for rule in _rules.values() if self._due_at(row, rule, operation.at) <= operation.at]
         if not due:
             return None
         # Those of which there is much wait for those of which there is little.
-        rule = min(due, key=lambda rule: Pass.of(row, rule).so_far)
+        rule = min(due, key=lambda rule: PruningPass.of(row, rule).so_far)
         try:
             with transaction.atomic():
-                return Batch(rule, list(_keys(rule, operation.at)))
+                return PruningBatch(rule, list(_keys(rule, operation.at)))
         except DatabaseError as error:
-            return Batch(rule, problem=f"{type(error).__name__}: {error}")
+            return PruningBatch(rule, problem=f"{type(error).__name__}: {error}")
 
-    def settle(self, row: Pruning, seen: Batch | None, now: datetime) -> Outcome:
+    def settle(self, row: Pruning, seen: PruningBatch | None, now: datetime) -> StepOutcome:
         if seen is not None:
             return wait(BETWEEN_BATCHES, write=lambda: self._delete(row, seen, now))
         due_at = min((self._due_at(row, rule, now) for rule in _rules.values()), default=now + self.every)
         return wait(due_at - now)
 
-    def _due_at(self, row: Pruning, rule: Rule, now: datetime) -> datetime:
-        ended_at = Pass.of(row, rule).ended_at
+    def _due_at(self, row: Pruning, rule: PruningRule, now: datetime) -> datetime:
+        ended_at = PruningPass.of(row, rule).ended_at
         # However the clock was set since: an hour from now at the latest.
         return min(datetime.fromisoformat(ended_at), now) + self.every if ended_at else now
 
-    def _delete(self, row: Pruning, batch: Batch, now: datetime) -> None:
+    def _delete(self, row: Pruning, batch: PruningBatch, now: datetime) -> None:
         rule, removed, problem = batch.rule, 0, batch.problem
         try:
             # A rule that fails ends its pass; the others go on.
@@ -200,15 +200,15 @@ class Prune(Recurring[Pruning]):
         elif removed:
             logger.info("%s: %s rows older than %s days were deleted", rule.key, removed, rule.days)
         is_over = bool(problem) or len(batch.keys) < rule.at_once
-        done = Pass.of(row, rule).after(now, removed, is_over=is_over, problem=problem)
+        done = PruningPass.of(row, rule).after(now, removed, is_over=is_over, problem=problem)
         Pruning.objects.filter(pk=row.pk).update(passes={**row.passes, rule.key: asdict(done)})
 
 
-def _keys(rule: Rule, now: datetime) -> QuerySet[Any]:
+def _keys(rule: PruningRule, now: datetime) -> QuerySet[Any]:
     return rule.due(now).values_list("pk", flat=True)[: rule.at_once]
 
 
-def _deleted(rule: Rule, keys: list[Any], now: datetime) -> int:
+def _deleted(rule: PruningRule, keys: list[Any], now: datetime) -> int:
     """How many of these rows were deleted: what has come to be needed since they were found stays."""
     rows = rule.due(now).filter(pk__in=keys).order_by()
     return rows.delete()[1].get(rule.model._meta.label, 0)

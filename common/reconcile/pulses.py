@@ -31,7 +31,7 @@ def publish(name: str, fact: Callable[[], Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class ProcessIdentity:
     """Process that gives a sign of life."""
 
     role: str
@@ -47,7 +47,7 @@ class Sign:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class RowShare:
     """Rows that one of several processes takes first."""
 
     index: int
@@ -62,7 +62,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkDone:
     """Work that a process has done since it started."""
 
     taken: int = 0
@@ -78,7 +78,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Takers:
+class StepWorkers:
     """The processes of one role."""
 
     role: str
@@ -104,7 +104,7 @@ class Takers:
     """By host: how many seconds the database's clock is ahead of its own."""
 
 
-def give(sign: Sign, *, at: datetime, work: Work) -> Share:
+def give(sign: ProcessIdentity, *, at: datetime, work: WorkDone) -> RowShare:
     """Note that the process took what was due at that moment, and its work so far.
 
     Returns its share of the work among all that are alive.
@@ -126,8 +126,8 @@ def give(sign: Sign, *, at: datetime, work: Work) -> Share:
             alive.append(other.name)
             here += [other.name] * (other.host == sign.host)
     if sign.name not in alive:
-        return Share(0, 1)
-    return Share(alive.index(sign.name), len(alive), here.index(sign.name), len(here))
+        return RowShare(0, 1)
+    return RowShare(alive.index(sign.name), len(alive), here.index(sign.name), len(here))
 
 
 def living_hosts() -> set[str]:
@@ -145,7 +145,7 @@ def _living() -> QuerySet[Pulse]:
     return Pulse.objects.filter(at__gt=clock.now() - GONE_AFTER).exclude(pid=0)
 
 
-def leave(sign: Sign, work: Work) -> None:
+def leave(sign: ProcessIdentity, work: WorkDone) -> None:
     """The process ends as it should."""
     Pulse.objects.filter(name=sign.name).update(**asdict(work))
     for row in Pulse.objects.filter(name=sign.name):
@@ -160,7 +160,7 @@ def pools(role: str, machine: str) -> dict[int, Mapping[str, int]]:
     return {pid: pool for pid, pool in found if pool}
 
 
-def takers(*, roles: Sequence[str] = ("sweeper", "worker"), machine: str = "") -> dict[str, Takers]:
+def takers(*, roles: Sequence[str] = ("sweeper", "worker"), machine: str = "") -> dict[str, StepWorkers]:
     """Summarize the takers by role, of all machines or of one. One query."""
     since = clock.now() - SILENT_AFTER
     rows = list(Pulse.objects.filter(machine=machine) if machine else Pulse.objects.all())
@@ -169,7 +169,7 @@ def takers(*, roles: Sequence[str] = ("sweeper", "worker"), machine: str = "") -
         of_role = [row for row in rows if row.role == role]
         living = [row for row in of_role if row.pid]
         silent = [row for row in living if row.at <= since]
-        found[role] = Takers(
+        found[role] = StepWorkers(
             role=role,
             alive=len(living) - len(silent),
             silent=len(silent),
@@ -185,7 +185,7 @@ def takers(*, roles: Sequence[str] = ("sweeper", "worker"), machine: str = "") -
     return found
 
 
-def skews(found: Iterable[Takers]) -> dict[str, float]:
+def skews(found: Iterable[StepWorkers]) -> dict[str, float]:
     """By host: how many seconds the database's clock is ahead of its own."""
     return {host: skew for one in found for host, skew in one.skews.items()}
 

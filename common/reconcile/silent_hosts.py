@@ -15,7 +15,7 @@ from common.reconcile.rows import Reconciled
 EVERY_SECONDS = 10.0
 
 
-class Waiting(NamedTuple):
+class WaitingRows(NamedTuple):
     """Of one kind, for one host."""
 
     host: str
@@ -32,7 +32,7 @@ def why(host: str) -> str:
     )
 
 
-def waiting(kernel: Kernel = process_kernel) -> list[Waiting]:
+def waiting(kernel: Kernel = process_kernel) -> list[WaitingRows]:
     """Rows that are due and wait for a host that is silent. Two queries."""
     asked = [kind for kind in kernel.kinds if kernel.reconciler(kind).waits_for_host]
     needed = _needed(kernel, asked, due_by=kernel.clock())
@@ -65,7 +65,7 @@ def ask_anew(host: str, kernel: Kernel = process_kernel) -> None:
         kernel.reconciler(kind).model._default_manager.filter(lane_host=host).update(lane_host="")
 
 
-def _needed(kernel: Kernel, kinds: "list[str] | tuple[str, ...]", *, due_by: datetime) -> list[Waiting]:
+def _needed(kernel: Kernel, kinds: "list[str] | tuple[str, ...]", *, due_by: datetime) -> list[WaitingRows]:
     """Written by hand, as `due.due_rows` is: one query for all kinds."""
     if not kinds:
         return []
@@ -73,7 +73,7 @@ def _needed(kernel: Kernel, kinds: "list[str] | tuple[str, ...]", *, due_by: dat
     moment = connection.ops.adapt_datetimefield_value(due_by)
     with connection.cursor() as cursor:
         cursor.execute(sql, [moment] * len(kinds))
-        return [Waiting(host, kinds[number], rows) for number, host, rows in cursor.fetchall()]
+        return [WaitingRows(host, kinds[number], rows) for number, host, rows in cursor.fetchall()]
 
 
 def _one(number: int, model: type[Reconciled]) -> str:
@@ -85,7 +85,7 @@ def _one(number: int, model: type[Reconciled]) -> str:
     )
 
 
-def rows_by_host(found: list[Waiting]) -> dict[str, int]:
+def rows_by_host(found: list[WaitingRows]) -> dict[str, int]:
     totals: dict[str, int] = {}
     for one in found:
         totals[one.host] = totals.get(one.host, 0) + one.rows

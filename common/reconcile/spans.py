@@ -14,7 +14,7 @@ SAME_TRACE_SECONDS = 15 * 60
 
 
 @contextmanager
-def step_span(kind: str, pk: int) -> Iterator[tracing.Span]:
+def step_span(kind: str, pk: int) -> Iterator[tracing.TraceSpan]:
     """Within `context.on_behalf_of` the row's origin."""
     origin = context.current()
     if not tracing.is_on() or not origin.traceparent:

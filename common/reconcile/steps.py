@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from common.errors import SlipwayError
 from common.reconcile.rows import Reconciled
 from common.retry import backoff
-from common.transitions import Machine
+from common.transitions import StateMachine
 
 Row = TypeVar("Row", bound=Reconciled)
 
@@ -67,7 +67,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """How a step settled. Made by `proceed`, `move`, `wait`, `rest` or `again`."""
 
     next_in: timedelta | None
@@ -87,9 +87,9 @@ def proceed(
     save: Mapping[str, Any] | None = None,
     write: Callable[[], None] | None = None,
     after: timedelta = timedelta(0),
-) -> Outcome:
+) -> StepOutcome:
     """The step is over: save these columns, run `write` (history, audit, events) in the same transaction."""
-    return Outcome(next_in=after, ends_step=True, save=save or {}, write=write)
+    return StepOutcome(next_in=after, ends_step=True, save=save or {}, write=write)
 
 
 def move(
@@ -99,33 +99,33 @@ def move(
     save: Mapping[str, Any] | None = None,
     write: Callable[[], None] | None = None,
     after: timedelta | None = timedelta(0),
-) -> Outcome:
+) -> StepOutcome:
     """The step is over and the row in another state: one that the kind's table of moves allows.
 
     `write`: what else belongs to this one, after `on_move`. `after`: when its next step is due; None: when
     somebody wakes it.
     """
-    return Outcome(next_in=after, ends_step=True, save=save or {}, write=write, to=to, note=note)
+    return StepOutcome(next_in=after, ends_step=True, save=save or {}, write=write, to=to, note=note)
 
 
 def wait(
     after: timedelta, *, save: Mapping[str, Any] | None = None, write: Callable[[], None] | None = None
-) -> Outcome:
+) -> StepOutcome:
     """Not yet: look again in `after`. `save` may refresh what the page shows meanwhile."""
-    return Outcome(next_in=after, ends_step=False, save=save or {}, write=write)
+    return StepOutcome(next_in=after, ends_step=False, save=save or {}, write=write)
 
 
-def rest(*, save: Mapping[str, Any] | None = None, write: Callable[[], None] | None = None) -> Outcome:
+def rest(*, save: Mapping[str, Any] | None = None, write: Callable[[], None] | None = None) -> StepOutcome:
     """The step is over and nothing is due until somebody wakes the row."""
-    return Outcome(next_in=None, ends_step=True, save=save or {}, write=write)
+    return StepOutcome(next_in=None, ends_step=True, save=save or {}, write=write)
 
 
-def again(why: str, *, save: Mapping[str, Any] | None = None) -> Outcome:
+def again(why: str, *, save: Mapping[str, Any] | None = None) -> StepOutcome:
     """What this step has made is gone, such as a Job that its time to live has removed: make it anew.
 
     Counts as a failed attempt for the reason `why`; the next has an op_key of its own.
     """
-    return Outcome(next_in=None, ends_step=True, save=save or {}, lost=why)
+    return StepOutcome(next_in=None, ends_step=True, save=save or {}, lost=why)
 
 
 class Step(ABC, Generic[Row]):
@@ -161,7 +161,7 @@ class Step(ABC, Generic[Row]):
         return None
 
     @abstractmethod
-    def settle(self, row: Row, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Row, seen: Any, now: datetime) -> StepOutcome:
         """What follows from it; pure."""
 
 
@@ -175,7 +175,7 @@ class Reconciler(ABC, Generic[Row]):
     """How long a step may take; in a lane, its thread is given up then."""
     max_attempts: ClassVar[int | None] = 5
     """None: it does not give up."""
-    moves: ClassVar[Machine[Any] | None] = None
+    moves: ClassVar[StateMachine[Any] | None] = None
     """Of the column `state`, for rows that have one: every `move` goes through it."""
     waits_for_host: ClassVar[bool] = True
     """Nobody but its host can take its steps, however long that one is silent. Otherwise `host_of` is asked
@@ -254,5 +254,5 @@ class Recurring(Step[Row], Reconciler[Row]):
     def next_step(self, row: Row, now: datetime) -> Step[Row]:
         return self
 
-    def settle(self, row: Row, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Row, seen: Any, now: datetime) -> StepOutcome:
         return wait(self.every)

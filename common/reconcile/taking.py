@@ -1,8 +1,8 @@
 """One process's part in the work that is due: it takes due rows, and proves that it does.
 
-Sweeper and Celery workers all run a `Taker`. Each takes its share of the rows; what its owner has not taken
-within a second is anybody's who has nothing to do. Nothing is queued between processes, so nothing can pile
-up, and a claim is a compare-and-set, so it does no harm when two of them take the same row.
+Sweeper and Celery workers all run a `StepWorker`. Each takes its share of the rows; what its owner has not
+taken within a second is anybody's who has nothing to do. Nothing is queued between processes, so nothing can
+pile up, and a claim is a compare-and-set, so it does no harm when two of them take the same row.
 
 All of them take what waits for outside systems, too, in lanes of their own (`common.reconcile.lanes`): with a
 broker or without, a row is taken by whoever is there, and each process gives one outside system two threads
@@ -50,7 +50,7 @@ FINISH_WITHIN_SECONDS = 10.0
 GIVE_WAY_WITHIN_SECONDS = 4.0
 """Less than the watchdog's patience."""
 
-_at_work: "list[Taker]" = []
+_at_work: "list[StepWorker]" = []
 
 
 def offer(row: DueRow) -> bool:
@@ -60,7 +60,7 @@ def offer(row: DueRow) -> bool:
     return bool(_at_work)
 
 
-class Taker:
+class StepWorker:
     """Takes due rows from `start` to `stop`. `role`: who does so, for people (`sweeper`, `worker`)."""
 
     def __init__(
@@ -97,9 +97,9 @@ class Taker:
             reserved=outside_threads // 2,
             let_go=self._has_news.set,
         )
-        self._sign = pulses.Sign(role, kernel.host(), os.getpid(), socket.gethostname())
+        self._sign = pulses.ProcessIdentity(role, kernel.host(), os.getpid(), socket.gethostname())
         self._proven_at: datetime | None = None
-        self._share = pulses.Share(0, 1)
+        self._share = pulses.RowShare(0, 1)
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -128,11 +128,11 @@ class Taker:
             tracing.flush()
 
     @property
-    def work(self) -> pulses.Work:
+    def work(self) -> pulses.WorkDone:
         """What it has done since the start."""
         taken = self._ours.taken + self._outside.taken
         pool = pool_figures()
-        return pulses.Work(
+        return pulses.WorkDone(
             taken,
             self._kernel.leases_run_out,
             self._outside.hung(),

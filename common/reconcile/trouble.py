@@ -14,14 +14,14 @@ FAILING_AFTER = timedelta(minutes=2)
 """What fails for longer is told to people: a system that restarts is back before."""
 
 
-class Troubled(NamedTuple):
+class TroubledRow(NamedTuple):
     kind: str
     id: int
 
 
 def troubled(
     *, kinds: Sequence[str] | None = None, limit: int = 100, kernel: Kernel = process_kernel
-) -> list[Troubled]:
+) -> list[TroubledRow]:
     """At most `limit` of each kind, those that have failed the longest first. One query.
 
     Written by hand, as `due.due_rows` is.
@@ -35,7 +35,7 @@ def troubled(
     with connection.cursor() as cursor:
         cursor.execute(f"{sql} ORDER BY 3", [adapt(now), adapt(now - FAILING_AFTER), limit] * len(asked))
         found = cursor.fetchall()
-    return [Troubled(asked[number], pk) for number, pk, _ in found]
+    return [TroubledRow(asked[number], pk) for number, pk, _ in found]
 
 
 def _one(number: int, model: type[Reconciled]) -> str:

@@ -38,7 +38,7 @@ class StuckRow:
     id: int
 
 
-class Wishes:
+class RowRequests:
     """The registered kinds, and what may be asked of their rows."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:

@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 from common import languages, request_id
 from common.pages import badges, charts, formats, icons, nouns
 from common.pages.filter_bars import filter_bar
-from common.pages.listing import Listing
+from common.pages.listing import ListPage
 from common.pages.steps import StepView
 
 register = template.Library()
@@ -200,7 +200,7 @@ def confirm(
 
 @register.inclusion_tag("components/sort.html")
 def sort(
-    listing: Listing[Any], key: str, label: str, number: bool = False, descending: bool = False
+    listing: ListPage[Any], key: str, label: str, number: bool = False, descending: bool = False
 ) -> dict[str, Any]:
     """`{% sort listing "created" "Created" descending=True %}`: a `<th>` that sorts.
 
@@ -216,7 +216,7 @@ def sort(
 
 
 @register.simple_tag
-def filters(listing: Listing[Any]) -> SafeString | str:
+def filters(listing: ListPage[Any]) -> SafeString | str:
     """`{% filters listing %}`: the filter form of a listing; it answers as one types, and changes the URL.
 
     What the filters name as `further` is folded away until somebody asks for it.
@@ -225,7 +225,7 @@ def filters(listing: Listing[Any]) -> SafeString | str:
 
 
 @register.inclusion_tag("components/faults.html")
-def faults(listing: Listing[Any]) -> dict[str, Any]:
+def faults(listing: ListPage[Any]) -> dict[str, Any]:
     """`{% faults listing %}`: which filters make no sense and are left out. Stands in the listing's part."""
     found = list(listing.faults)
     if listing.filters is not None:
@@ -235,7 +235,7 @@ def faults(listing: Listing[Any]) -> dict[str, Any]:
 
 
 @register.inclusion_tag("components/pages.html")
-def pages(listing: Listing[Any], noun: str = "rows") -> dict[str, Any]:
+def pages(listing: ListPage[Any], noun: str = "rows") -> dict[str, Any]:
     """`{% pages listing noun="models" %}`: which rows these are, and the pages before and after.
 
     Stands inside the listing's part, so that the sort and "Clear filters" follow what is shown.

@@ -21,7 +21,7 @@ class EventPayload:
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookEvent:
+class WebhookEventType:
     """An event is noted as a few ids inside its transaction. What is sent is read a moment later, after the
     commit: the document shows how things stand then."""
 
@@ -41,13 +41,13 @@ class WebhookEvent:
         return {name: getattr(event, name) for name in self.ids or [field.name for field in fields(event)]}
 
 
-_known: dict[str, WebhookEvent] = {}
+_known: dict[str, WebhookEventType] = {}
 _headings: dict[str, Text] = {}
 """By the event's name: what it stands under in a list."""
 _announce: list[Callable[..., None]] = []
 
 
-def offer(event: WebhookEvent, heading: Text) -> None:
+def offer(event: WebhookEventType, heading: Text) -> None:
     """Raises ValueError for a second one of a name."""
     if _known.setdefault(event.name, event) is not event:
         raise ValueError(f"There is a webhook event {event.name!r} already.")
@@ -61,14 +61,14 @@ def announce_with(announce: Callable[..., None]) -> None:
     _announce.append(announce)
 
 
-def known() -> Mapping[str, WebhookEvent]:
+def known() -> Mapping[str, WebhookEventType]:
     """By name, in the order in which they were offered."""
     return _known
 
 
-def by_heading() -> dict[str, list[WebhookEvent]]:
+def by_heading() -> dict[str, list[WebhookEventType]]:
     """In the reader's language and the order of their apps, what stands on the others first."""
-    found: dict[str, list[WebhookEvent]] = {}
+    found: dict[str, list[WebhookEventType]] = {}
     for name, heading in reversed(_headings.items()):
         found.setdefault(str(heading), []).insert(0, _known[name])
     return found
@@ -79,6 +79,6 @@ def installation(ids: Ids) -> EventPayload:
     return EventPayload(None, ids)
 
 
-def _note(event: WebhookEvent, happened: Any) -> None:
+def _note(event: WebhookEventType, happened: Any) -> None:
     for announce in _announce:
         announce(event.name, **event.ids_of(happened))

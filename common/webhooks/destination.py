@@ -29,7 +29,7 @@ _NUMBERS = re.compile(r"(0x[0-9a-f]*|\d+)(\.(0x[0-9a-f]*|\d+))*\.?")
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class WebhookDestination:
     scheme: str
     host: str
     """As in the URL, lower case, an IPv6 address without its brackets: what TLS and `Host` name."""
@@ -46,7 +46,7 @@ class Destination:
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class AllowedHosts:
     """What SLIPWAY_WEBHOOK_ALLOWED_HOSTS lets pass beside the public internet."""
 
     names: frozenset[str] = frozenset()
@@ -54,7 +54,7 @@ class Allowed:
     networks: tuple[Network, ...] = ()
 
     @classmethod
-    def of(cls, entries: Sequence[str]) -> "Allowed":
+    def of(cls, entries: Sequence[str]) -> "AllowedHosts":
         """Raises ValueError for an entry that is neither a network nor a name."""
         names, networks = set(), []
         for entry in entries:
@@ -78,7 +78,7 @@ class Allowed:
         return any(address in network for network in self.networks if network.version == address.version)
 
 
-def parse(url: str, allowed: Allowed) -> Destination:
+def parse(url: str, allowed: AllowedHosts) -> WebhookDestination:
     """What can be said of a URL without asking anybody. Raises Invalid, for the field `url`."""
     try:
         destination = _parsed(url)
@@ -92,7 +92,7 @@ def parse(url: str, allowed: Allowed) -> Destination:
     return destination
 
 
-def judge(destination: Destination, found: Sequence[Address], allowed: Allowed) -> None:
+def judge(destination: WebhookDestination, found: Sequence[Address], allowed: AllowedHosts) -> None:
     """Raises Forbidden unless each of the addresses is public, and reached over https, or is allowed."""
     if allowed.has_name(destination.host):
         return
@@ -110,7 +110,7 @@ def judge(destination: Destination, found: Sequence[Address], allowed: Allowed) 
             raise Forbidden(NOT_PRIVATE)
 
 
-def _parsed(url: str) -> Destination:
+def _parsed(url: str) -> WebhookDestination:
     if len(url) > LONGEST_URL:
         raise ValueError(f"Give an address of at most {LONGEST_URL} characters.")
     if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
@@ -135,10 +135,10 @@ def _parsed(url: str) -> Destination:
     elif not (_NAME.fullmatch(host) and len(host) <= 253):
         raise ValueError(f"{host} is no host name.")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Destination(parts.scheme, host, port or PORTS[parts.scheme], target)
+    return WebhookDestination(parts.scheme, host, port or PORTS[parts.scheme], target)
 
 
-def _judge_name(destination: Destination, allowed: Allowed) -> None:
+def _judge_name(destination: WebhookDestination, allowed: AllowedHosts) -> None:
     host = destination.host.rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         raise Forbidden(f"{host} is this machine. To send there all the same, name it in {SETTING}.")

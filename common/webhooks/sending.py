@@ -12,9 +12,9 @@ from common.outbound.addresses import Address
 from common.outbound.client import USER_AGENT, in_words
 from common.outbound.faults import TimedOut
 from common.outbound.names import resolve
-from common.outbound.transport import Deadline, Pinned, Resolve
+from common.outbound.transport import PinnedTransport, RequestDeadline, Resolve
 from common.webhooks import destination as places
-from common.webhooks.destination import Allowed, Destination
+from common.webhooks.destination import AllowedHosts, WebhookDestination
 
 WITHIN_SECONDS = 10.0
 """From the connection to the last byte that we read; the kernel's lease is 30 s."""
@@ -23,7 +23,7 @@ OK = range(200, 300)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DeliveryResponse:
     """What came of it. `error` is a sentence where no answer came, or none that counts."""
 
     status: int | None
@@ -39,10 +39,10 @@ def post(
     *,
     body: bytes,
     headers: Mapping[str, str],
-    allowed: Allowed,
+    allowed: AllowedHosts,
     within_seconds: float = WITHIN_SECONDS,
     resolve: Resolve = resolve,
-) -> Answer:
+) -> DeliveryResponse:
     """Send it and say what came of it. Redirects are not followed: they count as a failure, and say so."""
     began = time.monotonic()
     status, answered, retry_after, error = None, b"", "", ""
@@ -52,8 +52,8 @@ def post(
         request = httpx2.Request(
             "POST", place.url, headers={"User-Agent": USER_AGENT, **headers}, content=body
         )
-        deadline = Deadline(within_seconds)
-        with in_words(url), Pinned(judge, deadline=deadline, resolve=resolve) as transport:
+        deadline = RequestDeadline(within_seconds)
+        with in_words(url), PinnedTransport(judge, deadline=deadline, resolve=resolve) as transport:
             response = transport.handle_request(request)
             try:
                 status = response.status_code
@@ -74,10 +74,12 @@ def post(
     milliseconds = round((time.monotonic() - began) * 1000)
     # PostgreSQL keeps no zero bytes.
     excerpt = answered.decode("utf-8", "replace").replace("\0", "")
-    return Answer(status, milliseconds, excerpt, retry_after, error)
+    return DeliveryResponse(status, milliseconds, excerpt, retry_after, error)
 
 
-def _judge(place: Destination, allowed: Allowed, _host: str, _port: int, found: Sequence[Address]) -> None:
+def _judge(
+    place: WebhookDestination, allowed: AllowedHosts, _host: str, _port: int, found: Sequence[Address]
+) -> None:
     places.judge(place, found, allowed)
 
 

@@ -19,8 +19,8 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from common.audit.append_only import FUNCTION
 from controlplane.backup.errors import BackupError
-from controlplane.backup.postgres_programs import Program, program
-from controlplane.embedded.home import Home, Refusal
+from controlplane.backup.postgres_programs import PostgresProgram, program
+from controlplane.embedded.home import Home, HomeUnusable
 from controlplane.embedded.lock import HomeLock
 
 MIGRATIONS = MigrationRecorder.Migration._meta.db_table
@@ -102,7 +102,7 @@ class Sqlite(Database):
         try:
             home.make()
             HomeLock(home).take("restore")
-        except Refusal as refusal:
+        except HomeUnusable as refusal:
             raise BackupError(str(refusal)) from None
         yield
 
@@ -132,7 +132,7 @@ class Postgres(Database):
     _begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
     def __init__(self) -> None:
-        self._dump: Program | None = None
+        self._dump: PostgresProgram | None = None
 
     @property
     def _server_version(self) -> int:

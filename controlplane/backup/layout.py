@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from common import files
-from common.audit.signing import Check, Signature, check, sign
+from common.audit.signing import Signature, SignatureCheck, check, sign
 from controlplane.backup.errors import BackupError
 
 FORMAT = 1
@@ -43,7 +43,7 @@ class StoreCopy(BaseModel):
     """Needed by rows, and not in the store when the backup was made."""
 
 
-class Manifest(BaseModel):
+class BackupManifest(BaseModel):
     """Description of a backup, signed with the key of the audit record."""
 
     model_config = ConfigDict(frozen=True)
@@ -60,11 +60,11 @@ class Manifest(BaseModel):
     audit_key_id: str
     signature: str = ""
 
-    def signed(self) -> "Manifest":
+    def signed(self) -> "BackupManifest":
         key_id, value = sign(self._signed_text)
         return self.model_copy(update={"audit_key_id": key_id, "signature": value})
 
-    def check(self) -> Check:
+    def check(self) -> SignatureCheck:
         return check(Signature(self.audit_key_id, self.signature), self._signed_text)
 
     @property
@@ -107,7 +107,7 @@ class BackupDirectory:
         place.mkdir(mode=0o700, exist_ok=True)
         return place
 
-    def finish(self, place: Path, manifest: Manifest) -> "Backup":
+    def finish(self, place: Path, manifest: BackupManifest) -> "Backup":
         files.replace(place / "manifest.json", manifest.model_dump_json(indent=2).encode(), is_secret=True)
         whole = place.with_name(place.name.removeprefix(UNFINISHED))
         place.rename(whole)
@@ -144,7 +144,7 @@ class BackupDirectory:
             raise BackupError(f"There is no backup {name} in {self.path}. There are {', '.join(names)}.")
         place = self._backups / (name or names[-1])
         try:
-            manifest = Manifest.model_validate_json((place / "manifest.json").read_bytes())
+            manifest = BackupManifest.model_validate_json((place / "manifest.json").read_bytes())
         except (OSError, ValidationError) as error:
             raise BackupError(f"{place / 'manifest.json'} cannot be read: {error}") from None
         if manifest.format != FORMAT:
@@ -155,7 +155,7 @@ class BackupDirectory:
 class Backup:
     """One that is whole."""
 
-    def __init__(self, place: Path, manifest: Manifest) -> None:
+    def __init__(self, place: Path, manifest: BackupManifest) -> None:
         self.place = place
         self.manifest = manifest
 

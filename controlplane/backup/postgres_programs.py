@@ -21,7 +21,7 @@ _WRAPPER = "pg_wrapper"
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
 
 
-class Program:
+class PostgresProgram:
     def __init__(self, path: Path, version: int) -> None:
         self.path = path
         self.version = version
@@ -55,7 +55,7 @@ class Program:
         return ("--dbname", make_conninfo(**own))
 
 
-def program(name: str, *, at_least: int) -> Program:
+def program(name: str, *, at_least: int) -> PostgresProgram:
     """The oldest that is new enough: what it writes, the most servers read. Raises BackupError."""
     found = sorted(_installed(name), key=lambda one: one.version)
     good = [one for one in found if one.version >= at_least]
@@ -68,7 +68,7 @@ def program(name: str, *, at_least: int) -> Program:
     )
 
 
-def _installed(name: str) -> Iterator[Program]:
+def _installed(name: str) -> Iterator[PostgresProgram]:
     places = [path for pattern in PLACES for path in _directories(pattern)]
     seen: set[Path] = set()
     for found in (shutil.which(name), *(shutil.which(name, path=str(path)) for path in places)):
@@ -79,7 +79,7 @@ def _installed(name: str) -> Iterator[Program]:
             continue
         seen.add(path.resolve())
         if version := _version(path):
-            yield Program(path, version)
+            yield PostgresProgram(path, version)
 
 
 def _directories(pattern: str) -> Sequence[Path]:

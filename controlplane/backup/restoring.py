@@ -14,7 +14,7 @@ from clusters.models import Cluster
 from common import audit, hosts
 from common.actor import Actor
 from common.audit import heads
-from common.audit.signing import Check
+from common.audit.signing import SignatureCheck
 from common.models import AuditHead, DiskCondition, Restoration
 from common.pages.formats import byte_size
 from common.reconcile.restored import outlive_lost_time
@@ -22,7 +22,7 @@ from common.sealed import key_ids
 from controlplane.backup.blob_copies import copy_in
 from controlplane.backup.databases import MIGRATIONS, Database, database
 from controlplane.backup.errors import BackupError
-from controlplane.backup.layout import Backup, BackupDirectory, Manifest
+from controlplane.backup.layout import Backup, BackupDirectory, BackupManifest
 from controlplane.backup.taking import row_counts, say
 from controlplane.environment import variable
 from model_store import blob_store
@@ -62,14 +62,14 @@ def restore_backup(path: Path, *, name: str, replaces: bool, without_key: bool) 
     return backup
 
 
-def _check_keys(manifest: Manifest, *, without_key: bool) -> None:
+def _check_keys(manifest: BackupManifest, *, without_key: bool) -> None:
     check = manifest.check()
-    if check is Check.FOREIGN:
+    if check is SignatureCheck.FOREIGN:
         raise BackupError(
             f"{variable('audit_key')} is not the one of this backup ({manifest.audit_key_id}): without it "
             "nobody can tell whether the backup was changed. Put the lines of the keys file in place."
         )
-    if check is Check.FORGED:
+    if check is SignatureCheck.FORGED:
         raise BackupError("The manifest was changed after it was signed. Take another backup.")
     if manifest.secret_key_id not in key_ids() and not without_key:
         raise BackupError(
@@ -79,7 +79,7 @@ def _check_keys(manifest: Manifest, *, without_key: bool) -> None:
         )
 
 
-def _check_fits(manifest: Manifest, target: Database) -> None:
+def _check_fits(manifest: BackupManifest, target: Database) -> None:
     if manifest.database.vendor != target.vendor:
         names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
         raise BackupError(
@@ -96,7 +96,7 @@ def _check_fits(manifest: Manifest, target: Database) -> None:
         )
 
 
-def _check_rows(manifest: Manifest) -> None:
+def _check_rows(manifest: BackupManifest) -> None:
     found = row_counts()
     said = manifest.database.counts
     for table in (MIGRATIONS, Session._meta.db_table):

@@ -26,8 +26,8 @@ from controlplane.backup.last import ACTION
 from controlplane.backup.layout import (
     Backup,
     BackupDirectory,
+    BackupManifest,
     DatabaseCopy,
-    Manifest,
     StoreCopy,
     sha256_of,
     write_blobs,
@@ -43,12 +43,12 @@ key looks like it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class BackupFacts:
     """Of one moment."""
 
     migrations: list[tuple[str, str]]
     counts: dict[str, int]
-    head: heads.Head
+    head: heads.ChainHead
     blobs: dict[str, int]
 
 
@@ -72,7 +72,7 @@ def take_backup(path: Path, *, keys: Path | None, with_store: bool | None, keep:
             missing += _copy(staging, facts.blobs, missing, directory)
         write_blobs(place / "blobs.sha256", {one: facts.blobs[one] for one in facts.blobs.keys() - missing})
         _write_heads(place / "heads.jsonl", facts.head)
-        manifest = Manifest(
+        manifest = BackupManifest(
             slipway=settings.SLIPWAY_VERSION,
             made_at=at,
             database=DatabaseCopy(
@@ -123,7 +123,7 @@ def _holding(copies_store: bool) -> Iterator[Staging | None]:
     store.discard(HELD, is_referenced=blob_store.needed)
 
 
-def _state(source: Database, place: Path, staging: Staging | None) -> tuple[Facts, list[str]]:
+def _state(source: Database, place: Path, staging: Staging | None) -> tuple[BackupFacts, list[str]]:
     """The database in a file, with the blobs that its rows need held; and which of these the store lacks."""
     lost: set[str] = set()
     while True:
@@ -146,16 +146,16 @@ def _not_held(staging: Staging | None, blobs: Mapping[str, int]) -> list[str]:
     return sorted(sha256 for sha256, size in blobs.items() if not staging.hold(sha256, size))
 
 
-def _facts() -> Facts:
+def _facts() -> BackupFacts:
     """Raises BackupError."""
     if MIGRATIONS not in connection.introspection.table_names():
         raise BackupError("The database holds nothing yet: `slipway-server prepare` has not been run.")
     recorded = MigrationRecorder.Migration.objects.order_by("pk").values_list("app", "name")
     head = AuditHead.objects.get(pk=1)
-    return Facts(
+    return BackupFacts(
         migrations=list(recorded),
         counts=row_counts(),
-        head=heads.Head.signed(head.seq, head.hash, timezone.now()),
+        head=heads.ChainHead.signed(head.seq, head.hash, timezone.now()),
         blobs=references.whole(),
     )
 
@@ -186,7 +186,7 @@ def _copy(
     return damaged
 
 
-def _write_heads(path: Path, head: heads.Head) -> None:
+def _write_heads(path: Path, head: heads.ChainHead) -> None:
     """Those exported until then, and the one of the copy."""
     former = [one for one in heads.read(heads.file()) if one.seq <= head.seq]
     path.write_text("".join(f"{one.text}\n" for one in (*former, head)))

@@ -22,7 +22,7 @@ from controlplane.embedded import running
 LOG_MODE = 0o600
 
 
-class Adopted:
+class AdoptedProcesses:
     """The processes that were there before us: found, taken over, ended."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ PROBE_BYTES = 2**20
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-class Refusal(Exception):
+class HomeUnusable(Exception):
     """Reason why the home cannot be used: a line that says what is wrong, and what to do."""
 
 
@@ -129,11 +129,11 @@ class Home:
                     probe.write(bytes(PROBE_BYTES))
         except OSError as error:
             if error.errno == errno.ENOSPC:
-                raise Refusal(
+                raise HomeUnusable(
                     f"{variable('home')}: the disk of {directory} is full. Free some space and start again. "
                     "What answers model traffic already goes on."
                 ) from None
-            raise Refusal(
+            raise HomeUnusable(
                 f"{variable('home')}: cannot write to {error.filename or directory} ({error.strerror}). "
                 "Give its owner the right, or name another directory."
             ) from None
@@ -167,7 +167,7 @@ class Home:
         elif entries and not entries & {"run", "secret-key", "db.sqlite3"}:
             fault = f"{self.path} holds other files, which others may read"
         if fault:
-            raise Refusal(
+            raise HomeUnusable(
                 f"{variable('home')}: {fault}. Name a directory of your own, or close it: "
                 f"`chmod 700 {self.path}`."
             )
@@ -234,7 +234,9 @@ def check_ports(env: Environment, *, held: Container[str] = (), sample: bool = F
     for field, address in wanted.items():
         port: int = getattr(env, field)
         if port in seen:
-            raise Refusal(f"{variable(field)} and {variable(seen[port])} are both {port}. Give each its own.")
+            raise HomeUnusable(
+                f"{variable(field)} and {variable(seen[port])} are both {port}. Give each its own."
+            )
         seen[port] = field
         if field in held:
             continue
@@ -246,7 +248,7 @@ def check_ports(env: Environment, *, held: Container[str] = (), sample: bool = F
                 probe.bind((address, port))
                 probe.listen(1)
             except OSError as error:
-                raise Refusal(_port_trouble(field, address, port, error)) from None
+                raise HomeUnusable(_port_trouble(field, address, port, error)) from None
 
 
 def _port_trouble(field: str, address: str, port: int, error: OSError) -> str:

@@ -19,11 +19,11 @@ from clusters.backends.embedded.backend import ENVIRONMENTS, EmbeddedCluster
 from clusters.backends.supervisor_rpc import Supervisor, SupervisorUnreachable
 from common.disk import DiskReserve, DiskState
 from controlplane.embedded import preloaded, running, sample_cluster
-from controlplane.embedded.home import PORTS_OF, Home, Refusal, check_ports, secret_of
+from controlplane.embedded.home import PORTS_OF, Home, HomeUnusable, check_ports, secret_of
 from controlplane.embedded.lock import HomeLock
 from controlplane.embedded.planes import Spawner, Supervisord, tail
 from controlplane.embedded.prepared import is_prepared, note_prepared
-from controlplane.embedded.processes import HAND_OVER, Family, PartFailed, Signals, say
+from controlplane.embedded.processes import HAND_OVER, PartFailed, ProcessFamily, Signals, say
 from controlplane.embedded.programs import AGENT_NAME, GATEWAY_NAME, Programs, gateway_layout, programs
 from controlplane.env import misspelt_settings
 from controlplane.environment import PROJECT, Environment
@@ -50,7 +50,7 @@ DISK_WORDS = {
 }
 
 
-class Stopped(Exception):
+class StopRequested(Exception):
     """A signal asked us to stop."""
 
 
@@ -113,13 +113,13 @@ class Launcher:
                 said.append("The stack that ran here has handed over. The gateway and the workers go on.")
             self._programs = self._what(self._env, self._home)
             self._take_stock()
-        except (Refusal, GatewayError) as refusal:
+        except (HomeUnusable, GatewayError) as refusal:
             goes_on = " What answers model traffic goes on." if self._keeps_data else ""
             os.write(2, f"bin/up: {refusal}{goes_on}\n".encode())
             return 2
         for line in (*said, *misspelt_settings()):
             say(line)
-        self._signals, self._family = Signals(), Family()
+        self._signals, self._family = Signals(), ProcessFamily()
         self._control = self._supervisord("control", dies_by=signal.SIGTERM, pass_fds=(lock.fd,))
         self._data = self._supervisord("data", dies_by=None)
         try:
@@ -129,7 +129,7 @@ class Launcher:
             self._keeps_data = True
             self._welcome()
             self._watch()
-        except Stopped:
+        except StopRequested:
             self._keeps_data = HAND_OVER in self._signals.asked
             if self._keeps_data:
                 say("Another bin/up takes over. The gateway and the workers go on.")
@@ -155,7 +155,7 @@ class Launcher:
         )
 
     def _take_stock(self) -> None:
-        """What runs here already, and may go on. Raises Refusal, GatewayError."""
+        """What runs here already, and may go on. Raises HomeUnusable, GatewayError."""
         running.kill(running.descendants(self._home.control.socket))
         self._there = running.programs(self._home.data.socket)
         if agent := self._there.pop(AGENT_NAME, None):
@@ -176,11 +176,11 @@ class Launcher:
         )
 
     def _wait(self, until: Callable[[], bool], *, seconds: float, every: float = 0.1) -> bool:
-        """Raises Stopped as soon as a signal asks for it."""
+        """Raises StopRequested as soon as a signal asks for it."""
         deadline = time.monotonic() + seconds
         while not until():
             if self._signals.asked:
-                raise Stopped
+                raise StopRequested
             if time.monotonic() >= deadline:
                 return False
             self._signals.wait(every)

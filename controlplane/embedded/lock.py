@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import psutil
 
-from controlplane.embedded.home import Home, Refusal
+from controlplane.embedded.home import Home, HomeUnusable
 from controlplane.embedded.processes import HAND_OVER
 from controlplane.environment import variable
 
@@ -29,7 +29,7 @@ class HomeLock:
     def take(self, address: str, *, replace: bool = False) -> bool:
         """True when a running stack handed its control plane over, which it does if `replace`.
 
-        Raises Refusal when another stack has this home; one that lost its launcher is waited for.
+        Raises HomeUnusable when another stack has this home; one that lost its launcher is waited for.
         """
         deadline = time.monotonic() + ABANDONED_STACK_ENDS_WITHIN_SECONDS
         asked: psutil.Process | None = None
@@ -43,7 +43,7 @@ class HomeLock:
                 deadline = time.monotonic() + ABANDONED_STACK_ENDS_WITHIN_SECONDS
             elif (holder and not replace) or time.monotonic() > deadline:
                 number = f"process {holder.pid}, " if holder else ""
-                raise Refusal(
+                raise HomeUnusable(
                     f"Slipway is already running on {self._path.parent.parent} ({number}{where}). "
                     "Stop that one first, take its place with `bin/up --replace`, or start this one with "
                     f"another {variable('home')} and other ports."
@@ -82,4 +82,6 @@ class HomeLock:
         except psutil.NoSuchProcess:
             pass
         except psutil.AccessDenied:
-            raise Refusal(f"Process {holder.pid} is another person's: only they can replace it.") from None
+            raise HomeUnusable(
+                f"Process {holder.pid} is another person's: only they can replace it."
+            ) from None

@@ -14,7 +14,7 @@ from clusters.backends.supervisor_rpc import SupervisedProgram
 from common import files
 from controlplane.embedded import running
 from controlplane.embedded.home import Plane
-from controlplane.embedded.processes import Family, PartFailed, die_with, say
+from controlplane.embedded.processes import PartFailed, ProcessFamily, die_with, say
 from controlplane.embedded.programs import supervisord_conf
 from controlplane.environment import PROJECT
 
@@ -41,14 +41,18 @@ class Spawner:
             preexec_fn=(lambda: die_with(own_pid, dies_by)) if dies_by else None,  # safe: we have one thread
             **options,
         )
-        child.returncode = 0  # the Family reaps; without a code Popen would try to, when it is collected
+        child.returncode = (
+            0  # the ProcessFamily reaps; without a code Popen would try to, when it is collected
+        )
         return child.pid
 
 
 class Supervisord:
     """Supervisor of one plane. Its processes survive it or not, as the plane wants (supervisord.py)."""
 
-    def __init__(self, plane: Plane, *, family: Family, spawner: Spawner, title: str, **options: Any) -> None:
+    def __init__(
+        self, plane: Plane, *, family: ProcessFamily, spawner: Spawner, title: str, **options: Any
+    ) -> None:
         """`title`: what the person at the terminal calls its processes. `options`: for each start of it."""
         self._plane = plane
         self._family = family

@@ -30,7 +30,7 @@ def die_with(parent: int, how: signal.Signals) -> None:
         os._exit(127)
 
 
-class Family:
+class ProcessFamily:
     """All descendants: as child subreaper (prctl(2)) we inherit each one whose parent ends."""
 
     def __init__(self) -> None:

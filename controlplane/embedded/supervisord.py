@@ -24,13 +24,13 @@ from supervisor.states import ProcessStates, getProcessStateDescription
 from supervisor.supervisord import Supervisor
 
 from controlplane.embedded import preloaded, running
-from controlplane.embedded.detached import Adopted, DetachedConfig, trim_logs
-from controlplane.embedded.processes import Family, die_with
+from controlplane.embedded.detached import AdoptedProcesses, DetachedConfig, trim_logs
+from controlplane.embedded.processes import ProcessFamily, die_with
 
 NAMESPACE_FACTORY = "controlplane.embedded.supervisord:make_namespace"
 
 
-class Log(loggers.RotatingFileHandler):  # type: ignore[misc]  # the package has no types
+class SupervisordLog(loggers.RotatingFileHandler):  # type: ignore[misc]  # the package has no types
     """Log that a full disk does not stop: stock supervisord ends when its log cannot be written."""
 
     def emit(self, record: Any) -> None:
@@ -44,13 +44,13 @@ class Log(loggers.RotatingFileHandler):  # type: ignore[misc]  # the package has
         """There is nowhere to tell it."""
 
 
-class Options(ServerOptions):  # type: ignore[misc]
+class SupervisordOptions(ServerOptions):  # type: ignore[misc]
     """The system calls that supervisord makes, with ours around them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.own_pid = os.getpid()
-        self.adopted = Adopted()
+        self.adopted = AdoptedProcesses()
         self.last_ended: tuple[int, str] = (0, "")
         """Pid of the process that ended last, and how."""
 
@@ -173,9 +173,9 @@ def make_namespace(supervisord: Any) -> SlipwayNamespace:
 
 
 def main() -> None:
-    family = Family()
-    loggers.RotatingFileHandler = Log
-    options = Options()
+    family = ProcessFamily()
+    loggers.RotatingFileHandler = SupervisordLog
+    options = SupervisordOptions()
     options.realize()
     options.first, options.test = True, False
     if options.are_detached:

@@ -27,10 +27,10 @@ from common.setting_types import (
     WebAddress,
     WebAddresses,
 )
-from controlplane.environment.kept import Kept
-from controlplane.environment.model_files import ModelFiles
-from controlplane.environment.sample_cluster import SampleCluster
-from controlplane.environment.sign_on import SignOn
+from controlplane.environment.kept import RetentionSettings
+from controlplane.environment.model_files import ModelFileSettings
+from controlplane.environment.sample_cluster import SampleClusterSettings
+from controlplane.environment.sign_on import SignOnSettings
 from controlplane.installed import offered
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -50,7 +50,7 @@ else:
     _OfApps = create_model("_OfApps", __base__=APP_SETTINGS)
 
 
-class Environment(ModelFiles, SignOn, Kept, SampleCluster, _OfApps):
+class Environment(ModelFileSettings, SignOnSettings, RetentionSettings, SampleClusterSettings, _OfApps):
     """`SLIPWAY_*` variables, or the same names in a `.env` file beside `manage.py`."""
 
     model_config = SettingsConfigDict(

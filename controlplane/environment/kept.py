@@ -5,7 +5,7 @@ from pydantic_settings import BaseSettings
 from common.setting_types import days
 
 
-class Kept(BaseSettings):
+class RetentionSettings(BaseSettings):
     """How long things are kept"""
 
     keep_intents_days: int = days(

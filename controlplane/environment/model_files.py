@@ -6,7 +6,7 @@ from pydantic_settings import BaseSettings
 from common.setting_types import Directories, StoreAddress, WebAddress
 
 
-class ModelFiles(BaseSettings):
+class ModelFileSettings(BaseSettings):
     """Models: where they come from, lie and go"""
 
     import_roots: Directories = Field(

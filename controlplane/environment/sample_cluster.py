@@ -4,7 +4,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings
 
 
-class SampleCluster(BaseSettings):
+class SampleClusterSettings(BaseSettings):
     """The sample's Kubernetes cluster"""
 
     sample_cluster_port: int = Field(

@@ -7,7 +7,7 @@ from common.outbound.addresses import is_http_of_this_machine
 from common.setting_types import ClientSecret, Commas, File, MetadataSource, WebAddress, WebAddresses
 
 
-class SignOn(BaseSettings):
+class SignOnSettings(BaseSettings):
     """Signing in"""
 
     loopback_providers: bool = Field(

@@ -14,12 +14,12 @@ FRESH_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
+class CachedAnswer(Generic[T]):
     value: T
     age_seconds: float
 
 
-class Background(Generic[T]):
+class BackgroundValue(Generic[T]):
     """`ask` runs in a thread of its own, once at a time however many want to know; it must not raise."""
 
     def __init__(self, name: str, ask: Callable[[], T]) -> None:
@@ -29,7 +29,7 @@ class Background(Generic[T]):
         self._asked: Future[tuple[float, T]] | None = None
         self._last: tuple[float, T] | None = None
 
-    def latest(self, *, patience_seconds: float) -> Answer[T] | None:
+    def latest(self, *, patience_seconds: float) -> CachedAnswer[T] | None:
         """An answer not older than FRESH_SECONDS if it comes in time, else the last one; None: none yet."""
         with self._lock:
             self._take()
@@ -51,8 +51,8 @@ class Background(Generic[T]):
         if self._asked is not None and self._asked.done():
             self._last, self._asked = self._asked.result(), None
 
-    def _answer(self) -> Answer[T] | None:
+    def _answer(self) -> CachedAnswer[T] | None:
         if self._last is None:
             return None
         at, value = self._last
-        return Answer(value, time.monotonic() - at)
+        return CachedAnswer(value, time.monotonic() - at)

@@ -12,7 +12,7 @@ from common.actor import Actor
 from common.health import PartHealth, PartState
 from controlplane.embedded.parts import TITLES, PartsReport, PartStatus, parts_status
 from controlplane.health import parts_health
-from controlplane.home.background import Background
+from controlplane.home.background import BackgroundValue
 
 PATIENCE_SECONDS = 0.05
 """What a page gives the parts to answer; who is slower shows with its last answer."""
@@ -53,7 +53,7 @@ class PartRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class PartsStatus:
     rows: Sequence[PartRow] = ()
     problem: str = ""
     """Why less is known than should be, in words."""
@@ -78,16 +78,16 @@ class Parts:
         return (self.problem, *((row.name, row.state, row.restarts, row.last_exit) for row in self.rows))
 
 
-_health: Background[Mapping[str, PartHealth]] = Background("home-health", parts_health)
-_status: Background[PartsReport] = Background("home-parts", parts_status)
+_health: BackgroundValue[Mapping[str, PartHealth]] = BackgroundValue("home-health", parts_health)
+_status: BackgroundValue[PartsReport] = BackgroundValue("home-parts", parts_status)
 
 
-def parts_now(*, patience_seconds: float = PATIENCE_SECONDS) -> Parts:
+def parts_now(*, patience_seconds: float = PATIENCE_SECONDS) -> PartsStatus:
     """Return what is known of the parts. Never waits longer than twice that, never raises."""
     health = _health.latest(patience_seconds=patience_seconds)
     status = _status.latest(patience_seconds=patience_seconds)
     if health is None:
-        return Parts(problem="The parts have been asked and have not answered yet.")
+        return PartsStatus(problem="The parts have been asked and have not answered yet.")
     supervised = is_supervised()
     return merged(
         health.value,
@@ -96,7 +96,7 @@ def parts_now(*, patience_seconds: float = PATIENCE_SECONDS) -> Parts:
     )
 
 
-def parts_card(actor: Actor) -> Parts:  # noqa: ARG001 (everybody sees the same)
+def parts_card(actor: Actor) -> PartsStatus:  # noqa: ARG001 (everybody sees the same)
     return parts_now()
 
 
@@ -107,15 +107,15 @@ def is_supervised() -> bool:
 
 def merged(
     health: Mapping[str, PartHealth], report: PartsReport | None, *, age_seconds: float = 0.0
-) -> Parts:
+) -> PartsStatus:
     """Pure. `report` is None where others run the parts: then they are known by their answers."""
     if report is None or report.problem:
         rows = [_asked(name, answer) for name, answer in health.items()]
-        return Parts(rows, report.problem if report else "", age_seconds)
+        return PartsStatus(rows, report.problem if report else "", age_seconds)
     rows = [_supervised(part, health) for part in report.parts]
     covered = {name for part in report.parts for name in ANSWERS.get(part.name, ())}
     rows += [_asked(name, answer) for name, answer in health.items() if name not in covered]
-    return Parts(rows, "", age_seconds)
+    return PartsStatus(rows, "", age_seconds)
 
 
 def _asked(name: str, answer: PartHealth) -> PartRow:

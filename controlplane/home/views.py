@@ -5,7 +5,7 @@ from common.actor import Actor
 from common.declared import manifests
 from common.pages.access import signed_in
 from common.pages.answers import is_part_request, page
-from common.pages.cards import Card
+from common.pages.cards import HomeCard
 
 
 @require_safe
@@ -25,6 +25,6 @@ def home(request: HttpRequest) -> HttpResponse:
     return page(request, "home/home.html", {"columns": columns})
 
 
-def cards() -> list[Card]:
+def cards() -> list[HomeCard]:
     """The lowest rank first."""
     return sorted((card for one in manifests() for card in one.cards), key=lambda card: card.rank)

@@ -23,7 +23,7 @@ BAD_SETTINGS: Mapping[str, Any] = {"serving": {"delay_ms": 300, "fail_share": 0.
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampleArtefacts:
     """A complete sample. `versions` maps v1, v2 and perhaps v3 to their directories, `figures` v1 and v2 to
     what their training came to."""
 
@@ -48,7 +48,7 @@ def fingerprint() -> str:
     return digest.hexdigest()
 
 
-def find(directory: Path, names: tuple[str, ...], *, seconds: float) -> Sample | None:
+def find(directory: Path, names: tuple[str, ...], *, seconds: float) -> SampleArtefacts | None:
     """The sample, when every file of `names` is there as it was written, by this recipe, and it was not cut
     short by a smaller limit of seconds than this one."""
     try:
@@ -60,7 +60,7 @@ def find(directory: Path, names: tuple[str, ...], *, seconds: float) -> Sample |
         for name in names:
             if hashes(directory / name) != manifest["files"][name]:
                 return None
-        return Sample({name: directory / name for name in names}, manifest["figures"])
+        return SampleArtefacts({name: directory / name for name in names}, manifest["figures"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -86,7 +86,7 @@ def being_made(directory: Path) -> Iterator[Path]:
 
 def publish(
     scratch: Path, directory: Path, names: tuple[str, ...], *, figures: Any, seconds: float, cut_short: bool
-) -> Sample:
+) -> SampleArtefacts:
     """Moves the versions into place. Until the manifest is there at the end, `find` sees nothing."""
     (directory / MANIFEST).unlink(missing_ok=True)
     for name in names:
@@ -106,4 +106,4 @@ def publish(
     with draft.open("rb") as handle:
         os.fsync(handle.fileno())
     draft.replace(directory / MANIFEST)
-    return Sample({name: directory / name for name in names}, figures)
+    return SampleArtefacts({name: directory / name for name in names}, figures)

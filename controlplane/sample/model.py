@@ -32,7 +32,7 @@ QUESTIONS = ("What is {}?", "What does {} do?", "Explain {}.", "Tell me about {}
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """Small enough for four workers on two cores, large enough for English-looking text."""
 
     vocabulary: int = 2_048
@@ -44,7 +44,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainingOptions:
     """So many steps of `batch` sequences of `length` tokens. Ends early after `seconds`."""
 
     steps: int
@@ -58,7 +58,7 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class Learned:
+class TrainingResult:
     """What a lesson came to. `loss` is the mean cross entropy per token (nats) on text held back;
     `bits_per_byte` is the same without regard to the tokenizer."""
 
@@ -68,7 +68,7 @@ class Learned:
     bits_per_byte: float
 
 
-def make_tokenizer(texts: Sequence[str], shape: Shape) -> PreTrainedTokenizerFast:
+def make_tokenizer(texts: Sequence[str], shape: ModelShape) -> PreTrainedTokenizerFast:
     """Byte-level BPE: every text can be written, whatever its language."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -101,7 +101,7 @@ class Student:
     def __init__(
         self,
         tokenizer: PreTrainedTokenizerFast,
-        shape: Shape,
+        shape: ModelShape,
         *,
         learn_from: Sequence[str],
         examine_on: Sequence[str],
@@ -144,7 +144,7 @@ class Student:
     def parameters(self) -> int:
         return sum(weight.numel() for weight in self.model.parameters())
 
-    def learn(self, lesson: Lesson, tell: Callable[[str], None]) -> Learned:
+    def learn(self, lesson: TrainingOptions, tell: Callable[[str], None]) -> TrainingResult:
         """One lesson, on top of those before."""
         self.model.train()
         began = told = time.monotonic()
@@ -165,14 +165,14 @@ class Student:
                 told = time.monotonic()
                 tell(f"step {step} of {lesson.steps}, loss {loss:.2f}")
         loss = self.examine(lesson.length)
-        return Learned(
+        return TrainingResult(
             steps=step,
             tokens=step * lesson.batch * lesson.length,
             loss=round(loss, 4),
             bits_per_byte=round(loss / math.log(2) * len(self._exam) / self._exam_bytes, 4),
         )
 
-    def _step(self, lesson: Lesson) -> float:
+    def _step(self, lesson: TrainingOptions) -> float:
         starts = torch.randint(
             0, len(self._lesson) - lesson.length, (lesson.batch,), generator=self._chance
         ).tolist()

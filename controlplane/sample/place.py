@@ -16,7 +16,7 @@ from kube.fake.gateway.controller import NAMESPACE as GATEWAYS_NAMESPACE
 from kube.kubeconfig import access_of
 from kube.resources import GATEWAYS, NAMESPACES, Ref
 from slipway.cli.kubeconfig import whole_kubeconfig
-from slipway.client import Client, Document, Refused, at
+from slipway.client import Client, Document, ServerRefused, at
 
 CHECKED_WITHIN_SECONDS = 120.0
 ADDRESS_WITHIN_SECONDS = 60.0
@@ -32,7 +32,7 @@ HOW_TO = "docs/KUBERNETES.md says how."
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SampleTarget:
     """`body`: what the service is asked for beside its model. `gateway_url`: where clients reach it."""
 
     service: str
@@ -41,7 +41,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class OwnClusterOptions:
     """Of the person who plays on a cluster of theirs."""
 
     kubeconfig: Path
@@ -56,13 +56,13 @@ class Wish:
     """Where pods reach Slipway; empty: nobody has said."""
 
 
-def on_this_machine(gateway_url: str, *, service: str = "docs") -> Place:
-    return Place(service=service, gateway_url=gateway_url)
+def on_this_machine(gateway_url: str, *, service: str = "docs") -> SampleTarget:
+    return SampleTarget(service=service, gateway_url=gateway_url)
 
 
 def on_the_samples_cluster(
     client: Client, kubeconfig: Path, *, console: str, gateway_url: str, say: Callable[[str], None]
-) -> Place:
+) -> SampleTarget:
     """`gateway_url`: where its gateway answers, which runs here. Raises SampleFailed."""
     _ensure_cluster(
         client,
@@ -84,14 +84,14 @@ def on_the_samples_cluster(
     # Its GPUs only count; a worker there looks for one, finds none and takes the processor.
     _ensure_image(client, STAND_IN, words, cuda_version="12.8")
     say(f"The sample's cluster: {client.url}/fleet/clusters/{CLUSTER}/")
-    return Place(
+    return SampleTarget(
         service=f"docs-{CLUSTER}",
         gateway_url=gateway_url,
         body={"cluster": CLUSTER, "device": "auto", "resources": {"gpus_per_worker": 1}},
     )
 
 
-def on_your_cluster(client: Client, wish: Wish, *, say: Callable[[str], None]) -> Place:
+def on_your_cluster(client: Client, wish: OwnClusterOptions, *, say: Callable[[str], None]) -> SampleTarget:
     """Nothing outside of `wish.namespace` is made or changed. Raises SampleFailed saying what is missing,
     CommandFailed for files that the kubeconfig names in vain."""
     # Only here, not where the sample plays on this machine: it needs the package `kubernetes`.
@@ -126,14 +126,14 @@ def on_your_cluster(client: Client, wish: Wish, *, say: Callable[[str], None]) -
     gateway_url = _address(client, name, gateway)
     _ensure_image(client, wish.image, "A worker, for the sample.")
     say(f"Your cluster: {client.url}/fleet/clusters/{name}/")
-    return Place(
+    return SampleTarget(
         service=f"docs-{name}",
         gateway_url=gateway_url,
         body={"cluster": name, "device": "cpu", "resources": {"gpus_per_worker": 0}},
     )
 
 
-def the_gateway(cluster: KubeClient, wish: Wish) -> Ref:
+def the_gateway(cluster: KubeClient, wish: OwnClusterOptions) -> Ref:
     """That traffic comes through. The account of the manifest is enough, where the Gateway is named. Raises
     SampleFailed naming all that is missing, KubeError."""
     lacks = []
@@ -281,7 +281,7 @@ def _ensure_image(client: Client, reference: str, description: str, **more: str)
 def _found(client: Client, address: Any) -> Document | None:
     try:
         return client.get(address)
-    except Refused as refused:
+    except ServerRefused as refused:
         if refused.status == 404:
             return None
         raise

@@ -17,8 +17,8 @@ from typing import Any
 import httpx2
 
 from controlplane.sample.failure import SampleFailed
-from controlplane.sample.place import Place
-from slipway.client import Address, Client, Document, Refused, at
+from controlplane.sample.place import SampleTarget
+from slipway.client import ApiPath, Client, Document, ServerRefused, at
 
 FIRST_TEAM = "default"
 PLAN = "canary-quick"
@@ -30,7 +30,7 @@ ENDED = ("promoted", "rolled_back", "aborted", "rejected", "failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class SampleStory:
     """Which model the sample is about. `training` and `traffic` are modules that are run."""
 
     model: str
@@ -50,7 +50,7 @@ class Story:
 
 GOOD = {"v1": "Half of the training.", "v2": "Trained to the end."}
 BAD = {"v3": "Slow, and fails one request in ten: for the judge."}
-TEXT = Story(
+TEXT = SampleStory(
     model="docstring-writer",
     task="text-generation",
     about="A small Llama trained on the docstrings of Python's standard library.",
@@ -63,7 +63,7 @@ TEXT = Story(
     shown_path="/v1/completions",
     messages=GOOD | BAD,
 )
-VISION = Story(
+VISION = SampleStory(
     model="shapes",
     task="image-classification",
     about="A small network that names drawn shapes, with the service around it.",
@@ -80,7 +80,7 @@ VISION = Story(
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SampleRun:
     """Where the sample runs. `say` prints one line for the person at the terminal."""
 
     client: Client
@@ -88,12 +88,12 @@ class Sample:
     """Where the trained versions lie; the server may import from it."""
     log: Path
     say: Callable[[str], None]
-    place: Callable[[], Place]
+    place: Callable[[], SampleTarget]
     """Made ready when it is asked for."""
-    story: Story = TEXT
+    story: SampleStory = TEXT
 
 
-def play(sample: Sample, *, bad: bool) -> None:
+def play(sample: SampleRun, *, bad: bool) -> None:
     """Up to the approval of version 2; with `bad`, until the judge has rolled version 3 back.
 
     Traffic goes on until the process is stopped.
@@ -116,7 +116,7 @@ def play(sample: Sample, *, bad: bool) -> None:
             time.sleep(60)
 
 
-def _train(sample: Sample, *, bad: bool) -> None:
+def _train(sample: SampleRun, *, bad: bool) -> None:
     sample.directory.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", sample.story.training, "--out", str(sample.directory)]
     sample.say(sample.story.training_about)
@@ -126,7 +126,7 @@ def _train(sample: Sample, *, bad: bool) -> None:
         raise SampleFailed(f"The training failed (exit {done.returncode}); {sample.log} says why.")
 
 
-def _ensure_model(sample: Sample) -> None:
+def _ensure_model(sample: SampleRun) -> None:
     story = sample.story
     if _found(sample.client, at("models", story.model)) is None:
         team = owning_team(sample.client)
@@ -136,7 +136,7 @@ def _ensure_model(sample: Sample) -> None:
         _ensure_exemption(sample)
 
 
-def _ensure_exemption(sample: Sample) -> None:
+def _ensure_exemption(sample: SampleRun) -> None:
     """Its versions carry the code of the service: somebody says that it may run."""
     team = sample.client.get(at("models", sample.story.model))["team"]
     known = sample.client.each(at("code-exemptions"), model=sample.story.model, in_force="true")
@@ -154,7 +154,7 @@ def owning_team(client: Client) -> str:
     return FIRST_TEAM if FIRST_TEAM in names else names[0]
 
 
-def _ensure_version(sample: Sample, name: str) -> None:
+def _ensure_version(sample: SampleRun, name: str) -> None:
     address = at("models", sample.story.model, "versions", name)
     version = _found(sample.client, address)
     if version is None:
@@ -169,7 +169,7 @@ def _ensure_version(sample: Sample, name: str) -> None:
         raise SampleFailed(f"{sample.story.model}:{name} is {version['state']}: {version.get('reason', '')}")
 
 
-def _ensure_service(sample: Sample, place: Place) -> None:
+def _ensure_service(sample: SampleRun, place: SampleTarget) -> None:
     story = sample.story
     if _found(sample.client, at("services", place.service)) is None:
         body = {
@@ -201,7 +201,7 @@ def _ensure_service(sample: Sample, place: Place) -> None:
     sample.say(f"{service['stable']} answers at {place.gateway_url}/{place.service}{story.shown_path}")
 
 
-def _wait_for_answer(place: Place, path: str, *, within_seconds: float) -> None:
+def _wait_for_answer(place: SampleTarget, path: str, *, within_seconds: float) -> None:
     """After a restart the version is stable while its workers still load."""
     deadline = time.monotonic() + within_seconds
     while time.monotonic() < deadline:
@@ -212,7 +212,7 @@ def _wait_for_answer(place: Place, path: str, *, within_seconds: float) -> None:
     raise SampleFailed(f"{place.service} does not answer through the gateway after {within_seconds:.0f} s.")
 
 
-def _release_good(sample: Sample, place: Place) -> None:
+def _release_good(sample: SampleRun, place: SampleTarget) -> None:
     service = sample.client.get(at("services", place.service))
     if service["release_in_motion"] is None and service["stable"] == f"{sample.story.model}:v2":
         sample.say(f"{service['stable']} serves already. Another round: add --bad")
@@ -230,7 +230,7 @@ def _release_good(sample: Sample, place: Place) -> None:
     sample.say(f"  or: slipway release approve {release['id']} --reason '...' --wait")
 
 
-def _release_bad(sample: Sample, place: Place) -> None:
+def _release_bad(sample: SampleRun, place: SampleTarget) -> None:
     service = sample.client.get(at("services", place.service))
     release = _release(sample, service, "v3", "A version that is slow and fails: the judge should notice.")
     release = _follow_release(sample, release, until=("waiting_approval", *ENDED))
@@ -240,7 +240,7 @@ def _release_bad(sample: Sample, place: Place) -> None:
         raise SampleFailed("The bad version was not rolled back.")
 
 
-def _release(sample: Sample, service: Document, version: str, reason: str) -> Document:
+def _release(sample: SampleRun, service: Document, version: str, reason: str) -> Document:
     """The release of `version`: the one in motion, or a new one."""
     if service["release_in_motion"] is not None:
         release = sample.client.get(at("releases", service["release_in_motion"]))
@@ -253,7 +253,7 @@ def _release(sample: Sample, service: Document, version: str, reason: str) -> Do
     return sample.client.create(at("releases"), body)
 
 
-def _follow_release(sample: Sample, release: Document, *, until: tuple[str, ...]) -> Document:
+def _follow_release(sample: SampleRun, release: Document, *, until: tuple[str, ...]) -> Document:
     sample.say(f"Release {release['id']} of {release['version']}: {release['url']}")
     said: set[int] = set()
 
@@ -268,7 +268,7 @@ def _follow_release(sample: Sample, release: Document, *, until: tuple[str, ...]
 
 
 def _follow(
-    sample: Sample, address: Address, is_enough: Callable[[Document], bool], *, within_seconds: float
+    sample: SampleRun, address: ApiPath, is_enough: Callable[[Document], bool], *, within_seconds: float
 ) -> Document:
     deadline = time.monotonic() + within_seconds
     while not is_enough(seen := sample.client.get(address)):
@@ -278,17 +278,17 @@ def _follow(
     return seen
 
 
-def _found(client: Client, address: Address) -> Document | None:
+def _found(client: Client, address: ApiPath) -> Document | None:
     try:
         return client.get(address)
-    except Refused as refused:
+    except ServerRefused as refused:
         if refused.status == 404:
             return None
         raise
 
 
 @contextmanager
-def _traffic(sample: Sample, place: Place) -> Iterator[None]:
+def _traffic(sample: SampleRun, place: SampleTarget) -> Iterator[None]:
     """Steady light traffic as a process of its own, for as long as the sample lasts."""
     command: list[Any] = [sys.executable, "-m", sample.story.traffic]
     command += ["--url", f"{place.gateway_url}/{place.service}", "--rps", str(REQUESTS_PER_SECOND)]

@@ -45,7 +45,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Answer:
+class SampleAnswer:
     """What became of one request. `fault` is empty when it was answered in whole."""
 
     version: str
@@ -55,7 +55,7 @@ class Answer:
 
 
 @dataclass
-class Tally:
+class TrafficTally:
     """Answers so far. `skipped` were not sent because too many were still under way."""
 
     ok: int = 0
@@ -65,7 +65,7 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
     first_seconds: list[float] = field(default_factory=list)
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: SampleAnswer) -> None:
         if answer.fault:
             self.faults[answer.fault] += 1
         else:
@@ -113,7 +113,7 @@ def _percentile_ms(seconds: Sequence[float], share: float) -> float | None:
     return round(sorted(seconds)[max(0, math.ceil(share * len(seconds)) - 1)] * 1_000, 2)
 
 
-class Traffic:
+class SampleTraffic:
     """Sends requests to `url` (a service behind the gateway) until told to stop."""
 
     def __init__(self, url: str, *, rps: float, seed: int, max_tokens: int) -> None:
@@ -122,7 +122,7 @@ class Traffic:
         self._max_tokens = max_tokens
         self._chance = random.Random(seed)  # noqa: S311 - load is no secret
         self._under_way: set[asyncio.Task[None]] = set()
-        self.lately, self.total = Tally(), Tally()
+        self.lately, self.total = TrafficTally(), TrafficTally()
 
     async def run(self, *, seconds: float, report_every: float, report: Callable[[], None]) -> None:
         """Returns after `seconds` (may be infinite) from the first answer. Cancel it to end it earlier."""
@@ -164,11 +164,11 @@ class Traffic:
     async def _one(self, client: httpx2.AsyncClient) -> None:
         self._count(await self._ask(client))
 
-    def _count(self, answer: Answer) -> None:
+    def _count(self, answer: SampleAnswer) -> None:
         self.lately.add(answer)
         self.total.add(answer)
 
-    async def _ask(self, client: httpx2.AsyncClient) -> Answer:
+    async def _ask(self, client: httpx2.AsyncClient) -> SampleAnswer:
         body: dict[str, Any] = {"max_tokens": self._max_tokens, "seed": self._chance.getrandbits(31)}
         if self._chance.random() < CHAT_SHARE:
             path = "/v1/chat/completions"
@@ -184,16 +184,16 @@ class Traffic:
                 version = response.headers.get("x-slipway-version", "")
                 if response.status_code != 200:
                     await response.aread()
-                    return Answer(version, f"status {response.status_code}", time.monotonic() - began)
+                    return SampleAnswer(version, f"status {response.status_code}", time.monotonic() - began)
                 if body["stream"]:
                     first, whole = await _read_stream(response, began)
                 else:
                     whole = "choices" in json.loads(await response.aread())
         except httpx2.HTTPError as error:
-            return Answer(version, _short(error), time.monotonic() - began)
+            return SampleAnswer(version, _short(error), time.monotonic() - began)
         except ValueError:
-            return Answer(version, "not JSON", time.monotonic() - began)
-        return Answer(version, "" if whole else "broken stream", time.monotonic() - began, first)
+            return SampleAnswer(version, "not JSON", time.monotonic() - began)
+        return SampleAnswer(version, "" if whole else "broken stream", time.monotonic() - began, first)
 
 
 async def _read_stream(response: httpx2.Response, began: float) -> tuple[float | None, bool]:
@@ -217,12 +217,14 @@ async def _every(seconds: float, report: Callable[[], None]) -> None:
         report()
 
 
-async def play(options: argparse.Namespace, tell: Tell, kind: type[Traffic] = Traffic) -> Tally:
+async def play(
+    options: argparse.Namespace, tell: Tell, kind: type[SampleTraffic] = SampleTraffic
+) -> TrafficTally:
     """The load that the command line asks for; ends early on SIGTERM or SIGINT."""
     traffic = kind(options.url, rps=options.rps, seed=options.seed, max_tokens=options.max_tokens)
     began = told = time.monotonic()
 
-    def say(tally: Tally, since: float, label: str) -> None:
+    def say(tally: TrafficTally, since: float, label: str) -> None:
         elapsed = time.monotonic() - since
         stamp = time.strftime("%H:%M:%S")
         if options.json:
@@ -234,7 +236,7 @@ async def play(options: argparse.Namespace, tell: Tell, kind: type[Traffic] = Tr
         nonlocal told
         if traffic.lately.ok or traffic.lately.failed:
             say(traffic.lately, told, "lately")
-        traffic.lately = Tally()
+        traffic.lately = TrafficTally()
         told = time.monotonic()
 
     running = asyncio.create_task(
@@ -259,7 +261,7 @@ async def _until_orphaned(end: Callable[[], object]) -> None:
     end()
 
 
-def main(arguments: Sequence[str], kind: type[Traffic] = Traffic) -> int:
+def main(arguments: Sequence[str], kind: type[SampleTraffic] = SampleTraffic) -> int:
     parser = argparse.ArgumentParser(prog="python -m controlplane.sample.traffic", description=__doc__)
     parser.add_argument("--url", required=True, help="the service behind the gateway")
     parser.add_argument("--rps", type=_positive, default=8.0, help="mean requests a second (default: 8)")

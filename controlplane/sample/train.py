@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from controlplane.sample import artefacts
-from controlplane.sample.artefacts import Sample
+from controlplane.sample.artefacts import SampleArtefacts
 
 if TYPE_CHECKING:
     from controlplane.sample.corpus import Passage
@@ -32,7 +32,7 @@ SHOWN_QUESTIONS = ("What does json.dumps do?", "What is a class?", "Explain the 
 Tell = Callable[[str], None]
 
 
-def ensure(out: Path, *, seconds: float = SECONDS, bad: bool = False, tell: Tell = print) -> Sample:
+def ensure(out: Path, *, seconds: float = SECONDS, bad: bool = False, tell: Tell = print) -> SampleArtefacts:
     """The sample in `out`, trained now unless it is there, whole and verified.
 
     `seconds` limits the training itself (both versions together); a run that is not cut short by it is the
@@ -70,12 +70,12 @@ def _train(scratch: Path, *, seconds: float, tell: Tell) -> tuple[Mapping[str, A
     import torch
     import transformers
 
-    from controlplane.sample.model import Lesson, Shape, Student, as_texts, make_tokenizer
+    from controlplane.sample.model import ModelShape, Student, TrainingOptions, as_texts, make_tokenizer
 
     transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
     examined, learned = _split(text)
-    shape = Shape()
+    shape = ModelShape()
     tokenizer = make_tokenizer([passage.text for passage in learned], shape)
     student = Student(
         tokenizer, shape, learn_from=as_texts(learned), examine_on=as_texts(examined), seed=SEED
@@ -83,8 +83,8 @@ def _train(scratch: Path, *, seconds: float, tell: Tell) -> tuple[Mapping[str, A
     tell(f"a Llama of {student.parameters:,} parameters and {len(tokenizer):,} tokens")
     share = FIRST_STEPS / (FIRST_STEPS + SECOND_STEPS)
     lessons = {
-        "v1": Lesson(steps=FIRST_STEPS, seconds=seconds * share),
-        "v2": Lesson(steps=SECOND_STEPS, seconds=seconds * (1 - share)),
+        "v1": TrainingOptions(steps=FIRST_STEPS, seconds=seconds * share),
+        "v2": TrainingOptions(steps=SECOND_STEPS, seconds=seconds * (1 - share)),
     }
     figures: dict[str, Any] = {}
     for name, lesson in lessons.items():

@@ -32,7 +32,7 @@ app = typer.Typer(
 )
 
 
-class Part(StrEnum):
+class PreparationPart(StrEnum):
     """Of a preparation, where machines come and go: docs/KUBERNETES.md."""
 
     DATABASE = "database"
@@ -47,7 +47,7 @@ class Output(StrEnum):
 @app.command()
 def prepare(
     only: Annotated[
-        Part | None,
+        PreparationPart | None,
         typer.Option(
             help="`database`: the migrations alone; `files`: static files and languages of this home alone.",
             show_default=False,

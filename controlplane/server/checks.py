@@ -31,7 +31,7 @@ from controlplane.env import env
 from controlplane.environment import PROJECT
 from controlplane.health import clocks
 from controlplane.readiness_key import HEADER, readiness_key
-from controlplane.server.doctor import Check, Problem, Status
+from controlplane.server.doctor import Check, DoctorProblem, DoctorStatus
 
 WITHIN_SECONDS = 10.0
 OLDEST_POSTGRESQL = 14
@@ -51,7 +51,7 @@ def check_database() -> str:
         return "SQLite, for one host"
     version = int(connection.connection.info.server_version) // 10_000
     if version < OLDEST_POSTGRESQL:
-        raise Problem(f"PostgreSQL {version}", f"Upgrade it to {OLDEST_POSTGRESQL} or newer.")
+        raise DoctorProblem(f"PostgreSQL {version}", f"Upgrade it to {OLDEST_POSTGRESQL} or newer.")
     return f"PostgreSQL {version}"
 
 
@@ -66,7 +66,7 @@ def check_dump() -> str:
                 source.dump(target)
             return f"{byte_size(target.stat().st_size)} in {time.monotonic() - began:.1f} s"
     except BackupError as error:
-        raise Problem(str(error), "Without it `slipway-server backup` fails.") from None
+        raise DoctorProblem(str(error), "Without it `slipway-server backup` fails.") from None
 
 
 def check_connections() -> str:
@@ -81,12 +81,12 @@ def check_connections() -> str:
     room, wanted = found.limit - reserved, PROCESSES * env.database_connections
     said = f"{used} of {room} in use"
     if used > NEARLY_ALL * room:
-        raise Problem(said, "Raise max_connections, or end the clients that hold them.")
+        raise DoctorProblem(said, "Raise max_connections, or end the clients that hold them.")
     if wanted > room:
-        raise Problem(
+        raise DoctorProblem(
             f"{said}; one of each role may take {PROCESSES} x {env.database_connections} = {wanted}",
             "Lower SLIPWAY_DATABASE_CONNECTIONS, or raise max_connections.",
-            status=Status.WARN,
+            status=DoctorStatus.WARN,
         )
     return said
 
@@ -98,7 +98,7 @@ def check_clock() -> str:
         return str(clocks())
     except Unhealthy as problem:
         advice = "Start chrony or systemd-timesyncd there; `timedatectl` shows its state."
-        raise Problem(str(problem.words), advice) from None
+        raise DoctorProblem(str(problem.words), advice) from None
 
 
 def check_redis() -> str:
@@ -107,7 +107,7 @@ def check_redis() -> str:
             server: Any = asked.info("server")
         except redis.RedisError as error:
             advice = "Look at SLIPWAY_REDIS_URL. Without it pages are not live and steps come later."
-            raise Problem(str(error), advice, status=Status.WARN) from None
+            raise DoctorProblem(str(error), advice, status=DoctorStatus.WARN) from None
     return f"version {server.get('valkey_version') or server.get('redis_version')}"
 
 
@@ -115,8 +115,8 @@ def check_disk() -> str:
     room = disk.room()
     said = f"{byte_size(max(0, room.free))} of {byte_size(room.total)} free in {room.path}"
     if room.state is not DiskState.OK:
-        status = Status.FAIL if room.is_full else Status.WARN
-        raise Problem(said, "Free space, or take a larger disk.", status=status)
+        status = DoctorStatus.FAIL if room.is_full else DoctorStatus.WARN
+        raise DoctorProblem(said, "Free space, or take a larger disk.", status=status)
     return said
 
 
@@ -127,9 +127,9 @@ def check_file_rights() -> str:
     open_files = [path for path in secrets if path.exists() and path.stat().st_mode & 0o077]
     if open_files:
         names = " ".join(map(str, open_files))
-        raise Problem(f"Others may read {names}", f"chmod 600 {names}")
+        raise DoctorProblem(f"Others may read {names}", f"chmod 600 {names}")
     if home.stat().st_mode & stat.S_IWOTH:
-        raise Problem(f"Anybody may write to {home}", f"chmod 700 {home}")
+        raise DoctorProblem(f"Anybody may write to {home}", f"chmod 700 {home}")
     with tempfile.NamedTemporaryFile(dir=home):
         return f"secrets are their owner's alone; {home} can be written"
 
@@ -138,13 +138,13 @@ def check_keys() -> str:
     keys = {"SLIPWAY_SECRET_KEY": settings.SECRET_KEY, "SLIPWAY_AUDIT_KEY": settings.SLIPWAY_AUDIT_KEY}
     short = [name for name, key in keys.items() if len(key) < LEAST_KEY]
     if short:
-        raise Problem(f"{', '.join(short)}: shorter than {LEAST_KEY} characters", "Make longer ones.")
+        raise DoctorProblem(f"{', '.join(short)}: shorter than {LEAST_KEY} characters", "Make longer ones.")
     if len(set(keys.values())) == 1:
         advice = "Give SLIPWAY_AUDIT_KEY a value of its own: who has one should not have both."
-        raise Problem("Both keys are the same", advice)
+        raise DoctorProblem("Both keys are the same", advice)
     if dead := list(dead_secrets()):
         advice = "`slipway-server reseal` names them; put the former key among the fallbacks."
-        raise Problem(f"{len(dead)} stored secrets are sealed with a key that is not here", advice)
+        raise DoctorProblem(f"{len(dead)} stored secrets are sealed with a key that is not here", advice)
     return "two of their own, and they open every stored secret"
 
 
@@ -152,8 +152,10 @@ def check_tls() -> str:
     """Ask for the certificate at the public address, as a client with the usual authorities does."""
     address = urlsplit(settings.SLIPWAY_PUBLIC_URL)
     if address.scheme != "https" or not address.hostname:
-        raise Problem(
-            "SLIPWAY_PUBLIC_URL is no https address", "Set it to the proxy's address.", status=Status.WARN
+        raise DoctorProblem(
+            "SLIPWAY_PUBLIC_URL is no https address",
+            "Set it to the proxy's address.",
+            status=DoctorStatus.WARN,
         )
     try:
         with (
@@ -163,11 +165,11 @@ def check_tls() -> str:
             certificate = secured.getpeercert() or {}
     except ssl.SSLCertVerificationError as error:
         advice = "Send the whole chain. For a private CA: set SLIPWAY_CA_FILE."
-        raise Problem(f"{address.hostname}: {error.verify_message}", advice) from None
+        raise DoctorProblem(f"{address.hostname}: {error.verify_message}", advice) from None
     ends = datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate["notAfter"])), UTC)
     said = f"{address.hostname}: valid until {ends:%Y-%m-%d}"
     if ends - clock.now() < CERTIFICATE_LEFT:
-        raise Problem(said, "Renew the certificate.", status=Status.WARN)
+        raise DoctorProblem(said, "Renew the certificate.", status=DoctorStatus.WARN)
     return said
 
 
@@ -184,7 +186,9 @@ def check_proxy() -> str:
         report = _report(error)
     except (OSError, ValueError) as error:
         advice = "Start a web and the proxy; look at SLIPWAY_PUBLIC_URL."
-        raise Problem(f"{request.full_url} does not answer: {error}", advice, status=Status.WARN) from None
+        raise DoctorProblem(
+            f"{request.full_url} does not answer: {error}", advice, status=DoctorStatus.WARN
+        ) from None
     return judge_arrival(report["request"], proxies=env.trusted_proxies)
 
 
@@ -193,21 +197,21 @@ def _report(error: urllib.error.HTTPError) -> Any:
         return orjson.loads(error.read())
     except ValueError:
         advice = "No web answers behind the proxy: look at its upstreams."
-        raise Problem(f"The proxy answers {error.code}", advice) from None
+        raise DoctorProblem(f"The proxy answers {error.code}", advice) from None
 
 
 def judge_arrival(request: dict[str, Any], *, proxies: Sequence[object]) -> str:
-    """`request`: as `/readyz` tells it. Raises Problem."""
+    """`request`: as `/readyz` tells it. Raises DoctorProblem."""
     client = request["client"]
     if client == FORGED:
         advice = "Have it set the header (nginx: `proxy_set_header X-Forwarded-For $remote_addr`)."
-        raise Problem("The proxy passes on the client's own X-Forwarded-For", advice)
+        raise DoctorProblem("The proxy passes on the client's own X-Forwarded-For", advice)
     if settings.SLIPWAY_PUBLIC_URL.startswith("https:") and not request["is_secure"]:
         advice = "Have the proxy set X-Forwarded-Proto, and name it in SLIPWAY_TRUSTED_PROXIES."
-        raise Problem("A request over TLS arrives as plain HTTP", advice)
+        raise DoctorProblem("A request over TLS arrives as plain HTTP", advice)
     if not proxies:
         advice = "Set SLIPWAY_TRUSTED_PROXIES, or who guesses passwords locks out everybody."
-        raise Problem(f"Every client seems to be {client}", advice, status=Status.WARN)
+        raise DoctorProblem(f"Every client seems to be {client}", advice, status=DoctorStatus.WARN)
     return f"this client arrives as {client}"
 
 

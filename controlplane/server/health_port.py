@@ -78,7 +78,7 @@ class StateOfRole(Collector):
 
 
 def _handler(role: str) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class HealthRequestHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/healthz":
                 self._answer(200, b"ok\n", "text/plain")
@@ -110,4 +110,4 @@ def _handler(role: str) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *args: object) -> None:
             logger.debug(format, *args)
 
-    return Handler
+    return HealthRequestHandler

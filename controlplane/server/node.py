@@ -6,10 +6,10 @@ import signal
 from clusters.backends.base import ClusterUnreachable
 from clusters.backends.embedded.backend import ENVIRONMENTS, EmbeddedCluster
 from controlplane.embedded import running
-from controlplane.embedded.home import Home, Refusal
+from controlplane.embedded.home import Home, HomeUnusable
 from controlplane.embedded.lock import HomeLock
 from controlplane.embedded.planes import Spawner, Supervisord
-from controlplane.embedded.processes import HAND_OVER, Family, PartFailed, Signals, say
+from controlplane.embedded.processes import HAND_OVER, PartFailed, ProcessFamily, Signals, say
 from controlplane.embedded.programs import agent_program
 from controlplane.env import env, refuse
 from controlplane.environment import PROJECT
@@ -30,7 +30,7 @@ def run_node() -> None:
             say(line)
         lock = HomeLock(home)
         lock.take(f"the node role on {home.path}")
-    except Refusal as refusal:
+    except HomeUnusable as refusal:
         raise refuse(str(refusal)) from None
     raise SystemExit(_Node(home).run(lock.fd))
 
@@ -38,7 +38,7 @@ def run_node() -> None:
 class _Node:
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._signals, self._family = Signals(), Family()
+        self._signals, self._family = Signals(), ProcessFamily()
         self._cluster = EmbeddedCluster(
             run_dir=home.run,
             log_dir=home.logs,

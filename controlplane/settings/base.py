@@ -2,7 +2,7 @@
 
 from csp.constants import NONCE, NONE, SELF
 
-from common.database.outage import Connection
+from common.database.outage import OutageAwareConnection
 from common.database.url import settings_of
 from common.live.sentinel import broker_options, broker_url
 from controlplane.env import env, otlp_traces
@@ -206,7 +206,7 @@ else:
             # As long as a caller waits for a connection that another returns, and the pool for a server.
             "timeout": 5.0,
             "reconnect_timeout": 2.0,
-            "connection_class": Connection,
+            "connection_class": OutageAwareConnection,
         },
     }
 

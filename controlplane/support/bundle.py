@@ -35,7 +35,7 @@ class CannotBundle(SlipwayError):
 
 
 @dataclass(slots=True)
-class Bundle:
+class SupportBundle:
     """What was written."""
 
     path: Path
@@ -44,12 +44,12 @@ class Bundle:
     """A line for each part that is missing."""
 
 
-def write_bundle(path: Path) -> Bundle:
+def write_bundle(path: Path) -> SupportBundle:
     """Raises CannotBundle. The file is its owner's alone, and there whole or not at all."""
     if path.exists():
         raise CannotBundle(f"{path} exists. Name another file.")
     values, problems = known_secrets()
-    secrets, bundle = Secrets(values), Bundle(path, problems=problems)
+    secrets, bundle = Secrets(values), SupportBundle(path, problems=problems)
     top = f"slipway-{socket.gethostname()}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     try:
         with tempfile.NamedTemporaryFile(dir=path.absolute().parent, prefix=".bundle-") as file:
@@ -64,7 +64,7 @@ def write_bundle(path: Path) -> Bundle:
     return bundle
 
 
-def _all_files(secrets: Secrets, bundle: Bundle) -> Iterator[tuple[str, Any]]:
+def _all_files(secrets: Secrets, bundle: SupportBundle) -> Iterator[tuple[str, Any]]:
     for name, gather in _parts(secrets).items():
         try:
             yield from gather()

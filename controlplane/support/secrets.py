@@ -14,7 +14,7 @@ from django.db import DatabaseError
 from common import resealing
 from common.logs.redaction import HIDDEN, redacted
 from common.sealed import CannotUnseal, unseal
-from common.setting_types import Hides
+from common.setting_types import SecretPart
 from controlplane.env import env, secrets_of
 from controlplane.environment import Environment
 
@@ -63,7 +63,7 @@ class Secrets:
     def setting(self, name: str, value: Any) -> Any:
         """Of a field of Environment, by its kind."""
         field = Environment.model_fields[name]
-        if Hides.ALL in field.metadata:
+        if SecretPart.ALL in field.metadata:
             return HIDDEN if value else ""
         return self.json(list(value) if isinstance(value, tuple) else value)
 

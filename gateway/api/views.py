@@ -8,14 +8,14 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 
 from accounts.states import Right
 from clusters.models import Cluster
-from common.api.views import Deleted, Put, Read, WhyRemoved
+from common.api.views import DestroyEndpoint, PutEndpoint, RetrieveEndpoint, WhyRemoved
 from gateway import services
 from gateway.api import serializers
 from gateway.models import Gateway
 
 
 @extend_schema(parameters=[OpenApiParameter("cluster", OpenApiTypes.STR, OpenApiParameter.PATH)])
-class Gateways(Read, Put, Deleted):
+class Gateways(RetrieveEndpoint, PutEndpoint, DestroyEndpoint):
     """The gateway that splits the traffic of a cluster; 404: it has none."""
 
     queryset = Gateway.objects.select_related("cluster")

@@ -17,8 +17,8 @@ import httpx2
 
 from common.outbound import own_machine
 from common.outbound.client import in_words, whole_body
-from common.outbound.faults import Forbidden, Misbehaves, Unreachable
-from common.outbound.transport import Deadline, Pinned
+from common.outbound.faults import Forbidden, HostUnreachable, Misbehaves
+from common.outbound.transport import PinnedTransport, RequestDeadline
 from gateway.backends.worker_counters import WorkerReading, labels_text, summed
 from gateway.errors import GatewayUnreachable, InvalidGateway
 from gateway.latency import Histogram
@@ -147,7 +147,7 @@ class PrometheusCounters:
         """Raises GatewayUnreachable."""
         try:
             status, body = self._ask(query)
-        except (Unreachable, Misbehaves, Forbidden) as error:
+        except (HostUnreachable, Misbehaves, Forbidden) as error:
             raise GatewayUnreachable(f"Prometheus: {error}") from None
         try:
             answer = json.loads(body)
@@ -170,9 +170,9 @@ class PrometheusCounters:
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         url = f"{self._settings.url}/api/v1/query"
-        deadline = Deadline(self._within_seconds)
+        deadline = RequestDeadline(self._within_seconds)
         client = httpx2.Client(
-            transport=Pinned(own_machine.judge, deadline=deadline),
+            transport=PinnedTransport(own_machine.judge, deadline=deadline),
             timeout=self._within_seconds,
             trust_env=False,
         )

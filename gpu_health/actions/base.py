@@ -10,13 +10,21 @@ from clusters.backends.base import ObservedNode
 from clusters.backends.kinds import abilities_of
 from clusters.backends.node_operations import NodeCommand, NodeOperations
 from clusters.models import Node
-from common.jobs.spec import BY_CIRCUMSTANCE, Container, JobObservation, JobSpec, JobState, Limits, owner_of
-from gpu_health.healing.facts import Progress, Work
+from common.jobs.spec import (
+    BY_CIRCUMSTANCE,
+    JobContainer,
+    JobLimits,
+    JobObservation,
+    JobSpec,
+    JobState,
+    owner_of,
+)
+from gpu_health.healing.facts import MachineWork, WorkProgress
 from gpu_health.models import Incident
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ActionTarget:
     """The machine, and what is known of it as the action is taken or looked at."""
 
     incident: Incident
@@ -27,15 +35,15 @@ class Target:
 
 
 class ActionKind(Protocol):
-    def begin(self, target: Target, order: NodeCommand) -> None:
+    def begin(self, target: ActionTarget, order: NodeCommand) -> None:
         """Start it, at most once under `order.op_key`. Raises OperationUnsupported, StaleFence,
         ClusterUnreachable.
         """
 
-    def look(self, target: Target, op_key: str) -> Work:
+    def look(self, target: ActionTarget, op_key: str) -> MachineWork:
         """How far it is."""
 
-    def happened(self, target: Target, order: NodeCommand) -> bool | None:
+    def happened(self, target: ActionTarget, order: NodeCommand) -> bool | None:
         """After a crash, with a later order: whether it was begun. The machine has learned the order's fence
         when this answers, so that nobody who slept meanwhile can begin it. None: nobody can see.
         """
@@ -67,22 +75,22 @@ class JobAction:
     name: str
     commands: Sequence[Command] = field(default=())
 
-    def commands_for(self, target: Target) -> Sequence[Command]:
+    def commands_for(self, target: ActionTarget) -> Sequence[Command]:
         return self.commands
 
-    def begin(self, target: Target, order: NodeCommand) -> None:
+    def begin(self, target: ActionTarget, order: NodeCommand) -> None:
         target.operations.run_job(target.node.uid, self.spec(target, order.op_key), order)
 
-    def look(self, target: Target, op_key: str) -> Work:
+    def look(self, target: ActionTarget, op_key: str) -> MachineWork:
         seen = target.operations.jobs(target.node.uid).observe(self.spec(target, op_key).name)
         return work_of(seen, self.name)
 
-    def happened(self, target: Target, order: NodeCommand) -> bool | None:
+    def happened(self, target: ActionTarget, order: NodeCommand) -> bool | None:
         # A job has one name for ever: its second start is none, whoever comes late.
         seen = target.operations.jobs(target.node.uid).observe(self.spec(target, order.op_key).name)
         return seen.state is not JobState.GONE
 
-    def spec(self, target: Target, op_key: str) -> JobSpec:
+    def spec(self, target: ActionTarget, op_key: str) -> JobSpec:
         commands = json.dumps([one.to_dict() for one in self.commands_for(target)])
         wall = 60.0 + sum(one.seconds for one in self.commands_for(target))
         argv = (*python_on(target.node), "-m", "serving.repairs", commands)
@@ -90,8 +98,8 @@ class JobAction:
             op_key,
             job_owner(target.incident),
             argv,
-            limits=Limits(wall_seconds=wall),
-            container=Container(is_privileged=True),
+            limits=JobLimits(wall_seconds=wall),
+            container=JobContainer(is_privileged=True),
         )
 
 
@@ -103,27 +111,27 @@ def job_owner(incident: Incident) -> str:
     return owner_of(incident._meta.label_lower, incident.pk)
 
 
-def work_of(seen: JobObservation, what: str) -> Work:
+def work_of(seen: JobObservation, what: str) -> MachineWork:
     """Of a job that was started before."""
     if seen.is_live:
-        return Work(Progress.RUNNING, f"{what} runs.")
+        return MachineWork(WorkProgress.RUNNING, f"{what} runs.")
     if seen.state is JobState.SUCCEEDED:
-        return Work(Progress.SUCCEEDED, f"{what} is done.")
+        return MachineWork(WorkProgress.SUCCEEDED, f"{what} is done.")
     if seen.state is JobState.GONE:
-        return Work(Progress.FAILED, f"No trace of {what} is left.")
+        return MachineWork(WorkProgress.FAILED, f"No trace of {what} is left.")
     if seen.ending in BY_CIRCUMSTANCE:
-        return Work(Progress.FAILED, f"{what} was stopped. {seen.why}".strip())
+        return MachineWork(WorkProgress.FAILED, f"{what} was stopped. {seen.why}".strip())
     told = (seen.result or {}).get("words") or seen.last_words or seen.why
-    return Work(Progress.FAILED, f"{what} failed. {told}".strip())
+    return MachineWork(WorkProgress.FAILED, f"{what} failed. {told}".strip())
 
 
-def restarted(target: Target) -> Work:
+def restarted(target: ActionTarget) -> MachineWork:
     """Whether the machine runs anew since the incident's session."""
     before, seen = target.incident.session, target.seen
     if seen is None or not seen.boot_id or not before:
-        return Work(Progress.RUNNING, "The machine is restarting.")
+        return MachineWork(WorkProgress.RUNNING, "The machine is restarting.")
     if seen.boot_id == before:
-        return Work(Progress.RUNNING, "The machine has not restarted yet.")
+        return MachineWork(WorkProgress.RUNNING, "The machine has not restarted yet.")
     if not seen.is_ready:
-        return Work(Progress.RUNNING, "The machine has restarted and is not ready yet.")
-    return Work(Progress.SUCCEEDED, "The machine was restarted and is ready.")
+        return MachineWork(WorkProgress.RUNNING, "The machine has restarted and is not ready yet.")
+    return MachineWork(WorkProgress.SUCCEEDED, "The machine was restarted and is ready.")

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 
 from clusters.backends.node_operations import NodeCommand, OperationUnsupported
-from gpu_health.actions.base import Target, restarted
-from gpu_health.healing.facts import Progress, Work
-from gpu_health.providers.base import Deed, Machine, MachineProvider, State, Told
+from gpu_health.actions.base import ActionTarget, restarted
+from gpu_health.healing.facts import MachineWork, WorkProgress
+from gpu_health.providers.base import Deed, DeedState, DeedStatus, MachineProvider, ProviderMachine
 from gpu_health.providers.configured import machine_provider
 
 PROGRESS = {
-    State.NEVER: Progress.RUNNING,
-    State.RUNNING: Progress.RUNNING,
-    State.UNKNOWN: Progress.RUNNING,
-    State.DONE: Progress.SUCCEEDED,
-    State.FAILED: Progress.FAILED,
+    DeedState.NEVER: WorkProgress.RUNNING,
+    DeedState.RUNNING: WorkProgress.RUNNING,
+    DeedState.UNKNOWN: WorkProgress.RUNNING,
+    DeedState.DONE: WorkProgress.SUCCEEDED,
+    DeedState.FAILED: WorkProgress.FAILED,
 }
 
 
@@ -25,31 +25,31 @@ class ProviderAction:
     def name(self) -> str:
         return str(self.deed)
 
-    def begin(self, target: Target, order: NodeCommand) -> None:
+    def begin(self, target: ActionTarget, order: NodeCommand) -> None:
         provider = self._provider()
         told = provider.order(self.deed, machine_of(target), order.op_key, order.reason)
-        if told.state is State.FAILED:
+        if told.state is DeedState.FAILED:
             raise OperationUnsupported(f"The provider refuses: {told.words}")
 
-    def look(self, target: Target, op_key: str) -> Work:
+    def look(self, target: ActionTarget, op_key: str) -> MachineWork:
         # A machine that runs anew has been switched off and on, whatever else is told of it.
-        if self.deed is not Deed.REPLACE and (seen := restarted(target)).progress is Progress.SUCCEEDED:
+        if self.deed is not Deed.REPLACE and (seen := restarted(target)).progress is WorkProgress.SUCCEEDED:
             return seen
         return self._work(self._provider().status(self.deed, machine_of(target), op_key))
 
-    def happened(self, target: Target, order: NodeCommand) -> bool | None:
-        if self.deed is not Deed.REPLACE and restarted(target).progress is Progress.SUCCEEDED:
+    def happened(self, target: ActionTarget, order: NodeCommand) -> bool | None:
+        if self.deed is not Deed.REPLACE and restarted(target).progress is WorkProgress.SUCCEEDED:
             return True
         told = self._provider().status(self.deed, machine_of(target), order.op_key)
-        if told.state is State.UNKNOWN:
+        if told.state is DeedState.UNKNOWN:
             return None
-        return told.state is not State.NEVER
+        return told.state is not DeedState.NEVER
 
-    def _work(self, told: Told) -> Work:
-        if self.deed is Deed.REPLACE or told.state in (State.FAILED, State.UNKNOWN):
-            return Work(PROGRESS[told.state], told.words or f"The provider: {told.state}.")
+    def _work(self, told: DeedStatus) -> MachineWork:
+        if self.deed is Deed.REPLACE or told.state in (DeedState.FAILED, DeedState.UNKNOWN):
+            return MachineWork(PROGRESS[told.state], told.words or f"The provider: {told.state}.")
         # Done, says the provider; it has been when the machine runs anew.
-        return Work(Progress.RUNNING, told.words or "The machine has not restarted yet.")
+        return MachineWork(WorkProgress.RUNNING, told.words or "The machine has not restarted yet.")
 
     def _provider(self) -> MachineProvider:
         provider = machine_provider()
@@ -58,9 +58,9 @@ class ProviderAction:
         return provider
 
 
-def machine_of(target: Target) -> Machine:
+def machine_of(target: ActionTarget) -> ProviderMachine:
     node = target.node
-    return Machine(
+    return ProviderMachine(
         name=node.name,
         uid=node.uid,
         provider_id=node.provider_id,

@@ -1,9 +1,9 @@
 """Restart the machine. Another boot id, and that it is ready again, show that it was."""
 
 from clusters.backends.node_operations import NodeCommand, OperationUnsupported
-from gpu_health.actions.base import Target, restarted
+from gpu_health.actions.base import ActionTarget, restarted
 from gpu_health.actions.provided import ProviderAction
-from gpu_health.healing.facts import Progress, Work
+from gpu_health.healing.facts import MachineWork, WorkProgress
 from gpu_health.providers.base import Deed
 from gpu_health.providers.configured import machine_provider
 
@@ -13,7 +13,7 @@ BY_PROVIDER = ProviderAction(Deed.REBOOT)
 class Reboot:
     name = "reboot"
 
-    def begin(self, target: Target, order: NodeCommand) -> None:
+    def begin(self, target: ActionTarget, order: NodeCommand) -> None:
         try:
             target.operations.reboot(target.node.uid, order)
         except OperationUnsupported:
@@ -21,11 +21,11 @@ class Reboot:
                 raise
             BY_PROVIDER.begin(target, order)
 
-    def look(self, target: Target, op_key: str) -> Work:
+    def look(self, target: ActionTarget, op_key: str) -> MachineWork:
         return restarted(target)
 
-    def happened(self, target: Target, order: NodeCommand) -> bool | None:
-        if restarted(target).progress is Progress.SUCCEEDED:
+    def happened(self, target: ActionTarget, order: NodeCommand) -> bool | None:
+        if restarted(target).progress is WorkProgress.SUCCEEDED:
             return True
         if machine_provider() is not None:
             return BY_PROVIDER.happened(target, order)

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusters.backends.node_operations import NodeCommand, OperationUnsupported
-from gpu_health.actions.base import Command, JobAction, Target
+from gpu_health.actions.base import ActionTarget, Command, JobAction
 from gpu_health.actions.holders import started, stopped
 
 
 @dataclass(frozen=True, slots=True)
 class ResetBus(JobAction):
-    def begin(self, target: Target, order: NodeCommand) -> None:
+    def begin(self, target: ActionTarget, order: NodeCommand) -> None:
         if ":" not in target.incident.device:
             raise OperationUnsupported("Nobody knows on which bus the GPU is.")
         super(ResetBus, self).begin(target, order)
 
-    def commands_for(self, target: Target) -> Sequence[Command]:
+    def commands_for(self, target: ActionTarget) -> Sequence[Command]:
         device = f"/sys/bus/pci/devices/{target.incident.device}.0"
         return (
             *stopped(target.incident.device),

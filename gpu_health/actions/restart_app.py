@@ -8,24 +8,26 @@ from clusters.backends.kinds import abilities_of
 from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from clusters.backends.observed_pods import ObservedPod
 from clusters.models import Worker
-from gpu_health.actions.base import Target
-from gpu_health.healing.facts import Progress, Work
+from gpu_health.actions.base import ActionTarget
+from gpu_health.healing.facts import MachineWork, WorkProgress
 from gpu_health.models import StoredReading
 
 
 class RestartApp:
     name = "restart_app"
 
-    def begin(self, target: Target, order: NodeCommand) -> None:
+    def begin(self, target: ActionTarget, order: NodeCommand) -> None:
         pod = application_on(target)
         answer = target.operations.evict(target.node.uid, pod, order)
         if not answer.is_accepted:
             raise OperationUnsupported(f"{pod.title} cannot be restarted now: {answer.blocked_by}")
 
-    def look(self, target: Target, op_key: str) -> Work:
-        return Work(Progress.SUCCEEDED, "The worker on the GPU was asked to end; it is started anew.")
+    def look(self, target: ActionTarget, op_key: str) -> MachineWork:
+        return MachineWork(
+            WorkProgress.SUCCEEDED, "The worker on the GPU was asked to end; it is started anew."
+        )
 
-    def happened(self, target: Target, order: NodeCommand) -> bool | None:
+    def happened(self, target: ActionTarget, order: NodeCommand) -> bool | None:
         if not _process(target):
             return None  # the one pod that stands there may be the former one, or that in its place
         try:
@@ -35,7 +37,7 @@ class RestartApp:
         return False
 
 
-def application_on(target: Target) -> ObservedPod:
+def application_on(target: ActionTarget) -> ObservedPod:
     """Raises OperationUnsupported where nobody knows it, or it is not ours."""
     pods = [
         one
@@ -55,7 +57,7 @@ def application_on(target: Target) -> ObservedPod:
     return pods[0]
 
 
-def _process(target: Target) -> int:
+def _process(target: ActionTarget) -> int:
     """That the driver names, on a machine whose processes are seen as it sees them; 0: not known."""
     if not abilities_of(target.node.cluster.kind).runs_on_host:
         return 0

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clusters.backends.node_operations import NodeCommand, OperationUnsupported
-from gpu_health.actions.base import Command, JobAction, Target
+from gpu_health.actions.base import ActionTarget, Command, JobAction
 
 DAEMONS: Mapping[str, str] = {
     "clock": "chronyd",
@@ -42,12 +42,12 @@ RESTART_DEVICE_PLUGIN = JobAction(
 
 @dataclass(frozen=True, slots=True)
 class RestartDaemon(JobAction):
-    def begin(self, target: Target, order: NodeCommand) -> None:
+    def begin(self, target: ActionTarget, order: NodeCommand) -> None:
         if not self.commands_for(target):
             raise OperationUnsupported(f"Nobody knows which daemon {target.incident.fault} is about.")
         super(RestartDaemon, self).begin(target, order)
 
-    def commands_for(self, target: Target) -> Sequence[Command]:
+    def commands_for(self, target: ActionTarget) -> Sequence[Command]:
         words = set(target.incident.fault.replace("_", ".").split("."))
         daemon = next((unit for word, unit in DAEMONS.items() if word in words), "")
         return (Command(("systemctl", "restart", daemon)),) if daemon else ()

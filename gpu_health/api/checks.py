@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from accounts.states import Right
 from common.api.examples import example
 from common.api.rows import StuckField
-from common.api.views import Created, Listed, Read
+from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint
 from common.audit import MAX_REASON
 from gpu_health.api import examples
 from gpu_health.api.machines import machine_of
@@ -62,7 +62,7 @@ class GpuCheckCancellingSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True, default="")
 
 
-class GpuChecks(Listed, Created, Read):
+class GpuChecks(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     """Checks of machines: Jobs that compute on an idle machine, and compare."""
 
     queryset = GpuCheck.objects.select_related("node__cluster__team")

@@ -13,7 +13,7 @@ from accounts.states import Right
 from clusters.models import Cluster
 from common.api.examples import example
 from common.api.rows import StuckField
-from common.api.views import Created, Listed, Read
+from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint
 from common.audit import MAX_REASON
 from gpu_health import selectors
 from gpu_health.api import drill_examples as examples
@@ -114,7 +114,7 @@ class GpuDrillClusterSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True, default="")
 
 
-class GpuDrills(Listed, Created, Read):
+class GpuDrills(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     """Drills: a fault is played on a machine of a test cluster, and followed up the ladder."""
 
     queryset = Drill.objects.select_related("node__cluster__team")

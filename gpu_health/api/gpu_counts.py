@@ -13,7 +13,7 @@ from accounts.states import Right
 from clusters.models import Node
 from clusters.states import NodeState
 from common.api.examples import example
-from common.api.views import Listed
+from common.api.views import ListEndpoint
 from common.audit import MAX_REASON
 from gpu_health.api import examples
 from gpu_health.api.machines import machine_of
@@ -57,7 +57,7 @@ class ExpectedGpusSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=MAX_REASON)
 
 
-class GpuCounts(Listed):
+class GpuCounts(ListEndpoint):
     """How many GPUs machines show, and how many they must have."""
 
     queryset = GpuCount.objects.select_related("node__cluster__team")

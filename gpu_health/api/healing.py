@@ -9,9 +9,9 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.api.permissions import Everywhere
+from accounts.api.permissions import InstallationRight
 from accounts.states import Right
-from common.api.views import Endpoint, Listed, Read
+from common.api.views import Endpoint, ListEndpoint, RetrieveEndpoint
 from gpu_health import selectors
 from gpu_health.api import healing_serializers as serializers
 from gpu_health.filters import IncidentFilter
@@ -23,7 +23,7 @@ from gpu_health.services import healing, incidents
 SHOWN = extend_schema(responses={200: serializers.GpuIncidentSerializer})
 
 
-class Incidents(Listed, Read):
+class Incidents(ListEndpoint, RetrieveEndpoint):
     """Machines with a fault on their way through the ladder, from the first finding to their return."""
 
     queryset = Incident.objects.select_related("node__cluster__team")
@@ -142,8 +142,8 @@ class Healing(Endpoint):
     pagination_class = None
     needs: ClassVar = {
         "stop": Right.FLEET_OPERATE,
-        "restart": Everywhere(Right.FLEET_OPERATE),
-        "change": Everywhere(Right.FLEET_OPERATE),
+        "restart": InstallationRight(Right.FLEET_OPERATE),
+        "change": InstallationRight(Right.FLEET_OPERATE),
     }
 
     def visible(self, rows: QuerySet[HealingPolicy]) -> QuerySet[HealingPolicy]:
@@ -181,7 +181,7 @@ class Healing(Endpoint):
         return Response(self.get_serializer(resumed).data)
 
 
-class HealingPools(Listed):
+class HealingPools(ListEndpoint):
     """Pools of machines: slots taken, and breakers."""
 
     queryset = HealingPool.objects.none()
@@ -190,7 +190,7 @@ class HealingPools(Listed):
     lookup_url_kwarg = "id"
     lookup_value_converter = "int"
     sort = ("name",)
-    needs: ClassVar = {"close_breaker": Everywhere(Right.FLEET_OPERATE)}
+    needs: ClassVar = {"close_breaker": InstallationRight(Right.FLEET_OPERATE)}
 
     def visible(self, rows: QuerySet[HealingPool]) -> QuerySet[HealingPool]:
         return selectors.pools()

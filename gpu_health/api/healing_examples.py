@@ -1,6 +1,6 @@
 """The documents that the schema shows for healing."""
 
-from gpu_health.healing.limits import Limits
+from gpu_health.healing.limits import HealingLimits
 
 INCIDENT = {
     "id": 4,
@@ -65,7 +65,7 @@ POLICY = {
     "dry_clusters": ["staging"],
     "windows": [{"start": "22:00", "end": "05:00", "days": [0, 1, 2, 3, 4], "time_zone": "Europe/Zurich"}],
     "drain": {"grace_seconds": 300, "namespaces": {"training": {"policy": "finish", "within_seconds": 3600}}},
-    "limits": Limits().to_dict() | {"approved_actions": list(Limits().approved_actions)},
+    "limits": HealingLimits().to_dict() | {"approved_actions": list(HealingLimits().approved_actions)},
     "two_people": False,
     "waiting_changes": {},
     "kill_switch_at": None,

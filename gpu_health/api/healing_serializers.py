@@ -8,11 +8,11 @@ from rest_framework import serializers
 from common.api.examples import example
 from common.audit import MAX_REASON
 from gpu_health.api import healing_examples as examples
-from gpu_health.healing.limits import Limits
+from gpu_health.healing.limits import HealingLimits
 from gpu_health.models import HealingPolicy, HealingPool, Incident, IncidentEntry
 from gpu_health.states import FindingSeverity, HealingMode, IncidentState
 
-LIMITS = ", ".join(f"`{name}`" for name in Limits().to_dict())
+LIMITS = ", ".join(f"`{name}`" for name in HealingLimits().to_dict())
 
 
 class GpuIncidentEntrySerializer(serializers.ModelSerializer[IncidentEntry]):

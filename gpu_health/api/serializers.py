@@ -8,10 +8,10 @@ from common.api.examples import example
 from common.audit import MAX_REASON
 from gpu_health.api import examples
 from gpu_health.models import Finding
-from gpu_health.policy.disagreements import Comparison
+from gpu_health.policy.disagreements import SourceComparison
 from gpu_health.policy.presets import fault_title, sources
-from gpu_health.policy.rule import Action
-from gpu_health.selectors import MEMORY, RuleInForce, Trial
+from gpu_health.policy.rule import RemediationAction
+from gpu_health.selectors import MEMORY, RuleInForce, RuleTrial
 from gpu_health.services.readings import MAX_READINGS
 from gpu_health.states import (
     DrainScope,
@@ -22,7 +22,7 @@ from gpu_health.states import (
     RuleVerification,
 )
 
-LADDER = f"From its first action on, a step when the one before did not help: {', '.join(Action)}."
+LADDER = f"From its first action on, a step when the one before did not help: {', '.join(RemediationAction)}."
 CONDITIONS = (
     "`name=value`, separated by spaces: `count`, `window_seconds`, `same` (details, joined by `+`), "
     "`value_at_least`, `value_below`, `alone_seconds`, `driver_at_least`, `driver_below`, `details.NAME`."
@@ -220,13 +220,13 @@ class GpuDifferenceSerializer(serializers.Serializer[Any]):
 
 
 @example(examples.TRIAL)
-class GpuRuleTrialSerializer(serializers.Serializer[Trial]):
+class GpuRuleTrialSerializer(serializers.Serializer[RuleTrial]):
     days = serializers.SerializerMethodField(help_text="How far back was looked.")
     readings = serializers.IntegerField(help_text="That were judged, of the machines that you may see.")
     verdicts = serializers.IntegerField(help_text="On the rule's fault, with the change.")
     differences = GpuDifferenceSerializer(many=True)
 
-    def get_days(self, _trial: Trial) -> int:
+    def get_days(self, _trial: RuleTrial) -> int:
         return MEMORY.days
 
 
@@ -266,16 +266,16 @@ class GpuReceiptSerializer(serializers.Serializer[Any]):
 
 
 @example(examples.COMPARISON)
-class GpuDisagreementSerializer(serializers.Serializer[Comparison]):
+class GpuDisagreementSerializer(serializers.Serializer[SourceComparison]):
     fault = serializers.CharField()
     title = serializers.SerializerMethodField()
     is_disputed = serializers.BooleanField(help_text="Some would touch the machine, and others would not.")
     statements = serializers.SerializerMethodField(help_text="By source: the ladder of its strictest rule.")
 
-    def get_title(self, one: Comparison) -> str:
+    def get_title(self, one: SourceComparison) -> str:
         return fault_title(one.fault)
 
-    def get_statements(self, one: Comparison) -> dict[str, list[str]]:
+    def get_statements(self, one: SourceComparison) -> dict[str, list[str]]:
         return {
             name: [str(action) for action in said.strictest.ladder] for name, said in one.statements.items()
         }

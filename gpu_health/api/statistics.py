@@ -11,14 +11,14 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.api.permissions import Everywhere
+from accounts.api.permissions import InstallationRight
 from accounts.states import Right
 from common.api import problems
 from common.api.views import Endpoint
 from gpu_health.api import statistics_serializers as serializers
 from gpu_health.api.statistics_documents import document_of
 from gpu_health.filters import SPANS, StatisticsFilter
-from gpu_health.incident_statistics import Answer, prices, statistics
+from gpu_health.incident_statistics import StatisticsResult, prices, statistics
 from gpu_health.models import GpuPrices, Incident
 from gpu_health.questions import question_of
 from gpu_health.services.prices import set_prices
@@ -62,7 +62,7 @@ class Statistics(Endpoint):
         """The incidents that were counted, as CSV: one line each."""
         return HttpResponse("".join(csv_of(self._answer())), content_type="text/csv; charset=utf-8")
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> StatisticsResult:
         chosen = StatisticsFilter(self.request.query_params, queryset=Incident.objects.none())
         if not chosen.form.is_valid():
             raise ValidationError(problems.flattened(chosen.form.errors))
@@ -76,7 +76,7 @@ class Prices(Endpoint):
     serializer_class = serializers.GpuPricesSerializer
     inputs: ClassVar = {"change": serializers.GpuPricesChangeSerializer}
     pagination_class = None
-    needs: ClassVar = {"change": Everywhere(Right.FLEET_OPERATE)}
+    needs: ClassVar = {"change": InstallationRight(Right.FLEET_OPERATE)}
 
     def visible(self, rows: QuerySet[GpuPrices]) -> QuerySet[GpuPrices]:
         return rows

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from gpu_health.incident_statistics import Answer
+from gpu_health.incident_statistics import StatisticsResult
 from gpu_health.policy.presets import fault_title
-from gpu_health.statistics.figures import HOUR, Figures
+from gpu_health.statistics.figures import HOUR, IncidentFigures
 
 MOST_MACHINES = 100
 
 
-def document_of(answer: Answer) -> dict[str, Any]:
+def document_of(answer: StatisticsResult) -> dict[str, Any]:
     found = answer.report
     window = answer.question.window
     return {
@@ -47,7 +47,7 @@ def document_of(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _models(answer: Answer) -> Iterator[dict[str, Any]]:
+def _models(answer: StatisticsResult) -> Iterator[dict[str, Any]]:
     known = answer.report.availability
     for model in sorted({*known, *answer.report.by_model}):
         there = known.get(model)
@@ -56,11 +56,11 @@ def _models(answer: Answer) -> Iterator[dict[str, Any]]:
             "gpus": there.gpus if there else 0,
             "gpu_hours": there.total / HOUR if there else 0.0,
             "availability": there.share if there else None,
-            **_figures(answer.report.by_model.get(model, Figures.none())),
+            **_figures(answer.report.by_model.get(model, IncidentFigures.none())),
         }
 
 
-def _figures(found: Figures) -> dict[str, Any]:
+def _figures(found: IncidentFigures) -> dict[str, Any]:
     return {
         **{one.name: getattr(found, one.name) for one in fields(found)},
         "lost_gpu_hours": found.lost_gpu_hours,

@@ -8,11 +8,11 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.api.permissions import Everywhere
+from accounts.api.permissions import InstallationRight
 from accounts.states import Right
 from clusters.models import Cluster
 from clusters.services.node_reports import reporting_agent
-from common.api.views import Deleted, Endpoint, Listed, Put, Read
+from common.api.views import DestroyEndpoint, Endpoint, ListEndpoint, PutEndpoint, RetrieveEndpoint
 from gpu_health import selectors
 from gpu_health.api import serializers
 from gpu_health.errors import InvalidRule, RuleMissing
@@ -27,7 +27,7 @@ from gpu_health.services.presets import check_preset, choose_preset
 from gpu_health.services.readings import accept_readings
 
 
-class Findings(Listed, Read):
+class Findings(ListEndpoint, RetrieveEndpoint):
     """Faults of machines and GPUs: how each was judged, what would be done, and why."""
 
     queryset = Finding.objects.select_related("node__cluster__team")
@@ -47,7 +47,7 @@ class Findings(Listed, Read):
         return self.answer(close_finding(actor=self.actor, finding=self.get_object(), reason=reason))
 
 
-class GpuRules(Put, Read, Deleted):
+class GpuRules(PutEndpoint, RetrieveEndpoint, DestroyEndpoint):
     """Rules: which fault under which conditions is how bad, what follows, and which document says so."""
 
     queryset = RuleChange.objects.none()
@@ -70,7 +70,7 @@ class GpuRules(Put, Read, Deleted):
     lookup_value_converter = "str"
     pagination_class = None
     needs: ClassVar = dict.fromkeys(
-        ("create", "choose", "update", "destroy"), Everywhere(Right.FLEET_OPERATE)
+        ("create", "choose", "update", "destroy"), InstallationRight(Right.FLEET_OPERATE)
     )
 
     def visible(self, rows: QuerySet[RuleChange]) -> QuerySet[RuleChange]:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from gpu_health.signals.reading import Reading, details
+from gpu_health.signals.reading import GpuReading, details
 
 DETAIL = "drill"
 _MARK = re.compile(r"\[slipway drill (\d{1,12})\]")
@@ -14,11 +14,11 @@ def mark(drill: int) -> str:
     return f"[slipway drill {drill}]"
 
 
-def marked(reading: Reading, drill: int) -> Reading:
+def marked(reading: GpuReading, drill: int) -> GpuReading:
     return replace(reading, details=details({**dict(reading.details), DETAIL: str(drill)}))
 
 
-def drill_of(reading: Reading) -> int | None:
+def drill_of(reading: GpuReading) -> int | None:
     """None: it is real."""
     if (told := reading.detail(DETAIL)).isdecimal():
         return int(told)

@@ -10,8 +10,8 @@ from django.conf import settings
 from clusters.backends.kinds import abilities_of
 from clusters.backends.node_operations import OperationUnsupported
 from clusters.models import Node
-from common.jobs.spec import Container, JobSpec, Limits
-from gpu_health.actions.base import JobAction, Target, job_owner, python_on
+from common.jobs.spec import JobContainer, JobLimits, JobSpec
+from gpu_health.actions.base import ActionTarget, JobAction, job_owner, python_on
 from gpu_health.models import Drill
 
 AGENTS = "/var/lib/slipway/agent"
@@ -35,9 +35,9 @@ def drill_job(node: Node, drill_pk: int, order: Mapping[str, Any], *, op_key: st
         op_key,
         owner,
         (*python_on(node), "-m", "serving.drills", place_of(node), document),
-        limits=Limits(wall_seconds=WALL_SECONDS),
+        limits=JobLimits(wall_seconds=WALL_SECONDS),
         # It writes to the agent's directory alone: clusters that let no privileged pod run take it, too.
-        container=Container(directories=(AGENTS,)),
+        container=JobContainer(directories=(AGENTS,)),
     )
 
 
@@ -54,7 +54,7 @@ def fault_order(drill: Drill, played: Mapping[str, Any]) -> dict[str, Any]:
 class PlayedAction(JobAction):
     """An action of the ladder as drills take it: a Job on the machine, which does nothing to the machine."""
 
-    def spec(self, target: Target, op_key: str) -> JobSpec:
+    def spec(self, target: ActionTarget, op_key: str) -> JobSpec:
         drill = _drill_of(target)
         heals = drill.played is not None and drill.played.heals(self.name)
         order = {"order": "repair", "action": self.name, "heals": heals}
@@ -62,14 +62,14 @@ class PlayedAction(JobAction):
         return drill_job(target.node, drill.pk, order, op_key=op_key, owner=owner)
 
 
-def check_order(target: Target, op_key: str, checks: Sequence[str]) -> JobSpec:
+def check_order(target: ActionTarget, op_key: str, checks: Sequence[str]) -> JobSpec:
     """The verification of a drill: whether the played GPUs are whole, by these `checks`."""
     drill = _drill_of(target)
     order = {"order": "check", "gpus": drill.gpus, "checks": list(checks)}
     return drill_job(target.node, drill.pk, order, op_key=op_key, owner=job_owner(target.incident))
 
 
-def _drill_of(target: Target) -> Drill:
+def _drill_of(target: ActionTarget) -> Drill:
     drill = target.incident.drill
     if drill is None:
         raise OperationUnsupported("The drill is gone.")

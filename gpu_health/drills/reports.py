@@ -12,7 +12,7 @@ COMPARED = ("outcome", "severity", "ladder", "drain")
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class DrillProgress:
     """The rows that a drill has led to so far."""
 
     reading: StoredReading | None
@@ -21,12 +21,12 @@ class Followed:
     incident: Incident | None
 
 
-def followed(drill: Drill) -> Followed:
+def followed(drill: Drill) -> DrillProgress:
     readings = StoredReading.objects.filter(drill=drill)
     findings = Finding.objects.filter(drill=drill)
     incidents = Incident.objects.filter(drill=drill)
     fault = drill.expected.get("fault", "")
-    return Followed(
+    return DrillProgress(
         readings.filter(fault=fault).order_by("received_at", "pk").first(),
         findings.filter(fault=fault).order_by("opened_at", "pk").first(),
         incidents.order_by("pk").first(),

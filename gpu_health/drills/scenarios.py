@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpu_health.judge import Verdict, judge
-from gpu_health.policy.rule import Action, Rule
-from gpu_health.signals.reading import Clock, Reading, Source
+from gpu_health.judge import FaultVerdict, judge
+from gpu_health.policy.rule import FaultRule, RemediationAction
+from gpu_health.signals.reading import GpuReading, ReadingClock, ReadingSource
 
 FILE = Path(__file__).parent / "scenarios.toml"
 
@@ -20,7 +20,7 @@ class UnknownScenario(ValueError):
     """The text names those that there are."""
 
 
-class Way(StrEnum):
+class DrillSource(StrEnum):
     """By which source a scenario is told."""
 
     AGENT = "agent"
@@ -37,16 +37,16 @@ class Scenario:
     source: str
     fault: str
     """That must be found."""
-    healed_by: tuple[Action, ...]
+    healed_by: tuple[RemediationAction, ...]
     """Actions after which the machine is whole again."""
-    parts: Mapping[Way, Mapping[str, Any]] = field(default_factory=dict)
+    parts: Mapping[DrillSource, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
-    def ways(self) -> tuple[Way, ...]:
+    def ways(self) -> tuple[DrillSource, ...]:
         """Those that it can be played by, the most faithful first."""
-        return tuple(way for way in Way if way in self.parts)
+        return tuple(way for way in DrillSource if way in self.parts)
 
-    def part(self, way: Way, **words: str) -> dict[str, Any]:
+    def part(self, way: DrillSource, **words: str) -> dict[str, Any]:
         """With `{name}` replaced by the word of that name."""
         text = json.dumps(self.parts[way])
         for name, word in words.items():
@@ -58,10 +58,10 @@ class Scenario:
         return action in self.healed_by
 
 
-SOURCES: Mapping[Way, Source] = {
-    Way.CONDITION: Source.NODE_CONDITION,
-    Way.PROVIDER: Source.PROVIDER,
-    Way.CHECK: Source.CHECK,
+SOURCES: Mapping[DrillSource, ReadingSource] = {
+    DrillSource.CONDITION: ReadingSource.NODE_CONDITION,
+    DrillSource.PROVIDER: ReadingSource.PROVIDER,
+    DrillSource.CHECK: ReadingSource.CHECK,
 }
 
 
@@ -79,28 +79,32 @@ def scenario(name: str) -> Scenario:
     return found
 
 
-def expected(played: Scenario, way: Way, rules: Sequence[Rule]) -> Verdict:
+def expected(played: Scenario, way: DrillSource, rules: Sequence[FaultRule]) -> FaultVerdict:
     """What the rules say once the fault was seen as often as they ask for."""
     asked = [rule for rule in rules if rule.fault == played.fault and rule.enabled]
     times = min((rule.conditions.count for rule in asked), default=1)
-    source = SOURCES.get(way, Source.NVML if played.fault.partition(".")[0] != "xid" else Source.KERNEL_LOG)
+    source = SOURCES.get(
+        way, ReadingSource.NVML if played.fault.partition(".")[0] != "xid" else ReadingSource.KERNEL_LOG
+    )
     seen = [
-        Reading(source=source, fault=played.fault, at=float(index), clock=Clock.EPOCH, gpu_bus_id=_bus(way))
+        GpuReading(
+            source=source, fault=played.fault, at=float(index), clock=ReadingClock.EPOCH, gpu_bus_id=_bus(way)
+        )
         for index in range(times)
     ]
     (verdict,) = judge(seen, rules)
     return verdict
 
 
-def _bus(way: Way) -> str:
-    return "0000:1b:00" if way in (Way.AGENT, Way.CHECK) else ""
+def _bus(way: DrillSource) -> str:
+    return "0000:1b:00" if way in (DrillSource.AGENT, DrillSource.CHECK) else ""
 
 
 def _read(name: str, document: Mapping[str, Any]) -> Scenario:
     words = {key: str(document[key]) for key in ("title", "says", "source", "fault")}
     return Scenario(
         name=name,
-        healed_by=tuple(map(Action, document["healed_by"])),
-        parts={way: document[way] for way in Way if way in document},
+        healed_by=tuple(map(RemediationAction, document["healed_by"])),
+        parts={way: document[way] for way in DrillSource if way in document},
         **words,
     )

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from gpu_health.policy.rule import Action, Drain, Severity, Verification
+from gpu_health.policy.rule import DrainLevel, RemediationAction, Severity, Verification
 
 
-class Stage(StrEnum):
+class IncidentStage(StrEnum):
     """The same words as gpu_health.states.IncidentState."""
 
     PROPOSED = "proposed"
@@ -24,29 +24,31 @@ class Stage(StrEnum):
     CANCELLED = "cancelled"
 
 
-ENDED = frozenset({Stage.CLOSED, Stage.CANCELLED})
+ENDED = frozenset({IncidentStage.CLOSED, IncidentStage.CANCELLED})
 OUT_OF_SERVICE = frozenset(
     {
-        Stage.QUARANTINING,
-        Stage.QUARANTINED,
-        Stage.DRAINING,
-        Stage.COLLECTING,
-        Stage.ACTING,
-        Stage.VERIFYING,
-        Stage.RETURNING,
-        Stage.NEEDS_PERSON,
+        IncidentStage.QUARANTINING,
+        IncidentStage.QUARANTINED,
+        IncidentStage.DRAINING,
+        IncidentStage.COLLECTING,
+        IncidentStage.ACTING,
+        IncidentStage.VERIFYING,
+        IncidentStage.RETURNING,
+        IncidentStage.NEEDS_PERSON,
     }
 )
 """In these the machine may be cordoned by the incident."""
 
 
-TOLD_ONLY = frozenset({Action.IGNORE, Action.ALERT})
+TOLD_ONLY = frozenset({RemediationAction.IGNORE, RemediationAction.ALERT})
 """The incident itself is what tells of them: the next rung follows at once."""
-FOR_PEOPLE = frozenset({Action.CONTACT_SUPPORT, Action.CORDON, Action.FIELD_DIAGNOSTIC})
+FOR_PEOPLE = frozenset(
+    {RemediationAction.CONTACT_SUPPORT, RemediationAction.CORDON, RemediationAction.FIELD_DIAGNOSTIC}
+)
 """What is left to do is a person's, on a machine that is out of service."""
 
 
-class Whose(StrEnum):
+class CordonOwner(StrEnum):
     """Who keeps new pods off a machine."""
 
     NOBODY = "nobody"
@@ -54,7 +56,7 @@ class Whose(StrEnum):
     THEIRS = "theirs"
 
 
-class Progress(StrEnum):
+class WorkProgress(StrEnum):
     NOT_BEGUN = "not_begun"
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -64,15 +66,15 @@ class Progress(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class MachineWork:
     """Something that takes a while on the machine, as it is seen now."""
 
-    progress: Progress = Progress.NOT_BEGUN
+    progress: WorkProgress = WorkProgress.NOT_BEGUN
     words: str = ""
 
     @property
     def has_ended(self) -> bool:
-        return self.progress not in (Progress.NOT_BEGUN, Progress.RUNNING)
+        return self.progress not in (WorkProgress.NOT_BEGUN, WorkProgress.RUNNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +87,8 @@ class FindingFacts:
     """Something is to be done about it: by itself, or once a person has approved."""
     by_itself: bool
     """Its rule acts; else it proposes."""
-    ladder: tuple[Action, ...]
-    drain: Drain
+    ladder: tuple[RemediationAction, ...]
+    drain: DrainLevel
     verification: Verification
     first_at: datetime
     last_at: datetime
@@ -102,30 +104,30 @@ class FindingFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachineFacts:
+class IncidentMachine:
     """The machine as it is seen now; `act`, `evidence` and `check` are of the incident's rung."""
 
     is_present: bool = True
     boot_id: str = ""
-    cordon: Whose = Whose.NOBODY
+    cordon: CordonOwner = CordonOwner.NOBODY
     has_taint: bool = False
     pods_left: int = 0
     """Of ours; told where the ladder asks for a person."""
-    drain: Work = Work()
-    evidence: Work = Work()
-    act: Work = Work()
-    check: Work = Work()
+    drain: MachineWork = MachineWork()
+    evidence: MachineWork = MachineWork()
+    act: MachineWork = MachineWork()
+    check: MachineWork = MachineWork()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentFacts:
-    stage: Stage
+    stage: IncidentStage
     stage_since: datetime
     lead: FindingFacts | None
     """The finding whose ladder is climbed, as it is now; None: it was deleted."""
-    ladder: tuple[Action, ...]
+    ladder: tuple[RemediationAction, ...]
     rung: int = 0
-    rule_drain: Drain = Drain.NONE
+    rule_drain: DrainLevel = DrainLevel.NONE
     verification: Verification = Verification.NONE
     session: str = ""
     """`boot_id` of the machine when the incident began or was last verified by a restart of its own."""
@@ -141,7 +143,7 @@ class IncidentFacts:
     """A person has said that the machine may return."""
 
     @property
-    def action(self) -> Action:
+    def action(self) -> RemediationAction:
         """Of the rung; beyond the end of the ladder, the last."""
         return self.ladder[min(self.rung, len(self.ladder) - 1)]
 
@@ -150,15 +152,15 @@ class IncidentFacts:
         return self.rung >= len(self.ladder)
 
     @property
-    def drain(self) -> Drain:
+    def drain(self) -> DrainLevel:
         """Before the action of this rung: what the rule asks for, or the action needs."""
         if not self.action.touches_node:
-            return Drain.NONE
+            return DrainLevel.NONE
         return max(self.rule_drain, self.action.least_drain, key=lambda one: one.rank)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class GuardRefusal:
     """A guard does not let it go on, at the moment or until a person acts."""
 
     guard: str
@@ -170,10 +172,10 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class HealingDecision:
     """`to` None: it stays where it is. `hold`: the guard that holds it."""
 
-    to: Stage | None = None
+    to: IncidentStage | None = None
     words: str = ""
     hold: str = ""
     rung: int | None = None

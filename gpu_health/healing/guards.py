@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from gpu_health.healing.facts import Refusal
-from gpu_health.healing.limits import Limits
-from gpu_health.policy.rule import Action
+from gpu_health.healing.facts import GuardRefusal
+from gpu_health.healing.limits import HealingLimits
+from gpu_health.policy.rule import RemediationAction
 
 
 class Gate(StrEnum):
@@ -30,7 +30,7 @@ REPAIR = frozenset({Gate.REPAIR})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class ActionWindow:
     """When actions may be taken: from `start` to `end` (the next day, if that is earlier), local time."""
 
     start: time
@@ -84,7 +84,7 @@ class DomainFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardFacts:
     now: datetime
-    action: Action
+    action: RemediationAction
     fault: str
     severity: str
     by_itself: bool
@@ -107,13 +107,13 @@ class GuardFacts:
     """Since the last incident of this machine ended."""
     other_remediation: str = ""
     """What else is being done to the machine."""
-    windows: Sequence[Window] = ()
+    windows: Sequence[ActionWindow] = ()
     """None: at any time."""
     pool: PoolFacts = PoolFacts()
     domain: DomainFacts = DomainFacts()
 
 
-Check = Callable[[GuardFacts, Limits], str]
+Check = Callable[[GuardFacts, HealingLimits], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,25 +125,25 @@ class Guard:
     of_pool: bool = False
     """It counts what happens to the machines of a pool: a drill stands outside of that."""
     stops_all: bool = False
-    gives_up: Callable[[GuardFacts, Limits], bool] = lambda _facts, _limits: False
+    gives_up: Callable[[GuardFacts, HealingLimits], bool] = lambda _facts, _limits: False
 
 
-def refusal(facts: GuardFacts, limits: Limits, gates: Iterable[Gate]) -> Refusal | None:
+def refusal(facts: GuardFacts, limits: HealingLimits, gates: Iterable[Gate]) -> GuardRefusal | None:
     """Of the first guard of these gates that refuses."""
     asked = frozenset(gates)
     for guard in GUARDS:
         if guard.of_pool and facts.is_drill:
             continue
         if guard.gates & asked and (words := guard.check(facts, limits)):
-            return Refusal(guard.name, words, guard.stops_all, guard.gives_up(facts, limits))
+            return GuardRefusal(guard.name, words, guard.stops_all, guard.gives_up(facts, limits))
     return None
 
 
-def needs_approval(facts: GuardFacts, limits: Limits) -> bool:
+def needs_approval(facts: GuardFacts, limits: HealingLimits) -> bool:
     return not facts.by_itself or facts.action in limits.approved_actions or is_lemon(facts, limits)
 
 
-def is_lemon(facts: GuardFacts, limits: Limits) -> bool:
+def is_lemon(facts: GuardFacts, limits: HealingLimits) -> bool:
     return facts.remediations >= limits.lemon_remediations
 
 
@@ -155,15 +155,15 @@ def span(value: timedelta | float) -> str:
     return f"{seconds} s"
 
 
-def _kill_switch(facts: GuardFacts, _limits: Limits) -> str:
+def _kill_switch(facts: GuardFacts, _limits: HealingLimits) -> str:
     return f"The kill switch is on: {facts.kill_switch}" if facts.kill_switch else ""
 
 
-def _person(facts: GuardFacts, _limits: Limits) -> str:
+def _person(facts: GuardFacts, _limits: HealingLimits) -> str:
     return f"Held: {facts.held_by_person}" if facts.held_by_person else ""
 
 
-def _dry_run(facts: GuardFacts, _limits: Limits) -> str:
+def _dry_run(facts: GuardFacts, _limits: HealingLimits) -> str:
     if facts.is_drill and not facts.is_on:
         return "Dry run: a drill that only says what would be done."
     if not facts.is_on:
@@ -171,11 +171,11 @@ def _dry_run(facts: GuardFacts, _limits: Limits) -> str:
     return "Dry run: healing is switched off for this cluster." if facts.dry_cluster else ""
 
 
-def _one_at_a_time(facts: GuardFacts, _limits: Limits) -> str:
+def _one_at_a_time(facts: GuardFacts, _limits: HealingLimits) -> str:
     return facts.other_remediation
 
 
-def _breaker(facts: GuardFacts, limits: Limits) -> str:
+def _breaker(facts: GuardFacts, limits: HealingLimits) -> str:
     pool = facts.pool
     if pool.breaker:
         return f"The breaker of {pool.name} is open: {pool.breaker}"
@@ -187,16 +187,16 @@ def _breaker(facts: GuardFacts, limits: Limits) -> str:
     return ""
 
 
-def opens_breaker(pool: PoolFacts, limits: Limits) -> bool:
+def opens_breaker(pool: PoolFacts, limits: HealingLimits) -> bool:
     """Whether one more cordon would be one too many."""
     return pool.cordoned_lately + 1 >= limits.breaker_at(pool.machines)
 
 
-def _open_breaker(facts: GuardFacts, _limits: Limits) -> str:
+def _open_breaker(facts: GuardFacts, _limits: HealingLimits) -> str:
     return f"The breaker of {facts.pool.name} is open: {facts.pool.breaker}" if facts.pool.breaker else ""
 
 
-def _domain(facts: GuardFacts, limits: Limits) -> str:
+def _domain(facts: GuardFacts, limits: HealingLimits) -> str:
     domain = facts.domain
     if not domain.name or facts.is_approved or domain.bad < limits.domain_at(domain.machines):
         return ""
@@ -206,7 +206,7 @@ def _domain(facts: GuardFacts, limits: Limits) -> str:
     )
 
 
-def _lemon(facts: GuardFacts, limits: Limits) -> str:
+def _lemon(facts: GuardFacts, limits: HealingLimits) -> str:
     if not is_lemon(facts, limits) or facts.is_approved:
         return ""
     return (
@@ -215,50 +215,50 @@ def _lemon(facts: GuardFacts, limits: Limits) -> str:
     )
 
 
-def _proposal(facts: GuardFacts, limits: Limits) -> str:
+def _proposal(facts: GuardFacts, limits: HealingLimits) -> str:
     if facts.by_itself or facts.is_approved:
         return ""
     return f"{_asks(facts, limits, 'The rule proposes, a person approves')} {_full(facts, limits)}".rstrip()
 
 
-def _approval(facts: GuardFacts, limits: Limits) -> str:
+def _approval(facts: GuardFacts, limits: HealingLimits) -> str:
     if facts.is_approved or facts.action not in limits.approved_actions:
         return ""
     return _asks(facts, limits, f"{facts.action} takes the approval of a person")
 
 
-def _asks(facts: GuardFacts, limits: Limits, why: str) -> str:
+def _asks(facts: GuardFacts, limits: HealingLimits, why: str) -> str:
     left = timedelta(seconds=limits.approval_seconds) - facts.since_asked
     if left <= timedelta(0):
         return f"{why}, and nobody approved within {span(limits.approval_seconds)}."
     return f"{why}: waiting for approval."
 
 
-def _nobody_approved(facts: GuardFacts, limits: Limits) -> bool:
+def _nobody_approved(facts: GuardFacts, limits: HealingLimits) -> bool:
     return facts.since_asked >= timedelta(seconds=limits.approval_seconds)
 
 
-def _wait(facts: GuardFacts, limits: Limits) -> str:
+def _wait(facts: GuardFacts, limits: HealingLimits) -> str:
     wait = limits.wait_for(facts.fault, facts.severity)
     if facts.fault_age >= wait or facts.is_approved:
         return ""
     return f"The first action waits {span(wait)} from the first sight of {facts.fault}."
 
 
-def _cooldown(facts: GuardFacts, limits: Limits) -> str:
+def _cooldown(facts: GuardFacts, limits: HealingLimits) -> str:
     rest = timedelta(seconds=limits.cooldown_seconds)
     if facts.since_last is None or facts.since_last >= rest or facts.is_approved:
         return ""
     return f"The machine came back {span(facts.since_last)} ago: it has {span(rest)} before the next action."
 
 
-def _window(facts: GuardFacts, _limits: Limits) -> str:
+def _window(facts: GuardFacts, _limits: HealingLimits) -> str:
     if not facts.windows or any(one.holds(facts.now) for one in facts.windows):
         return ""
     return f"Outside the maintenance windows: {', '.join(one.words for one in facts.windows)}."
 
 
-def _full(facts: GuardFacts, limits: Limits) -> str:
+def _full(facts: GuardFacts, limits: HealingLimits) -> str:
     pool = facts.pool
     most = limits.out_of_service(pool.machines)
     if pool.out_of_service < most:
@@ -267,33 +267,33 @@ def _full(facts: GuardFacts, limits: Limits) -> str:
     return f"{others} are out of service, {most} may be."
 
 
-def _no_room(facts: GuardFacts, limits: Limits) -> str:
+def _no_room(facts: GuardFacts, limits: HealingLimits) -> str:
     words = "" if facts.is_approved else _full(facts, limits)
     return words and f"{words} It is quarantined when one returns, or when a person approves it."
 
 
-def _unhealthy(facts: GuardFacts, limits: Limits) -> str:
+def _unhealthy(facts: GuardFacts, limits: HealingLimits) -> str:
     if facts.is_approved or facts.pool.machines <= limits.unhealthy_above:
         return ""
     words = _full(facts, limits)
     return words and f"{words} It is repaired when one returns, or when a person approves it."
 
 
-def _rate(facts: GuardFacts, limits: Limits) -> str:
+def _rate(facts: GuardFacts, limits: HealingLimits) -> str:
     most = limits.repairs(facts.pool.machines)
     if facts.pool.repairs_lately < most:
         return ""
     return f"{facts.pool.repairs_lately} repairs in {facts.pool.name} within an hour; {most} are allowed."
 
 
-def _spacing(facts: GuardFacts, limits: Limits) -> str:
+def _spacing(facts: GuardFacts, limits: HealingLimits) -> str:
     since, least = facts.pool.since_drain, timedelta(seconds=limits.seconds_between_drains)
     if since is None or since >= least or facts.pool.machines == 1:
         return ""
     return f"The last drain in {facts.pool.name} began {span(since)} ago; {span(least)} lie between two."
 
 
-def _slots(facts: GuardFacts, limits: Limits) -> str:
+def _slots(facts: GuardFacts, limits: HealingLimits) -> str:
     slots = limits.slots(facts.pool.machines)
     if facts.pool.slots_taken < slots:
         return ""
@@ -322,14 +322,14 @@ GUARDS: Sequence[Guard] = (
 )
 
 
-def windows_of(given: object) -> tuple[Window, ...]:
+def windows_of(given: object) -> tuple[ActionWindow, ...]:
     """Of `[{"start": "22:00", "end": "05:00", "days": [0, 1], "time_zone": "UTC"}]`. Raises ValueError."""
     if not isinstance(given, list):
         raise ValueError("Maintenance windows must be a list.")
     return tuple(_window_of(one) for one in given)
 
 
-def _window_of(given: Any) -> Window:
+def _window_of(given: Any) -> ActionWindow:
     if not isinstance(given, dict) or not {"start", "end"} <= given.keys():
         raise ValueError("A maintenance window needs a start and an end, such as 22:00 and 05:00.")
     try:
@@ -343,4 +343,4 @@ def _window_of(given: Any) -> Window:
     days = given.get("days", list(range(7)))
     if not isinstance(days, list) or not days or not set(days) <= set(range(7)):
         raise ValueError("Days of a maintenance window are numbers from 0 (Monday) to 6.")
-    return Window(start=start, end=end, days=frozenset(days), time_zone=zone)
+    return ActionWindow(start=start, end=end, days=frozenset(days), time_zone=zone)

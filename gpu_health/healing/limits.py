@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import timedelta
 from typing import Any, Self
 
-from gpu_health.policy.rule import Action, Severity
+from gpu_health.policy.rule import RemediationAction, Severity
 
 MAX_SECONDS = 30 * 86_400
 
@@ -16,7 +16,7 @@ class BadLimits(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class HealingLimits:
     """Times in seconds, shares in percent of the machines of a pool."""
 
     slots_percent: float = 10.0
@@ -127,7 +127,7 @@ def _seconds_by(name: str, value: object, known: set[Severity] | None) -> dict[s
 def _actions(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise BadLimits(f"{name} must be a list of actions.")
-    known = set(map(str, Action))
+    known = set(map(str, RemediationAction))
     if unknown := [one for one in value if one not in known]:
         raise BadLimits(f"{name}: there is no action {unknown[0]}. Known: {', '.join(sorted(known))}.")
     return tuple(value)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpu_health.healing.facts import Progress, Work
+from gpu_health.healing.facts import MachineWork, WorkProgress
 from gpu_health.policy.rule import Verification
 from gpu_health.signals.check_reports import FAULTS, CheckedGpu, CheckFound, CheckReport
 
@@ -27,7 +27,7 @@ SHORT_OF_A_PASS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class VerificationDemand:
     """The checks that must pass before the machine returns, and on which GPU."""
 
     verification: Verification
@@ -54,32 +54,34 @@ class Demand:
         return sorted(CHECKS[self.verification] | found_by)
 
 
-def verdict(report: CheckReport, demand: Demand) -> Work:
+def verdict(report: CheckReport, demand: VerificationDemand) -> MachineWork:
     """SUCCEEDED only where every demanded check passed; what could not be told is a person's (IMPOSSIBLE)."""
     if report.failed:
-        return Work(Progress.FAILED, f"The check failed: {report.failed[0].words or report.failed[0].name}")
+        return MachineWork(
+            WorkProgress.FAILED, f"The check failed: {report.failed[0].words or report.failed[0].name}"
+        )
     if not report.gpus:
         words = next((f" {check.words}" for check in report.checks if check.outcome in UNTRIED), "")
-        return Work(Progress.IMPOSSIBLE, f"No GPU of the machine was checked.{words}")
+        return MachineWork(WorkProgress.IMPOSSIBLE, f"No GPU of the machine was checked.{words}")
     if len(report.gpus) < demand.expected_gpus:
         lacks = f"Only {len(report.gpus)} of {demand.expected_gpus} GPUs were there to be checked."
         if demand.is_split:
-            return Work(Progress.IMPOSSIBLE, f"{lacks} MIG splits them.")
-        return Work(Progress.FAILED, lacks)
+            return MachineWork(WorkProgress.IMPOSSIBLE, f"{lacks} MIG splits them.")
+        return MachineWork(WorkProgress.FAILED, lacks)
     gpus, lacking = _gpus(report, demand)
     if lacking is not None:
         return lacking
     faults = [*_not_passed(report, demand, gpus)]
     if faults:
-        return Work(Progress.IMPOSSIBLE, faults[0])
+        return MachineWork(WorkProgress.IMPOSSIBLE, faults[0])
     where = f"{gpus[0]}" if len(gpus) == 1 else f"all {len(gpus)} GPUs"
     words = f"The check has passed on {where}."
     if demand.gpu_uuid and demand.gpu_uuid not in {gpu.uuid for gpu in gpus}:
         words += f" It stands where {demand.gpu_uuid} was."
-    return Work(Progress.SUCCEEDED, words)
+    return MachineWork(WorkProgress.SUCCEEDED, words)
 
 
-def _gpus(report: CheckReport, demand: Demand) -> tuple[list[CheckedGpu], Work | None]:
+def _gpus(report: CheckReport, demand: VerificationDemand) -> tuple[list[CheckedGpu], MachineWork | None]:
     """Those that must have passed. One that was replaced has another UUID in the same place."""
     if not demand.gpu_uuid and not demand.gpu_bus_id:
         return list(report.gpus), None
@@ -91,10 +93,10 @@ def _gpus(report: CheckReport, demand: Demand) -> tuple[list[CheckedGpu], Work |
     lacks = f"{name} is not among the {len(report.gpus)} GPUs that were checked."
     # Without its place nobody can tell a new GPU from the others.
     surely_gone = bool(demand.gpu_bus_id) and not demand.is_split
-    return [], Work(Progress.FAILED if surely_gone else Progress.IMPOSSIBLE, lacks)
+    return [], MachineWork(WorkProgress.FAILED if surely_gone else WorkProgress.IMPOSSIBLE, lacks)
 
 
-def _not_passed(report: CheckReport, demand: Demand, gpus: list[CheckedGpu]) -> Iterator[str]:
+def _not_passed(report: CheckReport, demand: VerificationDemand, gpus: list[CheckedGpu]) -> Iterator[str]:
     for gpu in gpus:
         own = [check for check in report.checks if _is_of(check, gpu)]
         for name in demand.checks:
@@ -109,7 +111,7 @@ def _not_passed(report: CheckReport, demand: Demand, gpus: list[CheckedGpu]) -> 
         yield from _ports(report, demand)
 
 
-def _ports(report: CheckReport, demand: Demand) -> Iterator[str]:
+def _ports(report: CheckReport, demand: VerificationDemand) -> Iterator[str]:
     found = {check.port: check for check in report.checks if check.name == NETWORK}
     for port in sorted(demand.ports):
         if port not in found:

@@ -1,6 +1,6 @@
 from gpu_health.models.checks import CheckSchedule, GpuCheck, GpuCheckRows
 from gpu_health.models.drills import Drill, DrillCluster, DrillRows
-from gpu_health.models.findings import Finding, FindingRows, StoredReading
+from gpu_health.models.findings import Finding, FindingQuerySet, StoredReading
 from gpu_health.models.gpu_counts import GpuCount
 from gpu_health.models.healing import HealingPolicy, HealingPool, HealingSlot
 from gpu_health.models.incidents import Incident, IncidentEntry, IncidentRows
@@ -15,7 +15,7 @@ __all__ = [
     "DrillRows",
     "EventReader",
     "Finding",
-    "FindingRows",
+    "FindingQuerySet",
     "GpuCheck",
     "GpuCheckRows",
     "GpuCount",

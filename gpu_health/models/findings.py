@@ -7,7 +7,7 @@ from accounts.querysets import TeamOrShared
 from common import clock
 from gpu_health.models.drills import Drill
 from gpu_health.policy.presets import fault_title
-from gpu_health.signals.reading import MAX_RAW, Clock, Kind, Reading, Source, details
+from gpu_health.signals.reading import MAX_RAW, GpuReading, ReadingClock, ReadingKind, ReadingSource, details
 from gpu_health.states import (
     DrainScope,
     FindingOutcome,
@@ -18,7 +18,7 @@ from gpu_health.states import (
 
 
 class StoredReading(models.Model):
-    """A `Reading`, as it came; never changed."""
+    """A `GpuReading`, as it came; never changed."""
 
     node = models.ForeignKey("clusters.Node", on_delete=models.CASCADE, related_name="+")
     source = models.CharField(max_length=30)
@@ -49,13 +49,13 @@ class StoredReading(models.Model):
     def __str__(self) -> str:
         return f"{self.fault} of {self.node_id}"
 
-    def reading(self) -> Reading:
-        return Reading(
-            source=Source(self.source),
+    def reading(self) -> GpuReading:
+        return GpuReading(
+            source=ReadingSource(self.source),
             fault=self.fault,
-            kind=Kind(self.kind),
+            kind=ReadingKind(self.kind),
             at=self.at.timestamp(),
-            clock=Clock.EPOCH,
+            clock=ReadingClock.EPOCH,
             node=str(self.node_id),
             gpu_bus_id=self.gpu_bus_id,
             gpu_uuid=self.gpu_uuid,
@@ -67,7 +67,7 @@ class StoredReading(models.Model):
         )
 
 
-class FindingRows(TeamOrShared["Finding"]):
+class FindingQuerySet(TeamOrShared["Finding"]):
     team_path = "node__cluster__team"
 
 
@@ -106,7 +106,7 @@ class Finding(models.Model):
     drill = models.ForeignKey(Drill, on_delete=models.CASCADE, null=True, editable=False, related_name="+")
     """The one that plays it; None: it is real."""
 
-    objects = FindingRows.as_manager()
+    objects = FindingQuerySet.as_manager()
 
     class Meta:
         constraints: ClassVar = [

@@ -5,7 +5,7 @@ from django.db import models
 
 from common import clock
 from common.revisions import Revised
-from gpu_health.healing.limits import Limits
+from gpu_health.healing.limits import HealingLimits
 from gpu_health.models.incidents import Incident
 from gpu_health.policy.presets import DEFAULT
 from gpu_health.states import (
@@ -88,9 +88,9 @@ class HealingPolicy(Revised):
         return self.kill_switch_at is not None
 
     @property
-    def figures(self) -> Limits:
+    def figures(self) -> HealingLimits:
         """As they are in force."""
-        limits = Limits.of(self.limits)
+        limits = HealingLimits.of(self.limits)
         kept = [one for one in self.waiting_approvals if one not in (TWO_PEOPLE, *limits.approved_actions)]
         return replace(limits, approved_actions=(*limits.approved_actions, *kept)) if kept else limits
 

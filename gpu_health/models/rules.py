@@ -6,7 +6,15 @@ from common import clock
 from common.reconcile import Singleton
 from common.revisions import Revised
 from gpu_health.policy.presets import conditions_of
-from gpu_health.policy.rule import Action, Citation, Drain, Mode, Rule, Severity, Verification
+from gpu_health.policy.rule import (
+    Citation,
+    DrainLevel,
+    FaultRule,
+    Mode,
+    RemediationAction,
+    Severity,
+    Verification,
+)
 from gpu_health.states import (
     DrainScope,
     FindingSeverity,
@@ -39,27 +47,27 @@ class RuleChange(Revised):
     def __str__(self) -> str:
         return self.name
 
-    def rule(self, original: Rule) -> Rule:
+    def rule(self, original: FaultRule) -> FaultRule:
         """In the place of `original`, whose source it keeps. Raises BadRule."""
         return self._rule(
             fault=original.fault,
             citation=Citation(source=original.citation.source, says=original.citation.says, is_inferred=True),
         )
 
-    def own_rule(self) -> Rule:
+    def own_rule(self) -> FaultRule:
         """One that the installation has added. Raises BadRule."""
         says = self.reason or "a rule of this installation"
         citation = Citation(source=self.changed_by, says=says[:400])
         return self._rule(fault=self.fault, citation=citation, is_own=True)
 
-    def _rule(self, *, fault: str, citation: Citation, is_own: bool = False) -> Rule:
-        return Rule(
+    def _rule(self, *, fault: str, citation: Citation, is_own: bool = False) -> FaultRule:
+        return FaultRule(
             name=self.name,
             fault=fault,
             conditions=conditions_of(self.conditions),
             severity=Severity(self.severity),
-            ladder=tuple(map(Action, self.ladder)),
-            drain=Drain(self.drain),
+            ladder=tuple(map(RemediationAction, self.ladder)),
+            drain=DrainLevel(self.drain),
             verification=Verification(self.verification),
             mode=Mode(self.mode),
             enabled=self.enabled,

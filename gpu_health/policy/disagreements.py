@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_health.policy.presets import PRESETS, Preset, faults, preset
-from gpu_health.policy.rule import Rule
+from gpu_health.policy.presets import PRESETS, RulePreset, faults, preset
+from gpu_health.policy.rule import FaultRule
 from gpu_health.signals.xid import RECOVERY_ACTION
 
 UNUSED = "Unused"
@@ -15,19 +15,19 @@ UNUSED = "Unused"
 class Statement:
     """A preset's rules about a fault, in the order in which they ask for more."""
 
-    rules: Sequence[Rule]
+    rules: Sequence[FaultRule]
 
     @property
     def acts_on_node(self) -> bool:
         return any(rule.acts_on_node for rule in self.rules)
 
     @property
-    def strictest(self) -> Rule:
+    def strictest(self) -> FaultRule:
         return max(self.rules, key=lambda rule: (rule.acts_on_node, rule.severity.rank))
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class SourceComparison:
     fault: str
     statements: Mapping[str, Statement]
     """By the name of the preset; one that does not speak of the fault is not there."""
@@ -43,21 +43,21 @@ class Comparison:
         """The driver reports it no more."""
         return faults()[self.fault].title == UNUSED
 
-    def _counts(self, one: Preset) -> bool:
+    def _counts(self, one: RulePreset) -> bool:
         return one.speaks_of_machines and one.name in self.statements
 
 
-def comparisons() -> Iterator[Comparison]:
+def comparisons() -> Iterator[SourceComparison]:
     """Of every Xid, and of whatever else more than one preset speaks of."""
     by_preset = {one.name: _by_fault(one.name) for one in PRESETS}
     for fault in faults():
         statements = {name: Statement(said[fault]) for name, said in by_preset.items() if fault in said}
         if len(statements) > 1 and fault != RECOVERY_ACTION:
-            yield Comparison(fault, statements)
+            yield SourceComparison(fault, statements)
 
 
-def _by_fault(name: str) -> Mapping[str, list[Rule]]:
-    found: dict[str, list[Rule]] = {}
+def _by_fault(name: str) -> Mapping[str, list[FaultRule]]:
+    found: dict[str, list[FaultRule]] = {}
     for rule in preset(name):
         found.setdefault(rule.fault, []).append(rule)
     return found

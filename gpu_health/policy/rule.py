@@ -29,7 +29,7 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
-class Drain(StrEnum):
+class DrainLevel(StrEnum):
     """Whose pods leave before an action."""
 
     NONE = "none"
@@ -38,7 +38,7 @@ class Drain(StrEnum):
 
     @property
     def rank(self) -> int:
-        return list(Drain).index(self)
+        return list(DrainLevel).index(self)
 
 
 class Mode(StrEnum):
@@ -65,7 +65,7 @@ class Verification(StrEnum):
     """Nothing returns it but a person."""
 
 
-class Action(StrEnum):
+class RemediationAction(StrEnum):
     IGNORE = "ignore"
     ALERT = "alert"
     CONTACT_SUPPORT = "contact_support"
@@ -96,32 +96,41 @@ class Action(StrEnum):
     @property
     def needs_idle_driver(self) -> bool:
         """Whether nothing may have the GPU open meanwhile, what watches over GPUs included."""
-        return self in (Action.RESET_GPU, Action.RESET_BUS, Action.RESTART_DRIVER)
+        return self in (
+            RemediationAction.RESET_GPU,
+            RemediationAction.RESET_BUS,
+            RemediationAction.RESTART_DRIVER,
+        )
 
     @property
     def is_told_only(self) -> bool:
         """It is people who do something about it."""
-        return self in (Action.IGNORE, Action.ALERT, Action.CONTACT_SUPPORT)
+        return self in (RemediationAction.IGNORE, RemediationAction.ALERT, RemediationAction.CONTACT_SUPPORT)
 
     @property
-    def least_drain(self) -> Drain:
+    def least_drain(self) -> DrainLevel:
         """Pods that this action would end: they are drained first, whatever a rule says."""
-        return _LEAST_DRAIN.get(self, Drain.NONE)
+        return _LEAST_DRAIN.get(self, DrainLevel.NONE)
 
 
-_HARMLESS = {Action.IGNORE, Action.ALERT, Action.CONTACT_SUPPORT, Action.RESTART_APP}
+_HARMLESS = {
+    RemediationAction.IGNORE,
+    RemediationAction.ALERT,
+    RemediationAction.CONTACT_SUPPORT,
+    RemediationAction.RESTART_APP,
+}
 _LEAST_DRAIN = {
-    Action.DRAIN_P2P: Drain.GPU,
-    Action.RESET_GPU: Drain.GPU,
-    Action.RESET_BUS: Drain.NODE,
-    Action.RECOVER_IMEX: Drain.NODE,
+    RemediationAction.DRAIN_P2P: DrainLevel.GPU,
+    RemediationAction.RESET_GPU: DrainLevel.GPU,
+    RemediationAction.RESET_BUS: DrainLevel.NODE,
+    RemediationAction.RECOVER_IMEX: DrainLevel.NODE,
     # Ends CUDA jobs by default: ABORT_CUDA_JOBS_ON_FM_EXIT.
-    Action.RESTART_FABRIC_MANAGER: Drain.NODE,
-    Action.RESTART_DRIVER: Drain.NODE,
-    Action.REBOOT: Drain.NODE,
-    Action.POWER_CYCLE: Drain.NODE,
-    Action.FIELD_DIAGNOSTIC: Drain.NODE,
-    Action.REPLACE: Drain.NODE,
+    RemediationAction.RESTART_FABRIC_MANAGER: DrainLevel.NODE,
+    RemediationAction.RESTART_DRIVER: DrainLevel.NODE,
+    RemediationAction.REBOOT: DrainLevel.NODE,
+    RemediationAction.POWER_CYCLE: DrainLevel.NODE,
+    RemediationAction.FIELD_DIAGNOSTIC: DrainLevel.NODE,
+    RemediationAction.REPLACE: DrainLevel.NODE,
 }
 
 
@@ -170,7 +179,7 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class FaultRule:
     """`ladder` is climbed from its first action on, a step when the one before did not help.
 
     `drain` is the least that is drained before a step; a step that would end more pods drains those too.
@@ -181,8 +190,8 @@ class Rule:
     fault: str
     conditions: Conditions = Conditions()
     severity: Severity
-    ladder: tuple[Action, ...]
-    drain: Drain = Drain.NONE
+    ladder: tuple[RemediationAction, ...]
+    drain: DrainLevel = DrainLevel.NONE
     verification: Verification = Verification.NONE
     citation: Citation
     enabled: bool = True
@@ -200,7 +209,7 @@ class Rule:
             raise BadRule("The ladder is empty: name at least one action, such as alert.")
         if len(set(self.ladder)) != len(self.ladder):
             raise BadRule("The ladder names an action twice.")
-        if Action.IGNORE in self.ladder[1:]:
+        if RemediationAction.IGNORE in self.ladder[1:]:
             raise BadRule("ignore can only be the first action of a ladder.")
         if not 1 <= conditions.count <= MAX_COUNT:
             raise BadRule(f"The count must be from 1 to {MAX_COUNT}.")
@@ -222,7 +231,7 @@ class Rule:
                 "contact_support may follow from it."
             )
         first = self.ladder[0]
-        if self.drain is Drain.GPU and first.least_drain is Drain.NODE:
+        if self.drain is DrainLevel.GPU and first.least_drain is DrainLevel.NODE:
             raise BadRule(
                 f"{first} ends the pods of the whole machine, but only those of one GPU are drained: "
                 "set the drain to node."
@@ -236,10 +245,10 @@ class Rule:
     def acts(self) -> bool:
         return not all(action.is_told_only for action in self.ladder)
 
-    def drain_before(self, action: Action) -> Drain:
+    def drain_before(self, action: RemediationAction) -> DrainLevel:
         """The wider of what the rule and the action ask for; a harmless action drains nobody."""
         if not action.touches_node:
-            return Drain.NONE
+            return DrainLevel.NONE
         return max(self.drain, action.least_drain, key=lambda drain: drain.rank)
 
 

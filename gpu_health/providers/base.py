@@ -13,7 +13,7 @@ class Deed(StrEnum):
     REPLACE = "replace"
 
 
-class State(StrEnum):
+class DeedState(StrEnum):
     """Of a deed under its op_key, as the provider tells it."""
 
     NEVER = "never"
@@ -26,13 +26,13 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    state: State
+class DeedStatus:
+    state: DeedState
     words: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class ProviderMachine:
     name: str
     uid: str
     provider_id: str
@@ -52,15 +52,15 @@ class MachineProvider(Protocol):
     """One `op_key` is one deed, however often it is ordered: a provider must keep to that. Each call answers
     within 15 s."""
 
-    def order(self, deed: Deed, machine: Machine, op_key: str, reason: str) -> Told:
+    def order(self, deed: Deed, machine: ProviderMachine, op_key: str, reason: str) -> DeedStatus:
         """Begin it. Raises ProviderAway."""
 
-    def status(self, deed: Deed, machine: Machine, op_key: str) -> Told:
+    def status(self, deed: Deed, machine: ProviderMachine, op_key: str) -> DeedStatus:
         """How far it is. Raises ProviderAway."""
 
 
-def told_of(document: object) -> Told:
+def told_of(document: object) -> DeedStatus:
     """Of `{"state": "running", "words": "..."}`; anything else is no word on it."""
-    if isinstance(document, dict) and document.get("state") in set(State):
-        return Told(State(document["state"]), str(document.get("words", ""))[:500])
-    return Told(State.UNKNOWN, "The provider's answer names no state.")
+    if isinstance(document, dict) and document.get("state") in set(DeedState):
+        return DeedStatus(DeedState(document["state"]), str(document.get("words", ""))[:500])
+    return DeedStatus(DeedState.UNKNOWN, "The provider's answer names no state.")

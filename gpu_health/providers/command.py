@@ -4,7 +4,7 @@ import json
 import subprocess
 from collections.abc import Sequence
 
-from gpu_health.providers.base import Deed, Machine, ProviderAway, Told, told_of
+from gpu_health.providers.base import Deed, DeedStatus, ProviderAway, ProviderMachine, told_of
 
 WITHIN_SECONDS = 15.0
 MOST_OUTPUT = 64 * 1024
@@ -17,13 +17,13 @@ class CommandProvider:
     def __init__(self, argv: Sequence[str]) -> None:
         self._argv = tuple(argv)
 
-    def order(self, deed: Deed, machine: Machine, op_key: str, reason: str) -> Told:
+    def order(self, deed: Deed, machine: ProviderMachine, op_key: str, reason: str) -> DeedStatus:
         return self._run((str(deed), op_key), machine, reason)
 
-    def status(self, deed: Deed, machine: Machine, op_key: str) -> Told:
+    def status(self, deed: Deed, machine: ProviderMachine, op_key: str) -> DeedStatus:
         return self._run(("status", op_key, str(deed)), machine, "")
 
-    def _run(self, words: Sequence[str], machine: Machine, reason: str) -> Told:
+    def _run(self, words: Sequence[str], machine: ProviderMachine, reason: str) -> DeedStatus:
         given = json.dumps({**machine.to_dict(), "reason": reason}).encode()
         try:
             done = subprocess.run(

@@ -2,7 +2,7 @@
 
 from django.conf import settings
 
-from common.webhooks.destination import Allowed
+from common.webhooks.destination import AllowedHosts
 from gpu_health.providers.base import MachineProvider
 from gpu_health.providers.command import CommandProvider
 from gpu_health.providers.webhook import WebhookProvider
@@ -15,6 +15,6 @@ def machine_provider() -> MachineProvider | None:
         return WebhookProvider(
             settings.SLIPWAY_MACHINE_PROVIDER_URL,
             secret=settings.SLIPWAY_MACHINE_PROVIDER_SECRET,
-            allowed=Allowed.of(settings.SLIPWAY_WEBHOOK_ALLOWED_HOSTS),
+            allowed=AllowedHosts.of(settings.SLIPWAY_WEBHOOK_ALLOWED_HOSTS),
         )
     return None

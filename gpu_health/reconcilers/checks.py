@@ -10,11 +10,11 @@ from clusters.backends.configured import backend_of
 from clusters.backends.node_operations import NodeOperations, OperationUnsupported, UnknownNode
 from clusters.services.node_orders import order_for
 from common.jobs.spec import JobObservation, JobSpec, JobState, owner_of
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, move, wait
+from common.reconcile import Effect, Operation, Reconciler, Step, StepOutcome, move, wait
 from common.sentences import listed
 from gpu_health.incident_facts import BY
 from gpu_health.models import GpuCheck
-from gpu_health.reconcilers.seeing import BackendOf, asking
+from gpu_health.reconcilers.seeing import BackendOf, translated_refusals
 from gpu_health.services.readings import store_readings
 from gpu_health.signals.check_reports import NotAReport, read_report, readings
 from gpu_health.states import CHECK_MOVES, CheckState
@@ -30,7 +30,7 @@ class CheckStep(Step[GpuCheck]):
         self._backend_of = backend_of
 
     def operations(self, row: GpuCheck) -> NodeOperations:
-        with asking(row):
+        with translated_refusals(row):
             return self._backend_of(row.node.cluster).node_operations
 
     def job(self, row: GpuCheck) -> JobSpec:
@@ -53,7 +53,7 @@ class WaitForIdle(CheckStep):
         """Who computes there."""
         operations = self.operations(row)
         try:
-            with asking(row):
+            with translated_refusals(row):
                 pods = operations.pods(row.node.uid)
         except (OperationUnsupported, UnknownNode) as error:
             return error
@@ -61,7 +61,7 @@ class WaitForIdle(CheckStep):
 
     def settle(
         self, row: GpuCheck, seen: Sequence[str] | OperationUnsupported | UnknownNode, now: datetime
-    ) -> Outcome:
+    ) -> StepOutcome:
         if row.cancelled_by:
             return _ended(CheckState.CANCELLED, f"Cancelled by {row.cancelled_by}.", now)
         if isinstance(seen, Exception):
@@ -85,7 +85,7 @@ class RunCheck(CheckStep):
     def act(self, row: GpuCheck, operation: Operation) -> None:
         operations, job = self.operations(row), self.job(row)
         try:
-            with asking(row):
+            with translated_refusals(row):
                 seen = operations.jobs(row.node.uid).observe(job.name)
                 if row.cancelled_by:
                     operations.jobs(row.node.uid).stop(job.name)
@@ -100,10 +100,10 @@ class RunCheck(CheckStep):
         if self._impossible:
             return None
         operations = self.operations(row)
-        with asking(row):
+        with translated_refusals(row):
             return operations.jobs(row.node.uid).observe(self.job(row).name)
 
-    def settle(self, row: GpuCheck, seen: JobObservation | None, now: datetime) -> Outcome:
+    def settle(self, row: GpuCheck, seen: JobObservation | None, now: datetime) -> StepOutcome:
         if seen is None:
             return _ended(CheckState.IMPOSSIBLE, self._impossible, now)
         if seen.is_live:
@@ -146,7 +146,9 @@ class RunCheck(CheckStep):
         return move(state, save={"ended_at": now, "why": why, "report": told}, write=write, after=None)
 
 
-def _ended(state: CheckState, why: str, now: datetime, *, report: Mapping[str, Any] | None = None) -> Outcome:
+def _ended(
+    state: CheckState, why: str, now: datetime, *, report: Mapping[str, Any] | None = None
+) -> StepOutcome:
     return move(state, save={"ended_at": now, "why": why, "report": report}, after=None)
 
 

@@ -15,15 +15,15 @@ from clusters.services.node_orders import order_for
 from common import audit
 from common.errors import Invalid
 from common.jobs.spec import JobObservation, JobState, owner_of
-from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, move, wait
+from common.reconcile import Effect, LeaseLost, Operation, Reconciler, Step, StepOutcome, move, wait
 from gpu_health.drills.marks import mark, marked
 from gpu_health.drills.orders import drill_job, fault_order, healthy_order
 from gpu_health.drills.reports import differences, followed, report
-from gpu_health.drills.scenarios import Scenario, Way
-from gpu_health.errors import IncidentEnded
+from gpu_health.drills.scenarios import DrillSource, Scenario
+from gpu_health.errors import IncidentAlreadyEnded
 from gpu_health.incident_facts import ACTOR, BY
 from gpu_health.models import Drill, Incident, StoredReading
-from gpu_health.reconcilers.seeing import BackendOf, asking
+from gpu_health.reconcilers.seeing import BackendOf, translated_refusals
 from gpu_health.services.drill_traces import forget_drill, real_fault
 from gpu_health.services.incidents import cancel, end_with_drill
 from gpu_health.services.provider_events import accept_events
@@ -44,7 +44,7 @@ CLEANS_WITHIN = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class DrillOrderResult:
     """What came of an order to the machine. `failure`: why it was not done."""
 
     is_done: bool = False
@@ -58,7 +58,7 @@ class DrillStep(Step[Drill]):
         self._impossible = ""
 
     def operations(self, row: Drill) -> NodeOperations:
-        with asking(row):
+        with translated_refusals(row):
             return self._backend_of(row.node.cluster).node_operations
 
     def order(self, row: Drill, operation: Operation, what: str, document: Mapping[str, Any]) -> None:
@@ -66,7 +66,7 @@ class DrillStep(Step[Drill]):
         spec = self._job(row, what, document)
         operations = self.operations(row)
         try:
-            with asking(row):
+            with translated_refusals(row):
                 if operations.jobs(row.node.uid).observe(spec.name).state is JobState.GONE:
                     why = f"drill {row.pk}"
                     order = order_for(row, operation, node=row.node, by=BY, reason=why, op_key=spec.op_key)
@@ -74,16 +74,16 @@ class DrillStep(Step[Drill]):
         except (OperationUnsupported, UnknownNode) as error:
             self._impossible = str(error)
 
-    def played(self, row: Drill, what: str) -> Played:
+    def played(self, row: Drill, what: str) -> DrillOrderResult:
         if self._impossible:
-            return Played(failure=self._impossible)
-        with asking(row):
+            return DrillOrderResult(failure=self._impossible)
+        with translated_refusals(row):
             seen = self.operations(row).jobs(row.node.uid).observe(self._job(row, what, {}).name)
         if seen.is_live or seen.state is JobState.GONE:
-            return Played()
+            return DrillOrderResult()
         if seen.result is None:
-            return Played(failure=_why(seen))
-        return Played(is_done=True, result=seen.result)
+            return DrillOrderResult(failure=_why(seen))
+        return DrillOrderResult(is_done=True, result=seen.result)
 
     def set_condition(
         self, row: Drill, operation: Operation, kind: str, wanted: NodeCondition | None
@@ -92,7 +92,7 @@ class DrillStep(Step[Drill]):
         operations = self.operations(row)
         if not isinstance(operations, SupportsConditions):
             raise OperationUnsupported("Machines of this cluster have no conditions that others may write.")
-        with asking(row):
+        with translated_refusals(row):
             order = order_for(row, operation, node=row.node, by=BY, reason=f"drill {row.pk}")
             operations.set_condition(row.node.uid, kind, wanted, order)
 
@@ -105,25 +105,25 @@ def _why(seen: JobObservation) -> str:
     return seen.last_words or seen.why or "The Job left no result."
 
 
-class Prepare(DrillStep):
+class PrepareDrill(DrillStep):
     """Healthy GPUs are played until the agent tells of them: what it says of a fault will come, too."""
 
     name = "prepare"
     effect = Effect.ABSOLUTE
 
     def act(self, row: Drill, operation: Operation) -> None:
-        if row.way == Way.AGENT:
+        if row.way == DrillSource.AGENT:
             self.order(row, operation, "prepare", healthy_order(row))
 
-    def observe(self, row: Drill, operation: Operation) -> Played:
-        if row.way != Way.AGENT:
-            return Played(is_done=True)
+    def observe(self, row: Drill, operation: Operation) -> DrillOrderResult:
+        if row.way != DrillSource.AGENT:
+            return DrillOrderResult(is_done=True)
         done = self.played(row, "prepare")
         if done.is_done:
-            return Played(is_done=StoredReading.objects.filter(drill=row).exists())
+            return DrillOrderResult(is_done=StoredReading.objects.filter(drill=row).exists())
         return done
 
-    def settle(self, row: Drill, seen: Played, now: datetime) -> Outcome:
+    def settle(self, row: Drill, seen: DrillOrderResult, now: datetime) -> StepOutcome:
         if row.cancelled_by:
             return _ending(DrillState.CANCELLED, f"Cancelled by {row.cancelled_by}.", now)
         if seen.failure:
@@ -136,7 +136,7 @@ class Prepare(DrillStep):
         return wait(LOOK_EVERY, save={"why": "Waiting for the agent of the machine to tell of its GPUs."})
 
 
-class Play(DrillStep):
+class PlayFault(DrillStep):
     name = "play"
     effect = Effect.ABSOLUTE
     _is_told = False
@@ -146,10 +146,12 @@ class Play(DrillStep):
         if row.cancelled_by:
             return
         scenario = known(row)
-        if row.way == Way.AGENT:
-            self.order(row, operation, "play", fault_order(row, scenario.part(Way.AGENT)))
-        elif row.way == Way.CHECK:
-            self.order(row, operation, "play", {"order": "check", "gpu": row.gpu, **scenario.part(Way.CHECK)})
+        if row.way == DrillSource.AGENT:
+            self.order(row, operation, "play", fault_order(row, scenario.part(DrillSource.AGENT)))
+        elif row.way == DrillSource.CHECK:
+            self.order(
+                row, operation, "play", {"order": "check", "gpu": row.gpu, **scenario.part(DrillSource.CHECK)}
+            )
         else:
             self._at = operation.at.timestamp()
             try:
@@ -159,7 +161,7 @@ class Play(DrillStep):
 
     def _tell(self, row: Drill, scenario: Scenario, operation: Operation) -> bool:
         """What no agent tells: a condition of the node, an event of the provider by its own door."""
-        if row.way == Way.PROVIDER:
+        if row.way == DrillSource.PROVIDER:
             document, cluster = event_of(row, scenario), row.node.cluster.name
             accept_events(actor=ACTOR, document=document, machine=row.node.uid, cluster=cluster)
             return True
@@ -170,19 +172,19 @@ class Play(DrillStep):
         return True
 
     def _keep_former(self, row: Drill, operation: Operation, kind: str) -> None:
-        with asking(row):
+        with translated_refusals(row):
             seen = self.operations(row).look(row.node.uid)
         former = next((asdict(one) for one in seen.conditions if one.type == kind), None)
         rows = Drill.objects.filter(pk=row.pk, fence=operation.fence)
         if not rows.update(former_condition={"condition": former}):
             raise LeaseLost
 
-    def observe(self, row: Drill, operation: Operation) -> Played:
-        if row.way in (Way.AGENT, Way.CHECK):
+    def observe(self, row: Drill, operation: Operation) -> DrillOrderResult:
+        if row.way in (DrillSource.AGENT, DrillSource.CHECK):
             return self.played(row, "play")
-        return Played(is_done=self._is_told, failure=self._impossible, result={"at": self._at})
+        return DrillOrderResult(is_done=self._is_told, failure=self._impossible, result={"at": self._at})
 
-    def settle(self, row: Drill, seen: Played, now: datetime) -> Outcome:
+    def settle(self, row: Drill, seen: DrillOrderResult, now: datetime) -> StepOutcome:
         if row.cancelled_by:
             return _ending(DrillState.CANCELLED, f"Cancelled by {row.cancelled_by}.", now)
         if seen.failure:
@@ -193,7 +195,7 @@ class Play(DrillStep):
         played_at = datetime.fromtimestamp(at, UTC) if isinstance(at, int | float) else now
 
         def write() -> None:
-            if row.way == Way.CHECK and seen.result is not None:
+            if row.way == DrillSource.CHECK and seen.result is not None:
                 found = readings(
                     read_report(seen.result), at=now.timestamp(), origin=f"drill/{row.pk}", node=row.node.name
                 )
@@ -210,20 +212,20 @@ def known(row: Drill) -> Scenario:
 
 
 def condition_of(row: Drill, scenario: Scenario) -> NodeCondition:
-    told = scenario.part(Way.CONDITION)
+    told = scenario.part(DrillSource.CONDITION)
     message = f"{told.get('message', '')} {mark(row.pk)}".strip()
     return NodeCondition(told["type"], told["status"], told.get("reason", ""), message)
 
 
 def event_of(row: Drill, scenario: Scenario) -> dict[str, Any]:
     soon = (row.ordered_at + timedelta(minutes=30)).strftime("%a, %d %b %Y %H:%M:%S GMT")
-    document = scenario.part(Way.PROVIDER, machine=row.node.uid, drill=str(row.pk), soon=soon)
+    document = scenario.part(DrillSource.PROVIDER, machine=row.node.uid, drill=str(row.pk), soon=soon)
     for event in document.get("Events", ()):
         event["Description"] = f"{event.get('Description', '')} {mark(row.pk)}".strip()
     return document
 
 
-class Follow(Step[Drill]):
+class FollowDrill(Step[Drill]):
     """Looks at rows alone: what came of the fault came by itself."""
 
     name = "follow"
@@ -231,7 +233,7 @@ class Follow(Step[Drill]):
     def observe(self, row: Drill, operation: Operation) -> None:
         return None
 
-    def settle(self, row: Drill, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: Drill, seen: None, now: datetime) -> StepOutcome:
         if row.cancelled_by:
             return _ending(DrillState.CANCELLED, f"Cancelled by {row.cancelled_by}.", now)
         if real := real_fault(row):
@@ -258,7 +260,7 @@ class Follow(Step[Drill]):
         return _of_incident(row, rows.incident, since, now)
 
 
-def _of_incident(row: Drill, incident: Incident, since: timedelta, now: datetime) -> Outcome:
+def _of_incident(row: Drill, incident: Incident, since: timedelta, now: datetime) -> StepOutcome:
     if not row.acts:
         if incident.hold:
             return _ending(DrillState.PASSED, incident.hold_reason, now)
@@ -278,16 +280,16 @@ def _of_incident(row: Drill, incident: Incident, since: timedelta, now: datetime
     return wait(LOOK_EVERY, save={"why": incident.hold_reason or incident.reason})
 
 
-class End(DrillStep):
+class EndDrill(DrillStep):
     """The fault is withdrawn, and the machine returns: nothing of the drill is left on it."""
 
     name = "end"
     effect = Effect.ABSOLUTE
 
     def act(self, row: Drill, operation: Operation) -> None:
-        if row.way == Way.AGENT:
+        if row.way == DrillSource.AGENT:
             self.order(row, operation, "over", {"order": "over"})
-        elif row.way == Way.CONDITION:
+        elif row.way == DrillSource.CONDITION:
             self._withdraw(row, operation)
         incident = self._incident(row)
         if incident is not None and not incident.cancel:
@@ -296,11 +298,15 @@ class End(DrillStep):
                     cancel(actor=ACTOR, incident=incident, returns=True, reason=row.why)
                 else:
                     end_with_drill(incident)
-            except IncidentEnded:
+            except IncidentAlreadyEnded:
                 return
 
-    def observe(self, row: Drill, operation: Operation) -> tuple[Played, bool]:
-        done = self.played(row, "over") if row.way == Way.AGENT else Played(True, self._impossible)
+    def observe(self, row: Drill, operation: Operation) -> tuple[DrillOrderResult, bool]:
+        done = (
+            self.played(row, "over")
+            if row.way == DrillSource.AGENT
+            else DrillOrderResult(True, self._impossible)
+        )
         return done, self._incident(row) is None
 
     def _withdraw(self, row: Drill, operation: Operation) -> None:
@@ -313,7 +319,7 @@ class End(DrillStep):
         except (OperationUnsupported, UnknownNode) as error:
             self._impossible = str(error)
 
-    def settle(self, row: Drill, seen: tuple[Played, bool], now: datetime) -> Outcome:
+    def settle(self, row: Drill, seen: tuple[DrillOrderResult, bool], now: datetime) -> StepOutcome:
         withdrawn, is_back = seen
         late = now - row.state_since > CLEANS_WITHIN
         if not ((withdrawn.is_done or withdrawn.failure) and is_back) and not late:
@@ -338,11 +344,11 @@ class End(DrillStep):
 
 def _to(
     state: DrillState, now: datetime, *, save: Mapping[str, Any] | None = None, write: Any = None
-) -> Outcome:
+) -> StepOutcome:
     return move(state, save={"state_since": now, "why": "", **(save or {})}, write=write)
 
 
-def _ending(outcome: DrillState, why: str, now: datetime) -> Outcome:
+def _ending(outcome: DrillState, why: str, now: datetime) -> StepOutcome:
     return move(DrillState.ENDING, note=why, save={"state_since": now, "why": why, "outcome": str(outcome)})
 
 
@@ -369,12 +375,12 @@ class DrillReconciler(Reconciler[Drill]):
         if not row.is_open:
             return None
         if row.state == DrillState.PREPARING:
-            return Prepare(self._backend_of)
+            return PrepareDrill(self._backend_of)
         if row.state == DrillState.PLAYING:
-            return Play(self._backend_of)
+            return PlayFault(self._backend_of)
         if row.state == DrillState.FOLLOWING:
-            return Follow()
-        return End(self._backend_of)
+            return FollowDrill()
+        return EndDrill(self._backend_of)
 
     def on_move(self, row: Drill, to: str, note: Any) -> None:
         audit.record(

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from common.reconcile import Effect, Operation, Outcome
-from gpu_health.actions.base import Target
+from common.reconcile import Effect, Operation, StepOutcome
+from gpu_health.actions.base import ActionTarget
 from gpu_health.healing.facts import (
-    MachineFacts,
-    Refusal,
-    Stage,
-    Whose,
+    CordonOwner,
+    GuardRefusal,
+    IncidentMachine,
+    IncidentStage,
 )
 from gpu_health.healing.guards import Gate
 from gpu_health.incident_facts import BY
@@ -23,38 +23,40 @@ from gpu_health.reconcilers.seeing import (
     plain_machine,
     pods_on,
 )
-from gpu_health.reconcilers.settling import Sight
+from gpu_health.reconcilers.settling import MachineObservation
 from gpu_health.services.admission import admit
 from gpu_health.states import IncidentState
 
 SURVEYED_WITHIN = timedelta(seconds=15)
 
 
-class Gated(IncidentStep):
+class GuardedStep(IncidentStep):
     """Waits until the guards let the incident through. Takes the slot with their answer."""
 
     name = "gate"
     effect = Effect.ABSOLUTE
     look_every = LOOK_EVERY
-    _refusal: Refusal | None = None
-    _sight: Sight | None = None
+    _refusal: GuardRefusal | None = None
+    _sight: MachineObservation | None = None
 
     def __init__(self, backend_of: BackendOf, *, asks_machine: bool) -> None:
         super().__init__(backend_of)
         self._asks = asks_machine
 
-    def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
-        return Sight(replace(machine, pods_left=len(pods_on(row))))
+    def see(
+        self, row: Incident, target: ActionTarget, machine: IncidentMachine, operation: Operation
+    ) -> MachineObservation:
+        return MachineObservation(replace(machine, pods_left=len(pods_on(row))))
 
-    def look(self, row: Incident, operation: Operation) -> Sight:
+    def look(self, row: Incident, operation: Operation) -> MachineObservation:
         """What the step that came before has seen, and what the last survey says, serve for waiting: whatever
         acts next looks at the machine itself first."""
         if not self._asks:
-            return Sight(plain_machine(row))
+            return MachineObservation(plain_machine(row))
         if self._sight is not None:
             return self._sight
         if (machine := surveyed(row, operation.at)) is not None:
-            return Sight(replace(machine, pods_left=len(pods_on(row))))
+            return MachineObservation(replace(machine, pods_left=len(pods_on(row))))
         return super().look(row, operation)
 
     def act(self, row: Incident, operation: Operation) -> None:
@@ -63,11 +65,11 @@ class Gated(IncidentStep):
         if gates:
             self._refusal = admit(row, gates, operation.at)
 
-    def settle(self, row: Incident, seen: Sight, now: datetime) -> Outcome:
+    def settle(self, row: Incident, seen: MachineObservation, now: datetime) -> StepOutcome:
         return super().settle(row, replace(seen, refusal=self._refusal), now)
 
 
-def surveyed(row: Incident, now: datetime) -> MachineFacts | None:
+def surveyed(row: Incident, now: datetime) -> IncidentMachine | None:
     """The quarantined machine by its row, where that shows our cordon and our taint, or is too young to show
     what the quarantine has just seen; None: somebody has changed something, or it was never ours alone."""
     node = row.node
@@ -76,47 +78,49 @@ def surveyed(row: Incident, now: datetime) -> MachineFacts | None:
     is_ours = node.is_cordoned and node.cordoned_by == BY
     has_taint = any(one.get("key") == TAINT.key for one in node.taints)
     if (is_ours and has_taint) or (not node.is_cordoned and now - row.state_since < SURVEYED_WITHIN):
-        return replace(plain_machine(row), cordon=Whose.OURS, has_taint=True)
+        return replace(plain_machine(row), cordon=CordonOwner.OURS, has_taint=True)
     return None
 
 
 _FROM_PROPOSED = {
-    Stage.QUARANTINING: frozenset({Gate.QUARANTINE}),
-    Stage.ACTING: frozenset({Gate.REPAIR}),
-    Stage.NEEDS_PERSON: frozenset({Gate.HAND_OVER}),
+    IncidentStage.QUARANTINING: frozenset({Gate.QUARANTINE}),
+    IncidentStage.ACTING: frozenset({Gate.REPAIR}),
+    IncidentStage.NEEDS_PERSON: frozenset({Gate.HAND_OVER}),
 }
 
 
-def gates_before(to: Stage | None, row: Incident) -> frozenset[Gate]:
+def gates_before(to: IncidentStage | None, row: Incident) -> frozenset[Gate]:
     if row.state == IncidentState.PROPOSED:
         # What cordons nobody asks no more than a repair does: it takes no machine out of service.
         return _FROM_PROPOSED.get(to, frozenset()) if to else frozenset()
-    return frozenset({Gate.REPAIR}) if to in (Stage.DRAINING, Stage.COLLECTING) else frozenset()
+    return (
+        frozenset({Gate.REPAIR}) if to in (IncidentStage.DRAINING, IncidentStage.COLLECTING) else frozenset()
+    )
 
 
-class Watch(IncidentStep):
+class WatchIncident(IncidentStep):
     name = "watch"
     look_every = LOOK_EVERY
 
-    def look(self, row: Incident, operation: Operation) -> Sight:
-        return Sight(plain_machine(row))
+    def look(self, row: Incident, operation: Operation) -> MachineObservation:
+        return MachineObservation(plain_machine(row))
 
 
-class Stopped(IncidentStep):
+class HoldIncident(IncidentStep):
     """The kill switch is on, or a person holds it: nothing is done, and nothing is asked of the machine."""
 
     name = "stopped"
     look_every = LOOK_EVERY
 
-    def __init__(self, backend_of: BackendOf, refusal: Refusal) -> None:
+    def __init__(self, backend_of: BackendOf, refusal: GuardRefusal) -> None:
         super().__init__(backend_of)
         self._refusal = refusal
 
-    def look(self, row: Incident, operation: Operation) -> Sight:
-        return Sight(plain_machine(row), refusal=self._refusal)
+    def look(self, row: Incident, operation: Operation) -> MachineObservation:
+        return MachineObservation(plain_machine(row), refusal=self._refusal)
 
 
-class Waiting(IncidentStep):
+class AwaitPerson(IncidentStep):
     """For a person; whoever uncordons the machine meanwhile has ended it."""
 
     name = "wait for a person"

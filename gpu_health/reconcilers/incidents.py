@@ -19,9 +19,9 @@ from gpu_health.incident_facts import (
     stopping,
 )
 from gpu_health.models import Incident
-from gpu_health.reconcilers.gates import Gated, Stopped, Waiting, Watch
-from gpu_health.reconcilers.quarantine import Drain, Quarantine, Return
-from gpu_health.reconcilers.repair import Act, Collect, ResumeOperands, Verify
+from gpu_health.reconcilers.gates import AwaitPerson, GuardedStep, HoldIncident, WatchIncident
+from gpu_health.reconcilers.quarantine import DrainNode, QuarantineNode, ReturnNode
+from gpu_health.reconcilers.repair import CollectEvidence, ResumeOperands, TakeAction, VerifyRepair
 from gpu_health.reconcilers.seeing import BackendOf, IncidentStep
 from gpu_health.services.incidents import note
 from gpu_health.states import INCIDENT_MOVES, IncidentState
@@ -55,18 +55,18 @@ class IncidentReconciler(Reconciler[Incident]):
         if refusal is not None and row.has_operands_paused:
             return ResumeOperands(self.backend_of)
         if refusal is not None:
-            return Stopped(self.backend_of, refusal)
+            return HoldIncident(self.backend_of, refusal)
         stages: Mapping[str, Callable[[], IncidentStep]] = {
-            IncidentState.PROPOSED: lambda: Gated(self.backend_of, asks_machine=False),
-            IncidentState.QUARANTINING: lambda: Quarantine(self.backend_of),
-            IncidentState.QUARANTINED: lambda: Gated(self.backend_of, asks_machine=True),
-            IncidentState.DRAINING: lambda: Drain(self.backend_of),
-            IncidentState.COLLECTING: lambda: Collect(self.backend_of),
-            IncidentState.ACTING: lambda: Act(self.backend_of),
-            IncidentState.VERIFYING: lambda: Verify(self.backend_of),
-            IncidentState.RETURNING: lambda: Return(self.backend_of),
-            IncidentState.WATCHING: lambda: Watch(self.backend_of),
-            IncidentState.NEEDS_PERSON: lambda: Waiting(self.backend_of),
+            IncidentState.PROPOSED: lambda: GuardedStep(self.backend_of, asks_machine=False),
+            IncidentState.QUARANTINING: lambda: QuarantineNode(self.backend_of),
+            IncidentState.QUARANTINED: lambda: GuardedStep(self.backend_of, asks_machine=True),
+            IncidentState.DRAINING: lambda: DrainNode(self.backend_of),
+            IncidentState.COLLECTING: lambda: CollectEvidence(self.backend_of),
+            IncidentState.ACTING: lambda: TakeAction(self.backend_of),
+            IncidentState.VERIFYING: lambda: VerifyRepair(self.backend_of),
+            IncidentState.RETURNING: lambda: ReturnNode(self.backend_of),
+            IncidentState.WATCHING: lambda: WatchIncident(self.backend_of),
+            IncidentState.NEEDS_PERSON: lambda: AwaitPerson(self.backend_of),
         }
         return stages[row.state]()
 

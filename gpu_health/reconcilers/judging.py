@@ -1,7 +1,7 @@
 from datetime import timedelta
 from itertools import islice
 
-from common.reconcile import Effect, Operation, Outcome, Recurring, wait
+from common.reconcile import Effect, Operation, Recurring, StepOutcome, wait
 from gpu_health.models import JudgingAnew
 from gpu_health.services.judging import judge_anew, outdated
 
@@ -25,5 +25,5 @@ class JudgingReconciler(Recurring[JudgingAnew]):
         """Whether more are waiting."""
         return next(outdated(), None) is not None
 
-    def settle(self, row: JudgingAnew, seen: bool, now: object) -> Outcome:
+    def settle(self, row: JudgingAnew, seen: bool, now: object) -> StepOutcome:
         return wait(timedelta(0) if seen else self.every)

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 from clusters.backends.node_operations import CordonedByOther
 from common.reconcile import Effect, Operation
-from gpu_health.actions.base import Target
+from gpu_health.actions.base import ActionTarget
 from gpu_health.healing.facts import (
-    MachineFacts,
+    IncidentMachine,
 )
 from gpu_health.models import Incident
-from gpu_health.reconcilers.seeing import TAINT, IncidentStep, asking
-from gpu_health.reconcilers.settling import Sight
+from gpu_health.reconcilers.seeing import TAINT, IncidentStep, translated_refusals
+from gpu_health.reconcilers.settling import MachineObservation
 from gpu_health.services.draining import begin_drain, drain_work
 
 
-class Quarantine(IncidentStep):
+class QuarantineNode(IncidentStep):
     name = "quarantine"
     effect = Effect.ABSOLUTE
 
@@ -24,14 +24,14 @@ class Quarantine(IncidentStep):
             return
         order = self.order(row, operation, "cordon")
         operations = self.operations(row)
-        with asking(row):
+        with translated_refusals(row):
             try:
                 operations.cordon(row.node.uid, order, TAINT)
             except CordonedByOther:  # it is cordoned, and stays theirs
                 operations.taint(row.node.uid, TAINT, order)
 
 
-class Drain(IncidentStep):
+class DrainNode(IncidentStep):
     """By the cluster's own drain: gateways first, then by budgets. It says what it waits for."""
 
     name = "drain"
@@ -41,11 +41,13 @@ class Drain(IncidentStep):
         if self.stays(row, operation):
             begin_drain(row, operation)
 
-    def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
-        return Sight(replace(machine, drain=drain_work(row, operation)))
+    def see(
+        self, row: Incident, target: ActionTarget, machine: IncidentMachine, operation: Operation
+    ) -> MachineObservation:
+        return MachineObservation(replace(machine, drain=drain_work(row, operation)))
 
 
-class Return(IncidentStep):
+class ReturnNode(IncidentStep):
     """Our taint and our cordon go; a cordon of somebody else stays."""
 
     name = "return"
@@ -56,7 +58,7 @@ class Return(IncidentStep):
             return
         order = self.order(row, operation, "uncordon")
         operations = self.operations(row)
-        with asking(row):
+        with translated_refusals(row):
             operations.untaint(row.node.uid, TAINT, order)
             with suppress(CordonedByOther):
                 operations.uncordon(row.node.uid, order)

@@ -8,25 +8,25 @@ from typing import Any
 from clusters.backends.node_operations import CordonedByOther, OperationUnsupported
 from clusters.states import NodeState
 from common.models import Intent
-from common.reconcile import Effect, Operation, Outcome, wait
-from gpu_health.actions.base import Target
+from common.reconcile import Effect, Operation, StepOutcome, wait
+from gpu_health.actions.base import ActionTarget
 from gpu_health.actions.table import kind_for
 from gpu_health.evidence_collection import COLLECT, known_evidence, told_by_job
 from gpu_health.healing.facts import (
-    MachineFacts,
-    Progress,
-    Work,
+    IncidentMachine,
+    MachineWork,
+    WorkProgress,
 )
 from gpu_health.models import Incident
-from gpu_health.policy.rule import Action, Verification
-from gpu_health.reconcilers.seeing import LOOK_EVERY, TAINT, IncidentStep, asking, plain_machine
-from gpu_health.reconcilers.settling import Sight
+from gpu_health.policy.rule import RemediationAction, Verification
+from gpu_health.reconcilers.seeing import LOOK_EVERY, TAINT, IncidentStep, plain_machine, translated_refusals
+from gpu_health.reconcilers.settling import MachineObservation
 from gpu_health.services.admission import note_paused_operands
 from gpu_health.states import IncidentState
 from gpu_health.verification import check_spec, demand_of, judged
 
 
-class Collect(IncidentStep):
+class CollectEvidence(IncidentStep):
     name = "collect"
     effect = Effect.ABSOLUTE
     _impossible = ""
@@ -36,33 +36,37 @@ class Collect(IncidentStep):
             return
         order = self.order(row, operation, "evidence")
         try:
-            with asking(row):
+            with translated_refusals(row):
                 COLLECT.begin(self.target(row), order)
         except OperationUnsupported as error:
             self._impossible = str(error)
 
-    def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
+    def see(
+        self, row: Incident, target: ActionTarget, machine: IncidentMachine, operation: Operation
+    ) -> MachineObservation:
         if self._impossible:
             words = f"Only what was reported is kept: {self._impossible}"
-            work, told = Work(Progress.IMPOSSIBLE, words), None
+            work, told = MachineWork(WorkProgress.IMPOSSIBLE, words), None
         else:
             try:
                 name = COLLECT.spec(target, f"{operation.op_key}:evidence").name
-                with asking(row):
+                with translated_refusals(row):
                     seen = target.operations.jobs(row.node.uid).observe(name)
             except OperationUnsupported:
-                return Sight(machine)
+                return MachineObservation(machine)
             if seen.state.value == "gone":
-                return Sight(machine)
-            work = Work(Progress.RUNNING if seen.is_live else Progress.SUCCEEDED, "Evidence is collected.")
+                return MachineObservation(machine)
+            work = MachineWork(
+                WorkProgress.RUNNING if seen.is_live else WorkProgress.SUCCEEDED, "Evidence is collected."
+            )
             told = seen.result
         if not work.has_ended:
-            return Sight(replace(machine, evidence=work))
+            return MachineObservation(replace(machine, evidence=work))
         kept = {**known_evidence(row), "outputs": told_by_job(told)}
-        return Sight(replace(machine, evidence=work), save={"evidence": kept})
+        return MachineObservation(replace(machine, evidence=work), save={"evidence": kept})
 
 
-class Act(IncidentStep):
+class TakeAction(IncidentStep):
     """One rung. Begun at most once under its op_key."""
 
     name = "act"
@@ -79,8 +83,8 @@ class Act(IncidentStep):
             return {"called_off": self._impossible}
         order = self.order(row, operation, "act")
         try:
-            with asking(row):
-                if Action(row.action).needs_idle_driver and row.drill_id is None:
+            with translated_refusals(row):
+                if RemediationAction(row.action).needs_idle_driver and row.drill_id is None:
                     note_paused_operands(row)
                     target.operations.pause_operands(row.node.uid, order)
                 kind_for(row).begin(target, order)
@@ -93,7 +97,7 @@ class Act(IncidentStep):
         target = self.target(row)
         order = self.order(row, operation, "act")
         operations = target.operations
-        with asking(row):
+        with translated_refusals(row):
             try:
                 # Whoever slept since carries a lower fence from now on.
                 operations.cordon(row.node.uid, order) if row.is_quarantined else operations.untaint(
@@ -103,15 +107,19 @@ class Act(IncidentStep):
                 operations.taint(row.node.uid, TAINT, order)
             return kind_for(row).happened(target, order)
 
-    def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
+    def see(
+        self, row: Incident, target: ActionTarget, machine: IncidentMachine, operation: Operation
+    ) -> MachineObservation:
         if self._impossible or (why := self._noted(operation)):
-            return Sight(replace(machine, act=Work(Progress.IMPOSSIBLE, self._impossible or why)))
+            return MachineObservation(
+                replace(machine, act=MachineWork(WorkProgress.IMPOSSIBLE, self._impossible or why))
+            )
         try:
-            with asking(row):
+            with translated_refusals(row):
                 work = kind_for(row).look(target, f"{operation.op_key}:act")
         except OperationUnsupported as error:
-            work = Work(Progress.IMPOSSIBLE, str(error))
-        return Sight(replace(machine, act=work))
+            work = MachineWork(WorkProgress.IMPOSSIBLE, str(error))
+        return MachineObservation(replace(machine, act=work))
 
     @staticmethod
     def _noted(operation: Operation) -> str:
@@ -136,7 +144,7 @@ class ResumeOperands(IncidentStep):
             self._is_done = True
             return
         target = self.target(row)
-        with asking(row):
+        with translated_refusals(row):
             if target.seen is not None and not (
                 row.state == IncidentState.ACTING and self._acts(row, target)
             ):
@@ -144,10 +152,10 @@ class ResumeOperands(IncidentStep):
                 self._is_done = True
         self._is_done = self._is_done or target.seen is None
 
-    def observe(self, row: Incident, operation: Operation) -> Sight:
-        return Sight(plain_machine(row))
+    def observe(self, row: Incident, operation: Operation) -> MachineObservation:
+        return MachineObservation(plain_machine(row))
 
-    def settle(self, row: Incident, seen: Sight, now: datetime) -> Outcome:
+    def settle(self, row: Incident, seen: MachineObservation, now: datetime) -> StepOutcome:
         if not self._is_done:
             return wait(self.look_every)
         return wait(timedelta(0), save={"has_operands_paused": False})
@@ -158,13 +166,13 @@ class ResumeOperands(IncidentStep):
         others = Incident.objects.filter(node=row.node, state=IncidentState.ACTING, has_operands_paused=True)
         return others.exclude(pk=row.pk).exists()
 
-    def _acts(self, row: Incident, target: Target) -> bool:
+    def _acts(self, row: Incident, target: ActionTarget) -> bool:
         """Whether the action's job runs."""
-        op_key = f"{row._meta.label_lower}:{row.pk}:{row.turn}:{Act.name}:act"
-        return kind_for(row).look(target, op_key).progress is Progress.RUNNING
+        op_key = f"{row._meta.label_lower}:{row.pk}:{row.turn}:{TakeAction.name}:act"
+        return kind_for(row).look(target, op_key).progress is WorkProgress.RUNNING
 
 
-def called_off(row: Incident, target: Target) -> str:
+def called_off(row: Incident, target: ActionTarget) -> str:
     """Why the machine must not be touched any more, whatever was decided a moment ago."""
     seen = target.seen
     if seen is None:
@@ -176,7 +184,7 @@ def called_off(row: Incident, target: Target) -> str:
     return ""
 
 
-class Verify(IncidentStep):
+class VerifyRepair(IncidentStep):
     name = "verify"
     effect = Effect.ABSOLUTE
     _impossible = ""
@@ -187,25 +195,29 @@ class Verify(IncidentStep):
         order = self.order(row, operation, "check")
         target = self.target(row)
         try:
-            with asking(row):
+            with translated_refusals(row):
                 target.operations.run_job(row.node.uid, check_spec(target, order.op_key), order)
         except OperationUnsupported as error:
             self._impossible = str(error)
 
-    def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
+    def see(
+        self, row: Incident, target: ActionTarget, machine: IncidentMachine, operation: Operation
+    ) -> MachineObservation:
         if row.verification in (Verification.NONE, Verification.PERSON):
-            return Sight(machine)
+            return MachineObservation(machine)
         if self._impossible:
-            return Sight(replace(machine, check=Work(Progress.IMPOSSIBLE, self._impossible)))
+            return MachineObservation(
+                replace(machine, check=MachineWork(WorkProgress.IMPOSSIBLE, self._impossible))
+            )
         name = check_spec(target, f"{operation.op_key}:check").name
         try:
-            with asking(row):
+            with translated_refusals(row):
                 seen = target.operations.jobs(row.node.uid).observe(name)
         except OperationUnsupported:
-            return Sight(machine)
+            return MachineObservation(machine)
         if seen.state.value == "gone":
-            return Sight(machine)
-        return Sight(
+            return MachineObservation(machine)
+        return MachineObservation(
             replace(machine, check=judged(seen, demand_of(row))),
             save={"check_result": dict(seen.result)} if seen.result is not None else None,
         )

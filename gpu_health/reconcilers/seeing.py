@@ -25,13 +25,13 @@ from clusters.models import Cluster, Worker
 from clusters.services.node_orders import order_for
 from clusters.states import NodeState
 from common.errors import Unavailable
-from common.reconcile import LeaseLost, Operation, Outcome, Step
-from gpu_health.actions.base import Target
+from common.reconcile import LeaseLost, Operation, Step, StepOutcome
+from gpu_health.actions.base import ActionTarget
 from gpu_health.healing.course import next_step
 from gpu_health.healing.facts import (
-    Decision,
-    MachineFacts,
-    Whose,
+    CordonOwner,
+    HealingDecision,
+    IncidentMachine,
 )
 from gpu_health.incident_facts import (
     BY,
@@ -40,7 +40,7 @@ from gpu_health.incident_facts import (
     policy,
 )
 from gpu_health.models import Drill, GpuCheck, Incident
-from gpu_health.reconcilers.settling import Sight, outcome_of
+from gpu_health.reconcilers.settling import MachineObservation, outcome_of
 
 TAINT = Taint("slipway.io/gpu-health", TaintEffect.NO_SCHEDULE)
 LOOK_SOON = timedelta(seconds=1)
@@ -56,45 +56,51 @@ class IncidentStep(Step[Incident]):
     def __init__(self, backend_of: BackendOf) -> None:
         self.backend_of = backend_of
 
-    def observe(self, row: Incident, operation: Operation) -> Sight:
+    def observe(self, row: Incident, operation: Operation) -> MachineObservation:
         return self.look(row, operation)
 
-    def settle(self, row: Incident, seen: Sight, now: datetime) -> Outcome:
+    def settle(self, row: Incident, seen: MachineObservation, now: datetime) -> StepOutcome:
         return outcome_of(row, decided(row, seen, now), seen, now, self.look_every)
 
-    def look(self, row: Incident, operation: Operation) -> Sight:
+    def look(self, row: Incident, operation: Operation) -> MachineObservation:
         if row.node.state == NodeState.GONE:
-            return Sight(MachineFacts(is_present=False))
+            return MachineObservation(IncidentMachine(is_present=False))
         target = self.target(row)
         if target.seen is None:
-            return Sight(MachineFacts(is_present=False))
+            return MachineObservation(IncidentMachine(is_present=False))
         cordon = target.seen.cordon
         theirs = {"by": cordon.by, "reason": cordon.reason} if cordon and cordon.by != BY else None
-        machine = MachineFacts(
+        machine = IncidentMachine(
             boot_id=target.seen.boot_id,
-            cordon=Whose.NOBODY if cordon is None else Whose.THEIRS if theirs else Whose.OURS,
+            cordon=CordonOwner.NOBODY
+            if cordon is None
+            else CordonOwner.THEIRS
+            if theirs
+            else CordonOwner.OURS,
             has_taint=any(one.key == TAINT.key for one in target.seen.taints),
         )
         return replace(self.see(row, target, machine, operation), former_cordon=theirs)
 
-    def see(self, row: Incident, target: Target, machine: MachineFacts, operation: Operation) -> Sight:
-        return Sight(machine)
+    def see(
+        self, row: Incident, target: ActionTarget, machine: IncidentMachine, operation: Operation
+    ) -> MachineObservation:
+        return MachineObservation(machine)
 
     def stays(self, row: Incident, operation: Operation) -> bool:
         """Whether nothing that can be seen now leads the incident elsewhere."""
         return decided(row, self.look(row, operation), operation.at).to is None
 
-    def target(self, row: Incident) -> Target:
+    def target(self, row: Incident) -> ActionTarget:
         backend = self.backend(row)
-        with asking(row):
+        with translated_refusals(row):
             try:
                 seen: ObservedNode | None = backend.node_operations.look(row.node.uid)
             except UnknownNode:
                 seen = None
-        return Target(row, row.node, backend.node_operations, seen)
+        return ActionTarget(row, row.node, backend.node_operations, seen)
 
     def backend(self, row: Incident) -> ClusterBackend:
-        with asking(row):
+        with translated_refusals(row):
             return self.backend_of(row.node.cluster)
 
     def operations(self, row: Incident) -> NodeOperations:
@@ -111,17 +117,17 @@ class IncidentStep(Step[Incident]):
         )
 
 
-def plain_machine(row: Incident) -> MachineFacts:
+def plain_machine(row: Incident) -> IncidentMachine:
     """By its row alone: for stages in which nothing of ours is on the machine."""
     node = row.node
-    return MachineFacts(is_present=node.state != NodeState.GONE, boot_id=node.boot_id)
+    return IncidentMachine(is_present=node.state != NodeState.GONE, boot_id=node.boot_id)
 
 
 def pods_on(row: Incident) -> list[Worker]:
     return list(Worker.objects.filter(node_id=row.node_id).order_by("pk"))
 
 
-def decided(row: Incident, seen: Sight, now: datetime) -> Decision:
+def decided(row: Incident, seen: MachineObservation, now: datetime) -> HealingDecision:
     return next_step(
         incident_facts(row),
         open_findings(row.node_id),
@@ -132,7 +138,7 @@ def decided(row: Incident, seen: Sight, now: datetime) -> Decision:
     )
 
 
-class asking:
+class translated_refusals:
     """Translates refusals of the machine's cluster, and its silence, into errors that the kernel knows."""
 
     def __init__(self, row: Incident | GpuCheck | Drill) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from common import events
-from common.reconcile import Outcome, move, proceed, wait
+from common.reconcile import StepOutcome, move, proceed, wait
 from gpu_health.events import (
     IncidentApprovalAsked,
     IncidentEnded,
@@ -14,9 +14,9 @@ from gpu_health.events import (
     NodeReturned,
 )
 from gpu_health.healing.facts import (
-    Decision,
-    MachineFacts,
-    Refusal,
+    GuardRefusal,
+    HealingDecision,
+    IncidentMachine,
 )
 from gpu_health.incident_facts import (
     BY,
@@ -34,17 +34,19 @@ APPROVABLE = ("proposal", "approval", "lemon", "domain", "unhealthy", "verificat
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class MachineObservation:
     """What a step has seen of the world."""
 
-    machine: MachineFacts
-    refusal: Refusal | None = None
+    machine: IncidentMachine
+    refusal: GuardRefusal | None = None
     former_cordon: Mapping[str, str] | None = None
     """Of somebody else."""
     save: Mapping[str, Any] | None = None
 
 
-def outcome_of(row: Incident, decision: Decision, seen: Sight, now: datetime, every: timedelta) -> Outcome:
+def outcome_of(
+    row: Incident, decision: HealingDecision, seen: MachineObservation, now: datetime, every: timedelta
+) -> StepOutcome:
     climbs = decision.lead is not None or decision.rung is not None
     save: dict[str, Any] = {
         **(seen.save or {}),

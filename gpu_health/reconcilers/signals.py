@@ -24,7 +24,7 @@ class SignalReconciler(Recurring[SignalReader]):
         report_missing(operation.at)
 
 
-class EventReconciler(Recurring[EventReader]):
+class ClusterEventReconciler(Recurring[EventReader]):
     """Events that clusters tell of their machines become readings."""
 
     name = "read events"

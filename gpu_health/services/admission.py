@@ -9,13 +9,13 @@ from django.db.models import F
 from common import audit, events
 from common.reconcile import LeaseLost
 from gpu_health.events import HealingBreakerOpened
-from gpu_health.healing.facts import Refusal
+from gpu_health.healing.facts import GuardRefusal
 from gpu_health.healing.guards import Gate, opens_breaker, refusal
 from gpu_health.incident_facts import ACTOR, guard_facts, policy
 from gpu_health.models import HealingPool, HealingSlot, Incident
 
 
-def admit(incident: Incident, gates: frozenset[Gate], now: datetime) -> Refusal | None:
+def admit(incident: Incident, gates: frozenset[Gate], now: datetime) -> GuardRefusal | None:
     """Ask the guards of these gates. Where they let it pass, what they count is written with their answer:
     the cordon and that the machine leaves service, or the slot and the repair.
 

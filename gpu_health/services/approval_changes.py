@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 
 from common.actor import Actor
 from gpu_health.errors import NeedsSecondPerson
-from gpu_health.healing.limits import Limits
+from gpu_health.healing.limits import HealingLimits
 from gpu_health.models import HealingPolicy
 from gpu_health.models.healing import TWO_PEOPLE
 
@@ -22,7 +22,7 @@ def approval_changes(held: HealingPolicy, given: Mapping[str, Any], actor: Actor
     wanted: set[str] = set()
     if "limits" in given:
         now |= set(held.figures.approved_actions)
-        wanted |= set(Limits.of(given["limits"]).approved_actions)
+        wanted |= set(HealingLimits.of(given["limits"]).approved_actions)
     if TWO_PEOPLE in given:
         now.add(TWO_PEOPLE)
         wanted |= {TWO_PEOPLE} if given[TWO_PEOPLE] else set()

@@ -13,10 +13,10 @@ from clusters.services.drains import cancel_drain, drain_node
 from clusters.states import UNDER_WAY, DrainState
 from common.errors import Unavailable
 from common.reconcile import Operation
-from gpu_health.healing.facts import Progress, Work
+from gpu_health.healing.facts import MachineWork, WorkProgress
 from gpu_health.incident_facts import ACTOR, incident_facts, policy
 from gpu_health.models import Incident
-from gpu_health.policy.rule import Drain as Scope
+from gpu_health.policy.rule import DrainLevel as Scope
 from gpu_health.services.admission import note_drain
 
 USUAL: dict[str, Any] = {"local_data_may_go": True}
@@ -47,20 +47,20 @@ def begin_drain(incident: Incident, operation: Operation) -> None:
         raise Unavailable(str(error)) from None
 
 
-def drain_work(incident: Incident, operation: Operation) -> Work:
+def drain_work(incident: Incident, operation: Operation) -> MachineWork:
     row = Drain.objects.filter(op_key=_key(operation)).first()
     if row is None:
-        return Work()
+        return MachineWork()
     if row.state == DrainState.DRAINED:
         words = f"The pods have left. {words_of(row.pods)} {times_of(row.pods)}".strip()
-        return Work(Progress.SUCCEEDED, words)
+        return MachineWork(WorkProgress.SUCCEEDED, words)
     if row.is_under_way:
         waits = [f"{one['name']}: {one['blocked_by']}" for one in row.pods if one.get("blocked_by")]
         left = sum(not one.get("left_at") and one.get("fate") in ("evicted", "finishes") for one in row.pods)
         words = "; ".join([row.problem, *waits][:3]).strip("; ")
-        return Work(Progress.RUNNING, words or f"{left} pods are left.")
+        return MachineWork(WorkProgress.RUNNING, words or f"{left} pods are left.")
     why = row.problem or "It was cancelled."
-    return Work(Progress.FAILED, f"The drain of {incident.node.name} failed: {why}")
+    return MachineWork(WorkProgress.FAILED, f"The drain of {incident.node.name} failed: {why}")
 
 
 def stop_drain(incident: Incident, why: str) -> None:

@@ -15,11 +15,11 @@ from common import audit, clock
 from common.actor import Actor
 from common.reconcile import kernel
 from gpu_health import selectors
-from gpu_health.drills.scenarios import Scenario, UnknownScenario, Way, expected, scenario
+from gpu_health.drills.scenarios import DrillSource, Scenario, UnknownScenario, expected, scenario
 from gpu_health.errors import DrillEnded, DrillRefused, InvalidDrill, NotATestCluster
 from gpu_health.incident_facts import ACTIONABLE
 from gpu_health.models import Drill, DrillCluster, Finding, Incident
-from gpu_health.policy.rule import Rule
+from gpu_health.policy.rule import FaultRule
 from gpu_health.states import ENDED_DRILLS, ENDED_INCIDENTS, DrillState, FindingState
 
 MOST_GPUS = 16
@@ -84,7 +84,7 @@ def order_drill(
                 acts=acts,
                 gpus=gpus,
                 gpu=gpu,
-                expected=verdict_of(played, Way(chosen), selectors.rules()),
+                expected=verdict_of(played, DrillSource(chosen), selectors.rules()),
                 ordered_by=actor.name,
                 reason=reason,
                 next_at=now,
@@ -119,9 +119,9 @@ def _way(played: Scenario, wanted: str, node: Node) -> str:
     """Raises InvalidDrill."""
     ways = [str(way) for way in played.ways]
     if not abilities_of(node.cluster.kind).tells_conditions:
-        ways = [way for way in ways if way != Way.CONDITION]
+        ways = [way for way in ways if way != DrillSource.CONDITION]
     elif not AgentToken.objects.filter(cluster=node.cluster, node_uid=node.uid).exists():
-        ways = [way for way in ways if way != Way.AGENT]
+        ways = [way for way in ways if way != DrillSource.AGENT]
     if wanted and wanted not in ways:
         words = _("On this machine the scenario can be simulated by: %(ways)s.") % {
             "ways": ", ".join(ways) or "-"
@@ -132,7 +132,7 @@ def _way(played: Scenario, wanted: str, node: Node) -> str:
             fields={
                 "scenario": [
                     _("It takes a machine whose agent reports.")
-                    if Way.AGENT in played.ways
+                    if DrillSource.AGENT in played.ways
                     else _("It takes a Kubernetes cluster: its nodes have conditions.")
                 ]
             }
@@ -149,7 +149,7 @@ def _refuse_if_busy(node: Node) -> None:
         raise DrillRefused(_("%(node)s has an open finding: close it first.") % {"node": node.name})
 
 
-def verdict_of(played: Scenario, way: Way, rules: Sequence[Rule]) -> dict[str, Any]:
+def verdict_of(played: Scenario, way: DrillSource, rules: Sequence[FaultRule]) -> dict[str, Any]:
     """What the rules say of its fault."""
     verdict = expected(played, way, rules)
     return {

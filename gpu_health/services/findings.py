@@ -7,14 +7,14 @@ from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from common import audit, clock, events
 from common.actor import Actor
-from gpu_health.errors import FindingEnded as Ended
+from gpu_health.errors import FindingAlreadyEnded as Ended
 from gpu_health.events import FindingEnded
 from gpu_health.models import Finding
 from gpu_health.states import FindingOutcome, FindingState
 
 
 def close_finding(*, actor: Actor, finding: Finding, reason: str) -> Finding:
-    """It is dealt with: the readings that it was judged by count no more. Raises NotAllowed, FindingEnded."""
+    """Close a finding: its readings count no more. Raises NotAllowed, FindingAlreadyEnded."""
     require_for_owner(actor, Right.FLEET_OPERATE, finding.node.cluster.team)
     with transaction.atomic():
         closed = Finding.objects.filter(pk=finding.pk, state=FindingState.OPEN).update(

@@ -17,7 +17,7 @@ from common.errors import Invalid
 from common.live.touch import touch
 from gpu_health.drills.marks import drill_of
 from gpu_health.models import GpuCount
-from gpu_health.signals.reading import Reading
+from gpu_health.signals.reading import GpuReading
 
 AGENT, CLUSTER = "agent", "cluster"
 COUNTED = "gpu.count"
@@ -26,7 +26,7 @@ MOST_GPUS = 64
 _FEATURE_DISCOVERY = "nvidia.com/gpu.count"
 
 
-def note_reported(node: Node, readings: Sequence[Reading], now: datetime) -> None:
+def note_reported(node: Node, readings: Sequence[GpuReading], now: datetime) -> None:
     """What the machine's agent has counted; the GPUs of a drill are none."""
     counts = [one.value for one in readings if one.fault == COUNTED and drill_of(one) is None]
     if counts and counts[-1] is not None:

@@ -17,7 +17,7 @@ from common.reconcile import kernel
 from gpu_health.errors import BreakerClosed, InvalidPolicy
 from gpu_health.events import HealingResumed, HealingStopped
 from gpu_health.healing.guards import windows_of
-from gpu_health.healing.limits import BadLimits, Limits
+from gpu_health.healing.limits import BadLimits, HealingLimits
 from gpu_health.models import HealingPolicy, HealingPool, Incident
 from gpu_health.services.approval_changes import approval_changes
 from gpu_health.services.draining import stop_all_drains
@@ -136,7 +136,7 @@ def _check(values: Mapping[str, Any]) -> None:
         raise InvalidPolicy(fields={f"drain.{name}".strip("."): [words] for name, words in faults.items()})
     limits = values.get("limits", {})
     try:
-        Limits.of(limits if isinstance(limits, dict) else {"": limits})
+        HealingLimits.of(limits if isinstance(limits, dict) else {"": limits})
     except BadLimits as error:
         raise InvalidPolicy(fields={"limits": [str(error)]}) from None
 

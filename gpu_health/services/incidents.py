@@ -15,7 +15,7 @@ from common import audit, clock, events
 from common.actor import Actor
 from common.numbers import next_number
 from common.reconcile import kernel
-from gpu_health.errors import IncidentEnded, NotHeld, NothingToApprove
+from gpu_health.errors import IncidentAlreadyEnded, NotHeld, NothingToApprove
 from gpu_health.events import IncidentOpened
 from gpu_health.healing.course import is_stale, rank
 from gpu_health.incident_facts import (
@@ -86,7 +86,7 @@ def note(incident: Incident, at: datetime, state: str, actor: str, words: str) -
 def approve(*, actor: Actor, incident: Incident, reason: str) -> Incident:
     """Let it take the step that it asks approval for: the present action, or the return to service.
 
-    Raises NotAllowed, NeedsSecondPerson, IncidentEnded, NothingToApprove.
+    Raises NotAllowed, NeedsSecondPerson, IncidentAlreadyEnded, NothingToApprove.
     """
     _require(actor, incident)
     if actor.user_id is None:
@@ -111,7 +111,7 @@ def approve(*, actor: Actor, incident: Incident, reason: str) -> Incident:
 def approve_domain(*, actor: Actor, incident: Incident, reason: str) -> list[Incident]:
     """What `approve` does, for every machine of its rack or NVLink domain that waits for the domain's sake.
 
-    Raises NotAllowed, IncidentEnded, NothingToApprove.
+    Raises NotAllowed, IncidentAlreadyEnded, NothingToApprove.
     """
     _require(actor, incident)
     waiting = domain_incidents(incident)
@@ -124,7 +124,7 @@ def approve_domain(*, actor: Actor, incident: Incident, reason: str) -> list[Inc
 def cordon_domain(*, actor: Actor, incident: Incident, reason: str) -> list[Node]:
     """No new pod is placed on the machines of its domain that are still in service; those that run go on.
 
-    A person uncordons them again. Raises NotAllowed, IncidentEnded, NothingToApprove.
+    A person uncordons them again. Raises NotAllowed, IncidentAlreadyEnded, NothingToApprove.
     """
     _require(actor, incident)
     rest = [one for one in domain_machines(incident.node) if not one.is_cordoned and not one.operation]
@@ -140,14 +140,14 @@ def cordon_domain(*, actor: Actor, incident: Incident, reason: str) -> list[Node
 
 def hold(*, actor: Actor, incident: Incident, reason: str) -> Incident:
     """Nothing more is done until somebody resumes it; what is under way goes on. Raises NotAllowed,
-    IncidentEnded."""
+    IncidentAlreadyEnded."""
     _require(actor, incident)
     wishes = {"held_by": actor.name, "held_reason": reason}
     return _wish(actor, incident, "gpu_incident.hold", reason, f"Held: {reason}", wishes)
 
 
 def resume(*, actor: Actor, incident: Incident, reason: str) -> Incident:
-    """Raises NotAllowed, IncidentEnded, NotHeld."""
+    """Raises NotAllowed, IncidentAlreadyEnded, NotHeld."""
     _require(actor, incident)
     if not incident.held_by:
         raise NotHeld(_("This incident is not on hold."))
@@ -157,7 +157,7 @@ def resume(*, actor: Actor, incident: Incident, reason: str) -> Incident:
 
 def cancel(*, actor: Actor, incident: Incident, returns: bool, reason: str) -> Incident:
     """Do no more about it. `returns`: the machine goes back to service unverified; else it stays as it is.
-    An action that is under way is waited for. Raises NotAllowed, IncidentEnded.
+    An action that is under way is waited for. Raises NotAllowed, IncidentAlreadyEnded.
     """
     _require(actor, incident)
     wishes = {
@@ -170,11 +170,11 @@ def cancel(*, actor: Actor, incident: Incident, returns: bool, reason: str) -> I
 
 
 def end_with_drill(incident: Incident) -> None:
-    """The drill is over that has played its fault: the machine returns. Raises IncidentEnded."""
+    """The drill is over that has played its fault: the machine returns. Raises IncidentAlreadyEnded."""
     with transaction.atomic():
         wishes = {"cancel": "over", "held_by": "", "held_reason": ""}
         if not kernel.wake(incident, where={"ended_at": None}, **wishes):
-            raise IncidentEnded(_("This incident is not open any more."))
+            raise IncidentAlreadyEnded(_("This incident is not open any more."))
         words = f"Drill {incident.drill_id} is over."
         note(incident, clock.now(), incident.state, "gpu-health", words)
 
@@ -182,7 +182,7 @@ def end_with_drill(incident: Incident) -> None:
 def verify_again(*, actor: Actor, incident: Incident, reason: str) -> Incident:
     """A person has dealt with what needed one: the machine is verified, and returns if that passes.
 
-    Raises NotAllowed, IncidentEnded, NotHeld unless it waits for a person.
+    Raises NotAllowed, IncidentAlreadyEnded, NotHeld unless it waits for a person.
     """
     _require(actor, incident)
     if incident.state != IncidentState.NEEDS_PERSON:
@@ -202,7 +202,7 @@ def verify_again(*, actor: Actor, incident: Incident, reason: str) -> Incident:
             check_result=None,
         )
         if not moved:
-            raise IncidentEnded(_("The incident has moved on meanwhile. Look at it again."))
+            raise IncidentAlreadyEnded(_("The incident has moved on meanwhile. Look at it again."))
         _tell(
             actor, incident, "gpu_incident.verify", reason, f"Dealt with: {reason}", IncidentState.VERIFYING
         )
@@ -213,7 +213,7 @@ def verify_again(*, actor: Actor, incident: Incident, reason: str) -> Incident:
 def _require(actor: Actor, incident: Incident) -> None:
     require_for_owner(actor, Right.FLEET_OPERATE, incident.node.cluster.team)
     if not incident.is_open:
-        raise IncidentEnded(_("This incident is not open any more."))
+        raise IncidentAlreadyEnded(_("This incident is not open any more."))
 
 
 def _wish(
@@ -227,7 +227,7 @@ def _wish(
 ) -> Incident:
     with transaction.atomic():
         if not kernel.wake(incident, where={"ended_at": None, **(where or {})}, **wishes):
-            raise IncidentEnded(_("The incident has moved on meanwhile. Look at it again."))
+            raise IncidentAlreadyEnded(_("The incident has moved on meanwhile. Look at it again."))
         _tell(actor, incident, deed, reason, words, incident.state)
     incident.refresh_from_db()
     return incident

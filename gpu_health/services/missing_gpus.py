@@ -9,7 +9,7 @@ from clusters.states import NodeState
 from gpu_health.models import GpuCount
 from gpu_health.services.gpu_counts import AGENT
 from gpu_health.services.readings import store_readings
-from gpu_health.signals.reading import Clock, Kind, Reading, Source
+from gpu_health.signals.reading import GpuReading, ReadingClock, ReadingKind, ReadingSource
 
 MISSING = "gpu.count_mismatch"
 SETTLES = timedelta(minutes=2)
@@ -25,26 +25,28 @@ def report_missing(now: datetime) -> None:
     )
     for row in rows.exclude(node__state=NodeState.GONE).select_related("node__cluster").order_by("pk"):
         if row.short_since is None:
-            _report(row, now, Kind.CLEARED, f"{row.expected} of {row.expected} GPUs")  # untranslated
+            _report(row, now, ReadingKind.CLEARED, f"{row.expected} of {row.expected} GPUs")  # untranslated
         elif row.missing is not None:
             count, expected = row.missing
             if count or row.short_since <= now - NONE_SETTLES:
-                _report(row, now, Kind.FAULT, f"{count} of {expected} GPUs", float(count))  # untranslated
+                _report(
+                    row, now, ReadingKind.FAULT, f"{count} of {expected} GPUs", float(count)
+                )  # untranslated
 
 
-def _report(row: GpuCount, now: datetime, kind: Kind, words: str, count: float | None = None) -> None:
-    source = Source.NVML if AGENT in row.present else Source.DEVICE_PLUGIN
-    reading = Reading(
+def _report(row: GpuCount, now: datetime, kind: ReadingKind, words: str, count: float | None = None) -> None:
+    source = ReadingSource.NVML if AGENT in row.present else ReadingSource.DEVICE_PLUGIN
+    reading = GpuReading(
         source=source,
         fault=MISSING,
         kind=kind,
         at=now.timestamp(),
-        clock=Clock.EPOCH,
+        clock=ReadingClock.EPOCH,
         node=row.node.name,
         value=count,
         raw=words,
         origin=f"gpu-count-{row.node_id}/{kind}/{now.timestamp():.3f}",
     )
     with transaction.atomic():
-        GpuCount.objects.filter(pk=row.pk).update(is_reported=kind is Kind.FAULT)
+        GpuCount.objects.filter(pk=row.pk).update(is_reported=kind is ReadingKind.FAULT)
         store_readings(row.node, [reading])

@@ -19,7 +19,7 @@ from gpu_health.models import NodeSignals
 from gpu_health.services.gpu_counts import note_cluster
 from gpu_health.services.readings import store_readings
 from gpu_health.signals.kubernetes import KubernetesReader
-from gpu_health.signals.reading import Reading
+from gpu_health.signals.reading import GpuReading
 
 READ = (NodeState.READY, NodeState.NOT_READY)
 FRESH_FOR = timedelta(minutes=3)
@@ -66,7 +66,7 @@ def read_events(cluster: Cluster, now: datetime) -> int:
     with_gpus = Node.objects.filter(Exists(Gpu.objects.filter(node=OuterRef("pk"))), state__in=READ)
     nodes = {about("Node", one.name): one for one in with_gpus.filter(cluster=cluster)}
     heard = events_about(cluster, list(nodes)) if nodes else None
-    found: dict[int, list[Reading]] = {}
+    found: dict[int, list[GpuReading]] = {}
     for told in heard.events if heard is not None else ():
         node = nodes.get(told.about)
         if node is None or told.last_at is None or not now - TOLD_FOR <= told.last_at <= now + TOLD_FOR:

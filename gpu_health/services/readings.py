@@ -19,11 +19,11 @@ from gpu_health.errors import MachineMissing
 from gpu_health.events import FindingEnded, FindingOpened
 from gpu_health.evidence import TooMuchEvidence
 from gpu_health.incident_facts import boot_of
-from gpu_health.judge import Outcome, Verdict, judge
+from gpu_health.judge import FaultVerdict, VerdictOutcome, judge
 from gpu_health.models import Drill, Finding, StoredReading
 from gpu_health.services.gpu_counts import note_reported
 from gpu_health.services.incidents import consider
-from gpu_health.signals.reading import BadReading, Clock, Kind, Reading
+from gpu_health.signals.reading import BadReading, GpuReading, ReadingClock, ReadingKind
 from gpu_health.states import FindingOutcome, FindingState
 
 MAX_READINGS = 500
@@ -32,18 +32,18 @@ AHEAD = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ReadingRefusal:
     entry: int
     """Index within what was sent."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class ReadingReceipt:
     stored: int
     known: int
     """That came before."""
-    refused: Sequence[Refusal]
+    refused: Sequence[ReadingRefusal]
 
 
 def accept_readings(
@@ -53,7 +53,7 @@ def accept_readings(
     entries: Iterable[Any],
     sent_at: float | None = None,
     boot: str = "",
-) -> Stored:
+) -> ReadingReceipt:
     """Store what a machine reports of itself and judge it. What is no reading is refused, the others stored.
 
     `sent_at`: seconds since the epoch by its clock, as it sent them; `boot`: its start as it sent them.
@@ -68,13 +68,13 @@ def accept_readings(
     readings, refused = [], []
     for index, entry in enumerate(entries):
         try:
-            reading = Reading.from_dict(entry)
+            reading = GpuReading.from_dict(entry)
             if not reading.origin:
                 raise BadReading(
                     "origin is missing: name the place within the source, so that it counts once"
                 )
         except BadReading as error:
-            refused.append(Refusal(index, f"{error}."))
+            refused.append(ReadingRefusal(index, f"{error}."))
         else:
             readings.append(reading)
     now = clock.now()
@@ -83,7 +83,7 @@ def accept_readings(
     note_reported(node, readings, now)
     if sent_at is not None:
         _tell_of_clock(node, offset, now)
-    return Stored(stored, len(readings) - stored, refused)
+    return ReadingReceipt(stored, len(readings) - stored, refused)
 
 
 def _tell_of_clock(node: Node, offset: float, now: datetime) -> None:
@@ -92,7 +92,7 @@ def _tell_of_clock(node: Node, offset: float, now: datetime) -> None:
         store_readings(node, [reading])
 
 
-def store_readings(node: Node, readings: Sequence[Reading], *, boot: str = "") -> int:
+def store_readings(node: Node, readings: Sequence[GpuReading], *, boot: str = "") -> int:
     """How many are new. The machine is judged anew if any is. `boot`: as for `judge_node`."""
     now = clock.now()
     readings = _counting(node, readings)
@@ -111,7 +111,7 @@ def store_readings(node: Node, readings: Sequence[Reading], *, boot: str = "") -
     return len(new)
 
 
-def _counting(node: Node, readings: Sequence[Reading]) -> list[Reading]:
+def _counting(node: Node, readings: Sequence[GpuReading]) -> list[GpuReading]:
     """Without what a drill has played that is not under way on this machine: that counts no more."""
     marked = [drill_of(one) for one in readings]
     if not any(marked):
@@ -150,12 +150,12 @@ def judge_node(node: Node, *, opens: bool = True, boot: str = "") -> None:
         consider(node, boot=boot)
 
 
-def _note(node: Node, verdict: Verdict, *, opens: bool, **judged: Any) -> None:
+def _note(node: Node, verdict: FaultVerdict, *, opens: bool, **judged: Any) -> None:
     """`judged`: to which reading, and by which rule book."""
     finding = Finding.objects.filter(
         node=node, fault=verdict.fault, device=verdict.device, state=FindingState.OPEN
     ).first()
-    if verdict.outcome in (Outcome.NONE, Outcome.WAIT):
+    if verdict.outcome in (VerdictOutcome.NONE, VerdictOutcome.WAIT):
         if finding is not None:
             _end(finding, verdict)
         return
@@ -186,17 +186,17 @@ def _note(node: Node, verdict: Verdict, *, opens: bool, **judged: Any) -> None:
     events.publish(FindingOpened(opened.pk))
 
 
-def _end(finding: Finding, verdict: Verdict) -> None:
+def _end(finding: Finding, verdict: FaultVerdict) -> None:
     rows = Finding.objects.filter(pk=finding.pk, state=FindingState.OPEN)
     reasons = list(verdict.reasons)
     # Why, where it is not its source that says so.
-    why = "" if verdict.last.kind is Kind.CLEARED else reasons[-1]
+    why = "" if verdict.last.kind is ReadingKind.CLEARED else reasons[-1]
     if rows.update(state=FindingState.CLEARED, ended_at=clock.now(), reasons=reasons, close_reason=why):
         events.publish(FindingEnded(finding.pk))
 
 
-def _row(node: Node, reading: Reading, now: datetime) -> StoredReading:
-    at = datetime.fromtimestamp(reading.at, UTC) if reading.clock is Clock.EPOCH else now
+def _row(node: Node, reading: GpuReading, now: datetime) -> StoredReading:
+    at = datetime.fromtimestamp(reading.at, UTC) if reading.clock is ReadingClock.EPOCH else now
     return StoredReading(
         node=node,
         source=reading.source,

@@ -16,7 +16,7 @@ from common.reconcile import kernel
 from gpu_health import selectors
 from gpu_health.errors import InvalidRule, RuleMissing, WaitsForSecondPerson
 from gpu_health.models import JudgingAnew, RuleChange
-from gpu_health.policy.rule import Action, BadRule, Mode, Rule
+from gpu_health.policy.rule import BadRule, FaultRule, Mode, RemediationAction
 from gpu_health.services.healing import stored_policy
 from gpu_health.services.second_person import agreed
 
@@ -33,7 +33,7 @@ PLAIN: Mapping[str, Any] = {
 CHANGEABLE = ("enabled", "mode", "severity", "conditions", "ladder", "drain", "verification")
 
 
-def proposed_rule(name: str, given: Mapping[str, Any]) -> tuple[Rule, dict[str, Any]]:
+def proposed_rule(name: str, given: Mapping[str, Any]) -> tuple[FaultRule, dict[str, Any]]:
     """The rule as it would be, and its columns; what is not given stays. Raises RuleMissing, InvalidRule."""
     present = selectors.rule_in_force(name)
     values = {column: given.get(column, getattr(present.row, column)) for column in CHANGEABLE}
@@ -96,7 +96,7 @@ def _free_name(fault: str) -> str:
 
 def _check_ladder(ladder: Sequence[str]) -> None:
     """Raises InvalidRule."""
-    known = set(map(str, Action))
+    known = set(map(str, RemediationAction))
     if unknown := [step for step in ladder if step not in known]:
         words = {"step": unknown[0], "known": ", ".join(sorted(known))}
         raise InvalidRule(fields={"ladder": [_("There is no action %(step)s. Known: %(known)s.") % words]})
@@ -150,7 +150,12 @@ def reset_rule(*, actor: Actor, name: str, reason: str, expected: int | None = N
 
 
 def _ask_second_person(
-    actor: Actor, key: str, rule: Rule | None, before: Rule | None, wanted: Mapping[str, Any], reason: str
+    actor: Actor,
+    key: str,
+    rule: FaultRule | None,
+    before: FaultRule | None,
+    wanted: Mapping[str, Any],
+    reason: str,
 ) -> None:
     """Unless one person is enough, or another has asked for the same. Raises WaitsForSecondPerson.
 
@@ -177,7 +182,7 @@ def _ask_second_person(
         )  # fmt: skip
 
 
-def acts_by_itself(rule: Rule) -> bool:
+def acts_by_itself(rule: FaultRule) -> bool:
     return rule.enabled and rule.mode is Mode.ACT
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from common import clock
 from common.actor import Actor
-from gpu_health.healing.limits import Limits
+from gpu_health.healing.limits import HealingLimits
 from gpu_health.models import HealingPolicy
 from gpu_health.states import HealingMode
 
@@ -36,7 +36,7 @@ def loosened(held: HealingPolicy, given: Mapping[str, Any]) -> dict[str, Any]:
         found["dry_clusters"] = given["dry_clusters"]
     found |= {name: given[name] for name in WHOLE if name in given and given[name] != getattr(held, name)}
     if "limits" in given:
-        before, after = held.figures.to_dict(), Limits.of(given["limits"]).to_dict()
+        before, after = held.figures.to_dict(), HealingLimits.of(given["limits"]).to_dict()
         found |= {f"limits.{name}": after[name] for name in after if _is_looser(name, before, after)}
     return found
 
@@ -76,7 +76,7 @@ def held_back(held: HealingPolicy, given: Mapping[str, Any], actor: Actor) -> di
     columns = {name: value for name, value in given.items() if name in now or name not in asked}
     if "limits" in given:
         columns["limits"] = dict(given["limits"])
-        for name in Limits().to_dict():
+        for name in HealingLimits().to_dict():
             if f"limits.{name}" in asked.keys() - now:
                 columns["limits"].pop(name, None)
                 columns["limits"] |= {name: held.limits[name]} if name in held.limits else {}

@@ -9,7 +9,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_health.signals.reading import Clock, Kind, Reading, Source, bus_id, clean, details
+from gpu_health.signals.reading import (
+    GpuReading,
+    ReadingClock,
+    ReadingKind,
+    ReadingSource,
+    bus_id,
+    clean,
+    details,
+)
 
 MAX_CHECKS = 500
 FAULTS: Mapping[str, str] = {
@@ -110,9 +118,9 @@ def read_report(told: object) -> CheckReport:
     )
 
 
-def readings(report: CheckReport, *, at: float, origin: str, node: str = "") -> list[Reading]:
+def readings(report: CheckReport, *, at: float, origin: str, node: str = "") -> list[GpuReading]:
     """`origin`: of the report, so that it counts once; `at`: seconds since the epoch."""
-    told: dict[tuple[str, str, str], Reading] = {}
+    told: dict[tuple[str, str, str], GpuReading] = {}
     for check in report.checks:
         fault = FAULTS.get(check.name)
         if fault is None or check.outcome not in ("failed", "passed"):
@@ -120,19 +128,19 @@ def readings(report: CheckReport, *, at: float, origin: str, node: str = "") -> 
         is_fault = check.outcome == "failed"
         if not is_fault and not _clears(check, report):
             continue
-        kind = Kind.FAULT if is_fault else Kind.CLEARED
+        kind = ReadingKind.FAULT if is_fault else ReadingKind.CLEARED
         key = (fault, check.gpu_bus_id or check.gpu_uuid, str(kind))
         more = {"check": check.name, "unit": check.unit, "level": report.level}
         if check.expected is not None:
             more["expected"] = f"{check.expected:g}"
         told.setdefault(
             key,
-            Reading(
-                source=Source.CHECK,
+            GpuReading(
+                source=ReadingSource.CHECK,
                 fault=fault,
                 kind=kind,
                 at=at,
-                clock=Clock.EPOCH,
+                clock=ReadingClock.EPOCH,
                 node=node,
                 gpu_bus_id=check.gpu_bus_id,
                 gpu_uuid=check.gpu_uuid,

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpu_health.signals.levels import MACHINE, Device, Levels
-from gpu_health.signals.reading import Kind, Reading, Source, bus_id
+from gpu_health.signals.levels import MACHINE, Levels, ReadingDevice
+from gpu_health.signals.reading import GpuReading, ReadingKind, ReadingSource, bus_id
 from gpu_health.signals.xid import RECOVERY_ACTION
 
 MAX_LINES = 100_000
@@ -48,9 +48,9 @@ _LABEL = re.compile(r'([A-Za-z_]\w{0,60})="((?:[^"\\]|\\.){0,300})"')
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class DcgmSample:
     field_id: int
-    device: Device
+    device: ReadingDevice
     value: float
 
 
@@ -59,17 +59,17 @@ class DcgmReader:
 
     def __init__(self, *, session: str, node: str = "", fields: Mapping[str, int] = FIELDS) -> None:
         self._fields = fields
-        self._levels = Levels(Source.DCGM, session, node)
+        self._levels = Levels(ReadingSource.DCGM, session, node)
 
-    def unreachable(self, why: str, at: float) -> list[Reading]:
+    def unreachable(self, why: str, at: float) -> list[GpuReading]:
         """A connection that fails is the detector's, and no GPU's."""
-        return self._levels.level("detector.dcgm", MACHINE, True, at, raw=why, kind=Kind.DETECTOR)
+        return self._levels.level("detector.dcgm", MACHINE, True, at, raw=why, kind=ReadingKind.DETECTOR)
 
-    def read(self, text: str, at: float) -> list[Reading]:
+    def read(self, text: str, at: float) -> list[GpuReading]:
         """`text` as Prometheus would read it."""
         found = self._levels.level("detector.dcgm", MACHINE, False, at)
-        widths: dict[Device, dict[int, float]] = {}
-        devices: dict[Device, None] = {}
+        widths: dict[ReadingDevice, dict[int, float]] = {}
+        devices: dict[ReadingDevice, None] = {}
         for sample in samples(text, self._fields):
             devices[sample.device] = None
             if sample.field_id in (236, 238):
@@ -84,7 +84,7 @@ class DcgmReader:
             found += self._levels.all_told(device, at)
         return found + (self._levels.all_told(MACHINE, at) if devices else [])
 
-    def _sample(self, sample: Sample, at: float) -> list[Reading]:
+    def _sample(self, sample: DcgmSample, at: float) -> list[GpuReading]:
         levels, number, device, value = self._levels, sample.field_id, sample.device, sample.value
         more = {"field": number}
         if number in LEVELS:
@@ -113,7 +113,7 @@ class DcgmReader:
             return [levels.reading(RISES[number], device, at, value=rise[0], more=more)]
         return [levels.reading("pcie.replay_rate", device, at, value=60 * rise[0] / rise[1], more=more)]
 
-    def _last_word(self, sample: Sample, at: float) -> list[Reading]:
+    def _last_word(self, sample: DcgmSample, at: float) -> list[GpuReading]:
         number, device, value = sample.field_id, sample.device, sample.value
         before = self._levels.changed(f"field {number}", device, value, at)
         if before is None or (number == 230 and not 0 < value < 10_000):
@@ -124,7 +124,7 @@ class DcgmReader:
         return [self._levels.reading(RECOVERY_ACTION, device, at, value=value, more=more)]
 
 
-def samples(text: str, fields: Mapping[str, int] = FIELDS) -> Iterator[Sample]:
+def samples(text: str, fields: Mapping[str, int] = FIELDS) -> Iterator[DcgmSample]:
     """Of the fields that are known; what is no sample is passed over."""
     for line in text.splitlines()[:MAX_LINES]:
         found = _LINE.match(line)
@@ -138,4 +138,4 @@ def samples(text: str, fields: Mapping[str, int] = FIELDS) -> Iterator[Sample]:
             continue
         labels = dict(_LABEL.findall(found[2]))
         uuid = labels.get("UUID") or labels.get("uuid") or labels.get("gpu_uuid", "")
-        yield Sample(number, Device(bus_id(labels.get("pci_bus_id", "")), uuid[:80]), value)
+        yield DcgmSample(number, ReadingDevice(bus_id(labels.get("pci_bus_id", "")), uuid[:80]), value)

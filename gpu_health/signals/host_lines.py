@@ -17,7 +17,7 @@ class HostFault:
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _HostLineForm:
     needle: bytes
     fault: str
     message: re.Pattern[bytes]
@@ -31,7 +31,7 @@ _MLX5 = (
     rb"|module event\[error\]|Cable error|assert_var\[0\]|timeout\. Will cause a leak|internal state error"
 )
 _FORMS = tuple(
-    _Form(needle, fault, re.compile(message))
+    _HostLineForm(needle, fault, re.compile(message))
     for needle, fault, message in (
         (
             *(b"emounting filesystem read-only", "disk.read_only"),

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpu_health.signals.levels import MACHINE, Device, Levels
-from gpu_health.signals.reading import Kind, Reading, Source
+from gpu_health.signals.levels import MACHINE, Levels, ReadingDevice
+from gpu_health.signals.reading import GpuReading, ReadingKind, ReadingSource
 
 ROOT = Path("/sys/class/infiniband")
 FATAL = ("link_downed", "local_link_integrity_errors", "excessive_buffer_overrun_errors")
@@ -16,10 +16,10 @@ class InfinibandReader:
 
     def __init__(self, *, session: str, node: str = "", root: Path = ROOT) -> None:
         self._root = root
-        self._levels = Levels(Source.INFINIBAND, session, node)
-        self._up: set[Device] = set()
+        self._levels = Levels(ReadingSource.INFINIBAND, session, node)
+        self._up: set[ReadingDevice] = set()
 
-    def read(self, at: float) -> list[Reading]:
+    def read(self, at: float) -> list[GpuReading]:
         """Nothing on a machine without such ports. A tree that cannot be read is a failing detector."""
         if not self._root.exists():
             return []
@@ -27,14 +27,14 @@ class InfinibandReader:
             found = [one for port in sorted(self._root.glob("*/ports/*")) for one in self._port(port, at)]
         except (OSError, ValueError) as error:
             return self._levels.level(
-                "detector.infiniband", MACHINE, True, at, raw=str(error), kind=Kind.DETECTOR
+                "detector.infiniband", MACHINE, True, at, raw=str(error), kind=ReadingKind.DETECTOR
             )
         found += self._levels.level("detector.infiniband", MACHINE, False, at)
         return found + self._levels.all_told(MACHINE, at)
 
-    def _port(self, path: Path, at: float) -> Iterator[Reading]:
+    def _port(self, path: Path, at: float) -> Iterator[GpuReading]:
         levels = self._levels
-        port = Device(part=f"{path.parent.parent.name}/{path.name}")
+        port = ReadingDevice(part=f"{path.parent.parent.name}/{path.name}")
         more = {"port": port.part}
         state = (path / "state").read_text().strip()
         if state.endswith("ACTIVE"):
@@ -43,7 +43,7 @@ class InfinibandReader:
                 yield levels.reading("ib.flap", port, at, raw=state, more=more)
             if flapped or port not in self._up:
                 # Before this start of the agent it may have been down, too.
-                yield levels.reading("ib.port_down", port, at, raw=state, kind=Kind.CLEARED, more=more)
+                yield levels.reading("ib.port_down", port, at, raw=state, kind=ReadingKind.CLEARED, more=more)
             self._up.add(port)
         elif port in self._up:
             # A port that was never active is not plugged in.
@@ -64,7 +64,7 @@ class InfinibandReader:
         if rise := self._rise(path, "link_error_recovery", port, at):
             yield levels.reading("ib.link_recovery", port, at, value=60 * rise[0] / rise[1], more=more)
 
-    def _rise(self, path: Path, name: str, port: Device, at: float) -> tuple[float, float] | None:
+    def _rise(self, path: Path, name: str, port: ReadingDevice, at: float) -> tuple[float, float] | None:
         value = self._counter(path, name)
         return None if value is None else self._levels.rise(name, port, value, at)
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from gpu_health.signals import host_lines, xid
 from gpu_health.signals.log_times import UNKNOWN, Stamp, stamp_of
-from gpu_health.signals.reading import NOTHING, Kind, Reading, Source, bus_id, clean, details
+from gpu_health.signals.reading import NOTHING, GpuReading, ReadingKind, ReadingSource, bus_id, clean, details
 
 CHUNK = 1 << 16
 """What stays near the processor while it is searched."""
@@ -89,7 +89,8 @@ class KernelLogParser:
     """`feed` it bytes, `close` it at the end: the readings do not depend on how the bytes were cut.
 
     Never raises, whatever the bytes are. `booted_at` and `year` are those of `stamp_of`, `boot` names this
-    start of the machine in `Reading.origin`. `ignored` counts lines that look like ours and are no kernel's.
+    start of the machine in `GpuReading.origin`. `ignored` counts lines that look like ours and are no
+    kernel's.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class KernelLogParser:
         self._lines = 0
         self.ignored = 0
 
-    def feed(self, chunk: bytes) -> list[Reading]:
+    def feed(self, chunk: bytes) -> list[GpuReading]:
         """What the lines that end in this chunk say."""
         cut = chunk.rfind(b"\n") + 1
         if not cut:
@@ -119,18 +120,18 @@ class KernelLogParser:
         self._tail = chunk[cut : cut + MAX_LINE]
         return self._read_block(block)
 
-    def close(self) -> list[Reading]:
+    def close(self) -> list[GpuReading]:
         """What a last line without an end says."""
         block, self._tail = self._tail, b""
         return self._read_block(block) if block else []
 
-    def _read_block(self, block: bytes) -> list[Reading]:
-        found: list[Reading] = []
+    def _read_block(self, block: bytes) -> list[GpuReading]:
+        found: list[GpuReading] = []
         for start, end in _candidates(block):
             self._read_line(block[start:end], found)
         return found
 
-    def _read_line(self, line: bytes, found: list[Reading]) -> None:
+    def _read_line(self, line: bytes, found: list[GpuReading]) -> None:
         at = min((position for needle in _NEEDLES if (position := line.find(needle)) >= 0), default=-1)
         if at < 0:
             return
@@ -150,7 +151,7 @@ class KernelLogParser:
             return
         self._read_host(line, found)
 
-    def _read_message(self, message: bytes, line: bytes, stamp: Stamp, found: list[Reading]) -> None:
+    def _read_message(self, message: bytes, line: bytes, stamp: Stamp, found: list[GpuReading]) -> None:
         """One message of the driver, without `NVRM: `."""
         self._lines += 1
         if match := _XID.match(message):
@@ -172,7 +173,7 @@ class KernelLogParser:
         elif match := _DRIVER.match(message):
             version = match[1].decode()
             found.append(
-                self._reading("driver.version", line, stamp, kind=Kind.FACT, more={"version": version})
+                self._reading("driver.version", line, stamp, kind=ReadingKind.FACT, more={"version": version})
             )
         elif match := _MISMATCH.search(message):
             module = _KERNEL_MODULE.search(message)
@@ -186,28 +187,30 @@ class KernelLogParser:
         elif self._open and _ENDS_OTHERWISE.search(message):
             self._close_report()
 
-    def _xid(self, match: re.Match[bytes], line: bytes, stamp: Stamp) -> Reading:
+    def _xid(self, match: re.Match[bytes], line: bytes, stamp: Stamp) -> GpuReading:
         gpu, instance = bus_id(match[1].decode()), (match[2] or b"").decode()
         read = xid.read(int(match[4]), clean((match[5] or b"").decode(errors="replace"), MAX_LINE))
         more = {**read.details, "mig_instance": instance, "mig_compute": (match[3] or b"").decode()}
         return self._reading(read.fault, line, stamp, gpu=gpu, value=read.value, more=more)
 
-    def _unread(self, fault: str, message: bytes, line: bytes, stamp: Stamp) -> Reading:
+    def _unread(self, fault: str, message: bytes, line: bytes, stamp: Stamp) -> GpuReading:
         """A line of the driver that names a fault and could not be read."""
         bus = _BUS.search(message) if fault == xid.UNREAD else None
         return self._reading(fault, line, stamp, gpu=bus_id(bus[0].decode()) if bus else "")
 
-    def _identify(self, match: re.Match[bytes], line: bytes, stamp: Stamp, found: list[Reading]) -> None:
+    def _identify(self, match: re.Match[bytes], line: bytes, stamp: Stamp, found: list[GpuReading]) -> None:
         gpu, uuid = bus_id(match[1].decode()), match[2].decode()
         if not gpu or (gpu not in self._uuids and len(self._uuids) >= MAX_GPUS):
             return
         self._uuids[gpu] = uuid
-        found.append(self._reading("gpu.identity", line, stamp, gpu=gpu, kind=Kind.FACT))
+        found.append(self._reading("gpu.identity", line, stamp, gpu=gpu, kind=ReadingKind.FACT))
 
-    def _dropped(self, gpu: str, line: bytes, stamp: Stamp) -> Reading:
+    def _dropped(self, gpu: str, line: bytes, stamp: Stamp) -> GpuReading:
         return self._reading("xid.79", line, stamp, gpu=gpu, more={"form": "without_xid"})
 
-    def _open_report(self, gpu: str, message: bytes, line: bytes, stamp: Stamp, found: list[Reading]) -> None:
+    def _open_report(
+        self, gpu: str, message: bytes, line: bytes, stamp: Stamp, found: list[GpuReading]
+    ) -> None:
         """`The NVIDIA GPU ...`, which goes on in the next lines of the driver or stands in one."""
         if not gpu:
             return
@@ -227,7 +230,7 @@ class KernelLogParser:
                 return gpu, report
         return None
 
-    def _read_switch(self, line: bytes, at: int, stamp: Stamp, found: list[Reading]) -> None:
+    def _read_switch(self, line: bytes, at: int, stamp: Stamp, found: list[GpuReading]) -> None:
         matches = list(_SXID_LINE.finditer(line, at))
         for match in matches:
             if match[4]:
@@ -243,7 +246,7 @@ class KernelLogParser:
         if not matches:
             found.append(self._unread(SXID_UNREAD, line, line, stamp))
 
-    def _read_host(self, line: bytes, found: list[Reading]) -> None:
+    def _read_host(self, line: bytes, found: list[GpuReading]) -> None:
         """What other drivers say is believed of a kernel's line alone, and where its message begins."""
         prefix = _prefix_of(line)
         fault = host_lines.read(line[len(prefix) :])
@@ -259,12 +262,12 @@ class KernelLogParser:
         stamp: Stamp,
         *,
         gpu: str = "",
-        kind: Kind = Kind.FAULT,
+        kind: ReadingKind = ReadingKind.FAULT,
         value: float | None = None,
         more: Mapping[str, str] = NOTHING,
-    ) -> Reading:
-        return Reading(
-            source=Source.KERNEL_LOG,
+    ) -> GpuReading:
+        return GpuReading(
+            source=ReadingSource.KERNEL_LOG,
             fault=fault,
             kind=kind,
             at=stamp.at,
@@ -320,11 +323,11 @@ def _candidates(block: bytes) -> Iterable[tuple[int, int]]:
     return sorted(lines.items())
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def parse(stream: Stream, parser: KernelLogParser) -> Iterator[Reading]:
+def parse(stream: ByteStream, parser: KernelLogParser) -> Iterator[GpuReading]:
     """All readings of a stream, in constant memory."""
     while chunk := stream.read(CHUNK):
         yield from parser.feed(chunk)

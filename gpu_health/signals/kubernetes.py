@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from gpu_health.signals.levels import MACHINE, Device, Levels
-from gpu_health.signals.reading import Reading, Source
+from gpu_health.signals.levels import MACHINE, Levels, ReadingDevice
+from gpu_health.signals.reading import GpuReading, ReadingSource
 
 BAD_WHEN_TRUE: Mapping[str, str] = {
     "KernelDeadlock": "kernel.deadlock",
@@ -56,11 +56,11 @@ class KubernetesReader:
     ) -> None:
         self._known = set(conditions)
         self._conditions = Levels(
-            Source.NODE_CONDITION, session, node, {(fault, MACHINE) for fault in self._known}
+            ReadingSource.NODE_CONDITION, session, node, {(fault, MACHINE) for fault in self._known}
         )
         plugin = {(PLUGIN, MACHINE)} if plugin_is_bad else set()
-        self._plugin = Levels(Source.DEVICE_PLUGIN, session, node, plugin)
-        self._events = Levels(Source.KUBERNETES_EVENT, session, node)
+        self._plugin = Levels(ReadingSource.DEVICE_PLUGIN, session, node, plugin)
+        self._events = Levels(ReadingSource.KUBERNETES_EVENT, session, node)
 
     @property
     def bad_conditions(self) -> frozenset[str]:
@@ -71,27 +71,29 @@ class KubernetesReader:
     def plugin_is_bad(self) -> bool:
         return bool(self._plugin.present)
 
-    def read_node(self, node: Mapping[str, Any], at: float) -> list[Reading]:
+    def read_node(self, node: Mapping[str, Any], at: float) -> list[GpuReading]:
         """`node` as the API shows it. Parts that are missing or of another form say nothing."""
         status = node.get("status")
         status = status if isinstance(status, Mapping) else {}
         conditions = status.get("conditions")
         bad = self._bad(conditions if isinstance(conditions, list) else [])
-        found: list[Reading] = []
+        found: list[GpuReading] = []
         for fault in sorted(self._known | bad.keys()):
             found += self._conditions.level(fault, MACHINE, fault in bad, at, raw=bad.get(fault, ""))
         self._known |= bad.keys()
         return found + self._gpus(status, at)
 
-    def read_event(self, event: Mapping[str, Any], at: float) -> list[Reading]:
+    def read_event(self, event: Mapping[str, Any], at: float) -> list[GpuReading]:
         """An event's Xid; of others nothing."""
         said = f"{event.get('reason', '')}: {event.get('message', '')}"
         return [
-            self._events.reading(f"xid.{number}", Device(part=str(event.get("uid", ""))[:60]), at, raw=said)
+            self._events.reading(
+                f"xid.{number}", ReadingDevice(part=str(event.get("uid", ""))[:60]), at, raw=said
+            )
             for number in _xids(said)
         ]
 
-    def _gpus(self, status: Mapping[str, Any], at: float) -> list[Reading]:
+    def _gpus(self, status: Mapping[str, Any], at: float) -> list[GpuReading]:
         """Compare what the machine has with what pods may have: GPUs, slices and shares alike."""
         has, allocatable = (_counts(status.get(name)) for name in ("capacity", "allocatable"))
         both = has.keys() & allocatable.keys()

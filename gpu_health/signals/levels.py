@@ -7,17 +7,17 @@ from gpu_health.signals.reading import (
     LEVEL,
     NOTHING,
     SOURCE_STATE,
-    Clock,
-    Kind,
-    Reading,
-    Source,
+    GpuReading,
+    ReadingClock,
+    ReadingKind,
+    ReadingSource,
     clean,
     details,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class ReadingDevice:
     """Of a reading; all blank: the whole machine."""
 
     bus_id: str = ""
@@ -26,51 +26,52 @@ class Device:
     """A link, a port: what is told apart within the device."""
 
 
-MACHINE = Device()
+MACHINE = ReadingDevice()
 
 
 @dataclass
 class Levels:
     """Faults that are present, and the last value of every counter. `session` makes origins unique."""
 
-    source: Source
+    source: ReadingSource
     session: str
     node: str = ""
-    _on: set[tuple[str, Device]] = field(default_factory=set)
-    _told: set[Device] = field(default_factory=set)
-    _last: dict[tuple[str, Device], tuple[float, float]] = field(default_factory=dict)
+    _on: set[tuple[str, ReadingDevice]] = field(default_factory=set)
+    _told: set[ReadingDevice] = field(default_factory=set)
+    _last: dict[tuple[str, ReadingDevice], tuple[float, float]] = field(default_factory=dict)
 
     @property
-    def present(self) -> frozenset[tuple[str, Device]]:
+    def present(self) -> frozenset[tuple[str, ReadingDevice]]:
         """What is so at the moment."""
         return frozenset(self._on)
 
     def level(
-        self, fault: str, device: Device, is_on: bool, at: float, *, raw: str = "", kind: Kind = Kind.FAULT,
-        value: float | None = None, more: Mapping[str, object] = NOTHING,
-    ) -> list[Reading]:  # fmt: skip
+        self, fault: str, device: ReadingDevice, is_on: bool, at: float, *, raw: str = "",
+        kind: ReadingKind = ReadingKind.FAULT, value: float | None = None,
+        more: Mapping[str, object] = NOTHING,
+    ) -> list[GpuReading]:  # fmt: skip
         """A fault when it begins, its end when it ends, nothing in between."""
         key = (fault, device)
         if is_on == (key in self._on):
             return []
         (self._on.add if is_on else self._on.discard)(key)
-        said = kind if is_on else Kind.CLEARED
+        said = kind if is_on else ReadingKind.CLEARED
         return [self.reading(fault, device, at, raw=raw, kind=said, value=value, more={**more, LEVEL: "yes"})]
 
-    def all_told(self, device: Device, at: float) -> list[Reading]:
+    def all_told(self, device: ReadingDevice, at: float) -> list[GpuReading]:
         """Once in a session: what is so of this device has been told; what was so before it is over."""
         if device in self._told:
             return []
         self._told.add(device)
-        return [self.reading(SOURCE_STATE, device, at, kind=Kind.FACT)]
+        return [self.reading(SOURCE_STATE, device, at, kind=ReadingKind.FACT)]
 
-    def changed(self, name: str, device: Device, value: float, at: float) -> float | None:
+    def changed(self, name: str, device: ReadingDevice, value: float, at: float) -> float | None:
         """The value before, if there was another one; None at the first look, too."""
         before = self._last.get((name, device))
         self._last[name, device] = (at, value)
         return before[1] if before is not None and before[1] != value else None
 
-    def rise(self, name: str, device: Device, value: float, at: float) -> tuple[float, float] | None:
+    def rise(self, name: str, device: ReadingDevice, value: float, at: float) -> tuple[float, float] | None:
         """By how much a counter rose and over how many seconds. A counter that fell began anew: None."""
         before = self._last.get((name, device))
         self._last[name, device] = (at, value)
@@ -78,7 +79,9 @@ class Levels:
             return None
         return value - before[1], at - before[0]
 
-    def rise_over(self, name: str, device: Device, value: float, at: float, seconds: float) -> float | None:
+    def rise_over(
+        self, name: str, device: ReadingDevice, value: float, at: float, seconds: float
+    ) -> float | None:
         """By how much a counter rose since a look at least so long ago; asked again only after as long."""
         before = self._last.get((name, device))
         if before is not None and at - before[0] < seconds and value >= before[1]:
@@ -87,17 +90,18 @@ class Levels:
         return value - before[1] if before is not None and value > before[1] else None
 
     def reading(
-        self, fault: str, device: Device, at: float, *, raw: str = "", kind: Kind = Kind.FAULT,
-        value: float | None = None, more: Mapping[str, object] = NOTHING,
-    ) -> Reading:  # fmt: skip
+        self, fault: str, device: ReadingDevice, at: float, *, raw: str = "",
+        kind: ReadingKind = ReadingKind.FAULT, value: float | None = None,
+        more: Mapping[str, object] = NOTHING,
+    ) -> GpuReading:  # fmt: skip
         told = {**more, "part": device.part}
         place = "/".join(filter(None, (device.bus_id or device.uuid, device.part)))
-        return Reading(
+        return GpuReading(
             source=self.source,
             fault=fault,
             kind=kind,
             at=at,
-            clock=Clock.EPOCH,
+            clock=ReadingClock.EPOCH,
             node=self.node,
             gpu_bus_id=device.bus_id,
             gpu_uuid=device.uuid,

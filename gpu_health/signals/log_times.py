@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from gpu_health.signals.reading import LATEST, Clock
+from gpu_health.signals.reading import LATEST, ReadingClock
 
 _KMSG = re.compile(rb"\d{1,6},(\d{1,20}),(\d{1,20}),[^;]{0,40};")
 _UPTIME = re.compile(rb"(?:<\d{1,3}>)?\[ {0,12}(\d{1,12}\.\d{1,9}) ?\]")
@@ -43,12 +43,12 @@ LONGEST = 160
 @dataclass(frozen=True, slots=True)
 class Stamp:
     at: float
-    clock: Clock
+    clock: ReadingClock
     sequence: str = ""
     """Of a message of `/dev/kmsg`."""
 
 
-UNKNOWN = Stamp(0.0, Clock.NONE)
+UNKNOWN = Stamp(0.0, ReadingClock.NONE)
 
 
 def stamp_of(prefix: bytes, *, booted_at: float | None = None, year: int | None = None) -> Stamp:
@@ -65,7 +65,7 @@ def stamp_of(prefix: bytes, *, booted_at: float | None = None, year: int | None 
     if (found := _CTIME.search(prefix)) and (stamp := _ctime(found, year)):
         return stamp
     if found := _UNIX.search(prefix):
-        return Stamp(float(found[1]), Clock.EPOCH)
+        return Stamp(float(found[1]), ReadingClock.EPOCH)
     if found := _UPTIME.search(prefix):
         return _since_boot(float(found[1]), booted_at)
     return UNKNOWN
@@ -73,10 +73,10 @@ def stamp_of(prefix: bytes, *, booted_at: float | None = None, year: int | None 
 
 def _since_boot(seconds: float, booted_at: float | None, sequence: str = "") -> Stamp:
     if not 0 <= seconds < LATEST:
-        return Stamp(0.0, Clock.NONE, sequence)
+        return Stamp(0.0, ReadingClock.NONE, sequence)
     if booted_at is None:
-        return Stamp(seconds, Clock.BOOT, sequence)
-    return Stamp(booted_at + seconds, Clock.EPOCH, sequence)
+        return Stamp(seconds, ReadingClock.BOOT, sequence)
+    return Stamp(booted_at + seconds, ReadingClock.EPOCH, sequence)
 
 
 def _iso(found: re.Match[bytes]) -> Stamp | None:
@@ -102,4 +102,4 @@ def _dated(make: Callable[[], datetime]) -> Stamp | None:
         at = make().timestamp()
     except (ValueError, OverflowError):
         return None
-    return Stamp(at, Clock.EPOCH) if 0 <= at < LATEST else None
+    return Stamp(at, ReadingClock.EPOCH) if 0 <= at < LATEST else None

@@ -8,8 +8,8 @@ import ctypes
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gpu_health.signals.levels import MACHINE, Device, Levels
-from gpu_health.signals.reading import LEVEL, Kind, Reading, Source, bus_id
+from gpu_health.signals.levels import MACHINE, Levels, ReadingDevice
+from gpu_health.signals.reading import LEVEL, GpuReading, ReadingKind, ReadingSource, bus_id
 from gpu_health.signals.xid import RECOVERY_ACTION, RECOVERY_ACTIONS
 
 FIELD_RECOVERY_ACTION = 230
@@ -35,13 +35,13 @@ class NvmlReader:
     def __init__(self, library: Any, *, session: str, node: str = "", expected_gpus: int = 0) -> None:
         self._nvml = library
         self._expected = expected_gpus
-        self._levels = Levels(Source.NVML, session, node)
+        self._levels = Levels(ReadingSource.NVML, session, node)
         self._driver = ""
         self._count: int | None = None
-        self._asked: set[Device] = set()
-        self._devices: dict[int, Device] = {}
+        self._asked: set[ReadingDevice] = set()
+        self._devices: dict[int, ReadingDevice] = {}
 
-    def read(self, at: float) -> list[Reading]:
+    def read(self, at: float) -> list[GpuReading]:
         """`at`: seconds since the epoch. Never raises what the library raises."""
         try:
             self._nvml.nvmlInit()
@@ -55,7 +55,7 @@ class NvmlReader:
             with contextlib.suppress(Exception):
                 self._nvml.nvmlShutdown()
 
-    def _failed(self, error: Exception, at: float) -> list[Reading]:
+    def _failed(self, error: Exception, at: float) -> list[GpuReading]:
         mismatch = _code(error) == LIBRARY_MISMATCH
         found = self._levels.level("driver.mismatch", MACHINE, mismatch, at, raw=str(error))
         return found + self._levels.level(
@@ -64,23 +64,23 @@ class NvmlReader:
             not mismatch,
             at,
             raw=str(error) or type(error).__name__,
-            kind=Kind.DETECTOR,
+            kind=ReadingKind.DETECTOR,
         )
 
-    def _all(self, at: float) -> Iterator[Reading]:
+    def _all(self, at: float) -> Iterator[GpuReading]:
         level, nvml = self._levels.level, self._nvml
         version = _text(nvml.nvmlSystemGetDriverVersion())
         if version != self._driver:
             self._driver = version
             yield self._levels.reading(
-                "driver.version", MACHINE, at, kind=Kind.FACT, more={"version": version}
+                "driver.version", MACHINE, at, kind=ReadingKind.FACT, more={"version": version}
             )
         count = int(nvml.nvmlDeviceGetCount())
         yield from level("driver.mismatch", MACHINE, False, at)
         yield from level("detector.nvml", MACHINE, False, at)
         if count != self._count:
             self._count = count
-            yield self._levels.reading("gpu.count", MACHINE, at, kind=Kind.FACT, value=float(count))
+            yield self._levels.reading("gpu.count", MACHINE, at, kind=ReadingKind.FACT, value=float(count))
         missing = count < self._expected
         words = f"{count} of {self._expected} GPUs"
         yield from level("gpu.count_mismatch", MACHINE, missing, at, raw=words, value=float(count))
@@ -88,14 +88,14 @@ class NvmlReader:
             yield from self._gpu(index, at)
         yield from self._levels.all_told(MACHINE, at)
 
-    def _gpu(self, index: int, at: float) -> Iterator[Reading]:
+    def _gpu(self, index: int, at: float) -> Iterator[GpuReading]:
         # A GPU that is lost does not tell its name any more.
-        nameless = Device(part=f"index {index}")
+        nameless = ReadingDevice(part=f"index {index}")
         device = self._devices.get(index, nameless)
         try:
             handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
             pci = self._nvml.nvmlDeviceGetPciInfo(handle)
-            device = Device(bus_id(_text(pci.busId)), _text(self._nvml.nvmlDeviceGetUUID(handle)))
+            device = ReadingDevice(bus_id(_text(pci.busId)), _text(self._nvml.nvmlDeviceGetUUID(handle)))
             self._devices[index] = device
             yield from self._health(handle, device, at)
         except Exception as error:
@@ -110,7 +110,7 @@ class NvmlReader:
                 yield from self._levels.level(fault, nameless, False, at)
             yield from self._levels.all_told(device, at)
 
-    def _health(self, handle: Any, device: Device, at: float) -> Iterator[Reading]:
+    def _health(self, handle: Any, device: ReadingDevice, at: float) -> Iterator[GpuReading]:
         yield from self._memory(handle, device, at)
         yield from self._clocks(handle, device, at)
         yield from self._links(handle, device, at)
@@ -127,7 +127,7 @@ class NvmlReader:
         if off is not None:
             yield from self._levels.level("persistence.off", device, int(off) == 0, at)
 
-    def _memory(self, handle: Any, device: Device, at: float) -> Iterator[Reading]:
+    def _memory(self, handle: Any, device: ReadingDevice, at: float) -> Iterator[GpuReading]:
         levels = self._levels
         for kind, fault in ((UNCORRECTED, "ecc.double_bit"), (CORRECTED, "ecc.single_bit")):
             total = self._ask("nvmlDeviceGetTotalEccErrors", handle, kind, VOLATILE)
@@ -144,7 +144,7 @@ class NvmlReader:
             if levels.changed("row_remap.uncorrectable", device, float(uncorrectable), at) is not None:
                 yield levels.reading("row_remap.uncorrectable", device, at, value=float(uncorrectable))
 
-    def _clocks(self, handle: Any, device: Device, at: float) -> Iterator[Reading]:
+    def _clocks(self, handle: Any, device: ReadingDevice, at: float) -> Iterator[GpuReading]:
         """A reading at each look while clocks are held back: how often is what rules count."""
         reasons = self._ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
         for bit, fault in REASONS.items():
@@ -157,7 +157,7 @@ class NvmlReader:
                 "thermal.margin", device, float(margin) < limit, at, value=float(margin)
             )
 
-    def _links(self, handle: Any, device: Device, at: float) -> Iterator[Reading]:
+    def _links(self, handle: Any, device: ReadingDevice, at: float) -> Iterator[GpuReading]:
         levels = self._levels
         width = self._ask("nvmlDeviceGetCurrPcieLinkWidth", handle)
         widest = self._ask("nvmlDeviceGetMaxPcieLinkWidth", handle)
@@ -177,7 +177,7 @@ class NvmlReader:
         if any(states):
             for link, state in enumerate(states):
                 if state is not None:
-                    part = Device(device.bus_id, device.uuid, f"link {link}")
+                    part = ReadingDevice(device.bus_id, device.uuid, f"link {link}")
                     yield from levels.level("nvlink.down", part, not state, at, more={"link": link})
 
     def _sram(self, handle: Any) -> Any:

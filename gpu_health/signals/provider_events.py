@@ -9,7 +9,15 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from gpu_health.signals.reading import LATEST, Clock, Kind, Reading, Source, clean, details
+from gpu_health.signals.reading import (
+    LATEST,
+    GpuReading,
+    ReadingClock,
+    ReadingKind,
+    ReadingSource,
+    clean,
+    details,
+)
 
 MAX_EVENTS = 500
 MAINTENANCE, HOST_FAILURE, REDEPLOY = "provider.maintenance", "provider.host_failure", "provider.redeploy"
@@ -51,16 +59,16 @@ class ProviderEvent:
     is_over: bool
     says: str
 
-    def reading(self, at: float, *, node: str = "") -> Reading:
+    def reading(self, at: float, *, node: str = "") -> GpuReading:
         more = {"provider": self.provider, "event": self.event_id}
         if self.begins_at:
             more["begins_at"] = datetime.fromtimestamp(self.begins_at, UTC).isoformat()
-        return Reading(
-            source=Source.PROVIDER,
+        return GpuReading(
+            source=ReadingSource.PROVIDER,
             fault=self.fault,
-            kind=Kind.CLEARED if self.is_over else Kind.FAULT,
+            kind=ReadingKind.CLEARED if self.is_over else ReadingKind.FAULT,
             at=at,
-            clock=Clock.EPOCH,
+            clock=ReadingClock.EPOCH,
             node=node,
             details=details(more),
             raw=clean(self.says),

@@ -1,4 +1,4 @@
-"""What every source of GPU health gives: one frozen `Reading`. Standard library only, for the node agent.
+"""What every source of GPU health gives: one frozen `GpuReading`. Standard library only, for the node agent.
 
 A reading says what was seen, never how bad it is or what to do: that is judged (`gpu_health.judge`).
 """
@@ -33,7 +33,7 @@ LEVEL = "level"
 """The detail of a fault that lasts until its source takes it back."""
 
 
-class Source(StrEnum):
+class ReadingSource(StrEnum):
     KERNEL_LOG = "kernel_log"
     NVML = "nvml"
     DCGM = "dcgm"
@@ -47,7 +47,7 @@ class Source(StrEnum):
     """What the report itself shows, as the control plane gets it."""
 
 
-class Kind(StrEnum):
+class ReadingKind(StrEnum):
     FAULT = "fault"
     CLEARED = "cleared"
     """The fault of that name is gone: a condition that is false again, an event that is over."""
@@ -57,7 +57,7 @@ class Kind(StrEnum):
     """The source itself fails. Nothing is ever done on the strength of that."""
 
 
-class Clock(StrEnum):
+class ReadingClock(StrEnum):
     EPOCH = "epoch"
     BOOT = "boot"
     """Seconds since the machine's start: a kernel log without dates."""
@@ -69,7 +69,7 @@ class BadReading(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class GpuReading:
     """One observation.
 
     `fault` is a dotted lower-case name: `xid.79`, `sxid.fatal`, `ecc.double_bit`, `detector.dcgm`. `at` is
@@ -80,11 +80,11 @@ class Reading:
     machine in which it was seen, as the kernel does; empty where nobody knows.
     """
 
-    source: Source
+    source: ReadingSource
     fault: str
-    kind: Kind = Kind.FAULT
+    kind: ReadingKind = ReadingKind.FAULT
     at: float = 0.0
-    clock: Clock = Clock.NONE
+    clock: ReadingClock = ReadingClock.NONE
     node: str = ""
     gpu_bus_id: str = ""
     gpu_uuid: str = ""
@@ -132,9 +132,9 @@ class Reading:
             raise BadReading("gpu_bus_id must be of the form 0000:9b:00")
         value = data.get("value")
         return cls(
-            source=_word(data, "source", Source),
-            kind=_word(data, "kind", Kind, Kind.FAULT),
-            clock=_word(data, "clock", Clock, Clock.NONE),
+            source=_word(data, "source", ReadingSource),
+            kind=_word(data, "kind", ReadingKind, ReadingKind.FAULT),
+            clock=_word(data, "clock", ReadingClock, ReadingClock.NONE),
             at=_number(data.get("at", 0.0), "at", low=0.0, high=LATEST),
             value=None if value is None else _number(value, "value"),
             details=_details(data.get("details", {})),

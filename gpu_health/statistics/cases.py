@@ -14,7 +14,7 @@ _EPOCH = datetime(1970, 1, 5, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     begin: datetime
     end: datetime | None = None
     """None: it lasts."""
@@ -26,7 +26,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class StatisticsWindow:
     """From `since` on, before `until`; what lasts is counted up to there."""
 
     since: datetime
@@ -42,19 +42,19 @@ class Window:
         found = next((step for most, step in _STEPS if length <= most), 28 * DAY)
         return found if length <= MOST_BUCKETS * found else (length // MOST_BUCKETS // DAY + 1) * DAY
 
-    def buckets(self) -> Sequence["Window"]:
+    def buckets(self) -> Sequence["StatisticsWindow"]:
         """Its stretches between whole hours, days or weeks of UTC; together they are the window."""
-        found: list[Window] = []
+        found: list[StatisticsWindow] = []
         at, step = self.since, self.step
         while at < self.until:
             next_at = min(_EPOCH + ((at - _EPOCH) // step + 1) * step, self.until)
-            found.append(Window(at, next_at))
+            found.append(StatisticsWindow(at, next_at))
             at = next_at
         return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class IncidentCase:
     """An incident as statistics see it."""
 
     incident: int
@@ -74,7 +74,7 @@ class Case:
     returned_at: datetime | None = None
     """When the machine came back to stay; None: not yet, or it was cancelled."""
     actions: int = 0
-    out: Sequence[Span] = ()
+    out: Sequence[TimeSpan] = ()
     """Out of service: from the cordon that was seen to the return."""
 
     @property
@@ -91,7 +91,7 @@ class Case:
     def time_to_repair(self) -> timedelta | None:
         return max(timedelta(0), self.returned_at - self.seen_at) if self.returned_at else None
 
-    def lost(self, window: Window) -> timedelta:
+    def lost(self, window: StatisticsWindow) -> timedelta:
         """GPU time that was lost in the window."""
         return sum((one.within(window.since, window.until) for one in self.out), timedelta(0)) * self.gpus
 
@@ -103,7 +103,7 @@ class GpuPresence:
     node_id: int
     gpu_model: str
     count: int
-    span: Span
+    span: TimeSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +130,20 @@ OUT_FROM = "quarantined"
 BACK_AT = ("watching", "closed", "cancelled")
 
 
-def out_of_service(entries: Iterable[tuple[datetime, str]]) -> tuple[Span, ...]:
+def out_of_service(entries: Iterable[tuple[datetime, str]]) -> tuple[TimeSpan, ...]:
     """When a machine was out of service, by the timeline of its incident: times and the state from then on.
 
     A machine that a cancelled incident leaves cordoned counts until it was cancelled: from then on it is a
     person's decision.
     """
-    found: list[Span] = []
+    found: list[TimeSpan] = []
     began: datetime | None = None
     for at, state in entries:
         if began is None and state == OUT_FROM:
             began = at
         elif began is not None and state in BACK_AT:
-            found.append(Span(began, max(began, at)))
+            found.append(TimeSpan(began, max(began, at)))
             began = None
     if began is not None:
-        found.append(Span(began))
+        found.append(TimeSpan(began))
     return tuple(found)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Self, TypeVar
 
-from gpu_health.statistics.cases import Case, GpuPresence, Price, Span, Window, price_of
+from gpu_health.statistics.cases import GpuPresence, IncidentCase, Price, StatisticsWindow, TimeSpan, price_of
 
 K = TypeVar("K", bound=Hashable)
 ZERO = timedelta(0)
@@ -19,7 +19,7 @@ _HOUR_MICROSECONDS = Decimal(3_600_000_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class DurationSummary:
     """Of how many, and in seconds; None: of none."""
 
     count: int = 0
@@ -38,14 +38,14 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Money:
+class DowntimeCost:
     """What lost GPU time costs at the prices that are set; GPU time without a price is told beside it."""
 
     amount: Decimal = Decimal(0)
     unpriced: timedelta = ZERO
 
-    def __add__(self, other: "Money") -> "Money":
-        return Money(self.amount + other.amount, self.unpriced + other.unpriced)
+    def __add__(self, other: "DowntimeCost") -> "DowntimeCost":
+        return DowntimeCost(self.amount + other.amount, self.unpriced + other.unpriced)
 
     @property
     def is_known(self) -> bool:
@@ -54,28 +54,28 @@ class Money:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class IncidentFigures:
     """Of incidents that have something in common."""
 
     incidents: int
     """First seen in the window."""
     machines: int
-    detect: Times
+    detect: DurationSummary
     """From the fault's first line to the incident, of those first seen in the window."""
-    quarantine: Times
+    quarantine: DurationSummary
     """From the fault's first line to the cordon, of the same."""
-    repair: Times
+    repair: DurationSummary
     """From the fault's first line to the return to service, of those that returned in the window."""
     actions: int
     open: int
     """Not ended yet."""
     lost: timedelta
     """GPU time lost in the window, of all that were out of service in it."""
-    cost: Money
+    cost: DowntimeCost
 
     @classmethod
     def none(cls) -> Self:
-        return cls(0, 0, Times(), Times(), Times(), 0, 0, ZERO, Money())
+        return cls(0, 0, DurationSummary(), DurationSummary(), DurationSummary(), 0, 0, ZERO, DowntimeCost())
 
     @property
     def lost_gpu_hours(self) -> float:
@@ -98,10 +98,10 @@ class Availability:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class StatisticsPoint:
     """One stretch of the window."""
 
-    window: Window
+    window: StatisticsWindow
     availability: dict[str, Availability]
     """By GPU model."""
     lost: dict[str, timedelta]
@@ -109,24 +109,27 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    window: Window
-    total: Figures
-    by_fault: dict[str, Figures]
+class StatisticsReport:
+    window: StatisticsWindow
+    total: IncidentFigures
+    by_fault: dict[str, IncidentFigures]
     """The most frequent first."""
-    by_model: dict[str, Figures]
-    by_node: dict[int, Figures]
+    by_model: dict[str, IncidentFigures]
+    by_node: dict[int, IncidentFigures]
     availability: dict[str, Availability]
     overall: Availability
-    moments: Sequence[Moment]
+    moments: Sequence[StatisticsPoint]
 
 
 def report(
-    cases: Sequence[Case], fleet: Sequence[GpuPresence], prices: Sequence[Price], window: Window
-) -> Report:
+    cases: Sequence[IncidentCase],
+    fleet: Sequence[GpuPresence],
+    prices: Sequence[Price],
+    window: StatisticsWindow,
+) -> StatisticsReport:
     """`cases`: those first seen before the window's end that had not ended before its beginning."""
     fleet = _merged(fleet, window)
-    return Report(
+    return StatisticsReport(
         window=window,
         total=figures(cases, prices, window),
         by_fault=_grouped(cases, prices, window, lambda one: one.fault),
@@ -140,37 +143,39 @@ def report(
             sum((one.lost for one in parts.values()), ZERO),
         ),
         moments=[
-            Moment(bucket, availability(there, fleet, bucket), _lost_by_fault(there, bucket))
+            StatisticsPoint(bucket, availability(there, fleet, bucket), _lost_by_fault(there, bucket))
             for bucket, there in _by_bucket(cases, window.buckets())
         ],
     )
 
 
-def figures(cases: Sequence[Case], prices: Sequence[Price], window: Window) -> Figures:
+def figures(
+    cases: Sequence[IncidentCase], prices: Sequence[Price], window: StatisticsWindow
+) -> IncidentFigures:
     begun = [one for one in cases if window.holds(one.seen_at)]
-    return Figures(
+    return IncidentFigures(
         incidents=len(begun),
         machines=len({one.node_id for one in begun}),
-        detect=Times.of(one.time_to_detect for one in begun),
-        quarantine=Times.of(one.time_to_quarantine for one in begun),
-        repair=Times.of(one.time_to_repair for one in cases if window.holds(one.returned_at)),
+        detect=DurationSummary.of(one.time_to_detect for one in begun),
+        quarantine=DurationSummary.of(one.time_to_quarantine for one in begun),
+        repair=DurationSummary.of(one.time_to_repair for one in cases if window.holds(one.returned_at)),
         actions=sum(one.actions for one in begun),
         open=sum(one.state not in ("closed", "cancelled") for one in cases),
         lost=sum((one.lost(window) for one in cases), ZERO),
-        cost=sum((cost_of(one, prices, window) for one in cases), Money()),
+        cost=sum((cost_of(one, prices, window) for one in cases), DowntimeCost()),
     )
 
 
-def cost_of(case: Case, prices: Sequence[Price], window: Window) -> Money:
+def cost_of(case: IncidentCase, prices: Sequence[Price], window: StatisticsWindow) -> DowntimeCost:
     lost = case.lost(window)
     price = price_of(prices, case.cluster, case.gpu_model)
     if price is None:
-        return Money(unpriced=lost)
-    return Money(price * (lost // _MICROSECOND) / _HOUR_MICROSECONDS)
+        return DowntimeCost(unpriced=lost)
+    return DowntimeCost(price * (lost // _MICROSECOND) / _HOUR_MICROSECONDS)
 
 
 def availability(
-    cases: Sequence[Case], fleet: Sequence[GpuPresence], window: Window
+    cases: Sequence[IncidentCase], fleet: Sequence[GpuPresence], window: StatisticsWindow
 ) -> dict[str, Availability]:
     """By GPU model, of all that were there or lost GPU time in the window."""
     total: dict[str, timedelta] = defaultdict(timedelta)
@@ -190,18 +195,20 @@ def availability(
     }
 
 
-def _merged(fleet: Sequence[GpuPresence], window: Window) -> Sequence[GpuPresence]:
+def _merged(fleet: Sequence[GpuPresence], window: StatisticsWindow) -> Sequence[GpuPresence]:
     """The same GPU time in fewer pieces: thousands of machines were there all the time."""
-    counts: Counter[tuple[str, Span]] = Counter()
+    counts: Counter[tuple[str, TimeSpan]] = Counter()
     for one in fleet:
         end = one.span.end if one.span.end is not None and one.span.end < window.until else None
-        counts[one.gpu_model, Span(max(one.span.begin, window.since), end)] += one.count
+        counts[one.gpu_model, TimeSpan(max(one.span.begin, window.since), end)] += one.count
     return [GpuPresence(0, model, count, span) for (model, span), count in counts.items()]
 
 
-def _by_bucket(cases: Sequence[Case], buckets: Sequence[Window]) -> Iterator[tuple[Window, list[Case]]]:
+def _by_bucket(
+    cases: Sequence[IncidentCase], buckets: Sequence[StatisticsWindow]
+) -> Iterator[tuple[StatisticsWindow, list[IncidentCase]]]:
     """Each with those that were out of service in it, perhaps."""
-    there: list[list[Case]] = [[] for _ in buckets]
+    there: list[list[IncidentCase]] = [[] for _ in buckets]
     begins = [one.since for one in buckets]
     for case in cases:
         if not case.out:
@@ -215,16 +222,19 @@ def _by_bucket(cases: Sequence[Case], buckets: Sequence[Window]) -> Iterator[tup
 
 
 def _grouped(
-    cases: Sequence[Case], prices: Sequence[Price], window: Window, key: Callable[[Case], K]
-) -> dict[K, Figures]:
-    groups: dict[K, list[Case]] = defaultdict(list)
+    cases: Sequence[IncidentCase],
+    prices: Sequence[Price],
+    window: StatisticsWindow,
+    key: Callable[[IncidentCase], K],
+) -> dict[K, IncidentFigures]:
+    groups: dict[K, list[IncidentCase]] = defaultdict(list)
     for one in cases:
         groups[key(one)].append(one)
     found = {name: figures(members, prices, window) for name, members in groups.items()}
     return dict(sorted(found.items(), key=lambda item: (-item[1].incidents, -item[1].lost, str(item[0]))))
 
 
-def _lost_by_fault(cases: Sequence[Case], window: Window) -> dict[str, timedelta]:
+def _lost_by_fault(cases: Sequence[IncidentCase], window: StatisticsWindow) -> dict[str, timedelta]:
     found: dict[str, timedelta] = defaultdict(timedelta)
     for case in cases:
         if lost := case.lost(window):

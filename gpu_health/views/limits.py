@@ -20,7 +20,7 @@ from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page
 from common.pages.forms import blame
 from gpu_health import selectors
-from gpu_health.healing.limits import Limits
+from gpu_health.healing.limits import HealingLimits
 from gpu_health.incident_facts import policy
 from gpu_health.limits_form import DAYS, SECTIONS, LimitsForm, Section, length_text
 from gpu_health.models import HealingPolicy
@@ -60,7 +60,7 @@ def limits_page(request: HttpRequest) -> HttpResponse:
     if form.is_bound and form.is_valid():
         given = form.given
         try:
-            proposed = Limits.of(given.get("limits", held.limits))
+            proposed = HealingLimits.of(given.get("limits", held.limits))
             changes = differences(held, given)
             if "save" in request.POST:
                 if not form.cleaned_data["reason"]:
@@ -98,7 +98,7 @@ def _section(key: str) -> Section:
     return found
 
 
-def pool_limits(cluster: Cluster, limits: Limits) -> list[PoolLimits]:
+def pool_limits(cluster: Cluster, limits: HealingLimits) -> list[PoolLimits]:
     return [
         PoolLimits(
             name,
@@ -142,7 +142,7 @@ def differences(held: HealingPolicy, given: Mapping[str, Any]) -> list[tuple[str
         "two_people": given.get("two_people", held.needs_two_people),
         "dry_clusters": sorted(given.get("dry_clusters", held.dry_clusters)),
         "windows": _windows(given.get("windows", held.windows)),
-        **(Limits.of(given["limits"]) if "limits" in given else held.figures).to_dict(),
+        **(HealingLimits.of(given["limits"]) if "limits" in given else held.figures).to_dict(),
     }
     for one in (now, then):
         one["approved_actions"] = sorted(one["approved_actions"])

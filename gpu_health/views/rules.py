@@ -20,11 +20,11 @@ from common.pages.forms import blame, reason_of
 from common.pages.listing import row_page
 from gpu_health import selectors
 from gpu_health.errors import WaitsForSecondPerson
-from gpu_health.forms import NewRuleForm, PresetForm, RuleForm
+from gpu_health.forms import GpuRuleForm, NewRuleForm, PresetForm
 from gpu_health.incident_facts import policy
 from gpu_health.policy.disagreements import comparisons
 from gpu_health.policy.presets import PRESETS, fault_title, faults, sources
-from gpu_health.policy.rule import Action
+from gpu_health.policy.rule import RemediationAction
 from gpu_health.rulebook import presets_now
 from gpu_health.services.presets import check_preset, choose_preset
 from gpu_health.services.rules import add_rule, change_rule, proposed_rule, reset_rule
@@ -86,8 +86,8 @@ def rule_page(request: HttpRequest, name: str) -> HttpResponse:
     """POST with `preview` shows what the rule would have done; without, it is changed."""
     actor = of_request(request)
     found = or_404(selectors.rule_in_force, name)
-    form = RuleForm(
-        request.POST if request.method == "POST" else None, initial=RuleForm.initial_of(found.row)
+    form = GpuRuleForm(
+        request.POST if request.method == "POST" else None, initial=GpuRuleForm.initial_of(found.row)
     )
     trial = None
     if form.is_bound and form.is_valid():
@@ -113,7 +113,7 @@ def rule_page(request: HttpRequest, name: str) -> HttpResponse:
         "document": _document(found),
         "form": form,
         "trial": trial,
-        "actions": ", ".join(Action),
+        "actions": ", ".join(RemediationAction),
         "may_change": may_everywhere(actor, Right.FLEET_OPERATE),
     }
     status = UNPROCESSABLE if form.is_bound and form.errors else 200
@@ -176,7 +176,7 @@ def new_rule(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "trial": trial,
-        "actions": ", ".join(Action),
+        "actions": ", ".join(RemediationAction),
         "faults": [(name, fault_title(name)) for name in faults()],
         "may_change": may_everywhere(actor, Right.FLEET_OPERATE),
     }

@@ -23,7 +23,7 @@ from common.pages.listing import row_page
 from gpu_health import statistics_page as shown
 from gpu_health.errors import InvalidQuestion
 from gpu_health.filters import StatisticsFilter
-from gpu_health.incident_statistics import Answer, prices, statistics
+from gpu_health.incident_statistics import StatisticsResult, prices, statistics
 from gpu_health.models import Incident
 from gpu_health.questions import question_of
 from gpu_health.services.prices import set_prices
@@ -179,7 +179,7 @@ def prices_page(request: HttpRequest) -> HttpResponse:
     return page(request, "gpu_health/prices.html", context, status=status)
 
 
-def _answer(request: HttpRequest) -> tuple[Answer, StatisticsFilter, list[tuple[Any, str]]]:
+def _answer(request: HttpRequest) -> tuple[StatisticsResult, StatisticsFilter, list[tuple[Any, str]]]:
     """What makes no sense is left out, and said."""
     filters = StatisticsFilter(request.GET, queryset=Incident.objects.none(), request=request)
     form = filters.form

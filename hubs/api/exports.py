@@ -8,7 +8,7 @@ from rest_framework import serializers
 from accounts.states import Right
 from common.api.examples import example
 from common.api.rows import ProgressSerializer, ReasonSerializer
-from common.api.views import Created
+from common.api.views import CreateEndpoint
 from common.audit import MAX_REASON
 from common.errors import Invalid
 from hubs.api import export_examples as examples
@@ -117,7 +117,7 @@ class ExportFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 
 @shown_by(ExportSerializer)
-class Exports(Created, TransferViews):
+class Exports(CreateEndpoint, TransferViews):
     """Versions that are published elsewhere: how far they are, and the commits that hold them."""
 
     queryset = Export.objects.all()

@@ -13,8 +13,8 @@ from rest_framework.response import Response
 
 from accounts.states import Right
 from common.api.examples import example
-from common.api.rows import Shown, StuckField
-from common.api.views import Changed, Created, Deleted, Listed, Read
+from common.api.rows import CardsEndpoint, StuckField
+from common.api.views import CreateEndpoint, DestroyEndpoint, ListEndpoint, RetrieveEndpoint, UpdateEndpoint
 from common.errors import Invalid
 from hubs.api import examples
 from hubs.api.syncs import CauseField, HubSyncSerializer
@@ -147,7 +147,9 @@ class HubSourceFilter(django_filters.FilterSet):  # type: ignore[misc]
     model = django_filters.CharFilter("model__name")
 
 
-class HubSources(Shown, Listed, Created, Read, Changed, Deleted):
+class HubSources(
+    CardsEndpoint, ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint
+):
     """Repositories on hubs that versions of a model come from."""
 
     queryset = HubSource.objects.all()

@@ -12,7 +12,7 @@ from hubs.api import examples
 from hubs.api.transfers import FIELDS, TransferSerializer, TransferViews, shown_by
 from hubs.models import HubSync
 from hubs.services import syncs
-from hubs.states import SYNC_STATES, Cause
+from hubs.states import SYNC_STATES, SyncFailureCause
 
 
 class CauseField(serializers.ChoiceField):
@@ -20,7 +20,7 @@ class CauseField(serializers.ChoiceField):
 
     def __init__(self) -> None:
         told = "Machine-readable cause of a failed sync; else empty."
-        super().__init__(choices=Cause.choices, allow_blank=True, read_only=True, help_text=told)
+        super().__init__(choices=SyncFailureCause.choices, allow_blank=True, read_only=True, help_text=told)
 
 
 @example(examples.HUB_SYNC)

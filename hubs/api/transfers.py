@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from accounts.api.shared import events_of
 from common.api.rows import EVENTS, ReasonSerializer, StuckField
 from common.api.streams import ServerEvent
-from common.api.views import Listed, Read
+from common.api.views import ListEndpoint, RetrieveEndpoint
 from hubs.models import HubTransfer
 from hubs.selectors.transfers import transfers
 from hubs.services.transfers import Transfers
@@ -44,7 +44,7 @@ class TransferSerializer(serializers.ModelSerializer[T]):
     stuck = StuckField()
 
 
-class TransferViews(Listed, Read):
+class TransferViews(ListEndpoint, RetrieveEndpoint):
     """Subclasses say of which kind, and how one is shown; see `shown_by`."""
 
     transfers: ClassVar[Transfers[Any]]

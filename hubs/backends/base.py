@@ -38,13 +38,13 @@ class NoSuchFile(HubError):
     cause = "changed"
 
 
-class Gated(AccessRefused):
+class RepositoryGated(AccessRefused):
     """Its owner asks for conditions to be accepted first."""
 
     cause = "gated"
 
 
-class BadToken(AccessRefused):
+class HubTokenRefused(AccessRefused):
     """The hub does not accept the token."""
 
     cause = "bad_token"
@@ -54,11 +54,11 @@ class MayNotWrite(HubError):
     """The hub knows the token, which may not write there."""
 
 
-class NoRoom(HubError):
+class HubStorageFull(HubError):
     """The hub's owner has no space left for it."""
 
 
-class Overtaken(HubError):
+class BranchMoved(HubError):
     """Somebody else has committed since the branch was looked at."""
 
 
@@ -122,14 +122,14 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class FileStream:
     """Bytes of a file from `start` on: where they were asked from, or 0 when the hub cannot do that."""
 
     start: int
     chunks: Iterator[bytes]
 
 
-class Hub(Protocol):
+class HubClient(Protocol):
     def commit_of(self, repo_id: str, revision: str) -> str:
         """Return the commit that a branch, tag or commit stands for now, within a minute. Raises HubError."""
 
@@ -138,7 +138,7 @@ class Hub(Protocol):
 
     def opened(
         self, repo_id: str, commit: str, file: HubFile, *, offset: int = 0, length: int | None = None
-    ) -> AbstractContextManager[Stream]:
+    ) -> AbstractContextManager[FileStream]:
         """`length` bytes of a file from `offset` on; None: all there are.
 
         Raises HubError, also while the chunks are read; `chunks` may end early. Safe from several threads.

@@ -10,7 +10,7 @@ from common.outbound.addresses import Address, is_public, true_address
 from hubs.backends.base import AddressForbidden, HubMisbehaves, HubUnreachable, NameUnresolved
 
 
-class Connection:
+class HubConnection:
     """`trusted_hosts` (`name:port`) may lie in private networks: the operator named them.
 
     Every method raises HubUnreachable, AddressForbidden, HubMisbehaves; see `OutboundClient`.
@@ -74,7 +74,7 @@ def _as_a_hubs() -> Iterator[None]:
         yield
     except faults.Unresolved as error:
         raise NameUnresolved(str(error)) from error
-    except faults.Unreachable as error:
+    except faults.HostUnreachable as error:
         raise HubUnreachable(str(error)) from error
     except faults.Misbehaves as error:
         raise HubMisbehaves(str(error)) from error

@@ -15,20 +15,20 @@ import orjson
 
 from common.outbound.client import whole_body
 from hubs.backends.base import (
-    BadToken,
-    Gated,
+    FileStream,
     HubFile,
     HubMisbehaves,
+    HubTokenRefused,
     HubUnreachable,
     NoSuchFile,
     NoSuchRepository,
     NoSuchRevision,
     RateLimited,
+    RepositoryGated,
     RevisionChanged,
     Snapshot,
-    Stream,
 )
-from hubs.backends.connection import Connection
+from hubs.backends.connection import HubConnection
 from hubs.backends.responses import part_headers, stream_of, wait_seconds
 from model_store.paths import printable
 
@@ -43,12 +43,12 @@ T = TypeVar("T")
 
 
 class HuggingFace:
-    """See `Hub`. `token` goes to the endpoint only, never to where it redirects."""
+    """See `HubClient`. `token` goes to the endpoint only, never to where it redirects."""
 
     def __init__(self, endpoint: str, *, token: str = "", trusted_hosts: Collection[str] = ()) -> None:
         self._endpoint = endpoint.rstrip("/")
         self._secret_headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._connection = Connection(trusted_hosts=trusted_hosts)
+        self._connection = HubConnection(trusted_hosts=trusted_hosts)
 
     def commit_of(self, repo_id: str, revision: str) -> str:
         return self._asked(repo_id, revision, "", _commit)
@@ -71,7 +71,7 @@ class HuggingFace:
     @contextmanager
     def opened(
         self, repo_id: str, commit: str, file: HubFile, *, offset: int = 0, length: int | None = None
-    ) -> Iterator[Stream]:
+    ) -> Iterator[FileStream]:
         url = f"{self._endpoint}/{quote(repo_id)}/resolve/{commit}/{quote(file.path)}"
         headers = part_headers(file, offset=offset, length=length)
         with self._connection.get(url, secret_headers=self._secret_headers, headers=headers) as answers:
@@ -92,7 +92,7 @@ class HuggingFace:
         if status == 429:
             raise RateLimited(wait_seconds(answer))
         if code == "GatedRepo":
-            raise Gated(
+            raise RepositoryGated(
                 f"{where} is gated: its owner asks for conditions to be accepted. Accept them there as the "
                 "owner of the token, and give the token to this source."
             )
@@ -101,14 +101,14 @@ class HuggingFace:
         if code == "EntryNotFound" or (path and status == 404 and not code):
             raise NoSuchFile(f"{where} lists {printable(path)} at {revision[:12]} but does not have it.")
         if status == 401 and "invalid" in words.lower():
-            raise BadToken(
+            raise HubTokenRefused(
                 f"{self._endpoint} does not accept the token: {words.rstrip('.')}. Store a new one."
             )
         if code == "RepoNotFound" or status in (401, 404):
             hint = "its token does not open it" if self._secret_headers else "it needs a token"
             raise NoSuchRepository(f"There is no repository {where}, or it is private and {hint}.")
         if status == 403:
-            raise BadToken(f"{self._endpoint} forbids reading {repo_id}. {words}".strip())
+            raise HubTokenRefused(f"{self._endpoint} forbids reading {repo_id}. {words}".strip())
         if status >= 500 or status == 408:
             raise HubUnreachable(f"{self._endpoint} has a fault of its own (HTTP {status}). {words}".strip())
         raise HubMisbehaves(f"{self._endpoint} answers HTTP {status} for {repo_id}. {words}".strip())

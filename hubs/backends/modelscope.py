@@ -18,20 +18,20 @@ import orjson
 
 from common.outbound.client import whole_body
 from hubs.backends.base import (
-    BadToken,
-    Gated,
+    FileStream,
     HubError,
     HubFile,
     HubMisbehaves,
+    HubTokenRefused,
     HubUnreachable,
     NoSuchFile,
     NoSuchRepository,
     NoSuchRevision,
     RateLimited,
+    RepositoryGated,
     Snapshot,
-    Stream,
 )
-from hubs.backends.connection import Connection
+from hubs.backends.connection import HubConnection
 from hubs.backends.responses import part_headers, stream_of, wait_seconds
 from model_store.paths import printable
 
@@ -50,14 +50,14 @@ _STATUSES = {10010205001: 404}
 
 
 class ModelScope:
-    """See `Hub`. `token` goes to the endpoint only, never to where it redirects."""
+    """See `HubClient`. `token` goes to the endpoint only, never to where it redirects."""
 
     def __init__(self, endpoint: str, *, token: str = "", trusted_hosts: Collection[str] = ()) -> None:
         self._endpoint = endpoint.rstrip("/")
         self._secret_headers = (
             {"Authorization": f"Bearer {token}", "Cookie": f"m_session_id={token}"} if token else {}
         )
-        self._connection = Connection(trusted_hosts=trusted_hosts)
+        self._connection = HubConnection(trusted_hosts=trusted_hosts)
 
     def commit_of(self, repo_id: str, revision: str) -> str:
         return self.snapshot(repo_id, revision).commit
@@ -93,7 +93,7 @@ class ModelScope:
     @contextmanager
     def opened(
         self, repo_id: str, commit: str, file: HubFile, *, offset: int = 0, length: int | None = None
-    ) -> Iterator[Stream]:
+    ) -> Iterator[FileStream]:
         query = urlencode({"Revision": commit, "FilePath": file.path})
         url = f"{self._endpoint}/api/v1/models/{quote(repo_id)}/repo?{query}"
         headers = part_headers(file, offset=offset, length=length)
@@ -120,9 +120,9 @@ class ModelScope:
         where = f"{repo_id} on {self._endpoint}"
         if told.get("Code") == _BAD_TOKEN or (status == 401 and self._secret_headers):
             why = words.rstrip(".") or f"HTTP {status}"
-            return BadToken(f"{self._endpoint} does not accept the token: {why}. Store a new one.")
+            return HubTokenRefused(f"{self._endpoint} does not accept the token: {why}. Store a new one.")
         if status == 403:
-            return Gated(
+            return RepositoryGated(
                 f"{where} is gated: the hub asks for conditions to be accepted or for membership. Accept "
                 f"them there as the owner of the token, and give the token to this source. {words}".strip()
             )

@@ -17,19 +17,19 @@ import orjson
 
 from common.outbound.client import ANSWER_SECONDS, whole_body
 from hubs.backends.base import (
-    BadToken,
+    BranchMoved,
     HubError,
     HubMisbehaves,
+    HubStorageFull,
+    HubTokenRefused,
     HubUnreachable,
     MayNotWrite,
-    NoRoom,
     NoSuchRepository,
     NoSuchRevision,
-    Overtaken,
     RateLimited,
     Snapshot,
 )
-from hubs.backends.connection import Connection, origin_of
+from hubs.backends.connection import HubConnection, origin_of
 from hubs.backends.huggingface import HuggingFace
 from hubs.backends.responses import wait_seconds
 from model_store.file_manifest import ManifestFile
@@ -81,7 +81,7 @@ class Repository:
         self._branch = branch
         self._where = f"{repo_id} on {self._endpoint}"
         self._secret_headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._connection = Connection(trusted_hosts=trusted_hosts)
+        self._connection = HubConnection(trusted_hosts=trusted_hosts)
         self._reading = HuggingFace(endpoint, token=token, trusted_hosts=trusted_hosts)
 
     def at(self, revision: str = "") -> Snapshot:
@@ -176,7 +176,7 @@ class Repository:
         if status in _EXPIRED:
             raise AddressExpired(f"The storage of {self._endpoint} refuses what it is sent (HTTP {status}).")
         if status in (402, 413, 507):
-            raise NoRoom(f"The storage of {self._endpoint} has no room for it (HTTP {status}).")
+            raise HubStorageFull(f"The storage of {self._endpoint} has no room for it (HTTP {status}).")
         if status == 429:
             raise RateLimited(wait_seconds(answer))
         if status >= 500 or status == 408:
@@ -195,7 +195,7 @@ class Repository:
             self._asked(upload.verify_address, told, _LFS)
 
     def commit(self, *, parent: str, title: str, description: str, lines: Sequence[Mapping[str, Any]]) -> str:
-        """Commit files on top of `parent` (empty: whatever is there). Raises Overtaken, HubError."""
+        """Commit files on top of `parent` (empty: whatever is there). Raises BranchMoved, HubError."""
         head = {"summary": title, "description": description} | ({"parentCommit": parent} if parent else {})
         body = b"".join(orjson.dumps(line) + b"\n" for line in ({"key": "header", "value": head}, *lines))
         answer = self._asked(
@@ -217,7 +217,7 @@ class Repository:
             )
             words = printable(str(words))[:300]
             if code in (402, 413, 507) or _NO_ROOM.search(words):
-                raise NoRoom(f"{self._endpoint} has no room for it: {words}")
+                raise HubStorageFull(f"{self._endpoint} has no room for it: {words}")
             raise MayNotWrite(f"{self._endpoint} does not take a file of {self._repo_id}: {words} ({code}).")
         actions = told.get("actions") or {}
         if "upload" not in actions:
@@ -269,7 +269,7 @@ class Repository:
             )
         if answer.status_code not in also:
             if overtaken and answer.status_code in (409, 412):
-                raise Overtaken(
+                raise BranchMoved(
                     f"Somebody else has committed to {self._branch} of {self._where} since this export "
                     "looked. Look at what came there, then try again."
                 )
@@ -284,7 +284,7 @@ class Repository:
         if status == 429:
             raise RateLimited(wait_seconds(answer))
         if status in (402, 413, 507) or (status in (400, 403) and _NO_ROOM.search(words)):
-            raise NoRoom(f"{self._endpoint} has no room for it: {words or status}")
+            raise HubStorageFull(f"{self._endpoint} has no room for it: {words or status}")
         if code == "RevisionNotFound":
             raise NoSuchRevision(f"{self._where} has no branch {self._branch}.")
         if code == "RepoNotFound" or status == 404:
@@ -297,7 +297,7 @@ class Repository:
                 if self._secret_headers
                 else "asks for a token."
             )
-            raise BadToken(f"{self._endpoint} {hint} Give the export one that may write.")
+            raise HubTokenRefused(f"{self._endpoint} {hint} Give the export one that may write.")
         if status == 403:
             raise MayNotWrite(
                 f"The token may not write to {self._where}. {words} Give it that right there, or take "

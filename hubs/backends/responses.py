@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import httpx2
 
 from common.retry import retry_after
-from hubs.backends.base import HubFile, HubMisbehaves, Stream
+from hubs.backends.base import FileStream, HubFile, HubMisbehaves
 from model_store.paths import printable
 
 DEFAULT_WAIT, LONGEST_WAIT = timedelta(seconds=30), timedelta(hours=1)
@@ -23,13 +23,13 @@ def part_headers(file: HubFile, *, offset: int, length: int | None) -> dict[str,
     return {"Range": f"bytes={offset}-{end - 1}"} if offset > 0 or end < file.size else {}
 
 
-def stream_of(answer: httpx2.Response, file: HubFile, *, offset: int) -> Stream:
+def stream_of(answer: httpx2.Response, file: HubFile, *, offset: int) -> FileStream:
     """The bytes of a file, of all of it or of the part that was asked for.
 
     Raises HubMisbehaves when it is another part, or of a file of another size.
     """
     if answer.status_code != 206:
-        return Stream(0, answer.iter_raw())
+        return FileStream(0, answer.iter_raw())
     told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
     if told and told[3] not in ("*", str(file.size)):
         raise HubMisbehaves(
@@ -38,7 +38,7 @@ def stream_of(answer: httpx2.Response, file: HubFile, *, offset: int) -> Stream:
         )
     if told is None or int(told[1]) != offset:
         raise HubMisbehaves(f"The hub sends another part of {printable(file.path)} than was asked for.")
-    return Stream(offset, answer.iter_raw())
+    return FileStream(offset, answer.iter_raw())
 
 
 def wait_seconds(answer: httpx2.Response) -> float:

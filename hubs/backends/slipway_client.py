@@ -8,20 +8,20 @@ import httpx2
 import orjson
 
 from hubs.backends.base import (
-    BadToken,
     HubError,
     HubMisbehaves,
+    HubStorageFull,
+    HubTokenRefused,
     HubUnreachable,
     MayNotWrite,
-    NoRoom,
     NoSuchRepository,
     RateLimited,
 )
-from hubs.backends.connection import Connection
+from hubs.backends.connection import HubConnection
 from hubs.backends.responses import wait_seconds
 from model_store.file_manifest import ManifestFile
 from model_store.paths import printable
-from slipway.runs import Part
+from slipway.runs import ContentPart
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -37,7 +37,7 @@ class SlipwayClient:
         self._model = model
         self._where = f"{model} on {self._endpoint}"
         self._secret_headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._connection = Connection(trusted_hosts=trusted_hosts)
+        self._connection = HubConnection(trusted_hosts=trusted_hosts)
 
     def exists(self) -> bool:
         return self._asked("GET", f"models/{quote(self._model)}/", may_lack=True) is not None
@@ -59,7 +59,7 @@ class SlipwayClient:
     def upload(self, upload_id: int) -> Document:
         return self._document(self._asked("GET", f"{self._uploads}{upload_id}/"))
 
-    def send(self, upload_id: int, part: Part, body: bytes) -> None:
+    def send(self, upload_id: int, part: ContentPart, body: bytes) -> None:
         path = f"{self._uploads}{upload_id}/blobs/{part.sha256}/"
         self._asked("PUT", path, body, headers=part.headers(body))
 
@@ -111,7 +111,7 @@ class SlipwayClient:
         if status == 429:
             return RateLimited(wait_seconds(answer))
         if status == 401:
-            return BadToken(
+            return HubTokenRefused(
                 f"{self._endpoint} does not accept the token. {words} Give the export another one."
             )
         if status == 403:
@@ -119,7 +119,7 @@ class SlipwayClient:
         if status == 404:
             return NoSuchRepository(f"There is no model {self._where}, or the token gives no access to it.")
         if status in (409, 507) and ("may hold" in words or "full" in words):
-            return NoRoom(f"{self._endpoint} has no room for it: {words}")
+            return HubStorageFull(f"{self._endpoint} has no room for it: {words}")
         if status >= 500 or status == 408:
             return HubUnreachable(f"{self._endpoint} has a fault of its own (HTTP {status}). {words}".strip())
         return HubError(

@@ -18,13 +18,13 @@ from model_store.backends.opening import opened_at
 from model_store.file_manifest import ManifestFile
 from model_store.processes.job import StagingJob
 from model_store.processes.job_runner import work
-from models_registry.importing.transfer import Progress
+from models_registry.importing.transfer import ImportProgress
 
 FILES = "files"
 """Note of the staging area: `[path, size, sha256]` of every file that is to be sent."""
 
 
-def push_job(job: StagingJob, staging: Staging, report: Callable[[Progress], None]) -> ExportResult:
+def push_job(job: StagingJob, staging: Staging, report: Callable[[ImportProgress], None]) -> ExportResult:
     target = job.source
     assert isinstance(target, RepositoryTarget | SlipwayTarget)  # noqa: S101
     store = opened_at(job.store)

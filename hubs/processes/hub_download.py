@@ -13,10 +13,10 @@ from model_store.backends.base import Staging
 from model_store.processes.job import StagingJob
 from model_store.processes.job_runner import work
 from models_registry.importing.results import ImportResult
-from models_registry.importing.transfer import Progress
+from models_registry.importing.transfer import ImportProgress
 
 
-def fetch_job(job: StagingJob, staging: Staging, report: Callable[[Progress], None]) -> ImportResult:
+def fetch_job(job: StagingJob, staging: Staging, report: Callable[[ImportProgress], None]) -> ImportResult:
     source = job.source
     assert isinstance(source, RepositorySource)  # noqa: S101
     hub = hub_at(source.endpoint, kind=source.kind, token=job.secret, trusted_hosts=source.trusted_hosts)

@@ -12,7 +12,7 @@ from common import events
 from common.actor import Actor
 from common.jobs.spec import JobObservation, JobSpec, JobState
 from common.jobs.steps import CannotStart, JobReconciler, check_fence
-from common.reconcile import Effect, Operation, Outcome, Step, wait
+from common.reconcile import Effect, Operation, Step, StepOutcome, wait
 from common.sealed import CannotUnseal
 from hubs.events import VersionExported
 from hubs.export_result import ExportResult
@@ -64,7 +64,7 @@ class StartExport(StartStagingJob[Export]):
         with suppress(StagingBusy), blob_store.store().staging(row.staging_key) as mine:
             mine.write_note(FILES, json.dumps(listed).encode())
 
-    def refused(self, row: Export, why: str, now: datetime) -> Outcome:
+    def refused(self, row: Export, why: str, now: datetime) -> StepOutcome:
         return _moved(TransferState.FAILED, now, reason=why)
 
 
@@ -74,10 +74,10 @@ class AwaitExport(AwaitStagingJob[Export]):
     def underway(self, row: Export, seen: JobObservation) -> Mapping[str, Any]:
         return seen.progress or {}
 
-    def succeeded(self, row: Export, seen: JobObservation, now: datetime) -> Outcome:
+    def succeeded(self, row: Export, seen: JobObservation, now: datetime) -> StepOutcome:
         return _judged(row, ExportResult.from_json(dict(seen.result or {})), now)
 
-    def failed(self, row: Export, seen: JobObservation, now: datetime) -> Outcome:
+    def failed(self, row: Export, seen: JobObservation, now: datetime) -> StepOutcome:
         why = self.why_given_up(row, seen, "The process that sent it")
         return _moved(TransferState.FAILED, now, reason=why)
 
@@ -92,15 +92,15 @@ class PauseExport(AwaitExport):
         check_fence(row, operation)
         let_go(self.runner, row)
 
-    def settle(self, row: Export, seen: JobObservation, now: datetime) -> Outcome:
+    def settle(self, row: Export, seen: JobObservation, now: datetime) -> StepOutcome:
         if seen.state is JobState.SUCCEEDED:
             return self.succeeded(row, seen, now)
         if seen.is_live:
             return wait(LOOK_EVERY)
-        return Outcome(next_in=None, ends_step=False)
+        return StepOutcome(next_in=None, ends_step=False)
 
 
-def _judged(row: Export, result: ExportResult, now: datetime) -> Outcome:
+def _judged(row: Export, result: ExportResult, now: datetime) -> StepOutcome:
     if result.outcome == "sent":
         had = "held it already; nothing was sent" if result.was_there else "holds it"
         what, compared = f"Commit {result.commit[:12]}", "It was compared file by file."
@@ -118,7 +118,7 @@ def _judged(row: Export, result: ExportResult, now: datetime) -> Outcome:
     if result.outcome == "failed":
         return _moved(TransferState.FAILED, now, reason=result.reason)
     if row.state == TransferState.PAUSED:
-        return Outcome(next_in=None, ends_step=False)
+        return StepOutcome(next_in=None, ends_step=False)
     return _moved(TransferState.INTERRUPTED, now, reason=result.reason)
 
 

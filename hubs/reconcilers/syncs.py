@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 
 from accounts.states import Right
 from common.actor import Actor
-from common.reconcile import Operation, Outcome, Reconciler, Step, lane_at, proceed, wait
+from common.reconcile import Operation, Reconciler, Step, StepOutcome, lane_at, proceed, wait
 from common.sealed import CannotUnseal
 from hubs.backends.base import HubError, HubUnreachable, NameUnresolved, RateLimited
 from hubs.backends.kinds import hub_at
@@ -33,7 +33,7 @@ NAME_PATIENCE, NAME_AGAIN_AFTER = timedelta(seconds=6), timedelta(seconds=2)
 """For one whose name does not resolve."""
 
 
-class Schedule(Step[HubSource]):
+class ScheduleSync(Step[HubSource]):
     """Begins the sync that is due, by the clock or by a notice of the hub.
 
     What is missed while nothing runs is made up for once.
@@ -44,7 +44,7 @@ class Schedule(Step[HubSource]):
     def observe(self, row: HubSource, operation: Operation) -> HubSync | None:
         return HubSync.objects.open().filter(source=row).select_related("source__model", "version").first()
 
-    def settle(self, row: HubSource, seen: HubSync | None, now: datetime) -> Outcome:
+    def settle(self, row: HubSource, seen: HubSync | None, now: datetime) -> StepOutcome:
         if row.due_at is not None and row.due_at > now:
             return wait(row.due_at - now)
         if seen is not None and seen.state != TransferState.INTERRUPTED:
@@ -73,7 +73,7 @@ class HubSourceReconciler(Reconciler[HubSource]):
     right = Right.MODELS_WRITE
 
     def next_step(self, row: HubSource, now: datetime) -> Step[HubSource] | None:
-        return Schedule() if row.due_at is not None and row.deleted_at is None else None
+        return ScheduleSync() if row.due_at is not None and row.deleted_at is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class RevisionAnswer:
     """The newest version of that commit."""
 
 
-class Resolve(Step[HubSync]):
+class ResolveRevision(Step[HubSync]):
     """Find the commit of the revision, and the version made from it."""
 
     name = "resolve"
@@ -109,7 +109,7 @@ class Resolve(Step[HubSync]):
         same = (one for one in known.select_related("model").order_by("-number") if _is_same(one, source))
         return RevisionAnswer(commit=commit, known=next(same, None))
 
-    def settle(self, row: HubSync, seen: RevisionAnswer, now: datetime) -> Outcome:
+    def settle(self, row: HubSync, seen: RevisionAnswer, now: datetime) -> StepOutcome:
         if isinstance(seen.error, RateLimited):
             return wait(timedelta(seconds=seen.error.retry_after_s), save={"reason": str(seen.error)})
         if isinstance(seen.error, HubUnreachable):
@@ -127,7 +127,7 @@ class Resolve(Step[HubSync]):
         return self._import(row, seen, now)
 
     @staticmethod
-    def _import(row: HubSync, seen: RevisionAnswer, now: datetime) -> Outcome:
+    def _import(row: HubSync, seen: RevisionAnswer, now: datetime) -> StepOutcome:
         source = row.source
         wanted = AllowedRepository(source.endpoint, source.repo_id, source.ref, source.kind).as_json(
             allow_patterns=source.allow_patterns,
@@ -175,7 +175,7 @@ def _is_enough(version: Version, *, is_scheduled: bool) -> str:
     return ""
 
 
-class Follow(Step[HubSync]):
+class FollowSyncImport(Step[HubSync]):
     """The version is imported; this tells how it ends."""
 
     name = "follow"
@@ -183,7 +183,7 @@ class Follow(Step[HubSync]):
     def observe(self, row: HubSync, operation: Operation) -> Version:
         return Version.objects.select_related("model").get(pk=row.version_id or 0)
 
-    def settle(self, row: HubSync, seen: Version, now: datetime) -> Outcome:
+    def settle(self, row: HubSync, seen: Version, now: datetime) -> StepOutcome:
         if seen.state == VersionState.READY:
             return _done(row, seen, now)
         if seen.state == VersionState.ARCHIVED:
@@ -201,7 +201,7 @@ class Follow(Step[HubSync]):
         return wait(LOOK_AT_PAUSED_EVERY if seen.is_paused else LOOK_EVERY)
 
 
-def _done(row: HubSync, version: Version, now: datetime) -> Outcome:
+def _done(row: HubSync, version: Version, now: datetime) -> StepOutcome:
     ready = f"{version} is ready."
 
     def write() -> None:
@@ -227,5 +227,5 @@ class HubSyncReconciler(TransferReconciler[HubSync]):
 
     def next_step(self, row: HubSync, now: datetime) -> Step[HubSync] | None:
         if row.state == TransferState.RESOLVING:
-            return Resolve()
-        return Follow() if row.state in MOVING | HALTED else None
+            return ResolveRevision()
+        return FollowSyncImport() if row.state in MOVING | HALTED else None

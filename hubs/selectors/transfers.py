@@ -7,14 +7,14 @@ from django.utils.translation import gettext as _
 
 from common.actor import Actor
 from hubs.errors import UnknownTransfer
-from hubs.models import HubTransfer, HubTransfers
+from hubs.models import HubTransfer, HubTransferQuerySet
 from models_registry.models import Model
 from models_registry.selectors.catalogue import without_json
 
 T = TypeVar("T", bound=HubTransfer)
 
 
-def shown(rows: HubTransfers[T]) -> QuerySet[T]:
+def shown(rows: HubTransferQuerySet[T]) -> QuerySet[T]:
     """Select the related rows that lists and pages show."""
     return without_json(rows.select_related(*rows.shown_with), "version__")
 
@@ -33,11 +33,11 @@ def transfer_of(kind: type[T], model: Model, pk: int) -> T:
     return found
 
 
-def _rows(kind: type[T]) -> HubTransfers[T]:
-    rows: HubTransfers[T] = kind._default_manager.all()  # type: ignore[assignment]
+def _rows(kind: type[T]) -> HubTransferQuerySet[T]:
+    rows: HubTransferQuerySet[T] = kind._default_manager.all()  # type: ignore[assignment]
     return rows
 
 
-def _of(rows: HubTransfers[T], model: Model) -> HubTransfers[T]:
+def _of(rows: HubTransferQuerySet[T], model: Model) -> HubTransferQuerySet[T]:
     of: dict[str, Any] = {rows.team_path.removesuffix("__team"): model}
     return rows.filter(**of)

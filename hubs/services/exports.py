@@ -11,7 +11,7 @@ from accounts.services.rights import require
 from accounts.states import Right
 from common import texts
 from common.actor import Actor
-from common.errors import Invalid
+from common.errors import Invalid, WrongState
 from common.jobs.rows import NEVER_LAUNCHED
 from common.sealed import unseal
 from hubs.export_targets import EXPORT_VARIABLE, check_export_endpoint
@@ -21,7 +21,7 @@ from hubs.services.transfers import Transfers
 from hubs.states import EXPORT_STATES, ExportKind, TransferState
 from model_store.errors import RunUnderWay
 from models_registry import names
-from models_registry.errors import SourceNotAllowed, WrongState
+from models_registry.errors import SourceNotAllowed
 from models_registry.models import Version, VersionFile
 from models_registry.patterns import matching
 from models_registry.selectors import versions

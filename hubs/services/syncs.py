@@ -11,7 +11,7 @@ from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, clock, texts
 from common.actor import Actor
-from common.errors import Invalid, SlipwayError
+from common.errors import Invalid, SlipwayError, WrongState
 from common.reconcile import kernel
 from hubs.auto_release import auto_release
 from hubs.errors import SourceTaken
@@ -19,15 +19,15 @@ from hubs.import_source import HUB_VARIABLE, PURPOSE, check_endpoint
 from hubs.models import FORGOTTEN, HubSource, HubSync
 from hubs.services import checks
 from hubs.services.transfers import Transfers
-from hubs.states import DEFAULT_BRANCHES, SYNC_STATES, Cause, HubKind, TransferState
+from hubs.states import DEFAULT_BRANCHES, SYNC_STATES, HubKind, SyncFailureCause, TransferState
 from models_registry import names
-from models_registry.errors import InUse, SourceNotAllowed, WrongState
+from models_registry.errors import InUse, SourceNotAllowed
 from models_registry.models import Model, Version
 from models_registry.services import checks as registry
 from models_registry.services import imports, versions
 from models_registry.states import VersionState
 
-OF_THE_TOKEN = (Cause.BAD_TOKEN, Cause.NO_REPOSITORY, Cause.GATED)
+OF_THE_TOKEN = (SyncFailureCause.BAD_TOKEN, SyncFailureCause.NO_REPOSITORY, SyncFailureCause.GATED)
 """What another token may mend."""
 SHORTEST_EVERY_SECONDS, LONGEST_EVERY_SECONDS = 300, 90 * 86_400
 

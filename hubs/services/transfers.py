@@ -11,13 +11,12 @@ from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, clock, texts
 from common.actor import Actor
-from common.errors import SlipwayError
+from common.errors import SlipwayError, WrongState
 from common.reconcile import kernel
 from common.sentences import listed
 from hubs.models import HubTransfer
 from hubs.selectors.transfers import shown
 from hubs.states import HALTED, MOVES, WISHES, Choices, TransferState
-from models_registry.errors import WrongState
 
 T = TypeVar("T", bound=HubTransfer)
 _TO = {"pause": TransferState.PAUSED, "cancel": TransferState.CANCELLED}

@@ -16,7 +16,14 @@ from accounts.models import Membership, User
 from accounts.services import people
 from accounts.states import Right, Role
 from common.api.examples import example
-from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read
+from common.api.views import (
+    CreateEndpoint,
+    DestroyEndpoint,
+    Endpoint,
+    ListEndpoint,
+    RetrieveEndpoint,
+    UpdateEndpoint,
+)
 from common.audit import MAX_REASON
 from common.errors import Invalid
 from identity import selectors
@@ -57,7 +64,7 @@ class NewServiceAccountSerializer(serializers.Serializer[Any]):
     description = serializers.CharField(max_length=150, required=False, allow_blank=True)
 
 
-class ServiceAccounts(Listed, Created, Read):
+class ServiceAccounts(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     """Accounts of programs: in teams as people are, but nobody signs in as them."""
 
     queryset = User.objects.all()
@@ -137,7 +144,7 @@ class NewFederatedCredentialSerializer(FederatedCredentialChangeSerializer):
     account = serializers.CharField(max_length=150, help_text="Username of the service account.")
 
 
-class FederatedCredentials(Listed, Created, Read, Changed, Deleted):
+class FederatedCredentials(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
     """Which tokens of CI systems service accounts accept instead of a stored token."""
 
     queryset = FederatedCredential.objects.all()
@@ -200,7 +207,7 @@ class ExchangeThrottle(AnonRateThrottle):
         return f"exchange:{request.META.get('REMOTE_ADDR', '')}"
 
 
-class Exchange(Endpoint):
+class TokenExchange(Endpoint):
     """A token of a CI system for one of Slipway."""
 
     serializer_class = ExchangedSerializer

@@ -10,17 +10,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import selectors as accounts
-from accounts.api.permissions import Everywhere
+from accounts.api.permissions import InstallationRight
 from accounts.models import Team
 from accounts.services.rights import require_everywhere
 from accounts.states import Right, Role
 from common.actor import Actor
 from common.api.examples import example
-from common.api.views import Changed, Created, Deleted, Listed, Read
+from common.api.views import CreateEndpoint, DestroyEndpoint, ListEndpoint, RetrieveEndpoint, UpdateEndpoint
 from common.audit import MAX_REASON
 from identity import selectors
 from identity.api import examples
-from identity.group_rules import Rule
+from identity.group_rules import GroupPattern
 from identity.models import GroupRule
 from identity.patterns import MAX_PATTERN
 from identity.services import rules
@@ -89,7 +89,7 @@ class DryRunSerializer(serializers.Serializer[Any]):
     given = RoleShiftSerializer(many=True, help_text="What the `groups` would give.")
 
 
-class GroupRules(Listed, Created, Read, Changed, Deleted):
+class GroupRules(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
     """Rules by which groups of the identity provider give roles; for administrators of the installation."""
 
     queryset = GroupRule.objects.all()
@@ -104,7 +104,7 @@ class GroupRules(Listed, Created, Read, Changed, Deleted):
     sort = ("pattern", "-created_at")
     search_fields = ("pattern", "team__name")
     needs: ClassVar = dict.fromkeys(
-        ("create", "partial_update", "destroy", "dry_run"), Everywhere(Right.PEOPLE_ADMIN)
+        ("create", "partial_update", "destroy", "dry_run"), InstallationRight(Right.PEOPLE_ADMIN)
     )
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -142,9 +142,11 @@ class GroupRules(Listed, Created, Read, Changed, Deleted):
         return Response(DryRunSerializer(shown).data)
 
 
-def _tried(actor: Actor, given: dict[str, Any]) -> Rule:
+def _tried(actor: Actor, given: dict[str, Any]) -> GroupPattern:
     team: Team | None = _with_team(actor, dict(given)).get("team")
-    return Rule(given["pattern"], team.pk if team else None, given.get("role") or ("viewer" if team else ""))
+    return GroupPattern(
+        given["pattern"], team.pk if team else None, given.get("role") or ("viewer" if team else "")
+    )
 
 
 def _with_team(actor: Actor, given: dict[str, Any]) -> dict[str, Any]:

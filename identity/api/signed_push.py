@@ -4,7 +4,7 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 
 from accounts.api.authentication import TokenAuthentication
 from accounts.bearer import bearer_token
-from accounts.errors import BadToken
+from accounts.errors import InvalidToken
 from accounts.models import ApiToken
 from identity.errors import ExchangeRefused
 from identity.services import federation
@@ -23,7 +23,7 @@ class SignedPushAuthentication(TokenAuthentication):
         try:
             issued = federation.exchange(text, address=address)
         except ExchangeRefused as error:
-            raise BadToken(str(error)) from None
+            raise InvalidToken(str(error)) from None
         return bearer_token(issued.text, address=address)
 
 

@@ -9,6 +9,6 @@ router.register("service-accounts", federation.ServiceAccounts, basename="servic
 router.register("federated-credentials", federation.FederatedCredentials, basename="federated-credential")
 
 urlpatterns = [
-    path("tokens/exchange/", federation.Exchange.as_view({"post": "exchange"}), name="token-exchange"),
+    path("tokens/exchange/", federation.TokenExchange.as_view({"post": "exchange"}), name="token-exchange"),
     *router.urls,
 ]

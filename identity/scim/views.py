@@ -15,7 +15,7 @@ from rest_framework.exceptions import ParseError
 
 from accounts import actors
 from accounts.bearer import CHALLENGE, bearer_text, bearer_token
-from accounts.errors import BadToken
+from accounts.errors import InvalidToken
 from accounts.failed_tokens import TooManyFailedTokens
 from accounts.models import User
 from accounts.services.rights import require_everywhere
@@ -52,11 +52,11 @@ def provisioned(
         address = request.META.get("REMOTE_ADDR", "")
         try:
             if text is None:
-                raise BadToken("Send a bearer token.")
+                raise InvalidToken("Send a bearer token.")
             actor = actors.of_token(bearer_token(text, address=address), address=address)
             require_everywhere(actor, Right.PEOPLE_PROVISION)
             return view(request, actor, *args, **kwargs)
-        except BadToken as error:
+        except InvalidToken as error:
             refused = _error(401, str(error))
             refused["WWW-Authenticate"] = CHALLENGE
             return refused

@@ -7,7 +7,7 @@ from django.conf import settings
 
 from identity import assertions
 from identity.errors import BadAssertion
-from identity.federation import Wanted, mismatch
+from identity.federation import TokenRequirements, mismatch
 from identity.models import FederatedCredential
 
 
@@ -25,7 +25,7 @@ def accepted(assertion: str, account: str) -> tuple[FederatedCredential, Mapping
     rows = rows.filter(account__username__iexact=account) if account else rows
     fitting, why = [], []
     for one in rows.select_related("account").order_by("pk"):
-        fault = mismatch(Wanted(one.audience, one.subject, one.claims), claims)
+        fault = mismatch(TokenRequirements(one.audience, one.subject, one.claims), claims)
         fitting += [] if fault else [one]
         why += [f"{one.account}/{one.name}: {fault}"] if fault else []
     subject = str(claims.get("sub", ""))[:200]

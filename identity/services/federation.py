@@ -19,7 +19,7 @@ from common.characters import hidden
 from common.errors import Conflict, Invalid, NotAllowed
 from common.texts import hidden_fault
 from identity.errors import BadAssertion, ExchangeRefused
-from identity.federation import Wanted, names_an_owner
+from identity.federation import TokenRequirements, names_an_owner
 from identity.models import FederatedCredential
 from identity.patterns import MAX_PATTERN
 from identity.services.acceptance import accepted
@@ -147,7 +147,7 @@ def _validate(credential: FederatedCredential) -> None:
     elif any(character.isspace() for character in credential.subject):
         faults["subject"] = [_("A subject has no spaces: no token would fit this one.")]
     elif not names_an_owner(
-        credential.issuer, Wanted(credential.audience, credential.subject, credential.claims)
+        credential.issuer, TokenRequirements(credential.audience, credential.subject, credential.claims)
     ):
         faults["subject"] = [
             _(

@@ -22,7 +22,7 @@ from identity import assertions, openid, saml
 from identity.errors import BadAssertion
 from identity.group_rules import given_by
 from identity.models import MAX_NAME_ID, Identity, ProviderSession, ProvisionedGroup
-from identity.saml_logout import ProvidersSession
+from identity.saml_logout import SamlSession
 from identity.selectors import rules_in_force
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ ACTOR = Actor.system("single sign-on")
 LONGEST_SINCE_LOGOUT_SECONDS = 300
 
 
-class SignOn(NamedTuple):
+class ProviderSignIn(NamedTuple):
     """What a provider says of somebody who comes from it."""
 
     provider: str
@@ -44,11 +44,11 @@ class SignOn(NamedTuple):
     id_token: str = ""
     until: int | None = None
     """Epoch seconds at which the provider ends its session; None: it does not say."""
-    saml_session: ProvidersSession | None = None
+    saml_session: SamlSession | None = None
     """By which it is ended at a SAML provider."""
 
 
-def note_sign_on(*, user: User, sign_on: SignOn, address: str) -> Identity:
+def note_sign_on(*, user: User, sign_on: ProviderSignIn, address: str) -> Identity:
     """Keep what the provider said, give what the group rules give, and lift a suspension."""
     actor = Actor(name="single sign-on", address=address, via="web")
     now = clock.now()
@@ -84,7 +84,7 @@ def groups_of(identity: Identity) -> Sequence[str]:
     return [*identity.groups, *kept]
 
 
-def note_session(*, user: User, sign_on: SignOn, session_key: str) -> None:
+def note_session(*, user: User, sign_on: ProviderSignIn, session_key: str) -> None:
     """Remember by which session of the provider this browser's began."""
     identity = Identity.objects.get(user=user)
     living = Session.objects.filter(expire_date__gt=clock.now()).values("session_key")
@@ -95,7 +95,7 @@ def note_session(*, user: User, sign_on: SignOn, session_key: str) -> None:
     )
 
 
-def _name_id_of(sign_on: SignOn) -> str:
+def _name_id_of(sign_on: ProviderSignIn) -> str:
     return sign_on.saml_session.name_id[:MAX_NAME_ID] if sign_on.saml_session else ""
 
 

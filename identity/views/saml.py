@@ -76,7 +76,7 @@ def finish(request: HttpRequest) -> HttpResponseBase:
     kept.delete()
     if not found:
         return _failed(request, 403)
-    told = saml.Answer.from_json(found)
+    told = saml.SamlAssertion.from_json(found)
     login = provider.sociallogin_from_response(request, told)
     try:
         login.state = provider.unstash_redirect_state(request, told.request_id)
@@ -84,7 +84,7 @@ def finish(request: HttpRequest) -> HttpResponseBase:
         logger.warning("The SAML provider's answer is to a request that this browser has not sent.")
         return _failed(request, 403)
     login.session_until = told.session_until
-    login.saml_session = saml_logout.ProvidersSession(
+    login.saml_session = saml_logout.SamlSession(
         told.name_id, told.name_id_format, told.name_qualifiers, told.session_index
     )
     response: HttpResponseBase = complete_social_login(request, login)

@@ -20,8 +20,8 @@ from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 from identity import saml_keys, saml_logout, selectors
 from identity.errors import ProviderUnavailable
-from identity.forms import GroupsForm, RuleForm
-from identity.group_rules import Rule
+from identity.forms import GroupRuleForm, GroupsForm
+from identity.group_rules import GroupPattern
 from identity.models import GroupRule, Identity, ProviderCheck
 from identity.services import rules, sign_on
 
@@ -77,7 +77,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 def new_rule(request: HttpRequest) -> HttpResponse:
     if closed := _closed(request):
         return closed
-    form = RuleForm(request.POST if request.method == "POST" else None)
+    form = GroupRuleForm(request.POST if request.method == "POST" else None)
     context: dict[str, Any] = {"form": form, "rule": None}
     if form.is_bound and form.is_valid():
         given = form.cleaned_data
@@ -99,9 +99,9 @@ def rule(request: HttpRequest, pk: int) -> HttpResponse:
     if closed := _closed(request):
         return closed
     shown = _rule(request, pk)
-    others = [Rule(one.pattern, one.team_id, one.role) for one in GroupRule.objects.exclude(pk=pk)]
+    others = [GroupPattern(one.pattern, one.team_id, one.role) for one in GroupRule.objects.exclude(pk=pk)]
     initial = {"pattern": shown.pattern, "team": shown.team, "role": shown.role}
-    form = RuleForm(request.POST if request.method == "POST" else None, initial=initial)
+    form = GroupRuleForm(request.POST if request.method == "POST" else None, initial=initial)
     context: dict[str, Any] = {"form": form, "rule": shown, "without": selectors.dry_run(others)}
     if form.is_bound and form.is_valid():
         given = form.cleaned_data
@@ -149,8 +149,8 @@ def _absolute(name: str, **parts: str) -> str:
     return f"{settings.SLIPWAY_PUBLIC_URL}{reverse(name, kwargs=parts)}"
 
 
-def _as_rule(given: dict[str, Any]) -> Rule:
-    return Rule(given["pattern"], given["team"].pk if given["team"] else None, given["role"])
+def _as_rule(given: dict[str, Any]) -> GroupPattern:
+    return GroupPattern(given["pattern"], given["team"].pk if given["team"] else None, given["role"])
 
 
 def _rule(request: HttpRequest, pk: int) -> GroupRule:

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from accounts import selectors as accounts
 from accounts.states import Right
-from common.api.views import Changed, Created, Listed, Read
+from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint, UpdateEndpoint
 from common.errors import Invalid
 from images import pulls, selectors, services
 from images.api import serializers
@@ -36,7 +36,7 @@ FIT = (
 )  # fmt: skip
 
 
-class Images(Listed, Created, Read, Changed):
+class Images(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
     """Runtime images: what engines run in, by digest, and what they need of a GPU."""
 
     queryset = RuntimeImage.objects.all()

@@ -9,12 +9,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 
 from accounts import selectors as accounts
-from accounts.api.permissions import Everywhere
+from accounts.api.permissions import InstallationRight
 from accounts.api.shared import TEAM
 from accounts.models import Team
 from accounts.states import Right
 from common.api.examples import example
-from common.api.views import Listed, Put, Read
+from common.api.views import ListEndpoint, PutEndpoint, RetrieveEndpoint
 from common.audit import MAX_REASON
 from model_store import quotas, services
 from model_store.api import examples
@@ -40,14 +40,14 @@ class TeamStoragePutSerializer(serializers.Serializer[Any]):
 
 
 @extend_schema(parameters=[TEAM])
-class TeamStorages(Read, Put):
+class TeamStorages(RetrieveEndpoint, PutEndpoint):
     """The bytes that the versions of a team hold, and may hold."""
 
     queryset = Team.objects.all()
     serializer_class = TeamStorageSerializer
     inputs = {"update": TeamStoragePutSerializer}
     pagination_class = None
-    needs: ClassVar = {"update": Everywhere(Right.FLEET_OPERATE)}
+    needs: ClassVar = {"update": InstallationRight(Right.FLEET_OPERATE)}
 
     def visible(self, rows: QuerySet[Team]) -> QuerySet[Team]:
         return accounts.teams_where(self.actor, Right.READ)
@@ -70,7 +70,7 @@ class TeamStorages(Read, Put):
         return team
 
 
-class Storages(OfStore, Listed):
+class Storages(OfStore, ListEndpoint):
     """The bytes that the versions of every team hold, and may hold."""
 
     queryset = Team.objects.all()

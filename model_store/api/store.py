@@ -10,12 +10,12 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.api.permissions import Everywhere
+from accounts.api.permissions import InstallationRight
 from accounts.services.rights import require_everywhere
 from accounts.states import Right
 from common.api.examples import example
-from common.api.rows import ReasonSerializer, Shown, StuckField
-from common.api.views import Created, Endpoint, Listed, Read
+from common.api.rows import CardsEndpoint, ReasonSerializer, StuckField
+from common.api.views import CreateEndpoint, Endpoint, ListEndpoint, RetrieveEndpoint
 from common.audit import MAX_REASON
 from model_store import selectors, services
 from model_store.api import examples
@@ -154,14 +154,14 @@ class StoreState(OfStore):
         return Response(self.get_serializer(selectors.store_now()).data)
 
 
-class Collections(OfStore, Listed, Created, Read):
+class Collections(OfStore, ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     """Walks over the store that delete what no version has needed for the grace time."""
 
     queryset = Collection.objects.all()
     serializer_class = CollectionSerializer
     inputs = {"create": NewCollectionSerializer}
     created_status = 202
-    needs: ClassVar = {"create": Everywhere(Right.FLEET_OPERATE)}
+    needs: ClassVar = {"create": InstallationRight(Right.FLEET_OPERATE)}
 
     def visible(self, rows: QuerySet[Collection]) -> QuerySet[Collection]:
         return selectors.collections()
@@ -172,14 +172,14 @@ class Collections(OfStore, Listed, Created, Read):
         return services.start_collection(actor=self.actor, grace_seconds=seconds, **given)
 
 
-class Checks(OfStore, Listed, Created, Read):
+class Checks(OfStore, ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     """Readings of the whole store that compare every blob with its name and with what versions need."""
 
     queryset = Check.objects.all()
     serializer_class = CheckSerializer
     inputs = {"create": ReasonSerializer}
     created_status = 202
-    needs: ClassVar = {"create": Everywhere(Right.FLEET_OPERATE)}
+    needs: ClassVar = {"create": InstallationRight(Right.FLEET_OPERATE)}
 
     def visible(self, rows: QuerySet[Check]) -> QuerySet[Check]:
         return selectors.checks()
@@ -188,7 +188,7 @@ class Checks(OfStore, Listed, Created, Read):
         return services.start_check(actor=self.actor, **given)
 
 
-class CorruptBlobFindings(Shown, OfStore, Listed, Read):
+class CorruptBlobFindings(CardsEndpoint, OfStore, ListEndpoint, RetrieveEndpoint):
     """Blobs that checks found damaged or missing, the versions that need them, and their repair."""
 
     queryset = CorruptBlob.objects.all()
@@ -196,7 +196,7 @@ class CorruptBlobFindings(Shown, OfStore, Listed, Read):
     serializer_class = FindingSerializer
     inputs = {"retry": ReasonSerializer}
     filterset_fields = ("state",)
-    needs: ClassVar = {"retry": Everywhere(Right.FLEET_OPERATE)}
+    needs: ClassVar = {"retry": InstallationRight(Right.FLEET_OPERATE)}
 
     def visible(self, rows: QuerySet[CorruptBlob]) -> QuerySet[CorruptBlob]:
         return selectors.corrupt_blobs()

@@ -5,7 +5,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from common.jobs.spec import JobSpec, Limits
+from common.jobs.spec import JobLimits, JobSpec
 from model_store.allowance import Allowance
 from model_store.backends.opening import BUCKET
 
@@ -101,7 +101,7 @@ def job_spec(
         (sys.executable, "-m", module, argument),
         environment=_FOR_BUCKET if is_remote else (),
         stdin=stdin,
-        limits=Limits(
+        limits=JobLimits(
             wall_seconds=wall_seconds, memory_bytes=MEMORY_BYTES, network=network or is_remote, nice=NICE
         ),
     )

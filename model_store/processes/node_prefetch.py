@@ -27,7 +27,7 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 def start(runner: JobRunner, store: BlobStore, manifest: FileManifest) -> str:
     """Begin to fetch, unless a job is at it. Returns why the last one has failed, until one succeeds.
 
-    Raises NoRoom.
+    Raises NoRoomForJob.
     """
     owner = owner_of("node_prefetch", manifest.digest[:32])
     seen = {name: runner.observe(name) for name in runner.names(owner)}

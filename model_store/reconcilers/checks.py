@@ -12,7 +12,7 @@ from common.jobs.rows import NEVER_LAUNCHED, NO_JOB
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobObservation, JobSpec
 from common.jobs.steps import JobReconciler, remove_jobs
-from common.reconcile import Effect, Operation, Outcome, Step, move, proceed
+from common.reconcile import Effect, Operation, Step, StepOutcome, move, proceed
 from model_store import blob_store, references
 from model_store.errors import CheckFailed, StagingBusy
 from model_store.models import Check, CorruptBlob
@@ -38,10 +38,10 @@ class AwaitCheck(AwaitStagingJob[Check]):
     def underway(self, row: Check, seen: JobObservation) -> Mapping[str, Any]:
         return _figures(CheckProgress.from_json(dict(seen.progress))) if seen.progress else {}
 
-    def failed(self, row: Check, seen: JobObservation, now: datetime) -> Outcome:
+    def failed(self, row: Check, seen: JobObservation, now: datetime) -> StepOutcome:
         raise CheckFailed(self.why_given_up(row, seen, "The checking process"))
 
-    def succeeded(self, row: Check, seen: JobObservation, now: datetime) -> Outcome:
+    def succeeded(self, row: Check, seen: JobObservation, now: datetime) -> StepOutcome:
         result = CheckProgress.from_json(dict(seen.result or {}))
 
         def write() -> None:
@@ -91,7 +91,7 @@ class LookForMissing(Step[Check]):
                 lacking.pop(sha256, None)
         return lacking
 
-    def settle(self, row: Check, seen: dict[str, int], now: datetime) -> Outcome:
+    def settle(self, row: Check, seen: dict[str, int], now: datetime) -> StepOutcome:
         def write() -> None:
             known = set(CorruptBlob.objects.open().values_list("sha256", flat=True))
             for sha256, size in seen.items():

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from common import audit
 from common.actor import Actor
 from common.jobs.steps import check_fence
-from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, move, wait
+from common.reconcile import Effect, LeaseLost, Operation, Reconciler, Step, StepOutcome, move, wait
 from model_store import blob_store, references
 from model_store.backends.base import PARTS, Reclaimed
 from model_store.models import Collection, CorruptBlob, UnreferencedBlob
@@ -96,7 +96,7 @@ class CollectParts(Step[Collection]):
             (waiting if sha256 in found else gone)[sha256] = size
         return CollectionProgress(self._place, len(found), sum(found.values()), waiting, gone)
 
-    def settle(self, row: Collection, seen: CollectionProgress, now: datetime) -> Outcome:
+    def settle(self, row: Collection, seen: CollectionProgress, now: datetime) -> StepOutcome:
         return wait(
             timedelta(0),
             save={
@@ -138,7 +138,7 @@ class TidyStore(Step[Collection]):
             keep = set(CorruptBlob.objects.open().values_list("sha256", flat=True))
             self._cleared = store.clear_quarantine(older_than=timedelta(days=days), keep=keep)
 
-    def settle(self, row: Collection, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: Collection, seen: None, now: datetime) -> StepOutcome:
         deleted = {
             "deleted_blobs": row.deleted_blobs + self._cleared.blobs,
             "deleted_bytes": row.deleted_bytes + self._cleared.bytes,

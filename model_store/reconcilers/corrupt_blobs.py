@@ -9,7 +9,7 @@ from common import audit, events
 from common.actor import Actor
 from common.jobs.rows import NEVER_LAUNCHED
 from common.jobs.steps import JobReconciler, check_fence
-from common.reconcile import Effect, Operation, Outcome, Step
+from common.reconcile import Effect, Operation, Step, StepOutcome
 from common.reconcile.endings import moved
 from model_store import blob_store, references
 from model_store.events import BlobRepaired
@@ -34,7 +34,7 @@ class QuarantineBlob(Step[CorruptBlob]):
             blob_store.store().quarantine(row.sha256, mark=row.mark)
             _remove_directories(row)
 
-    def settle(self, row: CorruptBlob, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: CorruptBlob, seen: None, now: datetime) -> StepOutcome:
         return _moved(CorruptBlobState.ASIDE, now, is_held=False)
 
 

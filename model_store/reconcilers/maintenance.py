@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 
 from common.actor import Actor
-from common.reconcile import Outcome, Recurring, proceed
+from common.reconcile import Recurring, StepOutcome, proceed
 from model_store import services
 from model_store.errors import RunUnderWay
 from model_store.models import StoreSchedule
@@ -21,7 +21,7 @@ class StoreScheduleReconciler(Recurring[StoreSchedule]):
     model = StoreSchedule
     name = "begin"
 
-    def settle(self, row: StoreSchedule, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: StoreSchedule, seen: None, now: datetime) -> StepOutcome:
         days = settings.SLIPWAY_STORE_CHECK_DAYS
         collects, checks = row.collect_at <= now, bool(days) and row.check_at <= now
         collect_at = now + DAILY if collects else row.collect_at

@@ -10,7 +10,7 @@ from common.jobs.rows import NO_JOB
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobSpec
 from common.jobs.steps import AwaitJob, StartJob, check_fence, owner, remove_jobs, stop_jobs
-from common.reconcile import Effect, Operation, Outcome, Step, proceed, wait
+from common.reconcile import Effect, Operation, Step, StepOutcome, proceed, wait
 from model_store import blob_store
 from model_store.allowance import Allowance
 from model_store.errors import StagingBusy
@@ -87,7 +87,7 @@ class CleanupStaging(Step[Staged]):
     def observe(self, row: Staged, operation: Operation) -> bool:
         return row.staging_key in blob_store.store().staging_keys()
 
-    def settle(self, row: Staged, seen: bool, now: datetime) -> Outcome:
+    def settle(self, row: Staged, seen: bool, now: datetime) -> StepOutcome:
         if seen:
             return wait(self.look_every)
         return proceed(save=self.LET_GO, write=partial(self.tell, row))

@@ -7,7 +7,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 
 from accounts.states import Right
-from common.api.views import Deleted, Listed, Put, Read
+from common.api.views import DestroyEndpoint, ListEndpoint, PutEndpoint, RetrieveEndpoint
 from common.errors import Invalid, Missing
 from models_registry.api import serializers
 from models_registry.api.views import MODEL, OfModel
@@ -18,7 +18,7 @@ from models_registry.services import aliases as alias_services
 
 
 @extend_schema(parameters=[MODEL])
-class Aliases(OfModel, Listed, Read, Put, Deleted):
+class Aliases(OfModel, ListEndpoint, RetrieveEndpoint, PutEndpoint, DestroyEndpoint):
     """Aliases: names that move between the versions of a model, and remember."""
 
     queryset = Alias.objects.all()
@@ -52,7 +52,7 @@ class Aliases(OfModel, Listed, Read, Put, Deleted):
 
 
 @extend_schema(parameters=[MODEL])
-class ModelHistory(OfModel, Listed):
+class ModelHistory(OfModel, ListEndpoint):
     """Who pointed the model's aliases at what, when and why; newest first."""
 
     queryset = AliasMove.objects.all()

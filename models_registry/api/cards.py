@@ -7,26 +7,26 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 
 from common.api.examples import example
-from common.api.views import Read
+from common.api.views import RetrieveEndpoint
 from models_registry.api import examples
 from models_registry.api.views import MODEL, VERSION, OfModel
-from models_registry.facts.readme import MAX_BYTES, Written, written_of
+from models_registry.facts.readme import MAX_BYTES, CardSource, written_of
 from models_registry.models import Version
 from models_registry.selectors import versions
 
 
 @example(examples.CARD)
-class CardSerializer(serializers.Serializer[Written]):
+class CardSerializer(serializers.Serializer[CardSource]):
     text = serializers.CharField(help_text="README.md in full; untrusted content.")
     is_cut = serializers.BooleanField(help_text=f"Only its first {MAX_BYTES // 1024} KiB are here.")
     facts = serializers.SerializerMethodField(help_text="Front matter.")
 
-    def get_facts(self, card: Written) -> dict[str, str]:
+    def get_facts(self, card: CardSource) -> dict[str, str]:
         return dict(card.facts)
 
 
 @extend_schema(parameters=[MODEL, VERSION])
-class Cards(OfModel, Read):
+class Cards(OfModel, RetrieveEndpoint):
     """The model card that the author of a version wrote, in Markdown."""
 
     queryset = Version.objects.all()

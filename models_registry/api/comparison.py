@@ -7,7 +7,7 @@ from rest_framework import serializers
 from common.api.examples import example
 from models_registry.api import comparison_examples as examples
 from models_registry.api.serializers import FigureSerializer
-from models_registry.facts.comparison import CHANGES, Comparison
+from models_registry.facts.comparison import CHANGES, VersionComparison
 from models_registry.models import Version
 
 
@@ -81,7 +81,7 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     figures = FigureChangeSerializer(many=True, help_text="Metrics of both versions.")
 
 
-def comparison_shown(before: Version, after: Version, found: Comparison) -> Any:
+def comparison_shown(before: Version, after: Version, found: VersionComparison) -> Any:
     shown = {
         "before": str(before),
         "after": str(after),

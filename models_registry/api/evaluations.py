@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from accounts.states import Right
 from common.api.examples import example
-from common.api.views import Listed
+from common.api.views import ListEndpoint
 from common.audit import MAX_REASON
 from models_registry.api import comparison_examples as examples
 from models_registry.api.serializers import FigureSerializer
@@ -65,7 +65,7 @@ class EvaluationEntrySerializer(serializers.Serializer[Evaluation]):
 
 
 @extend_schema(parameters=[MODEL, VERSION])
-class Evaluations(OfModel, Listed):
+class Evaluations(OfModel, ListEndpoint):
     """Figures of a version. They stand beside it: its files and its digest never change."""
 
     queryset = Evaluation.objects.all()
@@ -89,7 +89,7 @@ class Evaluations(OfModel, Listed):
     def update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Add or update metrics; others are unchanged."""
         version, given = self.version, self.given()
-        figures = [evaluation_services.Measured(**figure) for figure in given.pop("figures")]
+        figures = [evaluation_services.FigureInput(**figure) for figure in given.pop("figures")]
         evaluation_services.evaluate_version(actor=self.actor, version=version, figures=figures, **given)
         return self._shown(version)
 

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from accounts import selectors as accounts
 from accounts.states import Right
 from common.api.examples import example
-from common.api.views import Created, Listed, Read
+from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint
 from common.audit import MAX_REASON
 from common.errors import Invalid
 from models_registry import exemptions
@@ -85,7 +85,7 @@ class ExemptionFilter(django_filters.FilterSet):  # type: ignore[misc]
         return rows.filter(pk__in=holding) if wanted else rows.exclude(pk__in=holding)
 
 
-class CodeExemptions(Listed, Created, Read):
+class CodeExemptions(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     """Exemptions of a team, by which its versions that carry code may be served for a while."""
 
     queryset = CodeExemption.objects.all()

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from accounts.states import Right
 from common.api.examples import example
 from common.api.rows import ReasonSerializer, StuckField
-from common.api.views import Deleted, Put, Read
+from common.api.views import DestroyEndpoint, PutEndpoint, RetrieveEndpoint
 from common.audit import MAX_REASON
 from models_registry.api import examples
 from models_registry.api.views import MODEL, OfModel
@@ -87,7 +87,7 @@ class RetentionApplySerializer(serializers.Serializer[Any]):
 
 
 @extend_schema(parameters=[MODEL])
-class Retention(OfModel, Read, Put, Deleted):
+class Retention(OfModel, RetrieveEndpoint, PutEndpoint, DestroyEndpoint):
     """The retention rule of a model. A rule deletes nothing before its preview was seen."""
 
     queryset = RetentionRule.objects.all()

@@ -18,8 +18,8 @@ from rest_framework.response import Response
 from accounts.states import Right
 from common.api.examples import example
 from common.api.json import JSONParser
-from common.api.rows import ReasonSerializer, Shown, StuckField
-from common.api.views import Created, Listed, Read
+from common.api.rows import CardsEndpoint, ReasonSerializer, StuckField
+from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint
 from model_store.errors import PartRefused
 from models_registry.api import upload_examples as examples
 from models_registry.api.serializers import VersionDetailSerializer
@@ -138,7 +138,7 @@ class UploadFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 
 @extend_schema(parameters=[MODEL])
-class Uploads(Shown, OfModel, Listed, Created, Read):
+class Uploads(CardsEndpoint, OfModel, ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     """Files on their way from somebody's machine to a model."""
 
     queryset = Upload.objects.all()
@@ -237,7 +237,7 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
         )
 
 
-class AnyUploads(Shown, Listed):
+class AnyUploads(CardsEndpoint, ListEndpoint):
     """Files on their way to any model that you may see."""
 
     queryset = Upload.objects.all()

@@ -13,9 +13,16 @@ from rest_framework.response import Response
 from accounts import selectors as accounts
 from accounts.api.shared import events_of
 from accounts.states import Right
-from common.api.rows import EVENTS, ReasonSerializer, Shown
+from common.api.rows import EVENTS, CardsEndpoint, ReasonSerializer
 from common.api.streams import ServerEvent
-from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read
+from common.api.views import (
+    CreateEndpoint,
+    DestroyEndpoint,
+    Endpoint,
+    ListEndpoint,
+    RetrieveEndpoint,
+    UpdateEndpoint,
+)
 from common.errors import Invalid, Missing
 from models_registry import signature_verification
 from models_registry.api import serializers
@@ -42,7 +49,7 @@ VERSION = OpenApiParameter(
 )
 
 
-class Models(Shown, Listed, Created, Read, Changed, Deleted):
+class Models(CardsEndpoint, ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
     """Models: what a team owns and releases, version by version."""
 
     queryset = Model.objects.all()
@@ -92,7 +99,7 @@ class OfModel(Endpoint):
 
 
 @extend_schema(parameters=[MODEL, VERSION])
-class VersionActions(Shown, OfModel, Read, Deleted):
+class VersionActions(CardsEndpoint, OfModel, RetrieveEndpoint, DestroyEndpoint):
     """A version of a model."""
 
     queryset = Version.objects.all()
@@ -207,7 +214,7 @@ class VersionActions(Shown, OfModel, Read, Deleted):
         return events_of(self.get_object(), self, read=_version_events)
 
 
-class Versions(Listed, Created, VersionActions):
+class Versions(ListEndpoint, CreateEndpoint, VersionActions):
     """The versions of a model; once ready they never change."""
 
     inputs = {**VersionActions.inputs, "create": serializers.NewVersionSerializer}
@@ -236,7 +243,7 @@ class Versions(Listed, Created, VersionActions):
         return imports.import_version(actor=self.actor, model=self.model, **given)
 
 
-class AnyVersions(Shown, Listed):
+class AnyVersions(CardsEndpoint, ListEndpoint):
     """The versions of all models that you may see, newest first."""
 
     queryset = Version.objects.all()

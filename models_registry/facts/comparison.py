@@ -79,7 +79,7 @@ class CodeChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class VersionComparison:
     files: tuple[FileChange, ...]
     config: tuple[KeyChange, ...]
     """Only keys that differ."""
@@ -115,8 +115,8 @@ def compared(
     cards: tuple[str | None, str | None] = (None, None),
     figures: tuple[FigureChange, ...] = (),
     code: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {}),
-) -> Comparison:
-    return Comparison(
+) -> VersionComparison:
+    return VersionComparison(
         _files(before, after),
         _keys(flattened(config_before), flattened(config_after)),
         _keys(flattened(facts_before or {}), flattened(facts_after or {})),

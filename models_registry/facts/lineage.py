@@ -13,7 +13,7 @@ _ADDRESS = re.compile(r"https?://[^\s/?#]+[^\s]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class LineageLink:
     """`url` is empty for what cannot be opened."""
 
     label: str
@@ -26,10 +26,10 @@ def is_address(text: str) -> bool:
     return _ADDRESS.fullmatch(text) is not None
 
 
-def origins(lineage: Mapping[str, Any], *, hub: str) -> list[Origin]:
+def origins(lineage: Mapping[str, Any], *, hub: str) -> list[LineageLink]:
     """Base model, job and data; `hub` is where `hf://` names lead, empty for nowhere."""
     return [
-        Origin(label, text, _url(text, hub))
+        LineageLink(label, text, _url(text, hub))
         for key, label in TOLD.items()
         for text in _texts(lineage.get(key))
     ]

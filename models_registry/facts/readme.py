@@ -32,7 +32,7 @@ _markdown = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethr
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class RenderedCard:
     facts: tuple[tuple[str, str], ...]
     """From its front matter, such as `("license", "apache-2.0")`."""
     html: SafeString
@@ -43,17 +43,17 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class CardSource:
     """A card as its author wrote it."""
 
     text: str
     is_cut: bool
-    """As `Card.is_cut`."""
+    """As `RenderedCard.is_cut`."""
     facts: tuple[tuple[str, str], ...]
-    """As `Card.facts`."""
+    """As `RenderedCard.facts`."""
 
 
-def written_of(version: Version) -> Written:
+def written_of(version: Version) -> CardSource:
     """Raises NoCard, BlobMissing when the store has lost it, StoreUnavailable."""
     if version.state not in WHOLE:
         raise NoCard(
@@ -67,10 +67,10 @@ def written_of(version: Version) -> Written:
         )
     text, is_cut = found
     front = _FRONT_MATTER.match(text)
-    return Written(text, is_cut, _facts(front[1]) if front else ())
+    return CardSource(text, is_cut, _facts(front[1]) if front else ())
 
 
-def card_of(version: Version) -> Card | None:
+def card_of(version: Version) -> RenderedCard | None:
     """Return the version's card, or None. Raises BlobMissing when the store has lost it."""
     found = text_of(version)
     return None if found is None else rendered(found[0], is_cut=found[1])
@@ -92,7 +92,7 @@ def text_of(version: Version) -> tuple[str, bool] | None:
     return text, row.size > MAX_BYTES
 
 
-def rendered(text: str, *, is_cut: bool = False) -> Card:
+def rendered(text: str, *, is_cut: bool = False) -> RenderedCard:
     """Markdown with what HTML it holds, reduced to text, tables and outward links: no script, no style, no
     picture (a card must not call home), no address of this server."""
     front = _FRONT_MATTER.match(text)
@@ -110,7 +110,7 @@ def rendered(text: str, *, is_cut: bool = False) -> Card:
     opened = f'<div class="prose-table" tabindex="0" role="region" aria-label="{escape(_("Table"))}"><table>'
     html = html.replace("<table>", opened).replace("</table>", "</table></div>")
     facts, figures = (_facts(front[1]), figures_of_card(front[1])) if front else ((), ())
-    return Card(facts, mark_safe(html), is_cut, figures)  # noqa: S308 (cleaned by nh3)
+    return RenderedCard(facts, mark_safe(html), is_cut, figures)  # noqa: S308 (cleaned by nh3)
 
 
 def _facts(front: str) -> tuple[tuple[str, str], ...]:

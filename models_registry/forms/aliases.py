@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from common.pages.forms import PLAIN, Choice
+from common.pages.forms import PLAIN, ChoiceSelect
 from models_registry.models import Model, Version
 
 
@@ -23,7 +23,7 @@ class AliasForm(forms.Form):
         Version.objects.none(),
         to_field_name="name",
         empty_label=None,
-        widget=Choice,
+        widget=ChoiceSelect,
         label=_("Version"),
     )
 

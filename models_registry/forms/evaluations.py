@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from models_registry.services.evaluations import MAX_DATASET, MAX_LINK, MAX_NAME, MAX_UNIT, Measured
+from models_registry.services.evaluations import MAX_DATASET, MAX_LINK, MAX_NAME, MAX_UNIT, FigureInput
 
 DIRECTIONS = (
     ("", _("Unchanged or not given")),
@@ -43,10 +43,10 @@ class EvaluationForm(forms.Form):
         help_text=_("URL of the run that measured it."),
     )
 
-    def measured(self) -> Measured:
+    def measured(self) -> FigureInput:
         """Return the fields as `services.evaluate_version` takes them."""
         given: dict[str, Any] = self.cleaned_data
-        return Measured(
+        return FigureInput(
             name=given["name"],
             dataset=given["dataset"],
             value=given["value"],

@@ -18,10 +18,10 @@ from model_store.file_manifest import ManifestFile
 from model_store.reading import OpenFile
 from models_registry.errors import SourceUnreadable
 from models_registry.importing import source_tree
-from models_registry.importing.judging import Copied, judged, judged_together
+from models_registry.importing.judging import CopiedFile, judged, judged_together
 from models_registry.importing.results import ImportResult, refused, stopped_by_the_system, waits_for_room
-from models_registry.importing.transfer import THREADS, Meter, Progress, side_by_side
-from trust.formats.identification import Identified, check_together, identify
+from models_registry.importing.transfer import THREADS, ImportProgress, TransferMeter, side_by_side
+from trust.formats.identification import IdentifiedFile, check_together, identify
 
 SMALL_BYTES = 1024 * 1024
 
@@ -44,7 +44,7 @@ def import_directory(
     source: DirectorySource,
     staging: Staging,
     *,
-    report: Callable[[Progress], None],
+    report: Callable[[ImportProgress], None],
     allowance: Allowance | None = None,
 ) -> ImportResult:
     """Judge and copy a directory into `staging`, if the `allowance` has room for what the store lacks.
@@ -80,8 +80,8 @@ class _Import:
         self,
         staging: Staging,
         directory: int,
-        listing: source_tree.Listing,
-        report: Callable[[Progress], None],
+        listing: source_tree.DirectoryListing,
+        report: Callable[[ImportProgress], None],
         *,
         admits_runnable: bool,
         allowance: Allowance | None,
@@ -91,7 +91,7 @@ class _Import:
         self._allowance = allowance
         self._directory = directory
         self._listing = listing
-        self._meter = Meter(size_bytes=listing.size_bytes, files=len(listing.files), report=report)
+        self._meter = TransferMeter(size_bytes=listing.size_bytes, files=len(listing.files), report=report)
 
     def run(self) -> ImportResult:
         if self._listing.refusals:
@@ -100,7 +100,7 @@ class _Import:
         files = sorted(self._listing.files, key=lambda file: -file.size)
         looks = side_by_side(self._look, files, threads=THREADS)
         refusals = [look for look, _ in looks if isinstance(look, FileRefused)]
-        found = [look for look, _ in looks if isinstance(look, Identified)]
+        found = [look for look, _ in looks if isinstance(look, IdentifiedFile)]
         refusals += check_together(found)[0] if not refusals else []
         if refusals:
             return refused(refusals)
@@ -114,19 +114,19 @@ class _Import:
         self._meter.count(always=True)
         return judged_together(copied, skipped=self._listing.skipped)
 
-    def _look(self, file: source_tree.SourceFile) -> tuple[Identified | FileRefused, int]:
+    def _look(self, file: source_tree.SourceFile) -> tuple[IdentifiedFile | FileRefused, int]:
         """Identify the file, and return how many bytes it will take in the store."""
         with source_tree.open_file(self._directory, file) as descriptor:
             content = OpenFile(descriptor, file.size)
             try:
-                found: Identified | FileRefused = identify(
+                found: IdentifiedFile | FileRefused = identify(
                     file.path, content, admits_runnable=self._admits_runnable
                 )
             except FileRefused as refusal:
                 return refusal, 0
             return found, 0 if self._staging.probably_held(content) else file.size
 
-    def _copy(self, file: source_tree.SourceFile) -> Copied:
+    def _copy(self, file: source_tree.SourceFile) -> CopiedFile:
         with source_tree.open_file(self._directory, file) as descriptor:
             taken = self._staging.take(descriptor, file.size, counted=self._meter.count)
         entry = ManifestFile(file.path, taken.size, taken.sha256)

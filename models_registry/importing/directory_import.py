@@ -8,10 +8,10 @@ from model_store.processes.job import StagingJob
 from model_store.processes.job_runner import work
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.importing.results import ImportResult
-from models_registry.importing.transfer import Progress
+from models_registry.importing.transfer import ImportProgress
 
 
-def import_job(job: StagingJob, staging: Staging, report: Callable[[Progress], None]) -> ImportResult:
+def import_job(job: StagingJob, staging: Staging, report: Callable[[ImportProgress], None]) -> ImportResult:
     assert isinstance(job.source, DirectorySource)  # noqa: S101
     return import_directory(job.source, staging, report=report, allowance=job.allowance)
 

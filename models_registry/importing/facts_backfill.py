@@ -16,7 +16,7 @@ from model_store.backends.opening import opened_at
 from model_store.errors import BlobMissing, FileRefused
 from model_store.file_manifest import FileManifest, ManifestFile
 from model_store.processes.job import job_spec
-from trust.formats.identification import Identified, identify
+from trust.formats.identification import IdentifiedFile, identify
 from trust.formats.summary import facts_of
 
 WALL_SECONDS = 120.0
@@ -49,10 +49,10 @@ def details_of_files(store: BlobStore, files: Sequence[ManifestFile]) -> dict[st
     return facts_of([_identified(store, file) for file in files]).details
 
 
-def _identified(store: BlobStore, file: ManifestFile) -> Identified:
+def _identified(store: BlobStore, file: ManifestFile) -> IdentifiedFile:
     is_told = file.path in ("config.json", "model.safetensors.index.json")
     if not is_told and file.format not in _READ:
-        return Identified(file.path, file.format)
+        return IdentifiedFile(file.path, file.format)
     with store.opened(file.sha256) as content:
         return identify(file.path, content)
 

@@ -7,39 +7,39 @@ from model_store.backends.base import Staging
 from model_store.file_manifest import ManifestFile, manifest_of
 from models_registry.importing.results import WHAT_TO_DO, ImportResult, refused
 from trust.formats import code, recognised
-from trust.formats.identification import Identified, check_together, identify
+from trust.formats.identification import IdentifiedFile, check_together, identify
 from trust.formats.pickle_scan import PickleScan, advice_on
 from trust.formats.summary import facts_of, storable
-from trust.formats.warnings import Warned, warnings_of
+from trust.formats.warnings import FileWarning, warnings_of
 
 MAX_CODE = 500
 MAX_WARNINGS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedFile:
     """A file that the staging area holds, and what it is; `copied_bytes` is 0 when the store held it
     before.
     """
 
     file: ManifestFile
-    identified: Identified
+    identified: IdentifiedFile
     copied_bytes: int
-    warnings: tuple[Warned, ...] = ()
+    warnings: tuple[FileWarning, ...] = ()
     advice: PickleScan | None = None
 
 
-def judged(staging: Staging, entry: ManifestFile, *, copied_bytes: int, admits_runnable: bool) -> Copied:
+def judged(staging: Staging, entry: ManifestFile, *, copied_bytes: int, admits_runnable: bool) -> CopiedFile:
     """Identify a file that the staging area holds and nobody can change any more. Raises Refused."""
     with staging.opened(entry.sha256) as content:
         identified = identify(entry.path, content, admits_runnable=admits_runnable)
         warnings = warnings_of(entry.path, identified.format, content)
         advice = advice_on(entry.path, identified.format, content)
-    return Copied(entry, identified, copied_bytes, warnings, advice)
+    return CopiedFile(entry, identified, copied_bytes, warnings, advice)
 
 
 def judged_together(
-    copied: Sequence[Copied], *, skipped: Sequence[tuple[str, str]], what_to_do: str = WHAT_TO_DO
+    copied: Sequence[CopiedFile], *, skipped: Sequence[tuple[str, str]], what_to_do: str = WHAT_TO_DO
 ) -> ImportResult:
     """Accepted, or refused for what only shows when all files are there. Raises Refused."""
     refusals, settled = check_together([one.identified for one in copied])
@@ -59,7 +59,7 @@ def judged_together(
     )
 
 
-def _code(files: Sequence[Identified]) -> tuple[tuple[str, str], ...]:
+def _code(files: Sequence[IdentifiedFile]) -> tuple[tuple[str, str], ...]:
     carried = [(file.path, code.CARRIED) for file in files if file.format == code.FORMAT]
     carried += [
         (file.path, recognised.carried(file.format)) for file in files if file.format in recognised.FORMATS

@@ -9,7 +9,7 @@ from model_store.errors import FileRefused, StoreFull
 from model_store.file_manifest import FileManifest, ManifestFile, manifest_of
 from trust.formats.pickle_scan import PickleScan
 from trust.formats.summary import ModelFacts
-from trust.formats.warnings import Warned
+from trust.formats.warnings import FileWarning
 
 MAX_REFUSALS = 50
 GOES_ON = "It goes on by itself when there is room."
@@ -39,7 +39,7 @@ class ImportResult:
     skipped: tuple[tuple[str, str], ...] = ()
     code: tuple[tuple[str, str], ...] = ()
     """Files that carry or name code, and how: it keeps the version from being served, see `exemptions`."""
-    warnings: tuple[Warned, ...] = ()
+    warnings: tuple[FileWarning, ...] = ()
     pickles: tuple[PickleScan, ...] = ()
     facts: ModelFacts = field(default_factory=ModelFacts)
     copied_bytes: int = 0
@@ -62,7 +62,7 @@ class ImportResult:
                 "refusals": tuple((path, reason) for path, reason in data["refusals"]),
                 "skipped": tuple((path, reason) for path, reason in data["skipped"]),
                 "code": tuple((path, how) for path, how in data["code"]),
-                "warnings": tuple(Warned(**warned) for warned in data["warnings"]),
+                "warnings": tuple(FileWarning(**warned) for warned in data["warnings"]),
                 "pickles": tuple(map(PickleScan.from_json, data.get("pickles", ()))),
                 "facts": ModelFacts(**{**data["facts"], "notes": tuple(data["facts"]["notes"])}),
             }

@@ -55,7 +55,7 @@ class SourceFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class DirectoryListing:
     """A directory's files sorted by path, what was left out and why, and what must not enter (at most 50
     named).
     """
@@ -142,13 +142,13 @@ def _check_unchanged(descriptor: int, file: SourceFile) -> None:
         )
 
 
-def list_files(directory: int, *, ignore_patterns: Sequence[str] = ()) -> Listing:
+def list_files(directory: int, *, ignore_patterns: Sequence[str] = ()) -> DirectoryListing:
     """Everything below `directory`. Does not raise for hostile entries: they come back as refusals.
 
     `ignore_patterns` are shell patterns over the whole relative path (`*.bin`, `onnx/*`); a match is left
     out.
     """
-    walk = _Walk(tuple(ignore_patterns))
+    walk = _DirectoryWalk(tuple(ignore_patterns))
     walk.enter(directory, "")
     walk.check_links()
     files = sorted(walk.files, key=lambda file: file.path.encode())
@@ -158,11 +158,11 @@ def list_files(directory: int, *, ignore_patterns: Sequence[str] = ()) -> Listin
         check_collisions(file.path for file in files)
     except FileRefused as refusal:
         walk.refusals.append(refusal)
-    return Listing(tuple(files), tuple(walk.skipped), tuple(walk.refusals[:MAX_REFUSALS]))
+    return DirectoryListing(tuple(files), tuple(walk.skipped), tuple(walk.refusals[:MAX_REFUSALS]))
 
 
 @dataclass
-class _Walk:
+class _DirectoryWalk:
     ignore_patterns: tuple[str, ...]
     files: list[SourceFile] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ImportProgress:
     """The progress of an import. The rate is the mean while bytes arrive, and 0 while none do."""
 
     bytes_done: int
@@ -27,10 +27,10 @@ class Progress:
     """Why nothing comes at the moment."""
 
 
-class Meter:
+class TransferMeter:
     """Counts bytes and files from several threads, and reports twice a second."""
 
-    def __init__(self, *, size_bytes: int, files: int, report: Callable[[Progress], None]) -> None:
+    def __init__(self, *, size_bytes: int, files: int, report: Callable[[ImportProgress], None]) -> None:
         self._total = (size_bytes, files)
         self._report = report
         self._lock = threading.Lock()
@@ -69,7 +69,9 @@ class Meter:
             self._reported = now
             rate = 0 if self._reason else int(max(0, self._bytes) / max(now - self._began, 0.001))
             done = self._bytes + self._found
-            self._report(Progress(done, self._total[0], self._files, self._total[1], rate, self._reason))
+            self._report(
+                ImportProgress(done, self._total[0], self._files, self._total[1], rate, self._reason)
+            )
 
 
 def side_by_side(work: Callable[[F], T], files: Sequence[F], *, threads: int) -> list[T]:

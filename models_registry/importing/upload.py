@@ -9,9 +9,9 @@ from model_store.backends.base import Staging
 from model_store.errors import FileRefused, StoreFull
 from model_store.file_manifest import ManifestFile
 from model_store.upload_buffer import buffer_at
-from models_registry.importing.judging import Copied, judged, judged_together
+from models_registry.importing.judging import CopiedFile, judged, judged_together
 from models_registry.importing.results import ImportResult, refused, stopped_by_the_system, waits_for_room
-from models_registry.importing.transfer import THREADS, Meter, Progress, side_by_side
+from models_registry.importing.transfer import THREADS, ImportProgress, TransferMeter, side_by_side
 
 NAMED = 3
 
@@ -39,7 +39,7 @@ class _Content:
 
 
 def take_upload(
-    store: str, source: UploadSource, staging: Staging, *, report: Callable[[Progress], None]
+    store: str, source: UploadSource, staging: Staging, *, report: Callable[[ImportProgress], None]
 ) -> ImportResult:
     """Verify and judge an upload to the store of this address. What goes wrong is in the result; only bugs
     raise.
@@ -63,14 +63,14 @@ def take_upload(
 
 class _Ingest:
     def __init__(
-        self, store: str, source: UploadSource, staging: Staging, report: Callable[[Progress], None]
+        self, store: str, source: UploadSource, staging: Staging, report: Callable[[ImportProgress], None]
     ) -> None:
         self._buffer = buffer_at(store, source.buffer, part_bytes=source.part_bytes)
         self._admits_runnable = source.admits_runnable
         self._staging = staging
         self._files, self._known = self._buffer.manifest()
         size_bytes = sum(file.size for file in self._files)
-        self._meter = Meter(size_bytes=size_bytes, files=len(self._files), report=report)
+        self._meter = TransferMeter(size_bytes=size_bytes, files=len(self._files), report=report)
 
     def run(self) -> ImportResult:
         self._meter.count(always=True)
@@ -90,7 +90,7 @@ class _Ingest:
         if refusals:
             return refused(refusals)
         self._meter.count(always=True)
-        return judged_together([one for one in found if isinstance(one, Copied)], skipped=())
+        return judged_together([one for one in found if isinstance(one, CopiedFile)], skipped=())
 
     def _take(self, file: ManifestFile) -> str:
         """Hold the content of a file; its path when that has to come again, else nothing."""
@@ -109,7 +109,7 @@ class _Ingest:
         self._buffer.restart(content)
         return file.path
 
-    def _judged(self, file: ManifestFile) -> Copied | FileRefused:
+    def _judged(self, file: ManifestFile) -> CopiedFile | FileRefused:
         try:
             # Counted as copied whatever the store holds: else it would tell what other teams have.
             copied = judged(

@@ -7,11 +7,11 @@ from model_store.backends.base import Staging
 from model_store.processes.job import StagingJob
 from model_store.processes.job_runner import work
 from models_registry.importing.results import ImportResult
-from models_registry.importing.transfer import Progress
+from models_registry.importing.transfer import ImportProgress
 from models_registry.importing.upload import UploadSource, take_upload
 
 
-def receive_job(job: StagingJob, staging: Staging, report: Callable[[Progress], None]) -> ImportResult:
+def receive_job(job: StagingJob, staging: Staging, report: Callable[[ImportProgress], None]) -> ImportResult:
     assert isinstance(job.source, UploadSource)  # noqa: S101
     return take_upload(job.store, job.source, staging, report=report)
 

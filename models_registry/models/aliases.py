@@ -7,7 +7,7 @@ from common import clock
 from common.revisions import Revised
 
 
-class Aliases(TeamOwned["Alias"]):
+class AliasQuerySet(TeamOwned["Alias"]):
     team_path = "model__team"
 
 
@@ -21,7 +21,7 @@ class Alias(Revised):
     moved_by = models.CharField(max_length=200)
     reason = models.TextField(blank=True)
 
-    objects = Aliases.as_manager()
+    objects = AliasQuerySet.as_manager()
 
     class Meta:
         verbose_name_plural = "aliases"
@@ -33,7 +33,7 @@ class Alias(Revised):
         return f"{self.model.name}:{self.name}"
 
 
-class AliasMoves(TeamOwned["AliasMove"]):
+class AliasMoveQuerySet(TeamOwned["AliasMove"]):
     team_path = "model__team"
 
 
@@ -55,7 +55,7 @@ class AliasMove(models.Model):
     release_id = models.BigIntegerField(null=True)
     """The release that moved it; a plain id, since releases stand above the registry."""
 
-    objects = AliasMoves.as_manager()
+    objects = AliasMoveQuerySet.as_manager()
 
     class Meta:
         indexes: ClassVar = [

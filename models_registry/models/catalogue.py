@@ -11,7 +11,7 @@ from common.revisions import Revised
 SPACE = Value(" ")
 
 
-class Models(TeamOwned["Model"]):
+class ModelQuerySet(TeamOwned["Model"]):
     team_path = "team"
 
     def live(self) -> Self:
@@ -71,7 +71,7 @@ class Model(Revised):
     created_by_name = models.CharField(max_length=200, blank=True)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    objects = Models.as_manager()
+    objects = ModelQuerySet.as_manager()
 
     class Meta:
         constraints: ClassVar = [

@@ -6,7 +6,7 @@ from accounts.querysets import TeamOwned
 from common import clock
 
 
-class Evaluations(TeamOwned["Evaluation"]):
+class EvaluationQuerySet(TeamOwned["Evaluation"]):
     team_path = "version__model__team"
 
 
@@ -28,7 +28,7 @@ class Evaluation(models.Model):
     recorded_by = models.CharField(max_length=200)
     user = models.ForeignKey("accounts.User", null=True, on_delete=models.SET_NULL, related_name="+")
 
-    objects = Evaluations.as_manager()
+    objects = EvaluationQuerySet.as_manager()
 
     class Meta:
         indexes: ClassVar = [

@@ -9,7 +9,7 @@ from common import clock
 from common.revisions import Revised
 
 
-class CodeExemptions(TeamOwned["CodeExemption"]):
+class CodeExemptionQuerySet(TeamOwned["CodeExemption"]):
     def in_force(self, at: datetime) -> Self:
         return self.filter(ended_at=None, until__gt=at)
 
@@ -36,7 +36,7 @@ class CodeExemption(Revised):
     """When somebody ended it before its time."""
     ended_by = models.CharField(max_length=200, blank=True, editable=False)
 
-    objects = CodeExemptions.as_manager()
+    objects = CodeExemptionQuerySet.as_manager()
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["team", "-given_at"], name="code_exemption_of_team")]

@@ -9,7 +9,7 @@ from common.reconcile import Reconciled
 from common.revisions import Revised
 
 
-class RetentionRules(TeamOwned["RetentionRule"]):
+class RetentionRuleQuerySet(TeamOwned["RetentionRule"]):
     team_path = "model__team"
 
 
@@ -37,7 +37,7 @@ class RetentionRule(Revised, Reconciled):
     last_deleted_versions = models.PositiveIntegerField(default=0, editable=False)
     last_deleted_bytes = models.BigIntegerField(default=0, editable=False)
 
-    objects = RetentionRules.as_manager()
+    objects = RetentionRuleQuerySet.as_manager()
 
     class Meta(Reconciled.Meta):
         constraints: ClassVar = [

@@ -16,7 +16,7 @@ RATE_SHOWN_FOR = timedelta(seconds=15)
 """A rate that is older tells nothing any more."""
 
 
-class Uploads(TeamOwned["Upload"]):
+class UploadQuerySet(TeamOwned["Upload"]):
     team_path = "model__team"
 
     def live(self) -> Self:
@@ -63,7 +63,7 @@ class Upload(Authored, Reconciled):
     bytes_per_second = models.BigIntegerField(default=0, editable=False)
     rate_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    objects = Uploads.as_manager()
+    objects = UploadQuerySet.as_manager()
 
     class Meta(Reconciled.Meta):
         constraints: ClassVar = [

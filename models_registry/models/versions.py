@@ -9,7 +9,7 @@ from accounts.authored import Authored
 from accounts.querysets import TeamOwned
 from common import clock
 from common.reconcile import Reconciled
-from models_registry.errors import Frozen
+from models_registry.errors import VersionFrozen
 from models_registry.models.transfers import Transfer
 from models_registry.states import FROZEN, VersionState
 
@@ -23,7 +23,7 @@ FROZEN_FIELDS = frozenset(
 _FROZEN_COLUMNS = FROZEN_FIELDS | {"model", "author", "parent"}
 
 
-class Versions(TeamOwned["Version"]):
+class VersionQuerySet(TeamOwned["Version"]):
     team_path = "model__team"
 
     def live(self) -> Self:
@@ -34,7 +34,7 @@ class Versions(TeamOwned["Version"]):
 
     def update(self, **columns: Any) -> int:
         if _FROZEN_COLUMNS & columns.keys() and self.filter(state__in=FROZEN).exists():
-            raise Frozen(_("A ready version never changes. Import another one."))
+            raise VersionFrozen(_("A ready version never changes. Import another one."))
         return super().update(**columns)
 
     def fill_in_facts(self, facts: Mapping[str, Any]) -> int:
@@ -42,7 +42,7 @@ class Versions(TeamOwned["Version"]):
         return models.QuerySet.update(self.filter(facts__isnull=True), facts=facts)
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        raise Frozen(_("Versions are not removed; services.delete_version lets go of their files."))
+        raise VersionFrozen(_("Versions are not removed; services.delete_version lets go of their files."))
 
 
 class Version(Authored, Transfer, Reconciled):
@@ -98,7 +98,7 @@ class Version(Authored, Transfer, Reconciled):
     is_held = models.BooleanField(default=True, editable=False)
     """The store may still hold a staging area, or blobs to let go of: the row is not at rest yet."""
 
-    objects = Versions.as_manager()
+    objects = VersionQuerySet.as_manager()
 
     class Meta(Reconciled.Meta):
         constraints: ClassVar = [
@@ -140,21 +140,21 @@ class Version(Authored, Transfer, Reconciled):
     def _refuse_change(self) -> None:
         stored = Version.objects.filter(pk=self.pk, state__in=FROZEN).first()
         if stored and any(getattr(stored, name) != getattr(self, name) for name in FROZEN_FIELDS):
-            raise Frozen(_("A ready version never changes. Import another one."))
+            raise VersionFrozen(_("A ready version never changes. Import another one."))
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
-        raise Frozen(_("Versions are not removed; services.delete_version lets go of their files."))
+        raise VersionFrozen(_("Versions are not removed; services.delete_version lets go of their files."))
 
 
-class VersionFiles(TeamOwned["VersionFile"]):
+class VersionFileQuerySet(TeamOwned["VersionFile"]):
     team_path = "version__model__team"
 
     def update(self, **columns: Any) -> int:
-        raise Frozen(_("The files of a version never change."))
+        raise VersionFrozen(_("The files of a version never change."))
 
     def delete(self) -> tuple[int, dict[str, int]]:
         if self.filter(version__state__in=FROZEN).exists():
-            raise Frozen(_("The files of a ready version never change."))
+            raise VersionFrozen(_("The files of a ready version never change."))
         return super().delete()
 
 
@@ -167,7 +167,7 @@ class VersionFile(models.Model):
     sha256 = models.CharField(max_length=64, db_index=True)
     format = models.CharField(max_length=20)
 
-    objects = VersionFiles.as_manager()
+    objects = VersionFileQuerySet.as_manager()
 
     class Meta:
         constraints: ClassVar = [
@@ -180,7 +180,7 @@ class VersionFile(models.Model):
 
     def save(self, *args: Any, **options: Any) -> None:
         if not self._state.adding or Version.objects.filter(pk=self.version_id, state__in=FROZEN).exists():
-            raise Frozen(_("The files of a version never change."))
+            raise VersionFrozen(_("The files of a version never change."))
         super().save(*args, **options)
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from common.actor import Actor
 from common.jobs.rows import NEVER_LAUNCHED
-from common.reconcile import Effect, Operation, Outcome, Step, proceed, wait
+from common.reconcile import Effect, Operation, Step, StepOutcome, proceed, wait
 from model_store import blob_store, quotas
 from model_store.errors import BlobMissing, StorageQuotaExceeded, StoreFull
 from model_store.services import look_for_what_was_lost
@@ -45,22 +45,22 @@ def _upload_of(row: Version) -> Upload | None:
     return Upload.objects.filter(version=row.pk).first() if row.source["kind"] == "upload" else None
 
 
-def _paused(columns: dict[str, Any]) -> Outcome:
+def _paused(columns: dict[str, Any]) -> StepOutcome:
     """Nothing is due until somebody wakes the row; the step goes on then."""
-    return Outcome(next_in=None, ends_step=False, save=columns)
+    return StepOutcome(next_in=None, ends_step=False, save=columns)
 
 
-def _waiting_for_room(columns: dict[str, Any]) -> Outcome:
+def _waiting_for_room(columns: dict[str, Any]) -> StepOutcome:
     return wait(LOOK_FOR_ROOM_EVERY, save=columns)
 
 
-def _goes_on(row: Version) -> Outcome:
+def _goes_on(row: Version) -> StepOutcome:
     """Continue in a new attempt with the files of the last one."""
     fresh = {"is_paused": False, "reason": "", "scan": {}, **NEVER_LAUNCHED}
     return wait(timedelta(0), save={**fresh, "attempt": row.attempt + 1})
 
 
-def _judged(row: Version, result: ImportResult) -> Outcome:
+def _judged(row: Version, result: ImportResult) -> StepOutcome:
     if result.outcome == "interrupted":
         columns = {
             "is_paused": True,
@@ -138,12 +138,12 @@ def _source(row: Version, result: ImportResult) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedVersion:
     digest: str
-    signatures: list[signature_verification.Seen]
+    signatures: list[signature_verification.VerifiedSignature]
 
 
-class Publish(Step[Version]):
+class PublishVersion(Step[Version]):
     """Its files become blobs; only then is the version ready, together with what its signatures say.
 
     A file that is lost or set aside since it was copied ends the import: only another copy brings it back.
@@ -156,15 +156,15 @@ class Publish(Step[Version]):
         with suppress(BlobMissing):
             blob_store.store().publish(row.staging_key, files.manifest_of(row))
 
-    def observe(self, row: Version, operation: Operation) -> Published | BlobMissing:
+    def observe(self, row: Version, operation: Operation) -> PublishedVersion | BlobMissing:
         manifest = files.manifest_of(row)
         try:
             blob_store.store().check(manifest)
         except BlobMissing as lost:
             return lost
-        return Published(manifest.digest, signature_verification.look(row, manifest))
+        return PublishedVersion(manifest.digest, signature_verification.look(row, manifest))
 
-    def settle(self, row: Version, seen: Published | BlobMissing, now: datetime) -> Outcome:
+    def settle(self, row: Version, seen: PublishedVersion | BlobMissing, now: datetime) -> StepOutcome:
         if isinstance(seen, BlobMissing):
             return _moved(row, VersionState.FAILED, reason=f"{seen} Retry the import.")
         save, write = moved(
@@ -190,6 +190,6 @@ class Publish(Step[Version]):
         return proceed(save=save, write=write_all)
 
 
-def _moved(row: Version, to: VersionState, *, reason: str = "", **columns: Any) -> Outcome:
+def _moved(row: Version, to: VersionState, *, reason: str = "", **columns: Any) -> StepOutcome:
     save, write = moved(row, to, actor=ACTOR, reason=reason, **columns)
     return proceed(save=save, write=write)

@@ -8,7 +8,7 @@ from common.jobs.rows import NEVER_LAUNCHED
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobObservation, JobSpec
 from common.jobs.steps import CannotStart, check_fence
-from common.reconcile import Effect, Operation, Outcome, Step, proceed
+from common.reconcile import Effect, Operation, Step, StepOutcome, proceed
 from common.reconcile.endings import moved
 from common.sealed import CannotUnseal
 from model_store import blob_store
@@ -40,7 +40,7 @@ class _Repair:
         self._is_over = self._version is None or _is_back(row, self._version)
         return not self._is_over
 
-    def ended(self, row: CorruptBlob, now: datetime) -> Outcome:
+    def ended(self, row: CorruptBlob, now: datetime) -> StepOutcome:
         if self._version is not None:
             is_fetched = self._is_fetched or row.launches
             reason = f"From the source of {self._version}." if is_fetched else "Another import brought it."
@@ -50,7 +50,7 @@ class _Repair:
         reason = row.reason or "No source of its versions can be read any more."
         return _moved(CorruptBlobState.LOST, now, reason=reason)
 
-    def next(self, row: CorruptBlob, why: str) -> Outcome:
+    def next(self, row: CorruptBlob, why: str) -> StepOutcome:
         """The next version's source is tried, in a staging area of its own."""
         assert self._version is not None  # noqa: S101
         words = f"Not from the source of {self._version}: {why}"
@@ -74,10 +74,10 @@ class StartRepair(_Repair, StartStagingJob[CorruptBlob]):
         except (SourceNotAllowed, CannotUnseal) as error:
             raise CannotStart(str(error)) from None
 
-    def settle(self, row: CorruptBlob, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: CorruptBlob, seen: None, now: datetime) -> StepOutcome:
         return self.ended(row, now) if self._is_over else super().settle(row, seen, now)
 
-    def refused(self, row: CorruptBlob, why: str, now: datetime) -> Outcome:
+    def refused(self, row: CorruptBlob, why: str, now: datetime) -> StepOutcome:
         return self.next(row, why)
 
 
@@ -105,14 +105,14 @@ class AwaitRepair(_Repair, AwaitStagingJob[CorruptBlob]):
         """Return what `act` has observed: later changes wait for the next look."""
         return self._seen
 
-    def settle(self, row: CorruptBlob, seen: JobObservation, now: datetime) -> Outcome:
+    def settle(self, row: CorruptBlob, seen: JobObservation, now: datetime) -> StepOutcome:
         return self.ended(row, now) if self._is_over else super().settle(row, seen, now)
 
-    def succeeded(self, row: CorruptBlob, seen: JobObservation, now: datetime) -> Outcome:
+    def succeeded(self, row: CorruptBlob, seen: JobObservation, now: datetime) -> StepOutcome:
         reason = str((seen.result or {})["reason"]).removesuffix(KEPT).strip()
         return self.next(row, reason or "It holds other content by now.")
 
-    def failed(self, row: CorruptBlob, seen: JobObservation, now: datetime) -> Outcome:
+    def failed(self, row: CorruptBlob, seen: JobObservation, now: datetime) -> StepOutcome:
         return self.next(row, "The process that fetched it died too often.")
 
 

@@ -11,9 +11,10 @@ from django.db.models import F
 from accounts.states import Right
 from common import audit
 from common.actor import Actor
-from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, wait
+from common.errors import WrongState
+from common.reconcile import Effect, LeaseLost, Operation, Reconciler, Step, StepOutcome, proceed, wait
 from models_registry import retention
-from models_registry.errors import InUse, WrongState
+from models_registry.errors import InUse
 from models_registry.models import RetentionRule, Version
 from models_registry.selectors import retention as retention_selectors
 from models_registry.services import versions
@@ -24,7 +25,7 @@ AT_MOST_SECONDS = 4.0
 """After this long what was done is written down; a task has 20 s."""
 
 
-class Retain(Step[RetentionRule]):
+class ApplyRetention(Step[RetentionRule]):
     """Delete what nothing keeps: of what somebody has seen, if they ask; else whatever it is by now."""
 
     name = "retain"
@@ -60,7 +61,7 @@ class Retain(Step[RetentionRule]):
         counts = RetentionRule.objects.values_list("deleted_versions", "deleted_bytes").get(pk=row.pk)
         return (self._is_over, *counts)
 
-    def settle(self, row: RetentionRule, seen: tuple[bool, int, int], now: datetime) -> Outcome:
+    def settle(self, row: RetentionRule, seen: tuple[bool, int, int], now: datetime) -> StepOutcome:
         is_over, deleted, freed = seen
         if not is_over:
             return wait(timedelta(0))
@@ -91,10 +92,10 @@ class Retain(Step[RetentionRule]):
         return proceed(save=save, write=write)
 
 
-class Sleep(Step[RetentionRule]):
+class AwaitRetention(Step[RetentionRule]):
     name = "sleep"
 
-    def settle(self, row: RetentionRule, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: RetentionRule, seen: None, now: datetime) -> StepOutcome:
         return wait(max(timedelta(0), (row.due_at or now) - now))
 
 
@@ -106,10 +107,10 @@ class RetentionReconciler(Reconciler[RetentionRule]):
         if row.model.deleted_at is not None:
             return None
         if row.asked is not None:
-            return Retain()
+            return ApplyRetention()
         if not row.is_daily:
             return None
-        return Sleep() if row.due_at and row.due_at > now else Retain()
+        return AwaitRetention() if row.due_at and row.due_at > now else ApplyRetention()
 
 
 def _why(row: RetentionRule) -> str:

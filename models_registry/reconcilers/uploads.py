@@ -7,7 +7,7 @@ from accounts.states import Right
 from common import audit
 from common.actor import Actor
 from common.jobs.steps import check_fence
-from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, rest, wait
+from common.reconcile import Effect, LeaseLost, Operation, Reconciler, Step, StepOutcome, rest, wait
 from common.reconcile.endings import moved
 from models_registry import files
 from models_registry.models import Upload, Version
@@ -20,12 +20,12 @@ LOOK_EVERY = timedelta(seconds=1)
 TIDY_EVERY = timedelta(seconds=5)
 
 
-class Expire(Step[Upload]):
+class ExpireUpload(Step[Upload]):
     """Give up an upload that nobody has sent anything to for a day."""
 
     name = "expire"
 
-    def settle(self, row: Upload, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: Upload, seen: None, now: datetime) -> StepOutcome:
         left = row.touched_at + EXPIRES_AFTER - now
         if left > timedelta(0):
             return wait(left)
@@ -38,7 +38,7 @@ class Expire(Step[Upload]):
         return _moved(UploadState.EXPIRED, now, reason=why, write=check)
 
 
-class Follow(Step[Upload]):
+class FollowUploadImport(Step[Upload]):
     """The version is imported; this tells how it ends."""
 
     name = "follow"
@@ -46,7 +46,7 @@ class Follow(Step[Upload]):
     def observe(self, row: Upload, operation: Operation) -> Version:
         return Version.objects.select_related("model").get(pk=row.version_id or 0)
 
-    def settle(self, row: Upload, seen: Version, now: datetime) -> Outcome:
+    def settle(self, row: Upload, seen: Version, now: datetime) -> StepOutcome:
         if seen.state == VersionState.IMPORTING:
             return wait(LOOK_EVERY)
         if seen.state == VersionState.REFUSED:
@@ -70,7 +70,7 @@ class CleanupUpload(Step[Upload]):
     def observe(self, row: Upload, operation: Operation) -> bool:
         return files.buffer_of(row).exists()
 
-    def settle(self, row: Upload, seen: bool, now: datetime) -> Outcome:
+    def settle(self, row: Upload, seen: bool, now: datetime) -> StepOutcome:
         if seen:
             return wait(TIDY_EVERY)
         return rest(save={"is_held": False}, write=lambda: _forget_contents(row))
@@ -87,9 +87,9 @@ class UploadReconciler(Reconciler[Upload]):
 
     def next_step(self, row: Upload, now: datetime) -> Step[Upload] | None:
         if row.state == UploadState.OPEN:
-            return Expire()
+            return ExpireUpload()
         if row.state == UploadState.IMPORTING:
-            return Follow()
+            return FollowUploadImport()
         return CleanupUpload() if row.is_held else None
 
     def on_move(self, row: Upload, to: str, note: str) -> None:

@@ -19,7 +19,7 @@ from common.jobs.steps import (
     check_fence,
     owner,
 )
-from common.reconcile import Effect, Operation, Outcome, Step, proceed, pulses, rest, wait
+from common.reconcile import Effect, Operation, Step, StepOutcome, proceed, pulses, rest, wait
 from model_store import blob_store, quotas
 from model_store.errors import StoreFull
 from model_store.reconcilers.staging_jobs import (
@@ -40,7 +40,7 @@ from models_registry.models import Version
 from models_registry.reconcilers.imports import (
     NO_ROOM,
     NOT_FINISHED,
-    Publish,
+    PublishVersion,
     _goes_on,
     _judged,
     _paused,
@@ -77,7 +77,7 @@ class StartImport(StartStagingJob[Version]):
         allowance = quotas.allowance_of(row.model.team)
         return self.job(row, op_key, source, secret=secret_of(row.source), allowance=allowance)
 
-    def refused(self, row: Version, why: str, now: datetime) -> Outcome:
+    def refused(self, row: Version, why: str, now: datetime) -> StepOutcome:
         return _judged(row, ImportResult("failed", reason=why))
 
     def without_room(self, row: Version) -> dict[str, Any]:
@@ -104,11 +104,11 @@ class AwaitImport(AwaitStagingJob[Version]):
     def underway(self, row: Version, seen: JobObservation) -> Mapping[str, Any]:
         return seen.progress or {}
 
-    def succeeded(self, row: Version, seen: JobObservation, now: datetime) -> Outcome:
+    def succeeded(self, row: Version, seen: JobObservation, now: datetime) -> StepOutcome:
         assert self._result is not None  # noqa: S101
         return _judged(row, self._result)
 
-    def failed(self, row: Version, seen: JobObservation, now: datetime) -> Outcome:
+    def failed(self, row: Version, seen: JobObservation, now: datetime) -> StepOutcome:
         why = self.why_given_up(row, seen, "The importing process")
         if seen.ending is Ending.OUT_OF_MEMORY:
             why = "A file needs more memory to be checked than an import may take."
@@ -129,7 +129,7 @@ class PauseImport(AwaitImport):
         self._free_bytes = disk.room().free
         return super().observe(row, operation)
 
-    def settle(self, row: Version, seen: JobObservation, now: datetime) -> Outcome:
+    def settle(self, row: Version, seen: JobObservation, now: datetime) -> StepOutcome:
         if row.scan.get("cause") == StoreFull.cause:
             has_room = self._free_bytes >= row.scan["needed_bytes"]
             return _goes_on(row) if has_room else _waiting_for_room({})
@@ -156,7 +156,7 @@ class CleanupVersion(CleanupStaging[Version]):
         if row.state == VersionState.DELETED and row.digest and not others.exists():
             let_go_of_directory(row.digest)
 
-    def settle(self, row: Version, seen: bool, now: datetime) -> Outcome:
+    def settle(self, row: Version, seen: bool, now: datetime) -> StepOutcome:
         if seen or (row.state == VersionState.READY and row.signatures_checked_at is None):
             return super().settle(row, seen, now)
         return rest(save=self.LET_GO)
@@ -176,7 +176,7 @@ class AwaitFacts(AwaitJob[Version]):
     name = "await facts"
     max_launches = 1
 
-    def succeeded(self, row: Version, seen: JobObservation, now: datetime) -> Outcome:
+    def succeeded(self, row: Version, seen: JobObservation, now: datetime) -> StepOutcome:
         result = seen.result or {}
         if "details" not in result:
             return self._later(row, str(result.get("problem")))
@@ -187,11 +187,11 @@ class AwaitFacts(AwaitJob[Version]):
 
         return proceed(write=write)
 
-    def failed(self, row: Version, seen: JobObservation, now: datetime) -> Outcome:
+    def failed(self, row: Version, seen: JobObservation, now: datetime) -> StepOutcome:
         return self._later(row, f"{seen.why} {seen.last_words}")
 
     @staticmethod
-    def _later(row: Version, why: str) -> Outcome:
+    def _later(row: Version, why: str) -> StepOutcome:
         logger.warning("%s has no facts yet: %s", row, why)
         return proceed(save=NO_JOB, after=READ_AGAIN_AFTER)
 
@@ -201,10 +201,12 @@ class VerifySignatures(Step[Version]):
 
     name = "verify signatures"
 
-    def observe(self, row: Version, operation: Operation) -> list[signature_verification.Seen]:
+    def observe(self, row: Version, operation: Operation) -> list[signature_verification.VerifiedSignature]:
         return signature_verification.look(row, files.manifest_of(row))
 
-    def settle(self, row: Version, seen: list[signature_verification.Seen], now: datetime) -> Outcome:
+    def settle(
+        self, row: Version, seen: list[signature_verification.VerifiedSignature], now: datetime
+    ) -> StepOutcome:
         def write() -> None:
             signature_verification.record(row, seen, now)
 
@@ -227,7 +229,7 @@ class VersionReconciler(JobReconciler[Version]):
 
     def next_step(self, row: Version, now: datetime) -> Step[Version] | None:
         if row.state == VersionState.IMPORTING:
-            return Publish() if row.file_count else self._import(row)
+            return PublishVersion() if row.file_count else self._import(row)
         if row.is_held:
             return CleanupVersion(self.runner)
         if row.state == VersionState.READY and row.signatures_checked_at is None:

@@ -25,7 +25,7 @@ R = TypeVar("R", bound=DjangoModel)
 
 
 @dataclass(frozen=True, slots=True)
-class AliasTo:
+class AliasTarget:
     name: str
     version: str
 
@@ -37,7 +37,7 @@ class ModelCard:
     model: Model
     latest: Version | None
     """Its newest ready version."""
-    aliases: tuple[AliasTo, ...]
+    aliases: tuple[AliasTarget, ...]
     version_count: int
     size_bytes: int
     served: tuple[str, ...]
@@ -79,9 +79,9 @@ def cards(models: Sequence[Model]) -> list[ModelCard]:
     # Not by a join: a database that has to sort would look up the newest of all models first.
     newest = _newest([model.latest_id for model in models if model.latest_id])
     latest = {version.pk: version for version in newest}
-    aliases: dict[int, list[AliasTo]] = {}
+    aliases: dict[int, list[AliasTarget]] = {}
     for model_id, name, version in _aliases_of(ids):
-        aliases.setdefault(model_id, []).append(AliasTo(name, version))
+        aliases.setdefault(model_id, []).append(AliasTarget(name, version))
     served = uses_by_model(ids)
     return [
         ModelCard(

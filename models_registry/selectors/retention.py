@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from models_registry.errors import UnknownRule
 from models_registry.models import Alias, Model, RetentionRule, Version, VersionFile
 from models_registry.references import fallbacks, uses
-from models_registry.retention import Preview, fingerprint_of, judged
+from models_registry.retention import RetentionPreview, fingerprint_of, judged
 from models_registry.states import HOLDS_BLOBS
 
 
@@ -21,7 +21,7 @@ def retention_rule(model: Model) -> RetentionRule:
     return found
 
 
-def retention_preview(rule: RetentionRule, now: datetime) -> Preview:
+def retention_preview(rule: RetentionRule, now: datetime) -> RetentionPreview:
     """Return what the rule would delete at that moment, what it would keep, and why."""
     ready = Version.objects.ready().filter(model=rule.model_id).select_related("model__team")
     versions = list(ready.defer("config", "scan").order_by("-number"))
@@ -35,7 +35,7 @@ def retention_preview(rule: RetentionRule, now: datetime) -> Preview:
     limits = {"keep_last": rule.keep_last, "keep_days": rule.keep_days}
     verdicts = judged(versions, **limits, needed=needed, now=now)
     going = [one.version.pk for one in verdicts if one.goes]
-    return Preview(verdicts, fingerprint_of(verdicts, **limits), _held_alone(going))
+    return RetentionPreview(verdicts, fingerprint_of(verdicts, **limits), _held_alone(going))
 
 
 def _held_alone(version_ids: Sequence[int]) -> int:

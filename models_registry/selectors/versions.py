@@ -17,7 +17,7 @@ from models_registry import files, names
 from models_registry.errors import UnknownVersion
 from models_registry.facts import readme
 from models_registry.facts.code import DeclaredByApp, code_of, declared_by
-from models_registry.facts.comparison import Comparison, compared
+from models_registry.facts.comparison import VersionComparison, compared
 from models_registry.facts.figures import compared_figures
 from models_registry.facts.tokenizer import Tokenizer, tokenizer_of
 from models_registry.models import (
@@ -279,7 +279,7 @@ def importing(actor: Actor) -> QuerySet[Version]:
     return rows.select_related("model").defer("config", "scan").order_by("-pk")
 
 
-def compare_versions(before: Version, after: Version) -> Comparison:
+def compare_versions(before: Version, after: Version) -> VersionComparison:
     """A tokenizer or a card that the store has lost is as one that is not there."""
     one, other = files.manifest_of(before).files, files.manifest_of(after).files
     return compared(

@@ -11,9 +11,8 @@ from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, texts
 from common.actor import Actor
-from common.errors import Invalid
+from common.errors import Invalid, WrongState
 from models_registry import names, transitions
-from models_registry.errors import WrongState
 from models_registry.models import Version, VersionTag
 from models_registry.services.versions import check_unneeded, compare_and_set
 from models_registry.states import VersionState

@@ -11,11 +11,11 @@ from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, events, texts
 from common.actor import Actor
-from common.errors import Invalid
+from common.errors import Invalid, NameTaken
 from common.reconcile import kernel
 from common.sentences import listed
 from models_registry import names
-from models_registry.errors import InUse, InvalidName, NameTaken
+from models_registry.errors import InUse, InvalidName
 from models_registry.events import ModelChanged, ModelCreated, ModelDeleted
 from models_registry.models import Alias, Model, Upload, Version
 from models_registry.references import uses

@@ -13,8 +13,7 @@ from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, texts
 from common.actor import Actor
-from common.errors import Invalid
-from models_registry.errors import WrongState
+from common.errors import Invalid, WrongState
 from models_registry.facts.figures import MAX_FIGURES
 from models_registry.facts.lineage import is_address
 from models_registry.models import Evaluation, Version
@@ -25,7 +24,7 @@ MAX_NAME, MAX_DATASET, MAX_UNIT, MAX_LINK = 100, 200, 20, 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class FigureInput:
     """A figure as somebody gives it. A value of None takes it back; any other None: as was told before."""
 
     name: str
@@ -37,7 +36,7 @@ class Measured:
 
 
 def evaluate_version(
-    *, actor: Actor, version: Version, figures: Sequence[Measured], reason: str = ""
+    *, actor: Actor, version: Version, figures: Sequence[FigureInput], reason: str = ""
 ) -> list[Evaluation]:
     """Record figures of a ready or archived version; what holds already adds nothing to its history.
 
@@ -85,7 +84,7 @@ def evaluate_version(
     return added
 
 
-def _checked(figures: Sequence[Measured]) -> list[Measured]:
+def _checked(figures: Sequence[FigureInput]) -> list[FigureInput]:
     if not 0 < len(figures) <= MAX_FIGURES:
         raise Invalid(
             fields={"figures": [_("Give 1 to %(max_figures)s figures.") % {"max_figures": MAX_FIGURES}]}
@@ -98,7 +97,7 @@ def _checked(figures: Sequence[Measured]) -> list[Measured]:
     return checked
 
 
-def _checked_one(figure: Measured) -> Measured:
+def _checked_one(figure: FigureInput) -> FigureInput:
     name = texts.name("figures", figure.name, limit=MAX_NAME)
     if not name:
         raise Invalid(fields={"figures": [_("A figure needs a name, such as accuracy.")]})
@@ -111,7 +110,7 @@ def _checked_one(figure: Measured) -> Measured:
         raise Invalid(
             fields={"figures": [_("The link of %(name)s must be an http or https address.") % {"name": name}]}
         )
-    return Measured(
+    return FigureInput(
         name=name,
         value=figure.value,
         dataset=texts.name("figures", figure.dataset, limit=MAX_DATASET),
@@ -128,7 +127,7 @@ def _holds(columns: dict[str, Any], before: Evaluation | None) -> bool:
     return all(getattr(before, name) == value for name, value in columns.items())
 
 
-def _columns(figure: Measured, before: Evaluation | None) -> dict[str, Any]:
+def _columns(figure: FigureInput, before: Evaluation | None) -> dict[str, Any]:
     """A direction that was told once holds until another is told; so does a unit. A link is of one value."""
     unit, direction = figure.unit, figure.is_higher_better
     if unit is None:

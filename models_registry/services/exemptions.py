@@ -9,8 +9,7 @@ from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, texts
 from common.actor import Actor
-from common.errors import Invalid
-from models_registry.errors import WrongState
+from common.errors import Invalid, WrongState
 from models_registry.models import CodeExemption, Model
 
 LONGEST = timedelta(days=180)

@@ -11,11 +11,11 @@ from accounts.services.rights import require
 from accounts.states import Right
 from common import texts
 from common.actor import Actor
-from common.errors import Invalid
+from common.errors import Invalid, NameTaken, WrongState
 from common.jobs.rows import NEVER_LAUNCHED
 from common.reconcile import kernel
 from models_registry import names, transitions
-from models_registry.errors import NameTaken, UnknownModel, UnknownVersion, WrongState
+from models_registry.errors import UnknownModel, UnknownVersion
 from models_registry.importing.sources import open_upload_of, readable_source, source_named
 from models_registry.models import Model, Version
 from models_registry.selectors import catalogue, versions

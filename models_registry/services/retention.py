@@ -10,10 +10,10 @@ from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, texts
 from common.actor import Actor
-from common.errors import Invalid
+from common.errors import Invalid, WrongState
 from common.reconcile import kernel
 from model_store.errors import RunUnderWay
-from models_registry.errors import Unseen, WrongState
+from models_registry.errors import PreviewOutdated
 from models_registry.models import Model, RetentionRule
 from models_registry.selectors import retention
 
@@ -67,7 +67,9 @@ def apply_retention(
     with transaction.atomic():
         seen = retention.retention_preview(rule, now)
         if seen.fingerprint != preview:
-            raise Unseen(_("The versions to delete have changed since the preview. Check the preview again."))
+            raise PreviewOutdated(
+                _("The versions to delete have changed since the preview. Check the preview again.")
+            )
         asked = {"versions": [version.pk for version in seen.going], "by": actor.name, "reason": why}
         wish: dict[str, Any] = {"asked": asked} | ({"is_daily": True, "due_at": now} if daily else {})
         if not kernel.wake(rule, where={"asked__isnull": True, "revision": rule.revision}, **wish):

@@ -8,8 +8,8 @@ from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, texts
 from common.actor import Actor
+from common.errors import WrongState
 from common.reconcile import kernel
-from models_registry.errors import WrongState
 from models_registry.models import Version, VersionSignature
 from models_registry.states import VersionState
 from trust.models import TrustedKey

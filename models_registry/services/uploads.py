@@ -14,12 +14,13 @@ from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, clock, texts
 from common.actor import Actor
+from common.errors import NameTaken, WrongState
 from common.reconcile import kernel
 from model_store import blob_store, quotas
 from model_store.errors import FileRefused, PartRefused, RunUnderWay, StoreFull, UnknownUpload
 from model_store.file_manifest import FileManifest, ManifestFile, manifest_of
 from model_store.upload_buffer import RequestBody, UploadBuffer, lacking_bytes, part_bytes_in
-from models_registry.errors import FilesRefused, NameTaken, WrongState
+from models_registry.errors import FilesRefused
 from models_registry.exemptions import admits_runnable
 from models_registry.files import buffer_of
 from models_registry.importing.results import MAX_REFUSALS

@@ -8,10 +8,11 @@ from accounts.services.rights import require
 from accounts.states import Right
 from common import texts
 from common.actor import Actor
+from common.errors import WrongState
 from common.reconcile import kernel
 from common.sentences import listed
 from models_registry import transitions
-from models_registry.errors import InUse, UnknownModel, WrongState
+from models_registry.errors import InUse, UnknownModel
 from models_registry.models import Alias, Model, Version
 from models_registry.references import uses
 from models_registry.states import VersionState

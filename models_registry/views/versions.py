@@ -24,7 +24,7 @@ from model_store.states import CorruptBlobState
 from models_registry import exemptions
 from models_registry.facts import comparison, lineage
 from models_registry.facts.figures import Figure
-from models_registry.facts.readme import Card
+from models_registry.facts.readme import RenderedCard
 from models_registry.forms.versions import ImportForm, TagForm
 from models_registry.history import history
 from models_registry.importing.sources import roots_elsewhere
@@ -112,17 +112,17 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
 
 
 @dataclass(frozen=True)
-class Damage:
+class VersionDamage:
     """The damaged and missing files of a version: whether some are given up, and some being fetched."""
 
     is_given_up: bool
     is_fetched: bool
 
 
-def _damage(version: Version) -> Damage | None:
+def _damage(version: Version) -> VersionDamage | None:
     found = versions.damages(version)
     given_up = [one for one in found if one.state == CorruptBlobState.LOST or one.stuck_at]
-    return Damage(bool(given_up), is_fetched=len(given_up) < len(found)) if found else None
+    return VersionDamage(bool(given_up), is_fetched=len(given_up) < len(found)) if found else None
 
 
 def _side_by_side(version: Version) -> dict[str, str] | None:
@@ -139,7 +139,7 @@ def _side_by_side(version: Version) -> dict[str, str] | None:
     return {"before": version.name, "after": after, "other": after} if after is not None else None
 
 
-def _figures(version: Version, card: Card | None) -> list[tuple[Figure, str]]:
+def _figures(version: Version, card: RenderedCard | None) -> list[tuple[Figure, str]]:
     """Return figures with the address that each names, if that can be opened."""
     found = [*evaluations.recorded_figures(version), *(card.figures if card else ())]
     return [(one, one.link if lineage.is_address(one.link) else "") for one in found]

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import psutil
 
-from perf.required import Row, at_most
+from perf.required import RequiredFigure, at_most
 
 SETTLES_SECONDS = 5.0
 MOST_CPU = 0.01
 MOST_MEGABYTES = 40.0
 
 
-def rows(*, seconds: int) -> list[Row]:
+def rows(*, seconds: int) -> list[RequiredFigure]:
     """Nobody hears it: reports that fail cost more than those that are taken."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)

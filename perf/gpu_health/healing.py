@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from perf.registry.table import ROOT, database
-from perf.required import Row
+from perf.required import RequiredFigure
 
 MACHINES = 1_500
 STORMS = ((150, 5.0, 28.0), (375, 10.0, 163.0), (750, 20.0, 419.0))
@@ -29,7 +29,7 @@ RULE = "default-xid.79"
 
 
 @dataclass
-class World:
+class SimulatedWorld:
     """The time of the simulation, and whose turn it is."""
 
     base: datetime
@@ -57,10 +57,10 @@ class World:
         return result, own
 
 
-class Line:
+class PricedTransport:
     """To the fake API server, at the price of the simulation and within the client's rate."""
 
-    def __init__(self, world: World, server: Any) -> None:
+    def __init__(self, world: SimulatedWorld, server: Any) -> None:
         from kube.fake.transport import FakeTransport
         from kube.rate import ORDINARY, TokenBucket
 
@@ -115,7 +115,7 @@ def _storm(faults: int, *, counts_cpu: bool) -> dict[str, float]:
     from gpu_health.reconcilers.incidents import IncidentReconciler
     from gpu_health.services.readings import accept_readings
 
-    world = World(timezone.now(), counts_cpu)
+    world = SimulatedWorld(timezone.now(), counts_cpu)
     cluster, server = _cluster()
     backends = [_backend(world, server) for _ in range(PROCESSES)]
 
@@ -149,7 +149,7 @@ def _storm(faults: int, *, counts_cpu: bool) -> dict[str, float]:
             "raw": "NVRM: Xid (PCI:0000:9b:00): 79, pid=0, GPU has fallen off the bus.",
         }
         turns: list[tuple[float, int, Any]] = [(at, index, uid) for index, (at, uid) in enumerate(arrivals)]
-        takers = [Taker(number, kernels[number]) for number in range(PROCESSES)]
+        takers = [SimulatedStepWorker(number, kernels[number]) for number in range(PROCESSES)]
         for taker in takers:
             turns += [(0.0, faults + taker.number * 10 + thread, taker) for thread in range(_threads())]
         turns += [(SURVEYED_SECONDS, -1, None)]
@@ -162,7 +162,7 @@ def _storm(faults: int, *, counts_cpu: bool) -> dict[str, float]:
             if who is None:
                 _survey(cluster, world)
                 heapq.heappush(turns, (at + SURVEYED_SECONDS, order, who))
-            elif isinstance(who, Taker):
+            elif isinstance(who, SimulatedStepWorker):
                 world.process = who.number
                 done, own = world.spend(lambda who=who: who.turn(world.seconds))  # type: ignore[misc]
                 acting += own
@@ -185,19 +185,19 @@ def _storm(faults: int, *, counts_cpu: bool) -> dict[str, float]:
     }
 
 
-class Taker:
+class SimulatedStepWorker:
     """A process that takes due rows, as `common.reconcile.taking` does: looks four times a second, its share
     of the rows first."""
 
     def __init__(self, number: int, kernel: Any) -> None:
-        from common.reconcile.pulses import Share
+        from common.reconcile.pulses import RowShare
         from common.reconcile.taking import EVERY_SECONDS
 
         self.number = number
         self.every = EVERY_SECONDS
         self.looks_at = 0.0
         self._kernel = kernel
-        self._share = Share(number, PROCESSES)
+        self._share = RowShare(number, PROCESSES)
         self._due: deque[Any] = deque()
 
     def turn(self, now: float) -> bool:
@@ -212,7 +212,7 @@ class Taker:
         return True
 
 
-def _survey(cluster: Any, world: World) -> None:
+def _survey(cluster: Any, world: SimulatedWorld) -> None:
     """What the watch brings into the rows of machines; its CPU is measured by `perf.kubernetes`."""
     from clusters.models import Node
     from gpu_health.incident_facts import BY
@@ -239,12 +239,12 @@ def _threads() -> int:
     return PER_LANE
 
 
-def _backend(world: World, server: Any) -> Any:
+def _backend(world: SimulatedWorld, server: Any) -> Any:
     from clusters.backends.kubernetes.backend import KubernetesCluster
     from clusters.backends.kubernetes.settings import KubernetesSettings
     from kube.client import KubeClient
 
-    return KubernetesCluster(KubeClient(Line(world, server)), KubernetesSettings())
+    return KubernetesCluster(KubeClient(PricedTransport(world, server)), KubernetesSettings())
 
 
 def _cluster() -> tuple[Any, Any]:
@@ -285,22 +285,22 @@ def _cluster() -> tuple[Any, Any]:
     return cluster, server
 
 
-def rows() -> list[Row]:
-    found: list[Row] = []
+def rows() -> list[RequiredFigure]:
+    found: list[RequiredFigure] = []
     for faults, limit, theirs in STORMS:
         one = measured(faults, counts_cpu=False)
         told = (
             f"{one['p90']:.1f} s (median {one['p50']:.1f}, last {one['last']:.1f}; NVSentinel {theirs:g} s)"
         )
         found += [
-            Row(
+            RequiredFigure(
                 f"{faults} faults at once: line to cordon, P90",
                 told,
                 f"at most {limit:g}",
                 one["p90"] <= limit,
             ),
-            Row("  calls to the API per fault", f"{one['calls']:.1f}"),
-            Row(
+            RequiredFigure("  calls to the API per fault", f"{one['calls']:.1f}"),
+            RequiredFigure(
                 "  own CPU per fault",
                 f"{(one['seeing'] + one['acting']) * 1e3:.0f} ms, {one['seeing'] * 1e3:.0f} of it to judge",
             ),
@@ -308,6 +308,8 @@ def rows() -> list[Row]:
     faults = STORMS[-1][0]
     one = measured(faults, counts_cpu=True)
     found.append(
-        Row(f"{faults} faults, with own CPU as time: P90", f"{one['p90']:.1f} s (last {one['last']:.1f})")
+        RequiredFigure(
+            f"{faults} faults, with own CPU as time: P90", f"{one['p90']:.1f} s (last {one['last']:.1f})"
+        )
     )
     return found

@@ -12,7 +12,7 @@ from pathlib import Path
 from gpu_health.judge import judge
 from gpu_health.policy.presets import DEFAULT, preset
 from gpu_health.signals.kernel_log import KernelLogParser, parse
-from perf.required import Row
+from perf.required import RequiredFigure
 
 AT_LEAST = 0.1
 MEMORY_APART_KB = 8_192
@@ -86,7 +86,7 @@ def measured(path: Path) -> dict[str, float]:
     return dict(json.loads(said))
 
 
-def rows(*, megabytes: int, rounds: int) -> list[Row]:
+def rows(*, megabytes: int, rounds: int) -> list[RequiredFigure]:
     with tempfile.TemporaryDirectory() as folder:
         whole, small, faults = (Path(folder) / name for name in ("whole.log", "small.log", "faults.log"))
         count = write(whole, megabytes * 1_000_000)
@@ -104,22 +104,24 @@ def rows(*, megabytes: int, rounds: int) -> list[Row]:
         dense_grep, _ = own_cpu(["grep", "-c", "Xid", str(faults)])
         dense = measured(faults)
         return [
-            Row("lines of the log", f"{count:,} in {megabytes:,} MB, {said.strip()} of them faults"),
-            Row("grep -c Xid, lines per CPU second", f"{theirs:,.0f}"),
-            Row("read and judged, lines per CPU second", f"{best:,.0f}"),
-            Row(
+            RequiredFigure(
+                "lines of the log", f"{count:,} in {megabytes:,} MB, {said.strip()} of them faults"
+            ),
+            RequiredFigure("grep -c Xid, lines per CPU second", f"{theirs:,.0f}"),
+            RequiredFigure("read and judged, lines per CPU second", f"{best:,.0f}"),
+            RequiredFigure(
                 "share of grep",
                 f"{best / theirs:.3g}",
                 f"at least {AT_LEAST:g}",
                 best / theirs >= AT_LEAST,
             ),
-            Row("memory held at most", f"{max(one['kb'] for one in ours) / 1024:.0f} MiB"),
-            Row(
+            RequiredFigure("memory held at most", f"{max(one['kb'] for one in ours) / 1024:.0f} MiB"),
+            RequiredFigure(
                 "memory for the whole log over that for a hundredth",
                 f"{apart:,.0f} kB",
                 f"at most {MEMORY_APART_KB:,} kB",
                 apart <= MEMORY_APART_KB,
             ),
-            Row("nothing but faults, lines per CPU second", f"{dense_count / dense['cpu']:,.0f}"),
-            Row("  share of grep", f"{dense_grep / dense['cpu']:.3g}"),
+            RequiredFigure("nothing but faults, lines per CPU second", f"{dense_count / dense['cpu']:,.0f}"),
+            RequiredFigure("  share of grep", f"{dense_grep / dense['cpu']:.3g}"),
         ]

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from perf.judge.traffic import RAMP, Floats, Traffic, traffic
+from perf.judge.traffic import RAMP, Floats, SimulatedTraffic, traffic
 from releases.judge import eprocess
-from releases.judge.evidence import Evidence, Increment, Sides, Tally
+from releases.judge.evidence import BadRequestCount, EvidenceIncrement, JudgeEvidence, SideCounts
 from releases.judge.rules import IndicatorRules, JudgeRules
 
 
 def log_reject(
-    seen: Traffic, *, tolerated: float, reserve: float = eprocess.RESERVE, per_session: int = 1
+    seen: SimulatedTraffic, *, tolerated: float, reserve: float = eprocess.RESERVE, per_session: int = 1
 ) -> Floats:
     """`IndicatorEvidence.log_reject` at every look; `reserve=0` is the plain mixture of arXiv 2205.14762."""
     runs, looks = seen.shape
@@ -30,7 +30,7 @@ def log_reject(
     return path
 
 
-def log_accept(seen: Traffic, *, limit: float) -> Floats:
+def log_accept(seen: SimulatedTraffic, *, limit: float) -> Floats:
     """`IndicatorEvidence.log_accept` after every look, for the ratio claim alone and no outage."""
     ratios = np.array(eprocess.accept_ratios(limit))
     settled = np.stack(
@@ -51,13 +51,13 @@ def disagreement(rng: np.random.Generator, runs: int = 5) -> float:
     rejects, accepts = log_reject(seen, tolerated=1.0), log_accept(seen, limit=2.0)
     worst = 0.0
     for run in range(runs):
-        evidence = Evidence.start(rules)
+        evidence = JudgeEvidence.start(rules)
         for look in range(seen.shape[1]):
-            sides = Sides(
-                Tally(int(seen.candidate[run, look]), int(seen.candidate_bad[run, look])),
-                Tally(int(seen.stable[run, look]), int(seen.stable_bad[run, look])),
+            sides = SideCounts(
+                BadRequestCount(int(seen.candidate[run, look]), int(seen.candidate_bad[run, look])),
+                BadRequestCount(int(seen.stable[run, look]), int(seen.stable_bad[run, look])),
             )
-            evidence = evidence.after(Increment(60.0, {"errors": sides}), rules)
+            evidence = evidence.after(EvidenceIncrement(60.0, {"errors": sides}), rules)
             errors = evidence.indicators["errors"]
             worst = max(
                 worst,
@@ -67,7 +67,7 @@ def disagreement(rng: np.random.Generator, runs: int = 5) -> float:
     return float(worst)
 
 
-def _settlement(seen: Traffic, look: int, *, null_ratio: float, ratios: Floats) -> Floats:
+def _settlement(seen: SimulatedTraffic, look: int, *, null_ratio: float, ratios: Floats) -> Floats:
     a = seen.candidate[:, look, None].astype(float)
     b = seen.stable[:, look, None].astype(float)
     both = (a > 0) & (b > 0)

@@ -5,20 +5,20 @@ from collections.abc import Callable
 import numpy as np
 
 from perf.judge.eprocesses import log_reject
-from perf.judge.traffic import NEVER, RAMP, Floats, Ints, Traffic, caught, first_look, traffic
+from perf.judge.traffic import NEVER, RAMP, Floats, Ints, SimulatedTraffic, caught, first_look, traffic
 from releases.judge.rules import JudgeRules
 
 RATES = (0.5, 2.0, 20.0)
 
 
-def flagger(seen: Traffic) -> Ints:
+def flagger(seen: SimulatedTraffic) -> Ints:
     """Success >= 99 % per minute of the canary alone; five failed checks roll back; no values fails."""
     good = seen.candidate_bad <= 0.01 * seen.candidate
     failed = ~(good & (seen.candidate > 0))
     return first_look(np.cumsum(failed, axis=1) >= 5)
 
 
-def argo(seen: Traffic, *, success: float, failure_limit: int) -> Ints:
+def argo(seen: SimulatedTraffic, *, success: float, failure_limit: int) -> Ints:
     """Success of the canary over 5 minutes, every 5 minutes; more failures than the limit roll back."""
     candidate = np.cumsum(seen.candidate, axis=1)[:, 4::5]
     bad = np.cumsum(seen.candidate_bad, axis=1)[:, 4::5]
@@ -28,7 +28,7 @@ def argo(seen: Traffic, *, success: float, failure_limit: int) -> Ints:
     return np.where(first == NEVER, NEVER, 5 * np.minimum(first, 1000))
 
 
-def z_test(seen: Traffic) -> Ints:
+def z_test(seen: SimulatedTraffic) -> Ints:
     """Pooled two-proportion test on everything so far, one-sided at 5 %, looked at every minute."""
     a, b = np.cumsum(seen.candidate, axis=1), np.cumsum(seen.stable, axis=1)
     k, j = np.cumsum(seen.candidate_bad, axis=1), np.cumsum(seen.stable_bad, axis=1)
@@ -38,12 +38,12 @@ def z_test(seen: Traffic) -> Ints:
     return first_look(np.nan_to_num(z) > 1.645)
 
 
-def e_process(seen: Traffic) -> Ints:
+def e_process(seen: SimulatedTraffic) -> Ints:
     """One indicator, alpha 0.05, all capital bet at once: the mixture of the paper."""
     return first_look(log_reject(seen, tolerated=1.0, reserve=0.0) >= np.log(20))
 
 
-def shipped(seen: Traffic) -> Ints:
+def shipped(seen: SimulatedTraffic) -> Ints:
     """The errors of `JudgeRules()`: half of alpha, a reserve for late defects, nothing below 0.1 %."""
     rules = JudgeRules()
     guilty = log_reject(seen, tolerated=rules.errors.roll_back_above_ratio) >= rules.log_reject_limit
@@ -52,7 +52,7 @@ def shipped(seen: Traffic) -> Ints:
     return first_look(crossed & (share >= rules.errors.roll_back_min_percent / 100))
 
 
-RULES: dict[str, Callable[[Traffic], Ints]] = {
+RULES: dict[str, Callable[[SimulatedTraffic], Ints]] = {
     "Flagger style, >= 99 %, threshold 5": flagger,
     "Argo style, >= 99 %, limit 0, 5 min": lambda seen: argo(seen, success=0.99, failure_limit=0),
     "Argo style, >= 95 %, limit 3, 5 min": lambda seen: argo(seen, success=0.95, failure_limit=3),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from perf.judge.eprocesses import log_reject
-from perf.judge.traffic import RAMP, Traffic, caught, first_look
+from perf.judge.traffic import RAMP, SimulatedTraffic, caught, first_look
 from releases.judge.rules import JudgeRules
 
 PER_SESSION = 8
@@ -21,7 +21,7 @@ def sessions(
     sticky: bool,
     together: float = 1.0,
     look_seconds: float = 60.0,
-) -> Traffic:
+) -> SimulatedTraffic:
     """Like `traffic`, in sessions. `together`: the share of sessions of one fate, all bad or none.
 
     Sticky ones stay on the side that they were dealt at their first request.
@@ -45,10 +45,10 @@ def sessions(
         for row, chosen in enumerate((to_candidate, ~to_candidate)):
             for kind, those in enumerate((chosen & seen, chosen & seen & is_bad)):
                 np.add.at(counts[2 * row + kind], (run[those], look[those]), 1)
-    return Traffic(*counts)
+    return SimulatedTraffic(*counts)
 
 
-def rolled_back(seen: Traffic, *, per_session: int) -> tuple[float, float]:
+def rolled_back(seen: SimulatedTraffic, *, per_session: int) -> tuple[float, float]:
     """Percentage that the errors of `JudgeRules()` roll back, and the median look at which."""
     looks = first_look(
         log_reject(seen, tolerated=1.0, per_session=per_session) >= JudgeRules().log_reject_limit

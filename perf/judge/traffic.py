@@ -13,7 +13,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Traffic:
+class SimulatedTraffic:
     """Counts per run (rows) and look (columns)."""
 
     candidate: Ints
@@ -35,12 +35,12 @@ def traffic(
     candidate_bad: Floats | float,
     stable_bad: Floats | float,
     look_seconds: float = 60.0,
-) -> Traffic:
+) -> SimulatedTraffic:
     """Poisson arrivals, dealt out at random; bad probabilities per look."""
     arrived = rng.poisson(requests_per_second * look_seconds, (runs, candidate_share.size))
     candidate = rng.binomial(arrived, candidate_share)
     stable = arrived - candidate
-    return Traffic(
+    return SimulatedTraffic(
         candidate, rng.binomial(candidate, candidate_bad), stable, rng.binomial(stable, stable_bad)
     )
 

@@ -5,9 +5,9 @@ import time
 
 import numpy as np
 
-from releases.judge.evidence import Evidence, Increment, Sides, Tally
+from releases.judge.evidence import BadRequestCount, EvidenceIncrement, JudgeEvidence, SideCounts
 from releases.judge.rules import JudgeRules
-from releases.judge.verdict import Decision, verdict
+from releases.judge.verdict import JudgeDecision, verdict
 from releases.plans.builtin import builtin_plan
 
 
@@ -20,7 +20,7 @@ def play_quick_plan(
     """
     plan = builtin_plan("canary-quick")
     rules = plan.judge
-    evidence = Evidence.start(rules).with_slow_threshold(100.0)
+    evidence = JudgeEvidence.start(rules).with_slow_threshold(100.0)
     share, at, certified = 0.0, 0, None
     for step in plan.steps:
         match step.kind:
@@ -39,22 +39,25 @@ def play_quick_plan(
             arrived = rng.poisson(requests_per_second * look_seconds)
             candidate = int(rng.binomial(arrived, share))
             stable = int(arrived) - candidate
-            seen = Increment(
+            seen = EvidenceIncrement(
                 float(look_seconds),
                 {
-                    "errors": Sides(Tally(candidate, int(rng.binomial(candidate, errors))), Tally(stable)),
-                    "slow": Sides(
-                        Tally(candidate, int(rng.binomial(candidate, slow))),
-                        Tally(stable, int(rng.binomial(stable, 0.05))),
+                    "errors": SideCounts(
+                        BadRequestCount(candidate, int(rng.binomial(candidate, errors))),
+                        BadRequestCount(stable),
+                    ),
+                    "slow": SideCounts(
+                        BadRequestCount(candidate, int(rng.binomial(candidate, slow))),
+                        BadRequestCount(stable, int(rng.binomial(stable, 0.05))),
                     ),
                 },
             )
             evidence = evidence.after(seen, rules)
             at += look_seconds
             decision = verdict(evidence, rules).decision
-            if decision == Decision.ROLL_BACK:
+            if decision == JudgeDecision.ROLL_BACK:
                 return at, certified
-            if decision == Decision.PROMOTE and certified is None:
+            if decision == JudgeDecision.PROMOTE and certified is None:
                 certified = at
     return None, certified
 
@@ -83,9 +86,9 @@ def show_quick_plan(rng: np.random.Generator, runs: int) -> None:
 
 def cost_of_a_look(looks: int = 2000) -> None:
     rules = JudgeRules()
-    evidence = Evidence.start(rules).with_slow_threshold(500.0)
-    sides = Sides(Tally(25, 1), Tally(75, 4))
-    increment = Increment(5.0, {"errors": sides, "slow": sides})
+    evidence = JudgeEvidence.start(rules).with_slow_threshold(500.0)
+    sides = SideCounts(BadRequestCount(25, 1), BadRequestCount(75, 4))
+    increment = EvidenceIncrement(5.0, {"errors": sides, "slow": sides})
     start = time.process_time()
     for _ in range(looks):
         evidence = evidence.after(increment, rules)

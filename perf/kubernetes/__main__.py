@@ -5,7 +5,7 @@ import sys
 from perf import kubernetes
 from perf.kubernetes import heard, looks, memory
 from perf.registry.table import database
-from perf.required import Row, at_most, report
+from perf.required import RequiredFigure, at_most, report
 
 SMALLER = 10
 MOST_GROWTH = 1.5
@@ -40,15 +40,19 @@ def main() -> int:
     for name, words in (("page", "machines' page"), ("rest", "REST list of machines")):
         said = f"{large[name] * 1e3:,.0f} ms, {large[f'{name} queries']:.0f} queries"
         rows.append(
-            Row(f"one page of the {words}, own CPU", f"{said}, {large[f'{name} bytes'] / 1024:,.0f} KiB")
+            RequiredFigure(
+                f"one page of the {words}, own CPU", f"{said}, {large[f'{name} bytes'] / 1024:,.0f} KiB"
+            )
         )
         rows.append(_no_more_queries(small, large, name))
     rows += [
-        Row("first look at all machines, own CPU", f"{large['first']:.1f} s"),
-        Row("a look when nothing changed, by a list", f"{large['by list']:.2f} s"),
-        Row("  by what the watcher shares", f"{large['same'] * 1e3:,.0f} ms, {large['queries']:.0f} queries"),
+        RequiredFigure("first look at all machines, own CPU", f"{large['first']:.1f} s"),
+        RequiredFigure("a look when nothing changed, by a list", f"{large['by list']:.2f} s"),
+        RequiredFigure(
+            "  by what the watcher shares", f"{large['same'] * 1e3:,.0f} ms, {large['queries']:.0f} queries"
+        ),
         at_most("    share of a core at one look in ten seconds", large["same"] / LOOK_SECONDS, MOST_SHARE),
-        Row("  when a hundredth of the machines changed", f"{large['hundredth'] * 1e3:,.0f} ms"),
+        RequiredFigure("  when a hundredth of the machines changed", f"{large['hundredth'] * 1e3:,.0f} ms"),
         at_most(
             f"  per machine, {many:,} over {few:,}", large["same"] / many / (small["same"] / few), MOST_GROWTH
         ),
@@ -56,21 +60,23 @@ def main() -> int:
     return report(rows)
 
 
-def _memory_rows(worker: dict[str, float]) -> list[Row]:
+def _memory_rows(worker: dict[str, float]) -> list[RequiredFigure]:
     works = ("checks", "first look", "pods")
     return [
-        Row("memory of a worker that has loaded the code", f"{worker['loaded'] / 1e6:,.0f} MB"),
-        *(Row(f"  at its peak: {name}", f"{worker[name] / 1e6:,.0f} MB") for name in works),
+        RequiredFigure("memory of a worker that has loaded the code", f"{worker['loaded'] / 1e6:,.0f} MB"),
+        *(RequiredFigure(f"  at its peak: {name}", f"{worker[name] / 1e6:,.0f} MB") for name in works),
         at_most("  at rest after a cold start, MB", worker["rest"] / 1e6, MOST_WORKER_MEGABYTES),
     ]
 
 
-def _no_more_queries(small: dict[str, float], large: dict[str, float], name: str) -> Row:
+def _no_more_queries(small: dict[str, float], large: dict[str, float], name: str) -> RequiredFigure:
     few, many = small[f"{name} queries"], large[f"{name} queries"]
-    return Row("  queries, of few and of many machines", f"{few:.0f} and {many:.0f}", "as many", few == many)
+    return RequiredFigure(
+        "  queries, of few and of many machines", f"{few:.0f} and {many:.0f}", "as many", few == many
+    )
 
 
-def _heard_rows(many: int, few: int) -> list[Row]:
+def _heard_rows(many: int, few: int) -> list[RequiredFigure]:
     small, large = heard.measured(few, pods="all"), heard.measured(many, pods="all")
     objects = many * heard.OBJECTS_PER_MACHINE
     list_large = (large["nodes list"] + large["pods list"]) / objects
@@ -78,12 +84,16 @@ def _heard_rows(many: int, few: int) -> list[Row]:
     share = large["events"] / heard.EVENTS * heard.EVENTS_PER_SECOND
     megabytes = (large["nodes bytes"] + large["pods bytes"]) / 1e6
     return [
-        Row("machines and pods", f"{many:,} and {objects - many:,}, {megabytes:,.0f} MB as a list"),
-        Row("list of machines, own CPU", f"{large['nodes list']:.2f} s"),
-        Row("list of pods, own CPU", f"{large['pods list']:.2f} s"),
+        RequiredFigure(
+            "machines and pods", f"{many:,} and {objects - many:,}, {megabytes:,.0f} MB as a list"
+        ),
+        RequiredFigure("list of machines, own CPU", f"{large['nodes list']:.2f} s"),
+        RequiredFigure("list of pods, own CPU", f"{large['pods list']:.2f} s"),
         at_most(f"  per object, {many:,} machines over {few:,}", list_large / list_small, MOST_GROWTH),
         at_most("kept of an object, bytes", large["memory"] / large["kept"], MOST_BYTES),
-        Row("more memory than before the list, with a page in it", f"{large['peak'] / 1e6:,.0f} MB"),
+        RequiredFigure(
+            "more memory than before the list, with a page in it", f"{large['peak'] / 1e6:,.0f} MB"
+        ),
         at_most(f"{heard.EVENTS_PER_SECOND} events a second, share of a core", share, MOST_SHARE),
         at_most(
             f"  per event, {many:,} machines over {few:,}", large["events"] / small["events"], MOST_GROWTH

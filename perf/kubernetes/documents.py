@@ -193,7 +193,7 @@ def managed(owned: Object) -> list[Object]:
     return [entry | {"manager": "kubelet", "fieldsV1": fields(owned)}]
 
 
-class Server:
+class LargeListServer:
     """A transport: lists of so many machines, each with `PODS_PER_NODE` pods, and a watch of `events`."""
 
     def __init__(self, nodes: int) -> None:

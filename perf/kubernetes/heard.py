@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from perf.kubernetes.documents import GPUS, PODS_PER_NODE, Server, event, node_at, pod_at
+from perf.kubernetes.documents import GPUS, PODS_PER_NODE, LargeListServer, event, node_at, pod_at
 from perf.registry.table import ROOT
 
 EVENTS = 5_000
@@ -44,7 +44,7 @@ def alone(machines: int, *, pods: str) -> None:
             return pod["metadata"]["labels"][DEPLOYMENT], worker_of(pod)
         return None
 
-    server = Server(machines)
+    server = LargeListServer(machines)
     client = KubeClient(server)
     heard = [
         Informer(client, NODES, keep=lambda node: packed(node_of(node))),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from perf.kubernetes.documents import Server
+from perf.kubernetes.documents import LargeListServer
 
 
 def _cpu(work: Callable[[], Any], rounds: int = 3) -> float:
@@ -35,7 +35,7 @@ def measured(machines: int) -> dict[str, float]:
     from kube.resources import NODES
 
     cluster = Cluster.objects.create(name=f"perf-{machines}", kind="kubernetes")
-    seen = KubeClient(Server(machines)).gather(NODES, keep=node_of).items
+    seen = KubeClient(LargeListServer(machines)).gather(NODES, keep=node_of).items
     values = {one.uid: packed(one) for one in seen}
 
     def look(values: dict[str, bytes]) -> None:
@@ -47,7 +47,7 @@ def measured(machines: int) -> dict[str, float]:
     with CaptureQueriesContext(connection) as queries:
         look(values)
     result |= {"queries": len(queries), "same": _cpu(lambda: look(values))}
-    listed = KubeClient(Server(machines))
+    listed = KubeClient(LargeListServer(machines))
 
     def look_by_list() -> None:
         found = listed.gather(NODES, keep=node_of).items

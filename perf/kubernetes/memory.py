@@ -15,7 +15,7 @@ from threading import Event
 from typing import Any
 
 from kube.transport import ApiCall, ApiReply
-from perf.kubernetes.documents import Server
+from perf.kubernetes.documents import LargeListServer
 from perf.registry.table import ROOT
 
 HEARD_WITHIN_SECONDS = 120.0
@@ -34,7 +34,7 @@ class LargeCluster:
 
         server = FakeApiServer()
         server.make("namespaces", {"metadata": {"name": "slipway"}})
-        self._few, self._many = FakeTransport(server), Server(machines)
+        self._few, self._many = FakeTransport(server), LargeListServer(machines)
 
     def send(self, call: ApiCall) -> ApiReply:
         whole = call.method == "GET" and _MANY.fullmatch(call.path) and "fieldSelector" not in call.query

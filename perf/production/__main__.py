@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perf.production import lists, sockets
-from perf.required import Row, at_most
+from perf.required import RequiredFigure, at_most
 from perf.required import report as required
 from tests.production.site import Host, Role, Site
 
@@ -47,10 +47,10 @@ def main() -> int:
 
 def read_lists(
     site: Site, first: Host, webs: list[Role], options: argparse.Namespace
-) -> tuple[list[Row], Host]:
+) -> tuple[list[RequiredFigure], Host]:
     """The figures, and the second host, whose web is now the second of `webs`."""
-    one: list[lists.Seen] = []
-    two: list[lists.Seen] = []
+    one: list[lists.ListLoad] = []
+    two: list[lists.ListLoad] = []
     each, all_at_once = options.requests, max(options.requests // 4, 1)
     many = lists.measure(site, [first], webs, clients=options.many, requests=all_at_once)
     second = first.twin()
@@ -62,8 +62,8 @@ def read_lists(
         two.append(lists.measure(site, both, webs, clients=options.clients, requests=each))
     alone, shared = (statistics.median(seen.milliseconds for seen in rounds) for rounds in (one, two))
     return [
-        Row("own CPU per request, one web", f"{alone:.1f} ms"),
-        Row("own CPU per request, two webs", f"{shared:.1f} ms"),
+        RequiredFigure("own CPU per request, one web", f"{alone:.1f} ms"),
+        RequiredFigure("own CPU per request, two webs", f"{shared:.1f} ms"),
         at_most("the same, two webs / one", shared / alone, 1.25),
         at_most("requests that failed", sum(seen.errors for seen in (*one, *two, many)), 0),
         at_most(f"connections of one web, {options.many} clients", many.connections, BOUND),
@@ -73,14 +73,16 @@ def read_lists(
 
 def follow_release(
     site: Site, hosts: Sequence[Host], webs: Sequence[Role], count: int, seconds: float
-) -> list[Row]:
+) -> list[RequiredFigure]:
     sockets.make_release(hosts[0])
     alone = sockets.measure(site, hosts[:1], webs[:1], count=count, seconds=seconds)
     shared = sockets.measure(site, hosts, webs, count=count, seconds=seconds)
     return [
-        Row(f"{count} sockets: own CPU per frame, one web", f"{alone.microseconds:.0f} us"),
-        Row(f"{count} sockets: own CPU per frame, two webs", f"{shared.microseconds:.0f} us"),
-        Row(f"{count} sockets: frames a socket and second", f"{alone.rate:.2f}, {shared.rate:.2f}"),
+        RequiredFigure(f"{count} sockets: own CPU per frame, one web", f"{alone.microseconds:.0f} us"),
+        RequiredFigure(f"{count} sockets: own CPU per frame, two webs", f"{shared.microseconds:.0f} us"),
+        RequiredFigure(
+            f"{count} sockets: frames a socket and second", f"{alone.rate:.2f}, {shared.rate:.2f}"
+        ),
         at_most(f"{count} sockets that ended early or saw nothing", alone.errors + shared.errors, 0),
         at_most(f"{count} sockets: connections of two webs", shared.connections, 2 * BOUND),
     ]

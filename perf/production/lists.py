@@ -16,7 +16,7 @@ PATHS = ("/api/v1/models/", "/api/v1/services/", "/api/v1/releases/", "/api/v1/c
 
 
 @dataclass
-class Seen:
+class ListLoad:
     """Of all clients together."""
 
     statuses: Counter[str] = field(default_factory=Counter)
@@ -42,9 +42,11 @@ def cpu_of(webs: Sequence[Role]) -> float:
     return sum(one.user + one.system for one in times)
 
 
-def measure(site: Site, hosts: Sequence[Host], webs: Sequence[Role], *, clients: int, requests: int) -> Seen:
+def measure(
+    site: Site, hosts: Sequence[Host], webs: Sequence[Role], *, clients: int, requests: int
+) -> ListLoad:
     """`clients` at a time, each with a connection of its own to one of the hosts."""
-    seen, lock = Seen(), threading.Lock()
+    seen, lock = ListLoad(), threading.Lock()
 
     def read(number: int) -> None:
         host = hosts[number % len(hosts)]

@@ -31,7 +31,7 @@ Page = tuple[bool, list[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SocketLoad:
     """Of all sockets together, while all were there."""
 
     count: int
@@ -57,7 +57,9 @@ def make_release(host: Host) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def measure(site: Site, hosts: Sequence[Host], webs: Sequence[Role], *, count: int, seconds: float) -> Seen:
+def measure(
+    site: Site, hosts: Sequence[Host], webs: Sequence[Role], *, count: int, seconds: float
+) -> SocketLoad:
     urls = [host.url.replace("http", "ws", 1) + "/ws/releases/1/" for host in hosts]
     counts = [min(PER_PROCESS, count - start) for start in range(0, count, PER_PROCESS)]
     warm_up = 5 + max(counts) * RAMP_SECONDS
@@ -80,7 +82,7 @@ def measure(site: Site, hosts: Sequence[Host], webs: Sequence[Role], *, count: i
         output, _ = process.communicate(timeout=120)
         pages += json.loads(output)
     frames = [[at for at in page if began <= at <= ended] for _, page in pages]
-    return Seen(
+    return SocketLoad(
         count=count,
         seconds=ended - began,
         frames=sum(map(len, frames)),

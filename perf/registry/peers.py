@@ -71,13 +71,13 @@ def measure(models: int, versions: int, rounds: int) -> None:
                 f"{models:,} models x {versions} versions on SQLite: own CPU of one request, "
                 f"{rounds} rounds of {REQUESTS}"
             )
-            asked = Asked(ours, our_port, API, {"Authorization": f"Bearer {token}"})
-            peer = Asked(it, port, PEER, {})
+            asked = RequestCost(ours, our_port, API, {"Authorization": f"Bearer {token}"})
+            peer = RequestCost(it, port, PEER, {})
             for what, path, peers in ROWS:
                 _compare(what, lambda path=path: asked(path), lambda peers=peers: peer(peers), rounds)
 
 
-class Asked:
+class RequestCost:
     """`asked(path)`: milliseconds of CPU that a request costs the server, over `REQUESTS` of them."""
 
     def __init__(self, server: psutil.Process, port: int, root: str, headers: dict[str, str]) -> None:

@@ -5,7 +5,7 @@ import argparse
 import sys
 from importlib import import_module
 
-from perf.required import Row, report
+from perf.required import RequiredFigure, report
 
 PARTS = ("hop", "floor", "batching", "gpu")
 
@@ -19,7 +19,7 @@ def main() -> int:
     chosen = parser.parse_args()
     if unknown := set(chosen.parts) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
-    rows: list[Row] = []
+    rows: list[RequiredFigure] = []
     for part in chosen.parts:
         rows += import_module(f"perf.serving.{part}").rows(chosen.peers)
     return report(rows)

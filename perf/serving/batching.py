@@ -2,8 +2,8 @@
 
 import asyncio
 
-from perf.required import Row, at_most
-from perf.serving.load import Load, measure, request
+from perf.required import RequiredFigure, at_most
+from perf.serving.load import MeasuredLoad, measure, request
 from perf.serving.running import service
 
 APP = """
@@ -45,15 +45,15 @@ SECONDS = 3.0
 METHODS = ("alone", "batched", "bounded")
 
 
-def _measured(port: int, pid: int, method: str, clients: int) -> Load:
+def _measured(port: int, pid: int, method: str, clients: int) -> MeasuredLoad:
     one = request(f"/{method}", bytes(4 * 1_024))
     return asyncio.run(measure(port, [one] * clients, seconds=SECONDS, pid=pid))
 
 
-def rows(_: str) -> list[Row]:
-    told: list[Row] = []
+def rows(_: str) -> list[RequiredFigure]:
+    told: list[RequiredFigure] = []
     best = dict.fromkeys(METHODS, 0.0)
-    lone: dict[str, Load] = {}
+    lone: dict[str, MeasuredLoad] = {}
     with service(APP.replace("BOUND", str(BOUND_MS))) as running:
         for method in METHODS:
             for clients in (1, 4, 12, 24):
@@ -64,10 +64,12 @@ def rows(_: str) -> list[Row]:
                 if seen.milliseconds(0.99) <= BOUND_MS:
                     best[method] = max(best[method], seen.rate)
                 figures = seen.figures
-                told.append(Row(f"{method}, {clients} clients", figures))
+                told.append(RequiredFigure(f"{method}, {clients} clients", figures))
     for method in METHODS[1:]:
         gain = best[method] / best["alone"] if best["alone"] else float("inf")
-        told.append(Row(f"{method}: throughput within p99 {BOUND_MS:g} ms / unbatched", f"{gain:.2f}"))
+        told.append(
+            RequiredFigure(f"{method}: throughput within p99 {BOUND_MS:g} ms / unbatched", f"{gain:.2f}")
+        )
         ratio = lone[method].milliseconds(0.99) / lone["alone"].milliseconds(0.99)
         told.append(at_most(f"{method}: p99 of a lone client / unbatched", ratio, 1.25))
     return told

@@ -6,8 +6,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from perf.required import Row
-from perf.serving.load import Load, measure, request
+from perf.required import RequiredFigure
+from perf.serving.load import MeasuredLoad, measure, request
 from perf.serving.running import free_port, service
 
 APP = """
@@ -35,13 +35,13 @@ SECONDS = 4.0
 BODY = b'{"a":1}'
 
 
-def _measured(port: int, pid: int, clients: int) -> Load:
+def _measured(port: int, pid: int, clients: int) -> MeasuredLoad:
     one = request("/inference", BODY, content_type="application/json")
     return asyncio.run(measure(port, [one] * clients, seconds=SECONDS, pid=pid))
 
 
-def rows(peer_python: str) -> list[Row]:
-    told: list[Row] = []
+def rows(peer_python: str) -> list[RequiredFigure]:
+    told: list[RequiredFigure] = []
     with tempfile.TemporaryDirectory() as directory, service(APP) as ours:
         file = Path(directory) / "server.py"
         file.write_text(MOSEC)
@@ -62,7 +62,7 @@ def rows(peer_python: str) -> list[Row]:
                     told.append(_row("mosec", clients, theirs))
                     ratio = mine.per_cpu_second / theirs.per_cpu_second
                     told.append(
-                        Row(
+                        RequiredFigure(
                             f"floor, {clients} clients: ours / mosec's",
                             f"{ratio:.2f}",
                             "at least 1",
@@ -76,6 +76,6 @@ def rows(peer_python: str) -> list[Row]:
     return told
 
 
-def _row(name: str, clients: int, load: Load) -> Row:
+def _row(name: str, clients: int, load: MeasuredLoad) -> RequiredFigure:
     figures = f"{load.figures}, {load.per_cpu_second:,.0f} per own CPU second"
-    return Row(f"floor, {clients} clients, {name}", figures)
+    return RequiredFigure(f"floor, {clients} clients, {name}", figures)

@@ -9,10 +9,10 @@ import time
 from functools import partial
 from typing import Any
 
-from perf.required import Row
+from perf.required import RequiredFigure
 from perf.serving.hop import SIZES, models, p50
-from perf.serving.load import Load, measure, request
-from perf.serving.running import Service, service
+from perf.serving.load import MeasuredLoad, measure, request
+from perf.serving.running import RunningService, service
 from serving.runtime.api import GpuModel
 
 APP = """
@@ -86,7 +86,7 @@ class ToGpu(GpuModel):
         return float(there[-1])
 
 
-def _hop() -> list[Row]:
+def _hop() -> list[RequiredFigure]:
     told = []
     for size in SIZES:
         with models(ToGpu) as calling:
@@ -95,17 +95,17 @@ def _hop() -> list[Row]:
             array[:] = 1
             for name in ("touch", "copy", "copy_unpinned"):
                 figure = p50(partial(handle.run, name, array))
-                told.append(Row(f"hop of {size // 1_000} KB, {name}: p50", f"{figure:,.0f} us"))
+                told.append(RequiredFigure(f"hop of {size // 1_000} KB, {name}: p50", f"{figure:,.0f} us"))
     return told
 
 
-def _load(running: Service, method: str, clients: int, seconds: float = 5.0) -> Load:
+def _load(running: RunningService, method: str, clients: int, seconds: float = 5.0) -> MeasuredLoad:
     return asyncio.run(
         measure(running.port, [request(f"/{method}", PICTURE)] * clients, seconds=seconds, pid=running.pid)
     )
 
 
-async def _killed(running: Service) -> list[Row]:
+async def _killed(running: RunningService) -> list[RequiredFigure]:
     asked = [request("/batched", PICTURE)] * 16
     loading = asyncio.create_task(measure(running.port, asked, seconds=25.0, pid=running.pid))
     await asyncio.sleep(3.0)
@@ -119,15 +119,15 @@ async def _killed(running: Service) -> list[Row]:
     )
     statuses = ", ".join(f"{count} x {status}" for status, count in sorted(seen.statuses.items()))
     return [
-        Row("killed under load: answers", statuses),
-        Row("killed under load: model answers again after", f"{back - killed_at:.1f} s"),
+        RequiredFigure("killed under load: answers", statuses),
+        RequiredFigure("killed under load: model answers again after", f"{back - killed_at:.1f} s"),
     ]
 
 
-def rows(_: str) -> list[Row]:
+def rows(_: str) -> list[RequiredFigure]:
     # Not by torch: this process forks before CUDA may begin in it.
     named = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
-    told = [Row("GPU", named.partition(" (")[0].strip() or "none")]
+    told = [RequiredFigure("GPU", named.partition(" (")[0].strip() or "none")]
     told += _hop()
     with service(APP) as running:
         rates: dict[str, float] = {}
@@ -137,9 +137,11 @@ def rows(_: str) -> list[Row]:
                 assert set(seen.statuses) == {200}, seen.statuses
                 rates[method] = max(rates.get(method, 0.0), seen.rate)
                 figures = seen.figures
-                told.append(Row(f"resnet50 {method}, {clients} clients", figures))
+                told.append(RequiredFigure(f"resnet50 {method}, {clients} clients", figures))
         told += [
-            Row(f"resnet50 {method}: throughput / unbatched", f"{rates[method] / rates['alone']:.2f}")
+            RequiredFigure(
+                f"resnet50 {method}: throughput / unbatched", f"{rates[method] / rates['alone']:.2f}"
+            )
             for method in ("batched", "bounded")
         ]
         told += asyncio.run(_killed(running))

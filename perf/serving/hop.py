@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from perf.required import Row, at_most
+from perf.required import RequiredFigure, at_most
 from serving.runtime.api import GpuModel, runtime
 from serving.runtime.board import Board, Phase
 from serving.runtime.children import ChildOrder
@@ -206,14 +206,14 @@ print(*told)
 """
 
 
-def rows(peer_python: str) -> list[Row]:
-    told: list[Row] = []
+def rows(peer_python: str) -> list[RequiredFigure]:
+    told: list[RequiredFigure] = []
     others = peers(peer_python) if peer_python else {}
     for size in SIZES:
         mine = ours(size)
         theirs = queue(size) | mosec(size) | {name: figures[size] for name, figures in others.items()}
         for name, figure in (mine | theirs).items():
-            told.append(Row(f"hop of {size // 1_000} KB, {name}: p50", f"{figure:,.0f} us"))
+            told.append(RequiredFigure(f"hop of {size // 1_000} KB, {name}: p50", f"{figure:,.0f} us"))
         best = min(theirs.values())
         told.append(
             at_most(f"hop of {size // 1_000} KB: ours / the best of them", min(mine.values()) / best, 0.1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @dataclass
-class Load:
+class MeasuredLoad:
     """What the clients saw. Latencies in seconds; `answers`: when each came, and its status."""
 
     seconds: float = 0.0
@@ -39,10 +39,10 @@ class Load:
         return 1_000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-class _Client(asyncio.Protocol):
+class _LoopingConnection(asyncio.Protocol):
     """Asks again as soon as it is answered."""
 
-    def __init__(self, request: bytes, load: Load) -> None:
+    def __init__(self, request: bytes, load: MeasuredLoad) -> None:
         self._request, self._load = request, load
         self._unread = bytearray()
         self._sent_at = 0.0
@@ -82,12 +82,14 @@ def request(path: str, body: bytes, **headers: str) -> bytes:
     return f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n{fields}\r\n".encode() + body
 
 
-async def measure(port: int, requests: list[bytes], *, seconds: float, pid: int, warm: float = 1.0) -> Load:
+async def measure(
+    port: int, requests: list[bytes], *, seconds: float, pid: int, warm: float = 1.0
+) -> MeasuredLoad:
     """One client for each of `requests`. `pid`: of the server's first process."""
-    load = Load()
+    load = MeasuredLoad()
     loop = asyncio.get_running_loop()
     clients = [
-        (await loop.create_connection(lambda one=one: _Client(one, load), "127.0.0.1", port))[1]  # type: ignore[misc]
+        (await loop.create_connection(lambda one=one: _LoopingConnection(one, load), "127.0.0.1", port))[1]  # type: ignore[misc]
         for one in requests
     ]
     await asyncio.sleep(warm)

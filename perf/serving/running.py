@@ -20,7 +20,7 @@ READY_WITHIN_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Service:
+class RunningService:
     port: int
     pid: int
     log: Path
@@ -38,7 +38,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def service(source: str, *, queue_limit: int = 10_000, **settings: Any) -> Iterator[Service]:
+def service(source: str, *, queue_limit: int = 10_000, **settings: Any) -> Iterator[RunningService]:
     with tempfile.TemporaryDirectory() as directory:
         (Path(directory) / "app.py").write_text(textwrap.dedent(source))
         port = free_port()
@@ -62,7 +62,7 @@ def service(source: str, *, queue_limit: int = 10_000, **settings: Any) -> Itera
             subprocess.Popen(command.argv(sys.executable), stderr=output) as worker,
         ):
             try:
-                yield _ready(Service(port, worker.pid, log), worker)
+                yield _ready(RunningService(port, worker.pid, log), worker)
             finally:
                 worker.terminate()
                 try:
@@ -71,7 +71,7 @@ def service(source: str, *, queue_limit: int = 10_000, **settings: Any) -> Itera
                     worker.kill()
 
 
-def _ready(started: Service, worker: "subprocess.Popen[bytes]") -> Service:
+def _ready(started: RunningService, worker: "subprocess.Popen[bytes]") -> RunningService:
     deadline = time.monotonic() + READY_WITHIN_SECONDS
     while time.monotonic() < deadline and worker.poll() is None:
         try:

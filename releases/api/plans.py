@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.states import Right
-from common.api.views import Created, Deleted, Endpoint, Put, Read
+from common.api.views import CreateEndpoint, DestroyEndpoint, Endpoint, PutEndpoint, RetrieveEndpoint
 from common.errors import Conflict
 from releases.api.named import team_named
 from releases.api.serializers.plans import NewPlanSerializer, PlanChangeSerializer, PlanSerializer
@@ -37,7 +37,7 @@ OF_TEAM = OpenApiParameter("team", str, description="Owner, if several teams hav
     update=extend_schema(parameters=[OF_TEAM]),
     destroy=extend_schema(parameters=[OF_TEAM]),
 )
-class PlanCollection(Created, Read, Put, Deleted, Plans):
+class PlanCollection(CreateEndpoint, RetrieveEndpoint, PutEndpoint, DestroyEndpoint, Plans):
     inputs = {"create": NewPlanSerializer, "update": PlanChangeSerializer}
     parameters = dict.fromkeys(("retrieve", "destroy"), ("team",))
     needs: ClassVar = dict.fromkeys(("create", "update", "destroy"), Right.SERVICES_WRITE)

@@ -4,13 +4,13 @@ from django.http import Http404
 
 from accounts import selectors as accounts
 from accounts.states import Right
-from common.api.views import Listed, Put, Read
+from common.api.views import ListEndpoint, PutEndpoint, RetrieveEndpoint
 from releases.api.serializers.policies import TeamPolicyChangeSerializer, TeamPolicySerializer
 from releases.models import TeamPolicy
 from releases.services.policy import set_team_policy
 
 
-class TeamPolicies(Put, Listed, Read):
+class TeamPolicies(PutEndpoint, ListEndpoint, RetrieveEndpoint):
     """Release policies: minimum requirements of the releases of a team's services."""
 
     queryset = TeamPolicy.objects.select_related("team")

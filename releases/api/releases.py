@@ -15,7 +15,7 @@ from accounts.states import Right
 from common.actor import Actor
 from common.api.rows import RequiredReasonSerializer
 from common.api.streams import ServerEvent, events_response
-from common.api.views import Created, Listed, Read
+from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint
 from common.errors import Invalid
 from releases.api.named import image_named, version_named
 from releases.api.serializers.releases import (
@@ -33,7 +33,7 @@ from releases.states import FINAL
 from releases.succession import with_succession
 
 
-class Releases(Listed, Created, Read):
+class Releases(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     """Releases: the rollout of a version to a service."""
 
     queryset = with_succession(Release.objects.all()).select_related(

@@ -12,7 +12,7 @@ from accounts.models import Team
 from accounts.states import Right
 from clusters.choosing import ClusterRequirements
 from common import clock
-from common.api.views import Changed, Created, Listed, Read
+from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint, UpdateEndpoint
 from models_registry.models import Model
 from releases.api.named import cluster_named, image_named, model_named, team_named, version_named
 from releases.api.serializers.live import LiveQuerySerializer, LiveSerializer
@@ -51,7 +51,7 @@ from releases.services.service import change_service, create_service
 from releases.services.threshold import set_slow_threshold
 
 
-class Services(Listed, Created, Read, Changed):
+class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
     """Services: a gateway endpoint and the version that serves it."""
 
     queryset = Service.objects.select_related("team", "model", "cluster", "image", "stable_version__model")

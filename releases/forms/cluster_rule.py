@@ -13,7 +13,7 @@ from clusters.choosing import ClusterChoice, ClusterRequirements, choose, with_r
 FIELDS = ("rule_region", "rule_provider", "rule_gpu", "rule_free_gpus", "rule_labels")
 
 
-class Labels(forms.CharField):
+class LabelsField(forms.CharField):
     """`tier=gold, disk=nvme` as a mapping."""
 
     def to_python(self, value: Any) -> Any:
@@ -48,7 +48,7 @@ class ClusterRuleFields(forms.Form):
         required=False,
         help_text=_("At least so many of them must be free."),
     )
-    rule_labels = Labels(
+    rule_labels = LabelsField(
         label=_("Labels"),
         required=False,
         help_text=_("KEY=VALUE, with commas between: tier=gold, disk=nvme."),

@@ -7,7 +7,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from common.audit import MAX_REASON
-from releases.policy import NOTHING, Policy
+from releases.policy import NOTHING, ReleasePolicy
 
 
 def reason_field(help_text: Any) -> forms.CharField:
@@ -20,7 +20,7 @@ def reason_field(help_text: Any) -> forms.CharField:
     )
 
 
-class NameList(forms.CharField):
+class NameListField(forms.CharField):
     """Names with commas between them; none is None, which demands nothing."""
 
     def prepare_value(self, value: Any) -> Any:
@@ -50,7 +50,7 @@ class PolicyForm(forms.Form):
     role = forms.ChoiceField(
         label=_("Role of the approver"), choices=[("approver", _("Approver")), ("admin", _("Admin"))]
     )
-    approvers = NameList(
+    approvers = NameListField(
         label=_("Named approvers"),
         required=False,
         help_text=_("User names with commas between them; one of them must approve. Empty: whoever may."),
@@ -67,19 +67,21 @@ class PolicyForm(forms.Form):
         required=False,
         help_text=_("The plan must have a judge step, and the judge must not be lenient."),
     )
-    plans = NameList(
+    plans = NameListField(
         label=_("Allowed plans"),
         required=False,
         help_text=_("Names with commas between them. Empty: every plan that meets the rest."),
     )
 
-    def __init__(self, data: QueryDict | None = None, *, policy: Policy = NOTHING, **initial: Any) -> None:
+    def __init__(
+        self, data: QueryDict | None = None, *, policy: ReleasePolicy = NOTHING, **initial: Any
+    ) -> None:
         super().__init__(data, initial=policy.to_dict() | initial)
         self.fields["reason"] = reason_field(_("Required when less is demanded than before."))
 
     def document(self) -> dict[str, Any]:
-        """As `releases.policy.Policy` reads it."""
-        return {name: self.cleaned_data[name] for name in Policy.model_fields}
+        """As `releases.policy.ReleasePolicy` reads it."""
+        return {name: self.cleaned_data[name] for name in ReleasePolicy.model_fields}
 
 
 class ServicePolicyForm(PolicyForm):

@@ -23,7 +23,7 @@ from releases.forms.cluster_rule import ClusterRuleFields, rule_in
 from releases.forms.policy import reason_field
 from releases.models import Service, service_name
 from releases.pages.engine_fields import (
-    JsonObject,
+    JsonObjectField,
     add_engine_fields,
     engine_fields,
     settings_in,
@@ -32,7 +32,7 @@ from releases.pages.engine_fields import (
     typed_settings,
     without_engine_fields,
 )
-from releases.pages.memory import Advice, advice_for
+from releases.pages.memory import MemoryAdvice, advice_for
 from releases.pages.pod_fields import add_pod_fields, asked_in, is_pod_field, pod_fields
 from releases.plans.builtin import DEFAULT_PLAN, builtin_plans
 from serving.engines.registry import SERVED_ENGINES
@@ -79,7 +79,7 @@ class ServiceSettings(forms.Form):
         required=False,
         help_text=_("An alias of the model that follows what is promoted here, such as production."),
     )
-    settings = JsonObject(
+    settings = JsonObjectField(
         required=False,
         label=_("Further engine settings"),
         help_text=_("A JSON object of what has no field here, handed to the engine as it is."),
@@ -137,7 +137,7 @@ class ServiceSettings(forms.Form):
         return None
 
     @property
-    def advice(self) -> Advice | None:
+    def advice(self) -> MemoryAdvice | None:
         """On the memory of a worker, by what is filled in so far; None while no version is chosen."""
         version, cluster = self.chosen_version(), self.chosen_cluster()
         if version is None or cluster is None:

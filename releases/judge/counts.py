@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Protocol
 
-from releases.judge.evidence import Increment, Sides, Tally
+from releases.judge.evidence import BadRequestCount, EvidenceIncrement, SideCounts
 from releases.judge.rules import IndicatorName
 
 SLOW_SHARE = 0.05
@@ -37,7 +37,7 @@ def increments_between(
     stable: str,
     seconds: float,
     slow_threshold_ms: float | None,
-) -> Increment:
+) -> EvidenceIncrement:
     """Return what the targets named `candidate` and `stable` answered between two readings `seconds` apart.
 
     Never negative. When a counter started again on either side, or a side is missing from a reading, the
@@ -50,11 +50,11 @@ def increments_between(
     ]
     told = [tally for tally in tallies if tally is not None]
     if len(told) < 2:
-        return Increment(seconds=seconds, interrupted=True)
+        return EvidenceIncrement(seconds=seconds, interrupted=True)
     theirs, ours = told
-    return Increment(
+    return EvidenceIncrement(
         seconds=seconds,
-        indicators={name: Sides(theirs[name], ours[name]) for name in theirs if name in ours},
+        indicators={name: SideCounts(theirs[name], ours[name]) for name in theirs if name in ours},
     )
 
 
@@ -76,7 +76,7 @@ def slow_threshold_ms(latency_ms: Histogram, *, min_requests: int = 100) -> floa
 
 def _tallies(
     before: CountsLike, after: CountsLike, slow_threshold_ms: float | None
-) -> dict[IndicatorName, Tally] | None:
+) -> dict[IndicatorName, BadRequestCount] | None:
     """Count between the readings; None when the counters started again in between."""
     requests = after.requests - before.requests
     errors = after.errors - before.errors
@@ -84,7 +84,9 @@ def _tallies(
     if after.epoch != before.epoch or min(requests, errors, timed) < 0:
         return None
     # The counters are not read at one instant: an error may be seen a moment before its request.
-    tallies: dict[IndicatorName, Tally] = {"errors": Tally(requests, min(errors, requests))}
+    tallies: dict[IndicatorName, BadRequestCount] = {
+        "errors": BadRequestCount(requests, min(errors, requests))
+    }
     if slow_threshold_ms is not None:
         above_before = answers_above(before.latency_ms, slow_threshold_ms)
         above_after = answers_above(after.latency_ms, slow_threshold_ms)
@@ -93,7 +95,7 @@ def _tallies(
             slow = above_after - (above_before or 0)
             if slow < 0:
                 return None
-            tallies["slow"] = Tally(timed, min(slow, timed))
+            tallies["slow"] = BadRequestCount(timed, min(slow, timed))
     return tallies
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from releases.judge.evidence import Evidence
+from releases.judge.evidence import JudgeEvidence
 from releases.judge.rules import IndicatorName, JudgeRules
 
 LOWEST = -6.0
@@ -13,7 +13,7 @@ LOWEST = -6.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CurveLimits:
     """Limits, log10 of the e-values; `accept` is None for an indicator that certifies nothing."""
 
     reject: float
@@ -38,10 +38,10 @@ class CurvePoint:
         return cls(at=data["at"], reject=data["reject"], accept=data["accept"])
 
 
-def limits(rules: JudgeRules) -> dict[IndicatorName, Limits]:
+def limits(rules: JudgeRules) -> dict[IndicatorName, CurveLimits]:
     """Return the limits at which each indicator's curve ends."""
     return {
-        name: Limits(
+        name: CurveLimits(
             reject=rules.log_reject_limit / math.log(10),
             accept=rules.log_accept_limit / math.log(10) if indicator.certifies else None,
         )
@@ -49,7 +49,7 @@ def limits(rules: JudgeRules) -> dict[IndicatorName, Limits]:
     }
 
 
-def curve_point(evidence: Evidence, rules: JudgeRules, *, at: float) -> CurvePoint:
+def curve_point(evidence: JudgeEvidence, rules: JudgeRules, *, at: float) -> CurvePoint:
     """The evidence as it stands, `at` seconds since the epoch."""
     return CurvePoint(
         at=at,

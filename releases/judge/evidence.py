@@ -18,7 +18,7 @@ Choosing by the total alone keeps the bets fair: given the total, they still are
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class BadRequestCount:
     """Requests, and how many of them were bad."""
 
     requests: int = 0
@@ -28,8 +28,8 @@ class Tally:
         if not 0 <= self.bad <= self.requests:
             raise ValueError(f"{self.bad} bad of {self.requests} requests is no tally")
 
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(self.requests + other.requests, self.bad + other.bad)
+    def __add__(self, other: "BadRequestCount") -> "BadRequestCount":
+        return BadRequestCount(self.requests + other.requests, self.bad + other.bad)
 
     @property
     def share(self) -> float:
@@ -38,15 +38,15 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
-    candidate: Tally = Tally()
-    stable: Tally = Tally()
+class SideCounts:
+    candidate: BadRequestCount = BadRequestCount()
+    stable: BadRequestCount = BadRequestCount()
 
-    def __add__(self, other: "Sides") -> "Sides":
-        return Sides(self.candidate + other.candidate, self.stable + other.stable)
+    def __add__(self, other: "SideCounts") -> "SideCounts":
+        return SideCounts(self.candidate + other.candidate, self.stable + other.stable)
 
     @property
-    def both(self) -> Tally:
+    def both(self) -> BadRequestCount:
         return self.candidate + self.stable
 
     def to_list(self) -> list[int]:
@@ -55,18 +55,20 @@ class Sides:
     @classmethod
     def from_list(cls, numbers: list[int]) -> Self:
         candidate_requests, candidate_bad, stable_requests, stable_bad = numbers
-        return cls(Tally(candidate_requests, candidate_bad), Tally(stable_requests, stable_bad))
+        return cls(
+            BadRequestCount(candidate_requests, candidate_bad), BadRequestCount(stable_requests, stable_bad)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Increment:
+class EvidenceIncrement:
     """Answers of both sides in the same stretch of time, at one weight.
 
     An indicator that could not be counted is left out.
     """
 
     seconds: float
-    indicators: Mapping[IndicatorName, Sides] = field(default_factory=dict)
+    indicators: Mapping[IndicatorName, SideCounts] = field(default_factory=dict)
     interrupted: bool = False
     """The counters started again in this stretch: nothing in it can be compared, so it says nothing."""
 
@@ -76,18 +78,18 @@ class Increment:
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
+class RecentRequests:
     """A stretch of the latest requests."""
 
     seconds: float
-    sides: Sides
+    sides: SideCounts
 
 
 @dataclass(frozen=True, slots=True)
 class IndicatorEvidence:
     """The e-processes of one indicator; every capital is a natural logarithm."""
 
-    totals: Sides
+    totals: SideCounts
     compared_bad: int
     """Bad events in increments where both sides had requests."""
     reject_bets: tuple[float, ...]
@@ -95,7 +97,7 @@ class IndicatorEvidence:
     accept_rate_bets: tuple[float, ...]
     reject_peak: float = 0.0
     accept_peak: float = 0.0
-    recent: tuple[Recent, ...] = ()
+    recent: tuple[RecentRequests, ...] = ()
     """The latest stretches, just long enough to hold `guarded_requests` of the candidate."""
 
     @classmethod
@@ -106,7 +108,7 @@ class IndicatorEvidence:
         # Two claims share the capital evenly, so their e-values are averaged (see rules.py).
         claims = bool(ratios) + bool(rates)
         return cls(
-            totals=Sides(),
+            totals=SideCounts(),
             compared_bad=0,
             reject_bets=eprocess.opening_reject_bets(),
             accept_ratio_bets=(-math.log(claims * ratios),) * ratios if ratios else (),
@@ -124,16 +126,16 @@ class IndicatorEvidence:
         return eprocess.log_sum_exp((*self.accept_ratio_bets, *self.accept_rate_bets))
 
     @property
-    def lately(self) -> Recent:
+    def lately(self) -> RecentRequests:
         """The latest stretches as one."""
-        return Recent(
+        return RecentRequests(
             math.fsum(stretch.seconds for stretch in self.recent),
-            sum((stretch.sides for stretch in self.recent), Sides()),
+            sum((stretch.sides for stretch in self.recent), SideCounts()),
         )
 
     def after(
         self,
-        sides: Sides,
+        sides: SideCounts,
         *,
         seconds: float,
         rules: IndicatorRules,
@@ -144,7 +146,7 @@ class IndicatorEvidence:
         after = replace(
             self,
             totals=self.totals + sides,
-            recent=_recent_after(self.recent, Recent(seconds, sides), requests=recent_requests),
+            recent=_recent_after(self.recent, RecentRequests(seconds, sides), requests=recent_requests),
         )
         if sides.candidate.requests and sides.stable.requests:
             after = after._with_comparison(sides, rules, per_session)
@@ -161,7 +163,7 @@ class IndicatorEvidence:
             accept_peak=max(self.accept_peak, after.log_accept),
         )
 
-    def _with_comparison(self, sides: Sides, rules: IndicatorRules, per_session: int) -> Self:
+    def _with_comparison(self, sides: SideCounts, rules: IndicatorRules, per_session: int) -> Self:
         null_ratio = rules.roll_back_above_ratio
         bets = _settled_ratio_bets(
             self.reject_bets,
@@ -191,7 +193,7 @@ class IndicatorEvidence:
         lately = self.lately.sides.both
         return lately.requests >= OUTAGE_REQUESTS and lately.share > OUTAGE_SHARE
 
-    def _outage(self, latest: Tally) -> bool:
+    def _outage(self, latest: BadRequestCount) -> bool:
         enough = latest.requests >= OUTAGE_REQUESTS
         return (enough and latest.share > OUTAGE_SHARE) or self.lately.sides.both.share > OUTAGE_SHARE
 
@@ -210,19 +212,21 @@ class IndicatorEvidence:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         return cls(
-            totals=Sides.from_list(data["totals"]),
+            totals=SideCounts.from_list(data["totals"]),
             compared_bad=data["compared_bad"],
             reject_bets=tuple(data["reject_bets"]),
             accept_ratio_bets=tuple(data["accept_ratio_bets"]),
             accept_rate_bets=tuple(data["accept_rate_bets"]),
             reject_peak=data["reject_peak"],
             accept_peak=data["accept_peak"],
-            recent=tuple(Recent(seconds, Sides.from_list(numbers)) for seconds, *numbers in data["recent"]),
+            recent=tuple(
+                RecentRequests(seconds, SideCounts.from_list(numbers)) for seconds, *numbers in data["recent"]
+            ),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class JudgeEvidence:
     """All that a verdict rests on."""
 
     bets: str
@@ -259,7 +263,7 @@ class Evidence:
             raise ValueError(f"this release already calls slower than {self.slow_threshold_ms:g} ms slow")
         return replace(self, slow_threshold_ms=milliseconds)
 
-    def after(self, increment: Increment, rules: JudgeRules) -> Self:
+    def after(self, increment: EvidenceIncrement, rules: JudgeRules) -> Self:
         """The evidence with one more increment in it.
 
         Raises ValueError when `rules` bet otherwise than those that this evidence was started with.
@@ -274,7 +278,7 @@ class Evidence:
             self,
             indicators={
                 name: evidence.after(
-                    seen.get(name, Sides()),
+                    seen.get(name, SideCounts()),
                     seconds=increment.seconds,
                     rules=rules.judged[name],
                     recent_requests=rules.guarded_requests,
@@ -324,7 +328,12 @@ class Evidence:
 
 
 def _settled_ratio_bets(
-    bets: tuple[float, ...], ratios: tuple[float, ...], sides: Sides, *, null_ratio: float, per_session: int
+    bets: tuple[float, ...],
+    ratios: tuple[float, ...],
+    sides: SideCounts,
+    *,
+    null_ratio: float,
+    per_session: int,
 ) -> tuple[float, ...]:
     settled = []
     for bet, ratio in zip(bets, ratios, strict=True):
@@ -339,7 +348,7 @@ def _settled_ratio_bets(
 
 
 def _settled_rate_bets(
-    bets: tuple[float, ...], candidate: Tally, rules: IndicatorRules, *, per_session: int
+    bets: tuple[float, ...], candidate: BadRequestCount, rules: IndicatorRules, *, per_session: int
 ) -> tuple[float, ...]:
     if rules.promote_below_percent is None:
         return bets
@@ -352,14 +361,16 @@ def _settled_rate_bets(
     return tuple(settled)
 
 
-def _recent_after(recent: tuple[Recent, ...], latest: Recent, *, requests: int) -> tuple[Recent, ...]:
+def _recent_after(
+    recent: tuple[RecentRequests, ...], latest: RecentRequests, *, requests: int
+) -> tuple[RecentRequests, ...]:
     """The latest stretches that together hold at least `requests` of the candidate (or all there are).
 
     One without candidate requests is added to the one before it, so there are never more than `requests` + 1.
     """
     if recent and not latest.sides.candidate.requests:
         last = recent[-1]
-        return (*recent[:-1], Recent(last.seconds + latest.seconds, last.sides + latest.sides))
+        return (*recent[:-1], RecentRequests(last.seconds + latest.seconds, last.sides + latest.sides))
     stretches = [*recent, latest]
     held = sum(stretch.sides.candidate.requests for stretch in stretches)
     while held - stretches[0].sides.candidate.requests >= requests:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from releases.judge import eprocess
-from releases.judge.evidence import Evidence, IndicatorEvidence, Tally
+from releases.judge.evidence import BadRequestCount, IndicatorEvidence, JudgeEvidence
 from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
 
 
@@ -15,8 +15,8 @@ class IndicatorProgress:
     """Progress of one indicator towards each of its limits."""
 
     name: IndicatorName
-    candidate: Tally
-    stable: Tally
+    candidate: BadRequestCount
+    stable: BadRequestCount
     reject_progress: float
     """0..1, of the way (in logarithms) to rolling back, as it stands now."""
     accept_progress: float
@@ -56,7 +56,7 @@ def indicator_progress(name: IndicatorName, part: IndicatorEvidence, rules: Judg
 
 
 def requests_to_certify(
-    evidence: Evidence, rules: JudgeRules, told: Sequence[IndicatorProgress]
+    evidence: JudgeEvidence, rules: JudgeRules, told: Sequence[IndicatorProgress]
 ) -> int | None:
     """Candidate requests until every indicator is certified; None when one of them never would be."""
     needed = [rules.least_requests - evidence.indicators["errors"].totals.candidate.requests, 0]
@@ -67,7 +67,7 @@ def requests_to_certify(
     return max(needed)
 
 
-def seconds_for(evidence: Evidence, requests: int | None) -> float | None:
+def seconds_for(evidence: JudgeEvidence, requests: int | None) -> float | None:
     """Return how long `requests` take at the candidate's latest rate; None when it has had none."""
     lately = evidence.indicators["errors"].lately
     if requests is None or not lately.seconds or not lately.sides.candidate.requests:

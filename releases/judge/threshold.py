@@ -32,7 +32,7 @@ Source = Literal["plan", "learnt", "person"]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class StableTraffic:
     """Answers of stable in some minutes."""
 
     requests: int
@@ -49,7 +49,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredThreshold:
     """The service's threshold so far."""
 
     milliseconds: float
@@ -101,7 +101,11 @@ class Threshold:
 
 
 def threshold(
-    objective_ms: float | None, kept: Kept | None, stretches: Sequence[Stretch], *, slots: int = 0
+    objective_ms: float | None,
+    kept: StoredThreshold | None,
+    stretches: Sequence[StableTraffic],
+    *,
+    slots: int = 0,
 ) -> Threshold | None:
     """The threshold of a release that begins to be judged; None while too little is known.
 
@@ -122,13 +126,13 @@ def threshold(
     return Threshold(measured, "learnt", requests, measured, kept.milliseconds)
 
 
-def is_unusable(stretches: Sequence[Stretch], *, slots: int) -> bool:
+def is_unusable(stretches: Sequence[StableTraffic], *, slots: int) -> bool:
     """Whether nothing can be learnt because stable was saturated whenever it answered."""
     answered = [stretch for stretch in stretches if stretch.requests]
     return bool(answered) and all(stretch.is_saturated(slots) for stretch in answered)
 
 
-def healthy(stretches: Sequence[Stretch]) -> Histogram:
+def healthy(stretches: Sequence[StableTraffic]) -> Histogram:
     """The answers of those stretches in which stable was neither failing nor overloaded, as one histogram."""
     calm = [
         stretch

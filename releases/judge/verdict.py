@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from releases.judge import words
-from releases.judge.evidence import Evidence, IndicatorEvidence
+from releases.judge.evidence import IndicatorEvidence, JudgeEvidence
 from releases.judge.progress import IndicatorProgress, indicator_progress, requests_to_certify, seconds_for
 from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
-from releases.messages import Message
+from releases.messages import ReleaseMessage
 
 DOUBT = 0.5
 """A certificate does not count while the evidence against the candidate is this far towards rolling back."""
@@ -20,16 +20,16 @@ LATE_BAD = 2
 """Bad answers among the candidate's latest requests that make a share; a single one is an accident."""
 
 
-class Decision(StrEnum):
+class JudgeDecision(StrEnum):
     PROMOTE = "promote"
     ROLL_BACK = "roll_back"
     INSUFFICIENT = "insufficient"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    decision: Decision
-    tell: Callable[[], Message] = field(compare=False, repr=False)
+class JudgeVerdict:
+    decision: JudgeDecision
+    tell: Callable[[], ReleaseMessage] = field(compare=False, repr=False)
     """Most verdicts are never told."""
     culprit: IndicatorName | None
     """The indicator that rolls the candidate back."""
@@ -40,7 +40,7 @@ class Verdict:
     """The same at the candidate's latest rate of requests; None, too, when it has had none."""
 
     @property
-    def message(self) -> Message:
+    def message(self) -> ReleaseMessage:
         """Why it is so."""
         return self.tell()
 
@@ -62,7 +62,7 @@ class Verdict:
         }
 
 
-def verdict(evidence: Evidence, rules: JudgeRules) -> Verdict:
+def verdict(evidence: JudgeEvidence, rules: JudgeRules) -> JudgeVerdict:
     """Return what the evidence allows. Rolling back outranks promoting; no data is never a failure.
 
     Raises ValueError when the evidence was gathered under rules that bet otherwise.
@@ -74,28 +74,30 @@ def verdict(evidence: Evidence, rules: JudgeRules) -> Verdict:
     requests = requests_to_certify(evidence, rules, told)
 
     def decided(
-        decision: Decision, tell: Callable[[], Message], culprit: IndicatorName | None = None
-    ) -> Verdict:
-        return Verdict(decision, tell, culprit, told, requests, seconds_for(evidence, requests))
+        decision: JudgeDecision, tell: Callable[[], ReleaseMessage], culprit: IndicatorName | None = None
+    ) -> JudgeVerdict:
+        return JudgeVerdict(decision, tell, culprit, told, requests, seconds_for(evidence, requests))
 
     if _must_abort(parts["errors"], rules):
-        return decided(Decision.ROLL_BACK, partial(words.abort_reason, evidence, rules), "errors")
+        return decided(JudgeDecision.ROLL_BACK, partial(words.abort_reason, evidence, rules), "errors")
     guilty = [name for name, part in parts.items() if _is_guilty(part, rules.judged[name], rules)]
     if guilty:
         worst = max(guilty, key=lambda name: parts[name].reject_peak)
-        return decided(Decision.ROLL_BACK, partial(words.roll_back_reason, worst, evidence, rules), worst)
+        return decided(
+            JudgeDecision.ROLL_BACK, partial(words.roll_back_reason, worst, evidence, rules), worst
+        )
     enough = parts["errors"].totals.candidate.requests >= rules.least_requests
     if not (enough and all(progress.certified for progress in told)):
         tell = partial(words.insufficient_reason, evidence, rules, told, requests=requests)
-        return decided(Decision.INSUFFICIENT, tell)
+        return decided(JudgeDecision.INSUFFICIENT, tell)
     if suffering := [progress.name for progress in told if progress.in_outage]:
         if "errors" in suffering:
-            return decided(Decision.INSUFFICIENT, partial(words.outage_reason, evidence))
-        return decided(Decision.INSUFFICIENT, partial(words.slowness_reason, suffering[0], evidence))
+            return decided(JudgeDecision.INSUFFICIENT, partial(words.outage_reason, evidence))
+        return decided(JudgeDecision.INSUFFICIENT, partial(words.slowness_reason, suffering[0], evidence))
     doubtful = [progress for progress in told if progress.reject_progress >= DOUBT]
     if doubtful:
-        return decided(Decision.INSUFFICIENT, partial(words.doubt_reason, doubtful[0], evidence))
-    return decided(Decision.PROMOTE, partial(words.promote_reason, evidence, rules))
+        return decided(JudgeDecision.INSUFFICIENT, partial(words.doubt_reason, doubtful[0], evidence))
+    return decided(JudgeDecision.PROMOTE, partial(words.promote_reason, evidence, rules))
 
 
 def _must_abort(errors: IndicatorEvidence, rules: JudgeRules) -> bool:

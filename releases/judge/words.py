@@ -7,10 +7,10 @@ from django.utils.translation import gettext, gettext_noop, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from common.sentences import listed
-from releases.judge.evidence import Evidence, IndicatorEvidence, Tally
+from releases.judge.evidence import BadRequestCount, IndicatorEvidence, JudgeEvidence
 from releases.judge.progress import IndicatorProgress, seconds_for
 from releases.judge.rules import DECLARED, LATENCY, IndicatorName, JudgeRules
-from releases.messages import Kind, Message, count, number
+from releases.messages import MessageTemplate, ReleaseMessage, count, number
 
 NOUNS: Mapping[str, str] = {"errors": gettext_noop("5xx"), "slow": gettext_noop("slow requests")}
 """By the name of the indicator."""
@@ -103,61 +103,63 @@ def _duration(seconds: float) -> str:
 
 
 _SIDES = {"candidate": _share, "stable": _share}
-ERRORS = Kind("analysis.errors", _("Candidate 5xx: %(candidate)s; stable %(stable)s."), **_SIDES)
-ERRORS_LATELY = Kind(
+ERRORS = MessageTemplate("analysis.errors", _("Candidate 5xx: %(candidate)s; stable %(stable)s."), **_SIDES)
+ERRORS_LATELY = MessageTemplate(
     "analysis.errors_lately", _("Candidate 5xx of the latest: %(candidate)s; stable %(stable)s."), **_SIDES
 )
-SLOW = Kind("analysis.slow", _("Candidate slow: %(candidate)s; stable %(stable)s."), **_SIDES)
-SLOWER = Kind(
+SLOW = MessageTemplate("analysis.slow", _("Candidate slow: %(candidate)s; stable %(stable)s."), **_SIDES)
+SLOWER = MessageTemplate(
     "analysis.slower",
     _("Candidate slower than %(threshold)s ms: %(candidate)s; stable %(stable)s."),
     threshold=number,
     **_SIDES,
 )
-OF_SERVICE = Kind(
+OF_SERVICE = MessageTemplate(
     "analysis.of_service",
     _("Candidate %(what)s: %(candidate)s; stable %(stable)s."),
     what=_noun,
     **_SIDES,
 )
-UNCOUNTED = Kind(
+UNCOUNTED = MessageTemplate(
     "analysis.uncounted",
     _("The workers of both versions have not counted %(what)s yet, so it cannot be compared."),
     what=_noun,
 )
-LATELY = Kind(
+LATELY = MessageTemplate(
     "analysis.lately",
     _("Of the candidate's latest %(requests)s requests: %(bad)s."),
     requests=count,
     bad=count,
 )
-ABORTED = Kind("analysis.aborted", _("Rolled back at once, as more than %(limit)s %% failed."), limit=number)
-UNEQUAL = Kind(
+ABORTED = MessageTemplate(
+    "analysis.aborted", _("Rolled back at once, as more than %(limit)s %% failed."), limit=number
+)
+UNEQUAL = MessageTemplate(
     "analysis.unequal",
     _("Rolled back: p < %(chance)s if the candidate's rate were equal to stable's."),
     chance=chance,
 )
-ABOVE_RATIO = Kind(
+ABOVE_RATIO = MessageTemplate(
     "analysis.above_ratio",
     _("Rolled back: p < %(chance)s if the candidate's rate were at most %(ratio)s times stable's."),
     ratio=number,
     chance=chance,
 )
-PASSED = Kind(
+PASSED = MessageTemplate(
     "analysis.passed",
     _("Passed: %(claims)s; the chance of passing a worse candidate is under %(limit)s %%."),
     claims=_claims,
     limit=number,
 )
-DOUBT = Kind(
+DOUBT = MessageTemplate(
     "analysis.doubt",
     _("Passed earlier, but there is now %(percent)s %% of the evidence that a rollback needs: inconclusive."),
     percent=count,
 )
-OUTAGE = Kind(
+OUTAGE = MessageTemplate(
     "analysis.outage", _("Passed earlier, but both versions fail now: inconclusive until that is over.")
 )
-SLOW_BOTH = Kind(
+SLOW_BOTH = MessageTemplate(
     "analysis.slow_both",
     _(
         "Slow requests: candidate %(candidate)s %%, stable %(stable)s %%. Stable is slow itself, which hides "
@@ -166,8 +168,10 @@ SLOW_BOTH = Kind(
     candidate=number,
     stable=number,
 )
-NOTHING_YET = Kind("analysis.nothing_yet", _("Inconclusive: the candidate has answered no request yet."))
-AFTER = Kind(
+NOTHING_YET = MessageTemplate(
+    "analysis.nothing_yet", _("Inconclusive: the candidate has answered no request yet.")
+)
+AFTER = MessageTemplate(
     "analysis.after",
     ngettext_lazy(
         "Inconclusive after %(requests)s candidate request; evidence so far, of what passing needs: "
@@ -179,7 +183,7 @@ AFTER = Kind(
     requests=count,
     missing=_missing,
 )
-TOO_FEW = Kind(
+TOO_FEW = MessageTemplate(
     "analysis.too_few",
     ngettext_lazy(
         "Inconclusive after %(requests)s candidate request; at least %(least)s are required.",
@@ -189,17 +193,19 @@ TOO_FEW = Kind(
     requests=count,
     least=count,
 )
-NO_STABLE = Kind("analysis.no_stable", _("Stable answers no requests, so there is nothing to compare with."))
-NO_THRESHOLD = Kind(
+NO_STABLE = MessageTemplate(
+    "analysis.no_stable", _("Stable answers no requests, so there is nothing to compare with.")
+)
+NO_THRESHOLD = MessageTemplate(
     "analysis.no_threshold", _("Stable has answered too few requests to know its usual latency.")
 )
-NEVER = Kind("analysis.never", _("At these rates no number of requests would do."))
-TOO_RARE = Kind(
+NEVER = MessageTemplate("analysis.never", _("At these rates no number of requests would do."))
+TOO_RARE = MessageTemplate(
     "analysis.too_rare",
     _("At these rates no number of requests would do: %(what)s are too rare on both sides to be compared."),
     what=_noun,
 )
-MORE = Kind(
+MORE = MessageTemplate(
     "analysis.more",
     ngettext_lazy(
         "About %(requests)s more request if it is as good as stable.",
@@ -208,7 +214,7 @@ MORE = Kind(
     ),
     requests=count,
 )
-MORE_WITHIN = Kind(
+MORE_WITHIN = MessageTemplate(
     "analysis.more_within",
     ngettext_lazy(
         "About %(requests)s more request (%(duration)s at the present rate) if it is as good as stable.",
@@ -220,11 +226,11 @@ MORE_WITHIN = Kind(
 )
 
 
-def abort_reason(evidence: Evidence, rules: JudgeRules) -> Message:
+def abort_reason(evidence: JudgeEvidence, rules: JudgeRules) -> ReleaseMessage:
     return _lately(evidence) + ABORTED(limit=rules.abort_above_percent)
 
 
-def roll_back_reason(name: IndicatorName, evidence: Evidence, rules: JudgeRules) -> Message:
+def roll_back_reason(name: IndicatorName, evidence: JudgeEvidence, rules: JudgeRules) -> ReleaseMessage:
     part = evidence.indicators[name]
     ratio = rules.judged[name].roll_back_above_ratio
     lately = part.lately.sides.candidate
@@ -235,8 +241,8 @@ def roll_back_reason(name: IndicatorName, evidence: Evidence, rules: JudgeRules)
     return found + (UNEQUAL(chance=log_e) if ratio == 1.0 else ABOVE_RATIO(ratio=ratio, chance=log_e))
 
 
-def promote_reason(evidence: Evidence, rules: JudgeRules) -> Message:
-    found = Message()
+def promote_reason(evidence: JudgeEvidence, rules: JudgeRules) -> ReleaseMessage:
+    found = ReleaseMessage()
     for name, part in evidence.indicators.items():
         found += _comparison(name, part, evidence)
     claims = [
@@ -247,23 +253,23 @@ def promote_reason(evidence: Evidence, rules: JudgeRules) -> Message:
     return found + PASSED(claims=claims, limit=rules.false_promote_percent)
 
 
-def doubt_reason(progress: IndicatorProgress, evidence: Evidence) -> Message:
+def doubt_reason(progress: IndicatorProgress, evidence: JudgeEvidence) -> ReleaseMessage:
     comparison = _comparison(progress.name, evidence.indicators[progress.name], evidence)
     return comparison + DOUBT(percent=_whole_percent(progress.reject_progress))
 
 
-def slowness_reason(name: IndicatorName, evidence: Evidence) -> Message:
+def slowness_reason(name: IndicatorName, evidence: JudgeEvidence) -> ReleaseMessage:
     lately = evidence.indicators[name].lately.sides
     return SLOW_BOTH(candidate=round(100 * lately.candidate.share), stable=round(100 * lately.stable.share))
 
 
-def outage_reason(evidence: Evidence) -> Message:
+def outage_reason(evidence: JudgeEvidence) -> ReleaseMessage:
     return _lately(evidence) + OUTAGE()
 
 
 def insufficient_reason(
-    evidence: Evidence, rules: JudgeRules, told: Sequence[IndicatorProgress], *, requests: int | None
-) -> Message:
+    evidence: JudgeEvidence, rules: JudgeRules, told: Sequence[IndicatorProgress], *, requests: int | None
+) -> ReleaseMessage:
     seen = evidence.indicators["errors"].totals.candidate.requests
     if not seen:
         return NOTHING_YET()
@@ -277,8 +283,8 @@ def insufficient_reason(
 
 
 def _outlook(
-    evidence: Evidence, rules: JudgeRules, told: Sequence[IndicatorProgress], *, requests: int | None
-) -> Message:
+    evidence: JudgeEvidence, rules: JudgeRules, told: Sequence[IndicatorProgress], *, requests: int | None
+) -> ReleaseMessage:
     """When there will be enough evidence, or why there never will."""
     if not evidence.indicators["errors"].totals.stable.requests:
         return NO_STABLE()
@@ -297,7 +303,7 @@ def _outlook(
     return MORE_WITHIN(requests=requests, duration=seconds)
 
 
-def _comparison(name: IndicatorName, part: IndicatorEvidence, evidence: Evidence) -> Message:
+def _comparison(name: IndicatorName, part: IndicatorEvidence, evidence: JudgeEvidence) -> ReleaseMessage:
     threshold = evidence.slow_threshold_ms
     sides = {"candidate": _bad_of(part.totals.candidate), "stable": _bad_of(part.totals.stable)}
     if name == "errors":
@@ -307,12 +313,12 @@ def _comparison(name: IndicatorName, part: IndicatorEvidence, evidence: Evidence
     return SLOW(**sides) if threshold is None else SLOWER(threshold=threshold, **sides)
 
 
-def _lately(evidence: Evidence) -> Message:
+def _lately(evidence: JudgeEvidence) -> ReleaseMessage:
     lately = evidence.indicators["errors"].lately.sides
     return ERRORS_LATELY(candidate=_bad_of(lately.candidate), stable=_bad_of(lately.stable))
 
 
-def _bad_of(tally: Tally) -> list[int]:
+def _bad_of(tally: BadRequestCount) -> list[int]:
     return [tally.bad, tally.requests]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from releases.judge.counts import Histogram, answers_above, answers_of, slow_threshold_ms
-from releases.judge.evidence import Sides, Tally
+from releases.judge.evidence import BadRequestCount, SideCounts
 from releases.judge.rules import DECLARED, LATENCY, IndicatorName, JudgeRules
 from releases.judge.threshold import at_bound
 
@@ -64,7 +64,7 @@ def worker_tallies(
 
 def sides_between(
     before: Mapping[str, Any], after: Mapping[str, Any], *, candidate: str, stable: str
-) -> dict[IndicatorName, Sides]:
+) -> dict[IndicatorName, SideCounts]:
     """What both sides counted between two readings; without what one of them did not count, and nothing when
     a worker of either was started meanwhile."""
     pairs = [(before.get(name), after.get(name)) for name in (candidate, stable)]
@@ -79,10 +79,10 @@ def sides_between(
         for old, new in pairs
         if old is not None and new is not None
     )
-    return {name: Sides(tally, ours[name]) for name, tally in theirs.items() if name in ours}
+    return {name: SideCounts(tally, ours[name]) for name, tally in theirs.items() if name in ours}
 
 
-def _difference(before: list[int], after: list[int]) -> Tally:
+def _difference(before: list[int], after: list[int]) -> BadRequestCount:
     # Numbers are read one after the other: a bad answer may be seen a moment before its request.
     requests, bad = (max(late - early, 0) for early, late in zip(before, after, strict=True))
-    return Tally(requests, min(bad, requests))
+    return BadRequestCount(requests, min(bad, requests))

@@ -15,7 +15,7 @@ from common.pages.badges import Tone
 from releases import bake
 from releases.judge.threshold import Threshold
 from releases.models import Release
-from releases.plans.plan import Plan
+from releases.plans.plan import PlanSpec
 from releases.selectors.plans import policy_at_start
 from releases.states import ReleaseState
 
@@ -27,7 +27,7 @@ KEYS = {"approve": "a", "reject": "r", "pause": "p", "resume": "p", "abort": "x"
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class ReleaseAction:
     """A button with its question; the fields are those of the `confirm` component."""
 
     release_id: int
@@ -56,13 +56,13 @@ class Action:
         return f"ask-{self.name}-{self.release_id}"
 
 
-def decisions(release: Release, plan: Plan, actor: Actor) -> list[Action]:
+def decisions(release: Release, plan: PlanSpec, actor: Actor) -> list[ReleaseAction]:
     """Approve and reject, while the release waits for a word that this person has the right to say."""
     if release.state != ReleaseState.WAITING_APPROVAL or release.halt:
         return []
     if not may_decide(release, plan, actor):
         return []
-    reject = Action(
+    reject = ReleaseAction(
         release.pk,
         "reject",
         _("Reject"),
@@ -77,7 +77,7 @@ def decisions(release: Release, plan: Plan, actor: Actor) -> list[Action]:
     return [*([] if is_another else [_approve(release, plan)]), reject]
 
 
-def may_decide(release: Release, plan: Plan, actor: Actor) -> bool:
+def may_decide(release: Release, plan: PlanSpec, actor: Actor) -> bool:
     """Whether the person has the rights that the approval step at hand asks for."""
     terms = plan.steps[release.step_index].approval
     if not may(actor, Right.RELEASES_APPROVE, release.team):
@@ -86,7 +86,7 @@ def may_decide(release: Release, plan: Plan, actor: Actor) -> bool:
     return not needs_admin or may(actor, Right.PEOPLE_ADMIN, release.team)
 
 
-def must_be_another(release: Release, plan: Plan, actor: Actor) -> bool:
+def must_be_another(release: Release, plan: PlanSpec, actor: Actor) -> bool:
     """Whether the plan keeps this person, who asked for the release, from approving it."""
     terms = plan.steps[release.step_index].approval
     separate = terms is not None and terms.separate_requester
@@ -99,21 +99,21 @@ def must_be_named(release: Release, actor: Actor) -> bool:
     return named is not None and actor.name not in named
 
 
-def operations(release: Release, actor: Actor, *, is_serving: bool) -> list[Action]:
+def operations(release: Release, actor: Actor, *, is_serving: bool) -> list[ReleaseAction]:
     """Pause, resume, abort, roll back, end the bake. `is_serving`: what serves came by this release."""
     if not may(actor, Right.RELEASES_OPERATE, release.team) or not release.is_known_here:
         return []
     return list(_operations(release, is_serving=is_serving))
 
 
-def _operations(release: Release, *, is_serving: bool) -> Iterator[Action]:
+def _operations(release: Release, *, is_serving: bool) -> Iterator[ReleaseAction]:
     state = ReleaseState(release.state)
     # What is stuck is retried as every other row is.
     is_stuck = state == ReleaseState.STUCK
     if release.halt and not is_stuck:
         return
     if not is_stuck and (release.paused_at is not None or state == ReleaseState.PAUSED):
-        yield Action(
+        yield ReleaseAction(
             release.pk,
             "resume",
             _("Resume"),
@@ -125,7 +125,7 @@ def _operations(release: Release, *, is_serving: bool) -> Iterator[Action]:
             reason="optional",
         )
     elif release.in_motion and not is_stuck:
-        yield Action(
+        yield ReleaseAction(
             release.pk,
             "pause",
             _("Pause"),
@@ -141,7 +141,7 @@ def _operations(release: Release, *, is_serving: bool) -> Iterator[Action]:
             reason="optional",
         )
     if release.in_motion and not release.halt:
-        yield Action(
+        yield ReleaseAction(
             release.pk,
             "abort",
             _("Abort"),
@@ -153,7 +153,7 @@ def _operations(release: Release, *, is_serving: bool) -> Iterator[Action]:
             placeholder=_("Reason"),
         )
     if state == ReleaseState.PROMOTED and is_serving and release.from_version is not None:
-        yield Action(
+        yield ReleaseAction(
             release.pk,
             "rollback",
             _("Roll back"),
@@ -167,7 +167,7 @@ def _operations(release: Release, *, is_serving: bool) -> Iterator[Action]:
             placeholder=_("Reason"),
         )
     if release.bake_until is not None:
-        yield Action(
+        yield ReleaseAction(
             release.pk,
             "end-bake",
             _("End bake now"),
@@ -181,7 +181,7 @@ def _operations(release: Release, *, is_serving: bool) -> Iterator[Action]:
         )
 
 
-def _rollback_consequences(release: Release, way: bake.WayBack) -> tuple[str, ...]:
+def _rollback_consequences(release: Release, way: bake.RollbackEstimate) -> tuple[str, ...]:
     names = {"before": release.from_version, "after": release.version, "workers": way.warm_workers}
     drained = _("Then the workers of %(after)s are drained.") % names
     if way.warm_workers:
@@ -199,13 +199,13 @@ def _rollback_consequences(release: Release, way: bake.WayBack) -> tuple[str, ..
     return (start, _("All traffic goes to them.") % names, drained)
 
 
-def threshold(release: Release, found: Threshold | None, actor: Actor) -> list[Action]:
+def threshold(release: Release, found: Threshold | None, actor: Actor) -> list[ReleaseAction]:
     """Accept that stable is slower than it was, where that has to be accepted."""
     if found is None or found.measured_ms is None or not may(actor, Right.RELEASES_APPROVE, release.team):
         return []
     duration = formats.duration(found.measured_ms / 1000)
     return [
-        Action(
+        ReleaseAction(
             release.pk,
             "slow-threshold",
             _("Accept %(duration)s") % {"duration": duration},
@@ -220,9 +220,9 @@ def threshold(release: Release, found: Threshold | None, actor: Actor) -> list[A
     ]
 
 
-def _approve(release: Release, plan: Plan) -> Action:
+def _approve(release: Release, plan: PlanSpec) -> ReleaseAction:
     rest = plan.steps[release.step_index + 1 :]
-    return Action(
+    return ReleaseAction(
         release.pk,
         "approve",
         _("Approve"),

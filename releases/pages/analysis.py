@@ -12,14 +12,14 @@ from clusters.states import Alert, WorkerState
 from common.pages import formats
 from common.pages.charts import Chart
 from common.sentences import listed
-from releases.judge.evidence import Evidence
+from releases.judge.evidence import JudgeEvidence
 from releases.judge.progress import IndicatorProgress
 from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
 from releases.judge.threshold import Threshold
-from releases.judge.verdict import DOUBT, Verdict
+from releases.judge.verdict import DOUBT, JudgeVerdict
 from releases.judge.words import chance, noun_of, timed
 from releases.models import Release
-from releases.plans.plan import Plan
+from releases.plans.plan import PlanSpec
 from releases.states import ReleaseState
 
 STATES = ("none", "insufficient", "promote", "roll_back")
@@ -27,7 +27,7 @@ STATES = ("none", "insufficient", "promote", "roll_back")
 
 
 @dataclass(frozen=True, slots=True)
-class Indicator:
+class IndicatorRow:
     """A kind of bad answer as the page shows it."""
 
     name: IndicatorName
@@ -83,7 +83,7 @@ def saturation_warning(stable: DeploymentStatus | None) -> str:
     )
 
 
-def state_of(progress: IndicatorProgress | None, verdict: Verdict | None) -> str:
+def state_of(progress: IndicatorProgress | None, verdict: JudgeVerdict | None) -> str:
     if progress is None or verdict is None:
         return "none"
     if verdict.culprit == progress.name:
@@ -95,14 +95,14 @@ def state_of(progress: IndicatorProgress | None, verdict: Verdict | None) -> str
 FORECASTS = ("none", "requests", "seconds")
 
 
-def forecast_of(verdict: Verdict | None) -> str:
+def forecast_of(verdict: JudgeVerdict | None) -> str:
     """Return what is known of how long it takes, one of FORECASTS: nothing, so many requests, or when."""
     if verdict is None or not verdict.requests_to_certify:
         return "none"
     return "requests" if verdict.seconds_to_certify is None else "seconds"
 
 
-def conclusions(release: Release, plan: Plan, verdict: Verdict | None) -> dict[str, str]:
+def conclusions(release: Release, plan: PlanSpec, verdict: JudgeVerdict | None) -> dict[str, str]:
     """Return what follows each decision (`selectors.DECISIONS`): the verdict may change while one reads."""
     rules = plan.judge
     sure = {"percent": f"{100 - rules.false_promote_percent:g}"}
@@ -120,7 +120,7 @@ def conclusions(release: Release, plan: Plan, verdict: Verdict | None) -> dict[s
     }
 
 
-def _why_inconclusive(verdict: Verdict | None, sure: Mapping[str, str]) -> str:
+def _why_inconclusive(verdict: JudgeVerdict | None, sure: Mapping[str, str]) -> str:
     suffering = {progress.name for progress in verdict.indicators if progress.in_outage} if verdict else ()
     if "errors" in suffering:
         return _("Both versions fail at present: nothing passes until that is over.")
@@ -157,7 +157,7 @@ def _why_never(release: Release) -> str:
     return _("The release ended before the candidate got traffic.")
 
 
-def _why_worse(verdict: Verdict | None, rules: JudgeRules) -> str:
+def _why_worse(verdict: JudgeVerdict | None, rules: JudgeRules) -> str:
     if verdict is None or verdict.culprit is None:
         return _("Worse than stable: it is rolled back.")
     ratio = rules.judged[verdict.culprit].roll_back_above_ratio
@@ -217,9 +217,9 @@ def threshold_warning(threshold: Threshold | None, *, is_always_saturated: bool 
 
 def statistics(
     rules: JudgeRules,
-    evidence: Evidence | None,
+    evidence: JudgeEvidence | None,
     threshold: Threshold | None,
-    verdict: Verdict | None,
+    verdict: JudgeVerdict | None,
     *,
     is_always_saturated: bool = False,
 ) -> list[tuple[str, str]]:
@@ -277,7 +277,7 @@ def statistics(
     return told
 
 
-def _observed(evidence: Evidence) -> str:
+def _observed(evidence: JudgeEvidence) -> str:
     looks = ngettext("%(number)s look", "%(number)s looks", evidence.looks) % {
         "number": formats.count(evidence.looks)
     }

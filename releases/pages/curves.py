@@ -10,10 +10,10 @@ from django.utils.translation import pgettext
 from common.pages.charts import Chart, Limit, Mark, Series
 from releases.judge.curve import limits
 from releases.judge.rules import IndicatorName
-from releases.judge.verdict import Verdict
+from releases.judge.verdict import JudgeVerdict
 from releases.models import ReleaseStep
-from releases.pages.analysis import Indicator, live_key, state_of, title_of
-from releases.plans.plan import Plan
+from releases.pages.analysis import IndicatorRow, live_key, state_of, title_of
+from releases.plans.plan import PlanSpec
 from releases.plans.step import kinds_with
 
 ROOM = 1.28
@@ -23,13 +23,13 @@ AT_MOST_POINTS = 400
 
 
 def indicators_of(
-    plan: Plan,
+    plan: PlanSpec,
     points: Sequence[Mapping[str, Any]],
-    verdict: Verdict | None,
+    verdict: JudgeVerdict | None,
     steps: Sequence[ReleaseStep],
     *,
     thresholds_ms: Mapping[IndicatorName, float],
-) -> list[Indicator]:
+) -> list[IndicatorRow]:
     """`points` as `EvidencePoint.curve` holds them, oldest first."""
     told = {progress.name: progress for progress in verdict.indicators} if verdict else {}
     shown = thinned(points, at_most=AT_MOST_POINTS)
@@ -43,7 +43,7 @@ def indicators_of(
         title = title_of(name, thresholds_ms.get(name))
         progress = told.get(name)
         chart = _chart(title, name, plan, shown, marks)
-        indicators.append(Indicator(name, title, chart, progress, state_of(progress, verdict)))
+        indicators.append(IndicatorRow(name, title, chart, progress, state_of(progress, verdict)))
     return indicators
 
 
@@ -58,7 +58,7 @@ def thinned(points: Sequence[Mapping[str, Any]], *, at_most: int) -> Sequence[Ma
 def _chart(
     title: str,
     name: IndicatorName,
-    plan: Plan,
+    plan: PlanSpec,
     points: Sequence[Mapping[str, Any]],
     marks: Sequence[Mark],
 ) -> Chart:

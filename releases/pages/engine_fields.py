@@ -16,7 +16,7 @@ PREFIX = "engine_"
 DEFAULT = ("", gettext_lazy("Engine default"))
 
 
-class JsonObject(forms.JSONField):
+class JsonObjectField(forms.JSONField):
     """A JSON object as text. What was typed is shown again as it was typed; a fault has its place."""
 
     widget = forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "mono"})
@@ -44,7 +44,7 @@ class JsonObject(forms.JSONField):
         return super(forms.JSONField, self).has_changed(self.prepare_value(initial), data)
 
 
-class OptionalJsonObject(JsonObject):
+class OptionalJsonObject(JsonObjectField):
     """One that is left out when it is empty."""
 
     def to_python(self, value: Any) -> Any:

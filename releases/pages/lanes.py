@@ -11,7 +11,7 @@ from clusters.errors import DeploymentMissing
 from clusters.selectors import DeploymentStatus
 from common.sentences import in_each_language
 from releases.models import Release, Service
-from releases.sampling import Look
+from releases.sampling import TrafficSample
 from releases.selectors import releases as release_selectors
 from releases.traffic import NOTHING, SideTraffic
 
@@ -39,7 +39,7 @@ class Lane:
         return _("%(ready)s of %(wanted)s") % {"ready": self.status.ready, "wanted": self.status.wanted}
 
 
-def lanes_of(service: Service, release: Release | None, looks: Sequence[Look] = ()) -> list[Lane]:
+def lanes_of(service: Service, release: Release | None, looks: Sequence[TrafficSample] = ()) -> list[Lane]:
     """Stable first. A first release has no stable side, a service without release no candidate."""
     percent = release.candidate_percent if release else 0
     stable = release.stable_deployment if release else service.stable_deployment
@@ -75,7 +75,7 @@ def status_of(deployment: str) -> DeploymentStatus | None:
         return None
 
 
-def told_by(look: Look) -> str:
+def told_by(look: TrafficSample) -> str:
     """Who has read the figures, and when."""
     return _("Read on the host %(host)s, %(age)s s ago.") % {
         "host": look.told_by,
@@ -83,7 +83,7 @@ def told_by(look: Look) -> str:
     }
 
 
-def traffic_values(look: Look, deployments: Mapping[str, str]) -> dict[str, Any]:
+def traffic_values(look: TrafficSample, deployments: Mapping[str, str]) -> dict[str, Any]:
     """Return what the live topics show of the traffic. `deployments`: which one stands on which side."""
     values: dict[str, Any] = {
         "traffic": "problem" if look.problem else "told" if look.told_by else "live",

@@ -16,7 +16,7 @@ from common.pages.formats import absolute
 from common.sentences import listed
 from gateway.split_history import split_at
 from releases.models import Approval, Release, Service
-from releases.states import Decision
+from releases.states import ApprovalDecision
 from releases.steps.cohort import CohortStep
 
 
@@ -83,7 +83,7 @@ def _version(
     version: str, percent: int, since: datetime, writer: int, at: datetime, *, entry: int
 ) -> LiveVersion:
     release = Release.objects.filter(pk=writer).first()
-    approvals = Approval.objects.filter(release=release, decision=Decision.APPROVE, at__lte=at)
+    approvals = Approval.objects.filter(release=release, decision=ApprovalDecision.APPROVE, at__lte=at)
     given = list(approvals.select_related("by").order_by("pk")) if release else []
     return LiveVersion(version, percent, since, release, given, entry)
 

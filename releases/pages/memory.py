@@ -23,7 +23,7 @@ USABLE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class MemoryRequirement:
     """Of one worker; None where the version's files do not tell."""
 
     weights_bytes: int | None
@@ -46,7 +46,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class WorkerMemory:
     """What one worker gets: `gpus` of a kind."""
 
     gpu: str
@@ -60,7 +60,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class MemoryAdvice:
     tone: str
     """good, warn, bad or quiet."""
     title: str
@@ -76,12 +76,12 @@ def advice_for(
     slots: int,
     gpus_per_worker: int,
     settings: Mapping[str, Any],
-) -> Advice:
+) -> MemoryAdvice:
     """What a service with these settings would need of each worker's GPUs, as last seen."""
     memory = (version.facts or {}).get("memory") or {}
     known, _rest = split(engine, settings)
     context = known.get(ENGINES[engine].context_setting) or version.context_length
-    need = Need(
+    need = MemoryRequirement(
         weights_bytes=memory.get("weights_bytes"),
         cache_bytes_per_1k_tokens=memory.get("kv_cache_bytes_per_1k_tokens"),
         slots=max(1, slots),
@@ -89,7 +89,7 @@ def advice_for(
     )
     share = known.get(ENGINES[engine].memory_share_setting)
     rooms = [
-        Room(
+        WorkerMemory(
             gpu.name, gpu.memory_bytes, max(1, gpus_per_worker), share if isinstance(share, float) else USABLE
         )
         for gpu in (() if device == "cpu" else gpus_of(cluster) or ())
@@ -97,32 +97,32 @@ def advice_for(
     return advise(need, rooms)
 
 
-def advise(need: Need, rooms: Sequence[Room]) -> Advice:
+def advise(need: MemoryRequirement, rooms: Sequence[WorkerMemory]) -> MemoryAdvice:
     """In one line whether it fits, then the figures behind it and what to change."""
     lines = _figures(need)
     rooms = [room for room in rooms if room.memory_bytes]
     if need.total is None:
-        return Advice("quiet", _("The memory of a worker is not known in full."), tuple(lines))
+        return MemoryAdvice("quiet", _("The memory of a worker is not known in full."), tuple(lines))
     if not rooms:
         title = _("A worker needs %(total)s of memory.") % {"total": formats.memory_size(need.total)}
-        return Advice("quiet", title, tuple(lines))
+        return MemoryAdvice("quiet", title, tuple(lines))
     lacking = [room for room in rooms if need.total > room.usable_bytes]
     for room in rooms:
         lines.append(_told(room))
     if not lacking:
-        return Advice("good", _("It fits the GPUs of this cluster."), tuple(lines))
+        return MemoryAdvice("good", _("It fits the GPUs of this cluster."), tuple(lines))
     lines += [way for room in lacking for way in _ways_out(need, room)]
     if len(lacking) < len(rooms):
-        return Advice(
+        return MemoryAdvice(
             "warn", _("It fits only some of the GPUs of this cluster."), tuple(dict.fromkeys(lines))
         )
     if need.weights_bytes is not None and all(need.weights_bytes <= room.usable_bytes for room in lacking):
         title = _("The weights fit, but not all slots at full context.")
-        return Advice("warn", title, tuple(dict.fromkeys(lines)))
-    return Advice("bad", _("It does not fit the GPUs of this cluster."), tuple(dict.fromkeys(lines)))
+        return MemoryAdvice("warn", title, tuple(dict.fromkeys(lines)))
+    return MemoryAdvice("bad", _("It does not fit the GPUs of this cluster."), tuple(dict.fromkeys(lines)))
 
 
-def _figures(need: Need) -> list[str]:
+def _figures(need: MemoryRequirement) -> list[str]:
     lines = []
     if need.weights_bytes is not None:
         lines.append(_("Weights: %(size)s.") % {"size": formats.memory_size(need.weights_bytes)})
@@ -136,7 +136,7 @@ def _figures(need: Need) -> list[str]:
     return lines
 
 
-def _told(room: Room) -> str:
+def _told(room: WorkerMemory) -> str:
     told = {
         "gpus": formats.count(room.gpus),
         "gpu": room.gpu,
@@ -153,7 +153,7 @@ def _told(room: Room) -> str:
     )
 
 
-def _ways_out(need: Need, room: Room) -> list[str]:
+def _ways_out(need: MemoryRequirement, room: WorkerMemory) -> list[str]:
     ways = []
     per_gpu = room.usable_bytes // max(1, room.gpus)
     if per_gpu and need.total is not None:

@@ -15,7 +15,7 @@ from releases.states import ReleaseState, word_of
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class ReleaseNotice:
     tone: Tone
     title: str
     since: datetime | None = None
@@ -31,28 +31,30 @@ class Notice:
     """The release that took its place: `title` reads on with `by #3`."""
 
 
-def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | None) -> Notice | None:
+def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | None) -> ReleaseNotice | None:
     """None while it simply runs. `word`: what was already said on the approval at hand."""
     if not release.is_known_here:
         title = _("State: %(state)s") % {"state": word_of(release.state)}
         text = _("A newer release of Slipway wrote it: its processes take this release further.")
-        return Notice("warn", title, text=text)
+        return ReleaseNotice("warn", title, text=text)
     state = ReleaseState(release.state)
     if state == ReleaseState.PROMOTED and release.superseded_by_id is not None:
         drawn = badge_of("release", release.standing)
         names = {"version": release.version, "service": release.service}
         text = _("%(version)s was promoted, and served all traffic of %(service)s until then.") % names
         follower = release.undone_by_id or release.superseded_by_id
-        return Notice(drawn.tone, str(drawn.word), None, text, follower=follower)
+        return ReleaseNotice(drawn.tone, str(drawn.word), None, text, follower=follower)
     if not release.in_motion:
         drawn = badge_of("release", state)
-        return Notice(drawn.tone, _by(str(drawn.word), release), release.ended_at, str(release.told_outcome))
+        return ReleaseNotice(
+            drawn.tone, _by(str(drawn.word), release), release.ended_at, str(release.told_outcome)
+        )
     if release.halt:
         title = _("Rolling back") if state == ReleaseState.ROLLING_BACK else _("Aborting")
         why = str(release.told_outcome)
-        return Notice("warn", _by(title, release), release.halted_at, why, release.last_error)
+        return ReleaseNotice("warn", _by(title, release), release.halted_at, why, release.last_error)
     if release.paused_at is not None:
-        return Notice(
+        return ReleaseNotice(
             "warn",
             _("Paused by %(name)s") % {"name": release.paused_by},
             release.paused_at,
@@ -65,14 +67,14 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
             "why": held.get("why", "")
         }
         since = datetime.fromisoformat(held["since"]) if "since" in held else release.disturbed_at
-        return Notice("warn", title, since, text, lasts=True, url=held.get("url", ""))
+        return ReleaseNotice("warn", title, since, text, lasts=True, url=held.get("url", ""))
     if waiting is not None and waiting.kind == "approval":
         if word is not None:
-            return Notice(
+            return ReleaseNotice(
                 "good", _("Approved by %(name)s; continuing") % {"name": word.by}, word.at, word.reason
             )
         stalled = _stalled(release)
-        return Notice(
+        return ReleaseNotice(
             "ask",
             _("Waiting for approval"),
             waiting.since,
@@ -81,7 +83,7 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
             until=waiting.until,
         )
     if release.failed_since is not None and release.stuck_at is None:
-        return Notice("warn", _("Waiting"), release.failed_since, release.last_error, lasts=True)
+        return ReleaseNotice("warn", _("Waiting"), release.failed_since, release.last_error, lasts=True)
     return _stalled(release)
 
 
@@ -91,13 +93,15 @@ def _pause_reason(release: Release) -> str:
     return str(move.told) if move is not None and move.actor == ACTOR.name else ""
 
 
-def _stalled(release: Release) -> Notice | None:
+def _stalled(release: Release) -> ReleaseNotice | None:
     """Why the clock of its step stands; None while it runs."""
     clock = clock_of(release)
     if clock is None or not clock.why:
         return None
     title = _("The clock of this step is stopped")
-    return Notice("warn", title, datetime.fromisoformat(clock.stalled_since), str(clock.why), lasts=True)
+    return ReleaseNotice(
+        "warn", title, datetime.fromisoformat(clock.stalled_since), str(clock.why), lasts=True
+    )
 
 
 def _by(title: str, release: Release) -> str:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from releases.errors import InvalidPlan, PlanProblem
-from releases.plans.plan import Plan, parse_plan, plan_schema
+from releases.plans.plan import PlanSpec, parse_plan, plan_schema
 from releases.plans.step import kinds, kinds_with
 
 FieldKind = Literal["integer", "number", "flag", "choice", "text"]
@@ -27,7 +27,7 @@ NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PlanFieldSchema:
     """A field of the schema."""
 
     key: str
@@ -48,7 +48,7 @@ class FormField:
     """A shape at its place, with what was typed there and what is wrong with that."""
 
     path: str
-    shape: Shape
+    shape: PlanFieldSchema
     value: Any
     problems: Sequence[str]
     rules: str = ""
@@ -121,12 +121,12 @@ class FormStep:
 
 
 @dataclass(frozen=True)
-class Draft:
+class PlanDraft:
     """A plan under someone's hands: it need not be a plan yet."""
 
     document: dict[str, Any]
     problems: tuple[PlanProblem, ...] = ()
-    plan: Plan | None = None
+    plan: PlanSpec | None = None
     focus: str = ""
     """Id of the control that has the focus after a change of the form's shape."""
     text: str = field(default="", repr=False)
@@ -165,7 +165,9 @@ class Draft:
 
     @property
     def description(self) -> FormField:
-        shape = Shape("description", _("Description"), _("When to use it."), "text", True, None, None, {}, "")
+        shape = PlanFieldSchema(
+            "description", _("Description"), _("When to use it."), "text", True, None, None, {}, ""
+        )
         return self._field("description", shape, self.document)
 
     @property
@@ -173,7 +175,7 @@ class Draft:
         told = plan_schema()["properties"]["bake_seconds"]
         label = _("Bake time (s)")
         limits = told["minimum"], told["maximum"]
-        shape = Shape("bake_seconds", label, told["description"], "integer", False, *limits, {}, 0)
+        shape = PlanFieldSchema("bake_seconds", label, told["description"], "integer", False, *limits, {}, 0)
         return self._field("bake_seconds", shape, self.document)
 
     @property
@@ -212,7 +214,7 @@ class Draft:
         found = []
         for key, label in OF_SERVICE.items():
             told = _definitions()["JudgeRules"]["properties"][key]
-            shape = Shape(key, label, told["description"], "text", True, None, None, {}, "")
+            shape = PlanFieldSchema(key, label, told["description"], "text", True, None, None, {}, "")
             rules = _at(self.document, f"judge.{key}")
             field = self._field(f"judge.{key}", shape, {})
             problems = [
@@ -246,7 +248,7 @@ class Draft:
         held = values if isinstance(values, dict) else {}
         return [self._field(f"{path}.{shape.key}", shape, held) for shape in _shapes(definition)]
 
-    def _field(self, path: str, shape: Shape, values: Mapping[str, Any]) -> FormField:
+    def _field(self, path: str, shape: PlanFieldSchema, values: Mapping[str, Any]) -> FormField:
         problems = [_short(problem.message) for problem in self.problems if problem.path == path]
         return FormField(path, shape, values.get(shape.key, shape.default), problems)
 
@@ -295,14 +297,14 @@ def _definitions() -> dict[str, Any]:
     return definitions
 
 
-def shapes_of(kind: str) -> tuple[Shape, ...]:
+def shapes_of(kind: str) -> tuple[PlanFieldSchema, ...]:
     spec = kinds()[kind]
     return _shapes(spec.__name__, choices=spec.choices, helps=spec.helps)
 
 
 def _shapes(
     definition: str, *, choices: Mapping[str, str] = NOTHING, helps: Mapping[str, str] = NOTHING
-) -> tuple[Shape, ...]:
+) -> tuple[PlanFieldSchema, ...]:
     """The plain fields of a definition, in its order; nested rules have forms of their own."""
     found = []
     for key, told in _definitions()[definition]["properties"].items():
@@ -313,7 +315,7 @@ def _shapes(
         values = plain.get("enum", ())
         types: Mapping[str, FieldKind] = {"integer": "integer", "number": "number", "boolean": "flag"}
         found.append(
-            Shape(
+            PlanFieldSchema(
                 key=key,
                 label=told["title"],
                 help=helps.get(key, told.get("description", "")),
@@ -337,11 +339,11 @@ def _short(message: str) -> str:
     return message[0].upper() + message[1:]
 
 
-def _read(given: Mapping[str, str], path: str, shapes: Sequence[Shape]) -> dict[str, Any]:
+def _read(given: Mapping[str, str], path: str, shapes: Sequence[PlanFieldSchema]) -> dict[str, Any]:
     return {shape.key: _value(given, f"{path}.{shape.key}", shape) for shape in shapes}
 
 
-def _value(given: Mapping[str, str], path: str, shape: Shape) -> Any:
+def _value(given: Mapping[str, str], path: str, shape: PlanFieldSchema) -> Any:
     if shape.kind == "flag":
         return path in given
     text = given.get(path, "").strip()

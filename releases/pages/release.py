@@ -21,18 +21,18 @@ from common.pages import formats
 from common.pages.steps import StepView
 from common.sentences import clauses, listed
 from gateway import selectors as gateway
-from models_registry.facts.comparison import Change, Comparison
+from models_registry.facts.comparison import Change, VersionComparison
 from models_registry.selectors import versions
 from releases import bake
 from releases.judge.threshold import Threshold
-from releases.judge.verdict import Verdict
-from releases.messages import Message
+from releases.judge.verdict import JudgeVerdict
+from releases.messages import ReleaseMessage
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep
 from releases.pages import actions, analysis, curves, lanes, notice, strip, values
 from releases.pages.traffic_charts import moments_of, span_over, traffic_charts
-from releases.plans.plan import Plan
+from releases.plans.plan import PlanSpec
 from releases.plans.step import kinds_with
-from releases.policy import Term
+from releases.policy import PolicyTerm
 from releases.sampling import sampler
 from releases.selectors.plans import plan_of, policy_at_start, shortfalls_of
 from releases.selectors.releases import (
@@ -60,7 +60,7 @@ CHANGES: Mapping[Change, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Starting:
+class StartingWorkers:
     """Workers on their way up."""
 
     since: datetime | None
@@ -75,7 +75,7 @@ class ReleasePage:
         self._actor = actor
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> PlanSpec:
         return plan_of(self.release)
 
     @cached_property
@@ -106,11 +106,11 @@ class ReleasePage:
         return next(of_step, None)
 
     @cached_property
-    def notice(self) -> notice.Notice | None:
+    def notice(self) -> notice.ReleaseNotice | None:
         return notice.notice_of(self.release, self.waiting, self.word)
 
     @cached_property
-    def decisions(self) -> list[actions.Action]:
+    def decisions(self) -> list[actions.ReleaseAction]:
         return [] if self.word else actions.decisions(self.release, self.plan, self._actor)
 
     @cached_property
@@ -123,7 +123,7 @@ class ReleasePage:
         return actions.must_be_named(self.release, self._actor)
 
     @cached_property
-    def shortfalls(self) -> Sequence[Term]:
+    def shortfalls(self) -> Sequence[PolicyTerm]:
         return shortfalls_of(self.release)
 
     @cached_property
@@ -140,7 +140,7 @@ class ReleasePage:
         return [person for person in people[: APPROVERS_SHOWN + 1] if person.pk != self._actor.user_id]
 
     @cached_property
-    def operations(self) -> list[actions.Action]:
+    def operations(self) -> list[actions.ReleaseAction]:
         return actions.operations(self.release, self._actor, is_serving=self.is_serving)
 
     @property
@@ -155,7 +155,7 @@ class ReleasePage:
         return bake.warm_workers(self.release)
 
     @cached_property
-    def starting(self) -> Starting | None:
+    def starting(self) -> StartingWorkers | None:
         """The deploy step at hand; None at another step."""
         row = next((one for one in self.step_rows if one.index == self.release.step_index), None)
         if not self.release.in_motion or row is None:
@@ -164,7 +164,7 @@ class ReleasePage:
             return None
         status = lanes.status_of(self.release.candidate_deployment)
         usual = bake.start_seconds(self.release.service_id, self.release.version_id, trait="starts_workers")
-        return Starting(row.started_at, status, usual) if status else None
+        return StartingWorkers(row.started_at, status, usual) if status else None
 
     @property
     def brings_files(self) -> bool:
@@ -175,7 +175,7 @@ class ReleasePage:
         return self.release.in_motion and at_hand.state == StepState.RUNNING
 
     @cached_property
-    def changes(self) -> Comparison | None:
+    def changes(self) -> VersionComparison | None:
         """Return what is different in the new version; None when there is nothing to compare it with."""
         before = self.release.from_version
         return versions.compare_versions(before, self.release.version) if before else None
@@ -227,7 +227,7 @@ class ReleasePage:
         return values.split_basis(self.weights)
 
     @cached_property
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> JudgeVerdict | None:
         return verdict_of(self.release)
 
     @property
@@ -237,7 +237,7 @@ class ReleasePage:
     decisions_known = DECISIONS
 
     @cached_property
-    def indicators(self) -> list[analysis.Indicator]:
+    def indicators(self) -> list[analysis.IndicatorRow]:
         evidence = evidence_of(self.release)
         thresholds = dict(evidence.thresholds_ms) if evidence else {}
         if self.threshold:
@@ -261,7 +261,7 @@ class ReleasePage:
         return analysis.threshold_warning(self.threshold) if self._is_threshold_open else ""
 
     @cached_property
-    def threshold_actions(self) -> list[actions.Action]:
+    def threshold_actions(self) -> list[actions.ReleaseAction]:
         return actions.threshold(self.release, self.threshold, self._actor) if self.threshold_warning else []
 
     @cached_property
@@ -351,7 +351,9 @@ class ReleasePage:
                 at_hand = row.index == self.release.step_index and self.release.in_motion
                 known = row.detail if row.ended_at or not at_hand else self.release.progress
                 found += known.get("probes", [])
-        return [{**probe, "fault": Message.kept(probe["fault"], probe["fault_message"])} for probe in found]
+        return [
+            {**probe, "fault": ReleaseMessage.kept(probe["fault"], probe["fault_message"])} for probe in found
+        ]
 
     @cached_property
     def moves(self) -> list[ReleaseMove]:

@@ -30,8 +30,8 @@ from releases.errors import UnknownPlan
 from releases.models import PodPatch, Release, Service
 from releases.pages import actions, lanes, strip, values
 from releases.pages.traffic_charts import SPANS, moments_of, span_named, traffic_charts
-from releases.plans.plan import Plan
-from releases.policy import Policy, Term, demands, guards_candidate, shortfalls
+from releases.plans.plan import PlanSpec
+from releases.policy import PolicyTerm, ReleasePolicy, demands, guards_candidate, shortfalls
 from releases.sampling import sampler
 from releases.selectors.plans import plan_named, plan_of, policy_of
 from releases.selectors.releases import weights
@@ -167,7 +167,7 @@ class ServicePage:
         return [(row, lanes.status_of(row.name)) for row in fleet.deployments_of(self.service.name)]
 
     @cached_property
-    def history(self) -> list[tuple[Release, list[actions.Action]]]:
+    def history(self) -> list[tuple[Release, list[actions.ReleaseAction]]]:
         """Newest first, each with the button that takes it back, where it can be."""
         rows = history(self.service, limit=HISTORY_SHOWN)
         for release in rows:
@@ -193,7 +193,7 @@ class ServicePage:
     def warm_workers(self) -> int:
         return bake.warm_workers(self.baking) if self.baking else 0
 
-    def _rollback(self, release: Release) -> list[actions.Action]:
+    def _rollback(self, release: Release) -> list[actions.ReleaseAction]:
         if self.release is not None:
             return []  # the one in motion comes first: abort it there
         offered = actions.operations(release, self._actor, is_serving=True)
@@ -227,7 +227,7 @@ class ServicePage:
         except UnknownPlan:
             return []
 
-    def shortfalls_of_plan(self, name: str) -> Sequence[Term]:
+    def shortfalls_of_plan(self, name: str) -> Sequence[PolicyTerm]:
         """Return the terms that the plan lacks; nothing is demanded of a service's first version."""
         if self.service.stable_version_id is None:
             return ()
@@ -238,7 +238,7 @@ class ServicePage:
         return shortfalls(plan, self._policy)
 
     @cached_property
-    def demanded(self) -> Sequence[Term]:
+    def demanded(self) -> Sequence[PolicyTerm]:
         """Terms that its releases must meet."""
         return demands(self._policy)
 
@@ -248,7 +248,7 @@ class ServicePage:
         return self.service.release_header == ReleaseHeader.OPEN and guards_candidate(self._policy)
 
     @cached_property
-    def _policy(self) -> Policy:
+    def _policy(self) -> ReleasePolicy:
         return policy_of(self.service)
 
     @cached_property
@@ -276,7 +276,7 @@ class ServicePage:
         return ForeseenImage(picked.reason if picked.image else "")
 
     @cached_property
-    def plan(self) -> Plan | None:
+    def plan(self) -> PlanSpec | None:
         try:
             return plan_named(self.service.plan_name, team=self.service.team)
         except UnknownPlan:

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from common.pages.steps import StepView
 from releases.judge.words import noun_of
 from releases.models import Release, ReleaseStep
-from releases.plans.plan import Plan
+from releases.plans.plan import PlanSpec
 from releases.plans.words import StripCell, strip
 from releases.progress import StepProgress
 from releases.selectors.releases import verdict_of
@@ -16,7 +16,7 @@ from releases.states import ReleaseState, StepState
 CUT_SHORT = (StepState.FAILED, StepState.ABORTED, StepState.REJECTED)
 
 
-def strip_of_plan(plan: Plan) -> list[StepView]:
+def strip_of_plan(plan: PlanSpec) -> list[StepView]:
     """The plan before anything has happened."""
     return [
         StepView(step.icon, step.name(), "pending", cell.detail)
@@ -25,12 +25,12 @@ def strip_of_plan(plan: Plan) -> list[StepView]:
     ]
 
 
-def strip_of(release: Release, plan: Plan, rows: Sequence[ReleaseStep]) -> list[StepView]:
+def strip_of(release: Release, plan: PlanSpec, rows: Sequence[ReleaseStep]) -> list[StepView]:
     """The release's plan as it went so far. `rows`: its steps, in order."""
     return [_cell(release, plan, cell, rows) for cell in strip(plan) if cell.last < len(rows)]
 
 
-def _cell(release: Release, plan: Plan, cell: StripCell, all_rows: Sequence[ReleaseStep]) -> StepView:
+def _cell(release: Release, plan: PlanSpec, cell: StripCell, all_rows: Sequence[ReleaseStep]) -> StepView:
     step = plan.steps[cell.first]
     rows = all_rows[cell.first : cell.last + 1]
     state = _state(release, rows)

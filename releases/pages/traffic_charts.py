@@ -9,7 +9,7 @@ from django.utils.translation import gettext_noop
 
 from common.pages.charts import Chart, Dash, Paint, Series, Unit
 from gateway.history import TrafficInterval
-from releases.sampling import Look
+from releases.sampling import TrafficSample
 from releases.traffic import NOTHING, SideTraffic, side_of
 
 JOIN_SECONDS = 95.0
@@ -27,7 +27,7 @@ NAMES = {"stable": gettext_noop("stable"), "candidate": gettext_noop("candidate"
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ChartRange:
     """A stretch of the past that charts show, and how finely."""
 
     name: str
@@ -44,24 +44,24 @@ class Span:
 
 
 SPANS = (
-    Span("1h", timedelta(hours=1), timedelta(minutes=1)),
-    Span("6h", timedelta(hours=6), timedelta(minutes=5)),
-    Span("24h", timedelta(hours=24), timedelta(minutes=15)),
+    ChartRange("1h", timedelta(hours=1), timedelta(minutes=1)),
+    ChartRange("6h", timedelta(hours=6), timedelta(minutes=5)),
+    ChartRange("24h", timedelta(hours=24), timedelta(minutes=15)),
 )
 
 
-def span_named(name: str) -> Span:
+def span_named(name: str) -> ChartRange:
     """The shortest for a name that there is not."""
     return next((span for span in SPANS if span.name == name), SPANS[0])
 
 
-def span_over(length: timedelta) -> Span:
+def span_over(length: timedelta) -> ChartRange:
     """The finest that shows so much; of more than a day the last day is kept."""
     return next((span for span in SPANS if length <= span.length), SPANS[-1])
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ChartPoint:
     """A point in time of the charts."""
 
     at: float
@@ -70,9 +70,9 @@ class Moment:
     sides: Mapping[str, SideTraffic]
 
 
-def moments_of(history: Sequence[TrafficInterval], looks: Sequence[Look]) -> list[Moment]:
+def moments_of(history: Sequence[TrafficInterval], looks: Sequence[TrafficSample]) -> list[ChartPoint]:
     """Both in order; where a page looked, its finer values stand instead of the kept ones. Gaps stay gaps."""
-    found = [Moment(look.at, JOIN_SECONDS, look.sides) for look in looks]
+    found = [ChartPoint(look.at, JOIN_SECONDS, look.sides) for look in looks]
     looked = [look.at for look in looks]
     for stretch in history:
         ends = stretch.at.timestamp()
@@ -80,29 +80,29 @@ def moments_of(history: Sequence[TrafficInterval], looks: Sequence[Look]) -> lis
         if any(begins < at <= ends for at in looked):
             continue
         if stretch.targets is None:
-            found.append(Moment(ends, 0.0, {}))
+            found.append(ChartPoint(ends, 0.0, {}))
         else:
             sides = {name: side_of(figures) for name, figures in stretch.targets.items()}
-            found.append(Moment(ends, max(JOIN_SECONDS, 1.5 * stretch.seconds), sides))
+            found.append(ChartPoint(ends, max(JOIN_SECONDS, 1.5 * stretch.seconds), sides))
     found.sort(key=lambda moment: moment.at)
     return _broken(found)
 
 
-def _broken(moments: Sequence[Moment]) -> list[Moment]:
+def _broken(moments: Sequence[ChartPoint]) -> list[ChartPoint]:
     """Put an empty moment in every gap: while nobody counted, nothing is known."""
-    found: list[Moment] = []
+    found: list[ChartPoint] = []
     for moment in moments:
         if found and moment.at - found[-1].at > moment.reaches_back:
-            found.append(Moment(found[-1].at + 1, 0.0, {}))
+            found.append(ChartPoint(found[-1].at + 1, 0.0, {}))
         found.append(moment)
     return found
 
 
 def traffic_charts(
-    moments: Sequence[Moment],
+    moments: Sequence[ChartPoint],
     deployments: Mapping[str, str],
     *,
-    span: Span,
+    span: ChartRange,
     since: datetime | None = None,
     until: datetime | None = None,
     keeps: timedelta | None = None,

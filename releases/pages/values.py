@@ -7,11 +7,11 @@ from django.utils.translation import gettext as _
 
 from common.pages import formats
 from common.sentences import in_each_language
-from releases.judge.verdict import Verdict
+from releases.judge.verdict import JudgeVerdict
 from releases.models import Release, Service
 from releases.pages.analysis import forecast_of, live_key, state_of
 from releases.pages.lanes import CANDIDATE, STABLE, traffic_values
-from releases.sampling import Look
+from releases.sampling import TrafficSample
 from releases.selectors import releases as release_selectors
 from releases.selectors.releases import decision_of, verdict_of
 
@@ -25,7 +25,7 @@ def sides_of(service: Service, release: Release | None) -> dict[str, str]:
     return sides
 
 
-def release_values(release: Release, look: Look | None) -> dict[str, Any]:
+def release_values(release: Release, look: TrafficSample | None) -> dict[str, Any]:
     """`look` is None for a release that has ended: its figures do not move any more."""
     values = {**weight_values(release), **judge_values(release, verdict_of(release))}
     if look is not None:
@@ -33,7 +33,7 @@ def release_values(release: Release, look: Look | None) -> dict[str, Any]:
     return values
 
 
-def service_values(service: Service, release: Release | None, look: Look) -> dict[str, Any]:
+def service_values(service: Service, release: Release | None, look: TrafficSample) -> dict[str, Any]:
     values = {"now": round(look.at, 1), **traffic_values(look, sides_of(service, release))}
     return values | weight_values(release) if release else values
 
@@ -60,7 +60,7 @@ def split_basis(weights: Mapping[str, Any]) -> str:
     }
 
 
-def judge_values(release: Release, verdict: Verdict | None) -> dict[str, Any]:
+def judge_values(release: Release, verdict: JudgeVerdict | None) -> dict[str, Any]:
     values: dict[str, Any] = {"judge.decision": decision_of(release, verdict)}
     if verdict is None:
         return values

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from releases.plans.plan import Plan, parse_plan
+from releases.plans.plan import PlanSpec, parse_plan
 
 DEFAULT_PLAN = "canary"
 DIRECT = "direct"
@@ -92,11 +92,11 @@ _OF_ROLLBACKS: Mapping[str, Mapping[str, Any]] = {
 
 
 @cache
-def builtin_plan(name: str) -> Plan:
+def builtin_plan(name: str) -> PlanSpec:
     """Return a plan to choose, or one of the two of rollbacks."""
     return parse_plan({"name": name, **{**_TO_CHOOSE, **_OF_ROLLBACKS}[name]})
 
 
-def builtin_plans() -> dict[str, Plan]:
+def builtin_plans() -> dict[str, PlanSpec]:
     """Return the plans to choose, by name."""
     return {name: builtin_plan(name) for name in _TO_CHOOSE}

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, ValidationError
 from common.reconcile import NotKnownHere
 from releases.errors import InvalidPlan, PlanProblem
 from releases.judge.rules import JudgeRules
-from releases.plans.plan import Plan, parse_plan
+from releases.plans.plan import PlanSpec, parse_plan
 from releases.plans.step import StepSpec, kinds
 
 
@@ -32,7 +32,7 @@ class LaterStep(StepSpec):
         raise NotKnownHere.step(self.kind)
 
 
-def stored_plan(document: Mapping[str, Any]) -> Plan:
+def stored_plan(document: Mapping[str, Any]) -> PlanSpec:
     """What was checked when it was stored. Steps that are not known here are `LaterStep`s: all of them, when
     what is said beside the steps is not known."""
     try:
@@ -43,13 +43,13 @@ def stored_plan(document: Mapping[str, Any]) -> Plan:
             judge, is_known = JudgeRules.model_validate(document.get("judge", {})), True
         except ValidationError:
             judge, is_known = JudgeRules(), False
-        is_known = is_known and beside.keys() <= Plan.model_fields.keys()
+        is_known = is_known and beside.keys() <= PlanSpec.model_fields.keys()
         steps = [_step(one) if is_known else LaterStep(**one) for one in document["steps"]]
-        shown = {key: value for key, value in beside.items() if key in Plan.model_fields}
-        return Plan.model_construct(**shown, judge=judge, steps=tuple(steps))
+        shown = {key: value for key, value in beside.items() if key in PlanSpec.model_fields}
+        return PlanSpec.model_construct(**shown, judge=judge, steps=tuple(steps))
 
 
-def refuse_later(plan: Plan) -> None:
+def refuse_later(plan: PlanSpec) -> None:
     """Before a release begins with it. Raises InvalidPlan."""
     later = [step for step in plan.steps if isinstance(step, LaterStep)]
     if later:

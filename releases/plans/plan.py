@@ -25,7 +25,7 @@ class _Unworkable(ValueError):
         super().__init__("; ".join(problem.message for problem in problems))
 
 
-class Plan(BaseModel):
+class PlanSpec(BaseModel):
     """Steps from nothing to all of the traffic; a release keeps the plan it began with."""
 
     # Built when the first plan is read: by then all kinds of steps are known.
@@ -62,20 +62,20 @@ class Plan(BaseModel):
         return self
 
 
-def parse_plan(document: object) -> Plan:
+def parse_plan(document: object) -> PlanSpec:
     """The plan in `document`: a mapping as read from JSON, or JSON text.
 
     Raises InvalidPlan with every problem found and where it is.
     """
     try:
         if isinstance(document, str | bytes):
-            return Plan.model_validate_json(document)
-        return Plan.model_validate(document)
+            return PlanSpec.model_validate_json(document)
+        return PlanSpec.model_validate(document)
     except ValidationError as error:
         raise InvalidPlan(_problems(error)) from None
 
 
-def canonical_json(plan: Plan) -> str:
+def canonical_json(plan: PlanSpec) -> str:
     """The one way to write this plan: every field, sorted keys, no spaces. Store this text beside its hash.
 
     Later software may know more fields: the stored text, not the plan parsed again, is what was hashed.
@@ -83,14 +83,14 @@ def canonical_json(plan: Plan) -> str:
     return json.dumps(plan.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def plan_hash(plan: Plan) -> str:
+def plan_hash(plan: PlanSpec) -> str:
     """Return the sha256 of the canonical JSON in hexadecimal: two plans with one hash do the same."""
     return hashlib.sha256(canonical_json(plan).encode()).hexdigest()
 
 
 def plan_schema(*, ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
     """JSON Schema (2020-12) of a plan, for the browser's editor and, with its own `ref_template`, OpenAPI."""
-    return Plan.model_json_schema(ref_template=ref_template)
+    return PlanSpec.model_json_schema(ref_template=ref_template)
 
 
 def _problems(error: ValidationError) -> tuple[PlanProblem, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.utils.translation import gettext as _
 
 from releases.errors import PlanProblem
-from releases.plans.step import Place, StepSpec, kinds
+from releases.plans.step import StepPosition, StepSpec, kinds
 
 
 def sequence_problems(steps: Sequence[StepSpec]) -> tuple[PlanProblem, ...]:
@@ -17,7 +17,7 @@ def sequence_problems(steps: Sequence[StepSpec]) -> tuple[PlanProblem, ...]:
             % {"number": index + 1, "kind": step.kind, "message": fault.message},
         )
         for index, step in enumerate(steps)
-        for fault in step.faults(Place(steps, index))
+        for fault in step.faults(StepPosition(steps, index))
     ]
     problems += [
         PlanProblem("steps", message) for kind in kinds().values() for message in kind.faults_of_plan(steps)

@@ -20,7 +20,7 @@ def whole(*, least: int, most: int) -> Any:
     return Field(strict=True, ge=least, le=most)
 
 
-class Fault(NamedTuple):
+class StepFault(NamedTuple):
     """Why a step cannot stand where it does."""
 
     message: str
@@ -28,7 +28,7 @@ class Fault(NamedTuple):
     """The one to be mended; empty: the step as a whole."""
 
 
-class JoinedCell(NamedTuple):
+class JoinedStripCell(NamedTuple):
     """Text of a cell of the strip for two steps: `25 % for 10 min`, `hold 10 min`."""
 
     label: str
@@ -100,7 +100,7 @@ class StepSpec(BaseModel):
 
     # Where it may stand.
 
-    def faults(self, place: "Place") -> Iterator[Fault]:
+    def faults(self, place: "StepPosition") -> Iterator[StepFault]:
         """Why it cannot stand there."""
         return iter(())
 
@@ -174,7 +174,7 @@ class StepSpec(BaseModel):
         """Say what it will do, below its name in the strip."""
         return ""
 
-    def joined(self, before: "StepSpec") -> JoinedCell | None:
+    def joined(self, before: "StepSpec") -> JoinedStripCell | None:
         """If it shares the cell of the step before it: what that says of both."""
         return None
 
@@ -214,7 +214,7 @@ Spec = TypeVar("Spec", bound=StepSpec)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StepPosition:
     """A step's place among the others of its plan."""
 
     steps: Sequence[StepSpec]

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from pydantic import BaseModel
 
-from releases.plans.plan import Plan
+from releases.plans.plan import PlanSpec
 from releases.plans.step import StepSpec
 
 
@@ -25,7 +25,7 @@ class StripCell:
     """What it will do, below its name."""
 
 
-def strip(plan: Plan) -> tuple[StripCell, ...]:
+def strip(plan: PlanSpec) -> tuple[StripCell, ...]:
     """The plan as cells from left to right; a weight and its hold share one: "5 % for 60 s"."""
     cells: list[StripCell] = []
     for index, step in enumerate(plan.steps):
@@ -53,7 +53,7 @@ def duration(seconds: int) -> str:
     return " ".join(words % {"number": number} for number, words in parts if number)
 
 
-def diff(before: Plan, after: Plan) -> tuple[str, ...]:
+def diff(before: PlanSpec, after: PlanSpec) -> tuple[str, ...]:
     """Say what changed, one sentence each, in the order of the plan; empty for equal plans."""
     told = [
         _("%(field)s: %(new)s instead of %(old)s")
@@ -70,7 +70,7 @@ def diff(before: Plan, after: Plan) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _PlanChange:
     field: str
     """By its keys in the document."""
     new: str
@@ -110,7 +110,7 @@ def _changed_steps(before: Sequence[StepSpec], after: Sequence[StepSpec]) -> lis
     return told
 
 
-def _changes(before: BaseModel, after: BaseModel, prefix: str = "") -> Iterator[_Change]:
+def _changes(before: BaseModel, after: BaseModel, prefix: str = "") -> Iterator[_PlanChange]:
     for field in type(after).model_fields:
         old, new = getattr(before, field), getattr(after, field)
         if old == new:
@@ -119,9 +119,9 @@ def _changes(before: BaseModel, after: BaseModel, prefix: str = "") -> Iterator[
             yield from _changes(old, new, f"{prefix}{field} ")
         elif isinstance(old, BaseModel) or isinstance(new, BaseModel):
             on, off = _("on"), _("off")
-            yield _Change(f"{prefix}{field}", off if new is None else on, off if old is None else on)
+            yield _PlanChange(f"{prefix}{field}", off if new is None else on, off if old is None else on)
         else:
-            yield _Change(f"{prefix}{field}", _value(new), _value(old))
+            yield _PlanChange(f"{prefix}{field}", _value(new), _value(old))
 
 
 def _value(value: Any) -> str:

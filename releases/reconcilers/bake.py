@@ -7,13 +7,15 @@ from django.utils.translation import gettext_lazy as _
 
 from clusters.services import deployments
 from common import events
-from common.reconcile import Outcome, Step, rest, wait
+from common.reconcile import Step, StepOutcome, rest, wait
 from releases.events import ReleaseMoved
-from releases.messages import Kind, text
+from releases.messages import MessageTemplate, text
 from releases.models import Release, ReleaseMove
 from releases.reconcilers.base import ACTOR
 
-BAKE_OVER = Kind("bake.over", _("The bake is over: the workers of %(version)s stop."), version=text)
+BAKE_OVER = MessageTemplate(
+    "bake.over", _("The bake is over: the workers of %(version)s stop."), version=text
+)
 
 
 class EndBake(Step[Release]):
@@ -21,7 +23,7 @@ class EndBake(Step[Release]):
 
     name = "end bake"
 
-    def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: Any, now: datetime) -> StepOutcome:
         if row.bake_until is not None and now < row.bake_until:
             return wait(row.bake_until - now)
 

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from common import audit, events
 from common.actor import Actor
-from common.reconcile import Outcome, Step, kernel, proceed, wait
+from common.reconcile import Step, StepOutcome, kernel, proceed, wait
 from releases.events import ReleaseMoved
-from releases.messages import Message
+from releases.messages import ReleaseMessage
 from releases.models import Release, ReleaseStep
 from releases.states import Halt, StepState
 
@@ -23,8 +23,12 @@ Spec = TypeVar("Spec")
 
 
 def halt(
-    release: Release, reason: Message, *, kind: Halt = Halt.ROLLBACK, save: Mapping[str, Any] | None = None
-) -> Outcome:
+    release: Release,
+    reason: ReleaseMessage,
+    *,
+    kind: Halt = Halt.ROLLBACK,
+    save: Mapping[str, Any] | None = None,
+) -> StepOutcome:
     """Slipway itself gives the release up; the way back begins with the next step."""
     outcome = reason.text
 
@@ -60,13 +64,13 @@ class Executor(Step[Release], Generic[Spec]):
         self,
         release: Release,
         *,
-        note: Message | None = None,
+        note: ReleaseMessage | None = None,
         detail: Mapping[str, Any] | None = None,
         save: Mapping[str, Any] | None = None,
         actor: str = "",
         keeps_split: bool = True,
         also: Callable[[], None] | None = None,
-    ) -> Outcome:
+    ) -> StepOutcome:
         """This step of the plan is done; the next one begins.
 
         What was measured of the split is carried on, for as long as the weight stays the same.
@@ -81,7 +85,7 @@ class Executor(Step[Release], Generic[Spec]):
                 release,
                 index,
                 StepState.DONE,
-                note=note or Message(),
+                note=note or ReleaseMessage(),
                 detail=detail,
                 actor=actor,
                 measured_split=keeps_split,
@@ -102,7 +106,7 @@ class Executor(Step[Release], Generic[Spec]):
         progress: Mapping[str, Any] | None = None,
         save: Mapping[str, Any] | None = None,
         write: Callable[[], None] | None = None,
-    ) -> Outcome:
+    ) -> StepOutcome:
         columns = dict(save or {})
         if progress is not None and dict(progress) != release.progress:
             columns["progress"] = dict(progress)
@@ -147,7 +151,7 @@ def finish_step(
     index: int,
     state: StepState,
     *,
-    note: Message,
+    note: ReleaseMessage,
     detail: Mapping[str, Any] | None = None,
     actor: str = "",
     measured_split: bool = True,

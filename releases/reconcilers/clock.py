@@ -13,8 +13,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from clusters.selectors import Readiness
-from releases.judge.evidence import Increment
-from releases.messages import Document, Kind, Message, nested, text
+from releases.judge.evidence import EvidenceIncrement
+from releases.messages import Document, MessageTemplate, ReleaseMessage, nested, text
 from releases.models import Release
 
 LONGEST_STRETCH = timedelta(seconds=60)
@@ -28,10 +28,12 @@ def _side(name: str) -> str:
     return gettext("The candidate") if name == "candidate" else gettext("The stable version")
 
 
-NOT_READY = Kind("clock.not_ready", _("%(side)s has no ready worker: %(why)s"), side=_side, why=text)
-UNSEEN = Kind("clock.unseen", _("%(side)s: its workers cannot be observed."), side=_side)
-UNCOUNTED = Kind("clock.uncounted", _("The requests cannot be counted: %(why)s"), why=text)
-FEW_REQUESTS = Kind(
+NOT_READY = MessageTemplate(
+    "clock.not_ready", _("%(side)s has no ready worker: %(why)s"), side=_side, why=text
+)
+UNSEEN = MessageTemplate("clock.unseen", _("%(side)s: its workers cannot be observed."), side=_side)
+UNCOUNTED = MessageTemplate("clock.uncounted", _("The requests cannot be counted: %(why)s"), why=text)
+FEW_REQUESTS = MessageTemplate(
     "clock.few_requests",
     _(
         "Too few requests to judge: candidate %(candidate)s, stable %(stable)s of %(least)s each. Resume "
@@ -41,7 +43,7 @@ FEW_REQUESTS = Kind(
     stable=str,
     least=str,
 )
-STALLED = Kind(
+STALLED = MessageTemplate(
     "clock.stalled", _("The step could not continue for %(minutes)s min. %(why)s"), minutes=str, why=nested
 )
 
@@ -72,13 +74,13 @@ class StepClock:
         return cls(**kept) if kept and kept["step"] == release.step_index else cls(release.step_index)
 
     @property
-    def why(self) -> Message:
-        return Message.kept("", self.reason)
+    def why(self) -> ReleaseMessage:
+        return ReleaseMessage.kept("", self.reason)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    def after(self, increment: Increment | None, *, stall: Message, at: datetime) -> Self:
+    def after(self, increment: EvidenceIncrement | None, *, stall: ReleaseMessage, at: datetime) -> Self:
         """Return the clock after one more look.
 
         `increment`: what both sides answered since the last reading; None: no reading.
@@ -124,14 +126,14 @@ def clock_of(release: Release) -> StepClock | None:
     return StepClock.of(release) if release.in_motion and not release.halt and is_present else None
 
 
-def unready(sides: Mapping[str, Readiness], now: datetime) -> Message:
+def unready(sides: Mapping[str, Readiness], now: datetime) -> ReleaseMessage:
     """Why what the versions answer shows nothing of them now; empty: each has a ready worker.
 
     `sides`: `candidate`, and `stable` where there is one.
     """
     for name, side in sides.items():
         if side.observed_at is None or now - side.observed_at > UNSEEN_AFTER:
-            return UNSEEN(side=name) + Message(words=side.reason)
+            return UNSEEN(side=name) + ReleaseMessage(words=side.reason)
         if not side.ready:
             return NOT_READY(side=name, why=side.reason or side.state)
-    return Message()
+    return ReleaseMessage()

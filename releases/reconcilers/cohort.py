@@ -6,7 +6,7 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from gateway.traffic import TargetCounts
-from releases.messages import Kind, Message, number
+from releases.messages import MessageTemplate, ReleaseMessage, number
 from releases.models import Release
 from releases.plans.step import CohortTerms
 from releases.selectors.plans import plan_of
@@ -14,13 +14,13 @@ from releases.selectors.plans import plan_of
 ENOUGH_FOR_A_SHARE = 100
 """Requests of all clients."""
 
-ERRORS = Kind(
+ERRORS = MessageTemplate(
     "cohort.errors",
     _("The candidate answered %(errors)s of %(requests)s requests of the cohort with an error."),
     errors=str,
     requests=str,
 )
-TOO_MANY = Kind(
+TOO_MANY = MessageTemplate(
     "cohort.too_many",
     _("The cohort has %(percent)s %% of the requests, more than %(most)s %%."),
     percent=number,
@@ -56,16 +56,16 @@ def seen_of_cohort(
     return {"epochs": epochs, "start": start, "requests": requests, "errors": errors, "all": everything}
 
 
-def cohort_fault(release: Release, seen: Mapping[str, Any]) -> Message:
+def cohort_fault(release: Release, seen: Mapping[str, Any]) -> ReleaseMessage:
     """Why the release cannot go on for the cohort's sake; empty: it can."""
     terms = cohort_of(release)
     requests, errors, everything = (seen.get(key, 0) for key in ("requests", "errors", "all"))
     if terms is None or not requests:
-        return Message()
+        return ReleaseMessage()
     rules = plan_of(release).judge
     if requests >= rules.abort_min_requests and 100 * errors > rules.abort_above_percent * requests:
         return ERRORS(errors=errors, requests=requests)
     share = 100 * requests / everything
     if everything >= ENOUGH_FOR_A_SHARE and share > terms.most_percent:
         return TOO_MANY(percent=round(share, 1), most=terms.most_percent)
-    return Message()
+    return ReleaseMessage()

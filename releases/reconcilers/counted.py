@@ -10,7 +10,7 @@ from gateway.traffic import TargetCounts
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class StoredCounts:
     """Counts of one target at the last look; `releases.judge.CountsLike`."""
 
     epoch: str
@@ -37,9 +37,9 @@ def packed(counts: Mapping[str, TargetCounts], *, slow_threshold_ms: float | Non
     }
 
 
-def unpacked(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Counted]:
+def unpacked(document: Mapping[str, Mapping[str, Any]]) -> dict[str, StoredCounts]:
     return {
-        name: Counted(one["epoch"], one["requests"], one["errors"], _histogram(one["latency_ms"]))
+        name: StoredCounts(one["epoch"], one["requests"], one["errors"], _histogram(one["latency_ms"]))
         for name, one in document.items()
     }
 

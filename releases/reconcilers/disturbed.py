@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from common import audit, events
-from common.reconcile import Effect, Operation, Outcome, Step, wait
+from common.reconcile import Effect, Operation, Step, StepOutcome, wait
 from releases.events import ReleaseMoved
-from releases.judge.verdict import Decision
-from releases.machines import Standing, standing, trouble_under
-from releases.messages import Message
+from releases.judge.verdict import JudgeDecision
+from releases.machines import OutageState, standing, trouble_under
+from releases.messages import ReleaseMessage
 from releases.models import Release
 from releases.reconcilers.base import ACTOR, SPLIT, halt, held_for
 from releases.reconcilers.cohort import cohort_of
@@ -28,7 +28,7 @@ class AwaitMachine(Step[Release]):
     effect = Effect.ABSOLUTE
 
     def __init__(self) -> None:
-        self._seen: Standing | None = None
+        self._seen: OutageState | None = None
 
     def intent(self, row: Release) -> Mapping[str, Any]:
         return {"machine": row.disturbance.get("machine", "")}
@@ -43,10 +43,10 @@ class AwaitMachine(Step[Release]):
         else:
             split_traffic(row, operation, candidate_percent=row.candidate_percent)
 
-    def observe(self, row: Release, operation: Operation) -> Standing:
+    def observe(self, row: Release, operation: Operation) -> OutageState:
         return self._seen or standing(row, operation.at)
 
-    def settle(self, row: Release, seen: Standing, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: OutageState, now: datetime) -> StepOutcome:
         baseline = dict(row.baseline)
         baseline["spares"] = spares_users(row, seen)
         if not seen.is_over:
@@ -61,7 +61,7 @@ class AwaitMachine(Step[Release]):
             "baseline": baseline,
             "progress": {key: value for key, value in row.progress.items() if key not in (*SPLIT, "probes")},
         }
-        if (verdict := verdict_of(row)) is not None and verdict.decision is Decision.ROLL_BACK:
+        if (verdict := verdict_of(row)) is not None and verdict.decision is JudgeDecision.ROLL_BACK:
             save["evidence"] = {}  # it was gathered on the faulty machine
 
         def write() -> None:
@@ -77,7 +77,7 @@ class AwaitMachine(Step[Release]):
         return wait(timedelta(0), save=save, write=write)
 
 
-def spares_users(row: Release, seen: Standing) -> bool:
+def spares_users(row: Release, seen: OutageState) -> bool:
     """Whether stable answers in the place of a candidate that would get requests and cannot answer."""
     gets_requests = bool(row.candidate_percent or cohort_of(row)) and bool(row.stable_deployment)
     return gets_requests and not seen.candidate_answers and not seen.is_over
@@ -85,12 +85,12 @@ def spares_users(row: Release, seen: Standing) -> bool:
 
 def blame(
     release: Release,
-    reason: Message,
+    reason: ReleaseMessage,
     now: datetime,
     *,
     kind: Halt = Halt.ROLLBACK,
     save: Mapping[str, Any] | None = None,
-) -> Outcome:
+) -> StepOutcome:
     """The candidate is at fault, and given up; unless a machine under its workers is: then it waits."""
     trouble = trouble_under(release, now)
     if trouble is None:

@@ -8,7 +8,7 @@ from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.services import deployments
 from clusters.states import DeploymentState
-from common.reconcile import Effect, Operation, Outcome, Step, kernel, move, wait
+from common.reconcile import Effect, Operation, Step, StepOutcome, kernel, move, wait
 from releases.models import Release
 from releases.reconcilers.base import ACTOR, finish_step
 from releases.reconcilers.leaving import gateway_has_left
@@ -35,7 +35,7 @@ class ReturnTraffic(Step[Release]):
         if row.stable_deployment:
             return_traffic(row, operation)
 
-    def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: Any, now: datetime) -> StepOutcome:
         def close_step() -> None:
             ends = STEP_ENDS[Halt(row.halt)]
             finish_step(row, row.step_index, ends, note=row.told_outcome, actor=row.halted_by)
@@ -69,7 +69,7 @@ class StopCandidate(Step[Release]):
         except DeploymentMissing:
             return True
 
-    def settle(self, row: Release, seen: bool, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: bool, now: datetime) -> StepOutcome:
         if not seen:
             return wait(timedelta(seconds=0.5))
         return move(ENDS[Halt(row.halt)], note=row.told_outcome, save={"ended_at": now}, after=None)

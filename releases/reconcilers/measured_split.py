@@ -6,15 +6,15 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
-from releases.messages import Kind, Message, nested, number
+from releases.messages import MessageTemplate, ReleaseMessage, nested, number
 from releases.models import Release
-from releases.reconcilers.watching import Sight
+from releases.reconcilers.watching import TrafficObservation
 from releases.split import interval_percent
 
 SPLIT_MAY_LAG = timedelta(seconds=60)
 """How long the observed split may lie outside what chance allows before it is a fault."""
 
-SPLIT = Kind(
+SPLIT = MessageTemplate(
     "split.measured",
     _(
         "%(percent)s %% of %(requests)s requests went to the candidate (%(low)s to %(high)s %% is what "
@@ -25,8 +25,8 @@ SPLIT = Kind(
     low=number,
     high=number,
 )
-NO_REQUESTS = Kind("split.no_requests", _("No requests came, so the split could not be measured."))
-NOT_SPLIT = Kind(
+NO_REQUESTS = MessageTemplate("split.no_requests", _("No requests came, so the split could not be measured."))
+NOT_SPLIT = MessageTemplate(
     "split.wrong",
     _("The gateway does not split as told (%(percent)s %%): %(why)s"),
     percent=number,
@@ -34,7 +34,7 @@ NOT_SPLIT = Kind(
 )
 
 
-def measured(release: Release, seen: Sight) -> dict[str, Any]:
+def measured(release: Release, seen: TrafficObservation) -> dict[str, Any]:
     """The split since this step began, beside the interval that chance allows (99.9 %)."""
     if seen.counts is None or not release.stable_deployment:
         return dict(release.progress)
@@ -62,7 +62,7 @@ def measured(release: Release, seen: Sight) -> dict[str, Any]:
     }
 
 
-def split_note(progress: Mapping[str, Any]) -> Message:
+def split_note(progress: Mapping[str, Any]) -> ReleaseMessage:
     requests = progress.get("requests")
     if not requests:
         return NO_REQUESTS()
@@ -70,5 +70,5 @@ def split_note(progress: Mapping[str, Any]) -> Message:
     return SPLIT(percent=progress["observed_percent"], requests=requests, low=low, high=high)
 
 
-def split_fault(progress: Mapping[str, Any]) -> Message:
+def split_fault(progress: Mapping[str, Any]) -> ReleaseMessage:
     return NOT_SPLIT(percent=progress["wished_percent"], why=split_note(progress))

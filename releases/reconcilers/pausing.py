@@ -3,33 +3,33 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
-from common.reconcile import Operation, Outcome, Step, move, wait
-from releases.judge.verdict import Decision
-from releases.messages import Kind, Message
+from common.reconcile import Operation, Step, StepOutcome, move, wait
+from releases.judge.verdict import JudgeDecision
+from releases.messages import MessageTemplate, ReleaseMessage
 from releases.models import Release
 from releases.reconcilers.base import SOON
 from releases.reconcilers.cohort import cohort_of
 from releases.reconcilers.disturbed import blame
-from releases.reconcilers.watching import Sight, candidate_fault, judged, look
+from releases.reconcilers.watching import TrafficObservation, candidate_fault, judged, look
 from releases.selectors.plans import plan_of
 from releases.states import ReleaseState
 
-RESUMED = Kind("release.resumed", _("Resumed."))
+RESUMED = MessageTemplate("release.resumed", _("Resumed."))
 
 
-class Pause(Step[Release]):
+class PauseRelease(Step[Release]):
     name = "pause"
 
-    def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: Any, now: datetime) -> StepOutcome:
         baseline = dict(row.baseline)
-        why = Message.kept("", baseline.pop("pause_reason", None))
+        why = ReleaseMessage.kept("", baseline.pop("pause_reason", None))
         return move(ReleaseState.PAUSED, note=why, save={"paused_from": row.state, "baseline": baseline})
 
 
-class Resume(Step[Release]):
+class ResumeRelease(Step[Release]):
     name = "resume"
 
-    def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: Any, now: datetime) -> StepOutcome:
         return move(row.paused_from, note=RESUMED(), save={"paused_from": ""})
 
 
@@ -38,16 +38,16 @@ class WatchWhilePaused(Step[Release]):
 
     name = "watch"
 
-    def observe(self, row: Release, operation: Operation) -> Sight | None:
+    def observe(self, row: Release, operation: Operation) -> TrafficObservation | None:
         has_traffic = (row.candidate_percent > 0 or cohort_of(row)) and row.stable_deployment
         return look(row, operation.at) if has_traffic else None
 
-    def settle(self, row: Release, seen: Sight | None, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: TrafficObservation | None, now: datetime) -> StepOutcome:
         if seen is None:
             return wait(SOON)
         view = judged(row, seen, plan_of(row).judge, is_paused=True)
-        is_bad = view.verdict.decision is Decision.ROLL_BACK
-        fault = candidate_fault(seen) or view.fault or (view.verdict.message if is_bad else Message())
+        is_bad = view.verdict.decision is JudgeDecision.ROLL_BACK
+        fault = candidate_fault(seen) or view.fault or (view.verdict.message if is_bad else ReleaseMessage())
         if fault:
             return blame(row, fault, now, save=view.save)
         return wait(SOON, save=view.save, write=view.write)

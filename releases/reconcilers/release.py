@@ -13,24 +13,24 @@ from common.actor import Actor
 from common.reconcile import EPOCH, NotKnownHere, Reconciler, Step
 from gateway.models import Gateway
 from releases.events import ReleaseEnded, ReleaseMoved
-from releases.messages import Kind, Message, count, text
+from releases.messages import MessageTemplate, ReleaseMessage, count, text
 from releases.models import Release, ReleaseMove, ReleaseStep
 from releases.reconcilers.bake import EndBake
 from releases.reconcilers.base import ACTOR, Executor
 from releases.reconcilers.disturbed import AwaitMachine
 from releases.reconcilers.halting import next_step_back
-from releases.reconcilers.pausing import Pause, Resume, WatchWhilePaused
-from releases.reconcilers.starting import Begin
+from releases.reconcilers.pausing import PauseRelease, ResumeRelease, WatchWhilePaused
+from releases.reconcilers.starting import BeginRelease
 from releases.selectors.plans import plan_of
 from releases.states import MOVES, Halt, ReleaseState
 
-GAVE_UP = Kind(
+GAVE_UP = MessageTemplate(
     "release.gave_up",
     _("Gave up after %(attempts)s attempts: %(fault)s"),
     attempts=count,
     fault=text,
 )
-TRIED_AGAIN = Kind("release.tried_again", _("Tried again."))
+TRIED_AGAIN = MessageTemplate("release.tried_again", _("Tried again."))
 
 
 class ReleaseReconciler(Reconciler[Release]):
@@ -69,15 +69,15 @@ class ReleaseReconciler(Reconciler[Release]):
         if row.disturbed_at is not None and state != ReleaseState.PENDING:
             return AwaitMachine()
         if state == ReleaseState.PAUSED:
-            return WatchWhilePaused() if row.paused_at else Resume()
+            return WatchWhilePaused() if row.paused_at else ResumeRelease()
         if row.paused_at:
-            return Pause()
+            return PauseRelease()
         if state == ReleaseState.PENDING:
-            return Begin()
+            return BeginRelease()
         return cast("Executor[Any]", plan_of(row).steps[row.step_index].executor())
 
-    def on_move(self, row: Release, to: str, note: Message | Literal[""]) -> None:
-        before, actor, told = row.state, _mover(row, to), note or Message()
+    def on_move(self, row: Release, to: str, note: ReleaseMessage | Literal[""]) -> None:
+        before, actor, told = row.state, _mover(row, to), note or ReleaseMessage()
         _note(row, to, actor=actor, note=told)
         if MOVES.is_final(ReleaseState(to)):
             events.publish(ReleaseEnded(row.pk, row.service_id, to))
@@ -100,11 +100,11 @@ class ReleaseReconciler(Reconciler[Release]):
     def on_revive(self, row: Release, by: str, reason: str) -> Mapping[str, Any]:
         if row.state != ReleaseState.STUCK:
             return {}
-        _note(row, row.stuck_from, actor=by, note=Message(words=reason) or TRIED_AGAIN())
+        _note(row, row.stuck_from, actor=by, note=ReleaseMessage(words=reason) or TRIED_AGAIN())
         return {"state": row.stuck_from, "stuck_from": ""}
 
 
-def _note(row: Release, to: str, *, actor: str, note: Message) -> None:
+def _note(row: Release, to: str, *, actor: str, note: ReleaseMessage) -> None:
     """The history of a move that the table allows."""
     MOVES.check(ReleaseState(row.state), ReleaseState(to))
     ReleaseMove.objects.create(

@@ -12,19 +12,19 @@ from django.utils.translation import gettext_lazy as _
 from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.states import DeploymentState
-from common.reconcile import EPOCH, Operation, Outcome, wait
+from common.reconcile import EPOCH, Operation, StepOutcome, wait
 from gateway import selectors as gateway
 from gateway.errors import GatewayError
 from gateway.traffic import TargetCounts
 from gateway.worker_figures import WorkerFigures
 from releases.judge.counts import increments_between
 from releases.judge.curve import curve_point
-from releases.judge.evidence import Evidence, Increment
+from releases.judge.evidence import EvidenceIncrement, JudgeEvidence
 from releases.judge.rules import JudgeRules
 from releases.judge.threshold import Threshold
-from releases.judge.verdict import Decision, Verdict, verdict
+from releases.judge.verdict import JudgeDecision, JudgeVerdict, verdict
 from releases.judge.worker_counts import latency_thresholds, sides_between, worker_tallies
-from releases.messages import Kind, Message, text
+from releases.messages import MessageTemplate, ReleaseMessage, text
 from releases.models import EvidencePoint, Release
 from releases.reconcilers.base import ACTOR, SPLIT, Executor, Spec, began_at
 from releases.reconcilers.clock import (
@@ -48,11 +48,11 @@ ASK_THRESHOLD_EVERY = timedelta(seconds=3)
 POINTS = 300
 """About how many points of the judge's curve one stretch of time keeps, however long it lasts."""
 
-FAILED = Kind("candidate.failed", _("The candidate's workers failed: %(fault)s."), fault=text)
+FAILED = MessageTemplate("candidate.failed", _("The candidate's workers failed: %(fault)s."), fault=text)
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class TrafficObservation:
     """Observation of a release that has traffic."""
 
     at: datetime
@@ -61,7 +61,7 @@ class Sight:
     candidate: str
     why: str
     """What keeps the candidate's workers from being ready; empty when they are."""
-    unready: Message
+    unready: ReleaseMessage
     """Why what either version answers shows nothing of it now; empty: both have ready workers."""
     uncounted: str
     """Why there are no counts; empty when there are."""
@@ -76,19 +76,19 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class EvidenceUpdate:
     """The evidence after a look, ready to be saved with whatever the step decides."""
 
-    evidence: Evidence
-    verdict: Verdict
+    evidence: JudgeEvidence
+    verdict: JudgeVerdict
     save: Mapping[str, Any]
     write: Callable[[], None]
-    fault: Message
+    fault: ReleaseMessage
     """What a cohort of clients met that ends the release; empty: nothing."""
     clock: StepClock
 
 
-def look(release: Release, at: datetime, *, is_fresh: bool = False) -> Sight:
+def look(release: Release, at: datetime, *, is_fresh: bool = False) -> TrafficObservation:
     """`is_fresh`: what is counted at this moment; otherwise half a second ago at most, which costs far less
     when many releases look."""
     uncounted = ""
@@ -114,7 +114,7 @@ def look(release: Release, at: datetime, *, is_fresh: bool = False) -> Sight:
     sides = {"candidate": candidate}
     if stable := found.get(release.stable_deployment):
         sides["stable"] = stable
-    return Sight(
+    return TrafficObservation(
         at,
         counts,
         candidate.state,
@@ -153,13 +153,15 @@ def _needs_threshold(release: Release, at: datetime) -> bool:
     return asked_at is None or at - datetime.fromisoformat(asked_at) >= ASK_THRESHOLD_EVERY
 
 
-def judged(release: Release, sight: Sight, rules: JudgeRules, *, is_paused: bool = False) -> Judged:
+def judged(
+    release: Release, sight: TrafficObservation, rules: JudgeRules, *, is_paused: bool = False
+) -> EvidenceUpdate:
     """The evidence with what has happened since the last look, and the verdict on it."""
-    evidence = Evidence.from_dict(release.evidence) if release.evidence else Evidence.start(rules)
+    evidence = JudgeEvidence.from_dict(release.evidence) if release.evidence else JudgeEvidence.start(rules)
     baseline = dict(release.baseline)
     before = unpacked(baseline["counts"]) if "counts" in baseline else None
     learnt: Threshold | None = None
-    increment: Increment | None = None
+    increment: EvidenceIncrement | None = None
     if sight.counts is not None:
         stable, candidate = release.stable_deployment, release.candidate_deployment
         counted = _worker_tallies(release, sight, rules, evidence)
@@ -202,7 +204,7 @@ def judged(release: Release, sight: Sight, rules: JudgeRules, *, is_paused: bool
     baseline["clock"] = clock.to_dict()
     verdict_now = verdict(evidence, rules)
     # The look that decides is always drawn: a curve must be seen to reach its limit.
-    decides = verdict_now.decision is Decision.ROLL_BACK
+    decides = verdict_now.decision is JudgeDecision.ROLL_BACK
     keeps_point = decides or _is_time_for_a_point(baseline, sight.at)
     if keeps_point:
         baseline["point_at"] = sight.at.isoformat()
@@ -215,7 +217,7 @@ def judged(release: Release, sight: Sight, rules: JudgeRules, *, is_paused: bool
             drawn = curve_point(evidence, rules, at=sight.at.timestamp())
             EvidencePoint.objects.create(release=release, at=sight.at, curve=drawn.to_dict())
 
-    return Judged(
+    return EvidenceUpdate(
         evidence,
         verdict_now,
         {"evidence": evidence.to_dict(), "baseline": baseline},
@@ -225,7 +227,9 @@ def judged(release: Release, sight: Sight, rules: JudgeRules, *, is_paused: bool
     )
 
 
-def _worker_tallies(release: Release, sight: Sight, rules: JudgeRules, evidence: Evidence) -> dict[str, Any]:
+def _worker_tallies(
+    release: Release, sight: TrafficObservation, rules: JudgeRules, evidence: JudgeEvidence
+) -> dict[str, Any]:
     """By deployment."""
     return {
         name: worker_tallies(counts, rules, evidence.latency_thresholds_ms)
@@ -235,7 +239,10 @@ def _worker_tallies(release: Release, sight: Sight, rules: JudgeRules, evidence:
 
 
 def _clock_after(
-    clock: StepClock, increment: Increment | None, sight: Sight, baseline: Mapping[str, Any]
+    clock: StepClock,
+    increment: EvidenceIncrement | None,
+    sight: TrafficObservation,
+    baseline: Mapping[str, Any],
 ) -> StepClock:
     stall = sight.unready
     # Between two scrapes of a Prometheus there is nothing new to read.
@@ -253,11 +260,11 @@ def _is_time_for_a_point(baseline: Mapping[str, Any], at: datetime) -> bool:
     return since_last >= max(timedelta(seconds=1), since_first / POINTS)
 
 
-def candidate_fault(sight: Sight) -> Message:
+def candidate_fault(sight: TrafficObservation) -> ReleaseMessage:
     """Why the candidate cannot go on, whatever the judge says; empty: it can."""
     if sight.candidate in (DeploymentState.FAILING, DeploymentState.REMOVED):
         return FAILED(fault=sight.why or sight.candidate)
-    return Message()
+    return ReleaseMessage()
 
 
 class WatchedExecutor(Executor[Spec]):
@@ -267,7 +274,7 @@ class WatchedExecutor(Executor[Spec]):
     tells_progress = False
     """Its figures change with every look; whoever watches a release reads them once a second anyway."""
 
-    def observe(self, row: Release, operation: Operation) -> Sight:
+    def observe(self, row: Release, operation: Operation) -> TrafficObservation:
         return look(row, operation.at)
 
     def needs_clock(self, row: Release) -> bool:
@@ -278,7 +285,7 @@ class WatchedExecutor(Executor[Spec]):
         """Return how long its clock may stand in one piece, and what follows: `pause` or `roll_back`."""
         return LONGEST_STALL, "pause"
 
-    def settle(self, row: Release, seen: Sight, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: TrafficObservation, now: datetime) -> StepOutcome:
         if not row.stable_deployment:
             # A service's first version has nothing to be compared with.
             return self.decide(row, seen, None, now)
@@ -286,15 +293,15 @@ class WatchedExecutor(Executor[Spec]):
         fault = candidate_fault(seen) or view.fault
         if fault:
             return _with(view, blame(row, fault, now))
-        if self.heeds_judge and view.verdict.decision is Decision.ROLL_BACK:
+        if self.heeds_judge and view.verdict.decision is JudgeDecision.ROLL_BACK:
             return _with(view, blame(row, view.verdict.message, now))
         if self.needs_clock(row) and view.clock.reason is not None:
             return _with(view, self.stall(row, view, now))
         return _with(view, self.decide(row, seen, view, now))
 
     def stall(
-        self, row: Release, view: Judged, now: datetime, *, progress: Mapping[str, Any] | None = None
-    ) -> Outcome:
+        self, row: Release, view: EvidenceUpdate, now: datetime, *, progress: Mapping[str, Any] | None = None
+    ) -> StepOutcome:
         """Stay while the clock stands. Without `progress` the split is measured anew afterwards."""
         lasts = view.clock.stalled_for(now)
         longest, then = self.on_stall()
@@ -312,11 +319,13 @@ class WatchedExecutor(Executor[Spec]):
         return wait(timedelta(0), save=save)
 
     @abstractmethod
-    def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
+    def decide(
+        self, row: Release, seen: TrafficObservation, view: EvidenceUpdate | None, now: datetime
+    ) -> StepOutcome:
         """Decide what follows, given that nothing speaks against the candidate."""
 
 
-def _with(view: Judged, outcome: Outcome) -> Outcome:
+def _with(view: EvidenceUpdate, outcome: StepOutcome) -> StepOutcome:
     """The step's outcome, the evidence saved with it."""
 
     def write() -> None:

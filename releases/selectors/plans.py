@@ -15,10 +15,10 @@ from releases.plans.builtin import DIRECT, builtin_plans
 from releases.plans.later import stored_plan
 from releases.plans.plan import plan_hash
 from releases.plans.words import strip
-from releases.policy import NOTHING, Policy, Term, demanded_by, stricter
+from releases.policy import NOTHING, PolicyTerm, ReleasePolicy, demanded_by, stricter
 
 
-def plan_named(name: str, *, team: Team) -> plans.Plan:
+def plan_named(name: str, *, team: Team) -> plans.PlanSpec:
     """The team's own plan of that name, or the built-in one. Raises UnknownPlan."""
     own = Plan.objects.filter(team=team, name=name).first()
     if own is not None:
@@ -43,9 +43,9 @@ def usual_plan_of(service: Service) -> str:
     return service.plan_name if service.stable_version_id is not None else DIRECT
 
 
-def policy_of_team(team: Team | int) -> Policy:
+def policy_of_team(team: Team | int) -> ReleasePolicy:
     body = TeamPolicy.objects.filter(team=team).values_list("body", flat=True).first()
-    return NOTHING if body is None else Policy.model_validate(body)
+    return NOTHING if body is None else ReleasePolicy.model_validate(body)
 
 
 def teams_with_services(actor: Actor) -> QuerySet[Team]:
@@ -54,9 +54,9 @@ def teams_with_services(actor: Actor) -> QuerySet[Team]:
     return Team.objects.filter(pk__in=owners).order_by("name")
 
 
-def policy_of(service: Service) -> Policy:
+def policy_of(service: Service) -> ReleasePolicy:
     """Return the policy of a release of the service: what its team, itself and its plan demand."""
-    own = Policy.model_validate(service.policy) if service.policy else NOTHING
+    own = ReleasePolicy.model_validate(service.policy) if service.policy else NOTHING
     named = own if service.policy_replaces_team else stricter(policy_of_team(service.team_id), own)
     try:
         return stricter(named, demanded_by(plan_named(service.plan_name, team=service.team)))
@@ -64,14 +64,14 @@ def policy_of(service: Service) -> Policy:
         return named
 
 
-def policy_at_start(release: Release) -> Policy:
+def policy_at_start(release: Release) -> ReleasePolicy:
     """Return the policy that was demanded of the release, whatever is demanded since."""
-    return Policy.model_validate(release.policy) if release.policy else NOTHING
+    return ReleasePolicy.model_validate(release.policy) if release.policy else NOTHING
 
 
-def shortfalls_of(release: Release) -> list[Term]:
+def shortfalls_of(release: Release) -> list[PolicyTerm]:
     """Return the terms that its plan lacked, and that were let pass."""
-    return [Term.from_dict(one) for one in release.shortfalls]
+    return [PolicyTerm.from_dict(one) for one in release.shortfalls]
 
 
 def is_named_by_policy(plan_name: str, *, team: Team) -> bool:
@@ -81,7 +81,7 @@ def is_named_by_policy(plan_name: str, *, team: Team) -> bool:
     return plan_name in named or any(plan_name in (body["plans"] or ()) for body in own if body)
 
 
-def plan_of(release: Release) -> plans.Plan:
+def plan_of(release: Release) -> plans.PlanSpec:
     """The plan that the release started with, whatever became of its name since."""
     known = _parsed.get(release.plan_hash)
     if known is None or known[0] != release.plan:
@@ -92,7 +92,7 @@ def plan_of(release: Release) -> plans.Plan:
 
 
 MOST_PARSED = 500
-_parsed: dict[str, tuple[Any, plans.Plan]] = {}
+_parsed: dict[str, tuple[Any, plans.PlanSpec]] = {}
 """Plans by hash, with the document that each was read from: a look a second need not read it again."""
 
 

@@ -30,11 +30,11 @@ from common import clock
 from common.actor import Actor
 from gateway import selectors as gateway
 from gateway.traffic import TargetCounts
-from models_registry.references import Uses
+from models_registry.references import VersionReferences
 from releases.errors import UnknownDeployment
-from releases.judge.evidence import Evidence
-from releases.judge.threshold import Kept, Stretch, Threshold, is_unusable, threshold
-from releases.judge.verdict import Verdict, verdict
+from releases.judge.evidence import JudgeEvidence
+from releases.judge.threshold import StableTraffic, StoredThreshold, Threshold, is_unusable, threshold
+from releases.judge.verdict import JudgeVerdict, verdict
 from releases.models import EvidencePoint, Release, SlowThreshold
 from releases.selectors.plans import plan_of
 from releases.states import FINAL, IN_MOTION, MOVES, ReleaseState, ThresholdSource
@@ -143,7 +143,7 @@ def waiting_for_what(release: Release) -> WaitingFor | None:
     )
 
 
-def verdict_of(release: Release) -> Verdict | None:
+def verdict_of(release: Release) -> JudgeVerdict | None:
     """The judge's verdict as of the last look; None before it, and for what an older judge has written."""
     evidence = evidence_of(release)
     try:
@@ -152,10 +152,10 @@ def verdict_of(release: Release) -> Verdict | None:
         return None
 
 
-def evidence_of(release: Release) -> Evidence | None:
+def evidence_of(release: Release) -> JudgeEvidence | None:
     """Return the verdict; None before the first look, and for what an older judge has written."""
     try:
-        return Evidence.from_dict(release.evidence) if release.evidence else None
+        return JudgeEvidence.from_dict(release.evidence) if release.evidence else None
     except ValueError:
         return None
 
@@ -164,7 +164,7 @@ DECISIONS = ("never", "none", "insufficient", "promote", "roll_back")
 """What the analysis of a release can say: nothing to analyse, nothing yet, or the verdict's decision."""
 
 
-def decision_of(release: Release, verdict: Verdict | None) -> str:
+def decision_of(release: Release, verdict: JudgeVerdict | None) -> str:
     """Return one of DECISIONS; `verdict` as `verdict_of` gives it."""
     if verdict is not None:
         return str(verdict.decision)
@@ -190,21 +190,21 @@ def is_always_saturated(release: Release, *, at: datetime, counts: TargetCounts)
     return is_unusable(stretches, slots=fleet.slots_of(release.stable_deployment))
 
 
-def _kept(rows: Sequence[SlowThreshold]) -> Kept | None:
+def _kept(rows: Sequence[SlowThreshold]) -> StoredThreshold | None:
     """`rows`: the latest first."""
     if not rows:
         return None
     since_person = next((n for n, row in enumerate(rows) if row.source == ThresholdSource.PERSON), len(rows))
     lowest = min(row.milliseconds for row in rows[: since_person + 1])
     source: Literal["person", "learnt"] = "person" if rows[0].source == ThresholdSource.PERSON else "learnt"
-    return Kept(rows[0].milliseconds, source, lowest)
+    return StoredThreshold(rows[0].milliseconds, source, lowest)
 
 
-def _stretches_of_stable(release: Release, *, at: datetime, counts: TargetCounts) -> list[Stretch]:
+def _stretches_of_stable(release: Release, *, at: datetime, counts: TargetCounts) -> list[StableTraffic]:
     history = gateway.answered_lately(
         release.service.name, release.stable_deployment, since=at - LEARNT_FROM, until=at, now=counts
     )
-    return [Stretch(one.requests, one.errors, one.latency_ms, one.seconds) for one in history]
+    return [StableTraffic(one.requests, one.errors, one.latency_ms, one.seconds) for one in history]
 
 
 def threshold_of(release: Release) -> Threshold | None:
@@ -260,7 +260,7 @@ def page_of(release: Release) -> str:
     return f"{settings.SLIPWAY_PUBLIC_URL}/releases/{release.pk}/"
 
 
-CANDIDATES = Uses(
+CANDIDATES = VersionReferences(
     Release.objects.filter(state__in=IN_MOTION),
     "version",
     "service__model",

@@ -10,8 +10,8 @@ from django.utils.translation import gettext_noop
 from accounts.states import Right
 from common.actor import Actor
 from gateway import selectors as gateway
-from models_registry.references import Uses
-from releases.condition import STATES, Condition
+from models_registry.references import VersionReferences
+from releases.condition import STATES, ServiceCondition
 from releases.conditions import conditions
 from releases.models import Release, Service, SlowThreshold
 from releases.selectors.releases import weights
@@ -98,7 +98,7 @@ def services_in_trouble(actor: Actor) -> list[Service]:
     return [one for one in shown if one.summary.state in ("failing", "degraded")]
 
 
-def conditions_now() -> dict[str, Condition]:
+def conditions_now() -> dict[str, ServiceCondition]:
     """Return the conditions of all services of all teams, by name."""
     services = list(Service.objects.order_by("name"))
     found = conditions(services, releases_in_motion(services)) if services else {}
@@ -106,7 +106,7 @@ def conditions_now() -> dict[str, Condition]:
 
 
 def _summary(
-    service: Service, release: Release | None, condition: Condition, gateway_url: str
+    service: Service, release: Release | None, condition: ServiceCondition, gateway_url: str
 ) -> ServiceSummary:
     stable = service.stable_version
     return ServiceSummary(
@@ -129,7 +129,7 @@ def history(service: Service, *, limit: int = 50) -> QuerySet[Release]:
     )
 
 
-STABLE_VERSIONS = Uses(
+STABLE_VERSIONS = VersionReferences(
     Service.objects.exclude(stable_version=None),
     "stable_version",
     "model",

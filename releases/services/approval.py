@@ -12,7 +12,7 @@ from releases.events import ReleaseMoved
 from releases.models import Approval, Release
 from releases.selectors.plans import plan_of, policy_at_start
 from releases.services.release import halt_release
-from releases.states import Decision, Halt, ReleaseState, word_of
+from releases.states import ApprovalDecision, Halt, ReleaseState, word_of
 
 
 def approve(release: Release, *, actor: Actor, reason: str) -> Approval:
@@ -20,15 +20,15 @@ def approve(release: Release, *, actor: Actor, reason: str) -> Approval:
 
     Raises NotAllowed, NotWaiting, SeparationOfDuties, BelowPolicy when the policy names other people.
     """
-    return _decide(release, Decision.APPROVE, actor=actor, reason=reason)
+    return _decide(release, ApprovalDecision.APPROVE, actor=actor, reason=reason)
 
 
 def reject(release: Release, *, actor: Actor, reason: str) -> Approval:
     """Say no: the release gives up and returns all traffic to stable. Raises NotAllowed, NotWaiting."""
-    return _decide(release, Decision.REJECT, actor=actor, reason=reason)
+    return _decide(release, ApprovalDecision.REJECT, actor=actor, reason=reason)
 
 
-def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) -> Approval:
+def _decide(release: Release, decision: ApprovalDecision, *, actor: Actor, reason: str) -> Approval:
     require(actor, Right.RELEASES_APPROVE, release.team, service=release.service.name)
     if actor.user_id is None:
         raise NotWaiting(_("Only a person can decide."))
@@ -44,12 +44,12 @@ def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) 
         if terms.role == "admin":
             require(actor, Right.PEOPLE_ADMIN, release.team)
         separate = terms.separate_requester
-        if decision == Decision.APPROVE and separate and release.requested_by_id == actor.user_id:
+        if decision == ApprovalDecision.APPROVE and separate and release.requested_by_id == actor.user_id:
             raise SeparationOfDuties(
                 _("You asked for this release, so somebody else must approve it: that is what its plan says.")
             )
         named = policy_at_start(release).approvers
-        if decision == Decision.APPROVE and named is not None and actor.name not in named:
+        if decision == ApprovalDecision.APPROVE and named is not None and actor.name not in named:
             people = ", ".join(named) or _("nobody")
             raise BelowPolicy(
                 _("The release policy names who may approve: %(people)s. You are not among them.")
@@ -69,7 +69,7 @@ def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) 
                 )
         except IntegrityError:
             raise NotWaiting(_("Somebody has decided already.")) from None
-        if decision == Decision.REJECT:
+        if decision == ApprovalDecision.REJECT:
             halt_release(release, Halt.REJECT, by=actor.name, reason=reason)
         else:
             kernel.wake(release)

@@ -8,27 +8,29 @@ from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
 from releases.events import ReleaseMoved, ServiceChanged
-from releases.machines import Trouble
-from releases.messages import Kind, text
+from releases.machines import MachineProblem
+from releases.messages import MessageTemplate, text
 from releases.models import Release, ReleaseMove, Service
 from releases.states import IN_MOTION
 
 ACTOR = Actor.system("slipway")
-HELD = Kind(
+HELD = MessageTemplate(
     "machine.held",
     _("Held: %(machine)s leaves service (%(why)s). Requests meanwhile count against neither version."),
     machine=text,
     why=text,
 )
-GOES_ON = Kind("machine.goes_on", _("Continues: the workers moved from %(machine)s are ready."), machine=text)
-GAVE_UP_WAITING = Kind(
+GOES_ON = MessageTemplate(
+    "machine.goes_on", _("Continues: the workers moved from %(machine)s are ready."), machine=text
+)
+GAVE_UP_WAITING = MessageTemplate(
     "machine.gave_up_waiting",
     _("The workers that stood on %(machine)s were not ready in time: they are judged as usual."),
     machine=text,
 )
 
 
-def hold_releases(trouble: Trouble) -> None:
+def hold_releases(trouble: MachineProblem) -> None:
     """Hold active releases with workers on the machine. Inside the transaction in which it leaves."""
     names = leaving.deployments_on(trouble.node.pk)
     rows = Release.objects.filter(state__in=IN_MOTION, halt="").filter(
@@ -41,7 +43,7 @@ def hold_releases(trouble: Trouble) -> None:
         events.publish(ServiceChanged(service_id))
 
 
-def hold_release(release: Release, trouble: Trouble) -> None:
+def hold_release(release: Release, trouble: MachineProblem) -> None:
     """Told once for a machine; a drain that follows the quarantine makes it wait from then on."""
     now = kernel.clock()
     is_known = release.disturbed_at is not None and release.disturbance.get("node") == trouble.node.pk

@@ -15,7 +15,7 @@ from releases.models import Plan, Service
 from releases.plans import plan as plans
 from releases.plans.builtin import builtin_plans
 from releases.plans.plan import parse_plan, plan_hash
-from releases.policy import Term, demanded_by, lowered
+from releases.policy import PolicyTerm, demanded_by, lowered
 from releases.selectors.plans import is_named_by_policy
 from releases.services.policy import may_lower, record_lowering
 
@@ -66,13 +66,13 @@ def save_plan(
     return plan
 
 
-def _easier(team: Team, name: str, after: plans.Plan) -> tuple[Term, ...]:
+def _easier(team: Team, name: str, after: plans.PlanSpec) -> tuple[PolicyTerm, ...]:
     """Return what releases would no longer have to go through if the plan of that name became `after`."""
     before = Plan.objects.filter(team=team, name=name).first()
     if before is not None and parse_plan(before.body) == after:
         return ()
     if is_named_by_policy(name, team=team):
-        return (Term("pinned", {"name": name}),)
+        return (PolicyTerm("pinned", {"name": name}),)
     if before is None or not Service.objects.filter(team=team, plan_name=name).exists():
         return ()
     return lowered(demanded_by(parse_plan(before.body)), demanded_by(after))
@@ -93,7 +93,7 @@ def delete_plan(plan: Plan, *, actor: Actor, reason: str = "") -> None:
             % {"users": ", ".join(users)}
         )
     is_named = is_named_by_policy(plan.name, team=plan.team)
-    easier = (Term("pinned", {"name": plan.name}),) if is_named else ()
+    easier = (PolicyTerm("pinned", {"name": plan.name}),) if is_named else ()
     may_lower(easier, actor=actor, team=plan.team, reason=reason)
     with transaction.atomic():
         audit.record(

@@ -16,7 +16,7 @@ from clusters.backends.pod_settings import (
 from gateway import selectors as gateway
 from gateway.states import MetricsKind
 from releases.models import Service
-from releases.plans.plan import Plan
+from releases.plans.plan import PlanSpec
 from serving.engines.registry import POD_ENGINES, WORKER_ENGINES
 
 
@@ -40,7 +40,7 @@ def check_pods(service: Service) -> dict[str, list[str]]:
     return found | {f"pod.{place}": told for place, told in wrong.items()}
 
 
-def uncounted(service: Service, plan: Plan) -> str:
+def uncounted(service: Service, plan: PlanSpec) -> str:
     """Why the plan cannot be followed with servers of other makers, whose requests the gateway does not count
     itself; empty: it can."""
     is_ours = PodSettings.read(service.pod).server_of(service.engine) is None

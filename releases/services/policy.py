@@ -20,8 +20,8 @@ from common.sentences import joined, listed
 from releases.errors import BelowPolicy, BypassReasonMissing
 from releases.events import PolicyBypassed, PolicyLowered
 from releases.models import Release, Service, TeamPolicy
-from releases.plans.plan import Plan
-from releases.policy import Policy, Term, lowered, shortfalls
+from releases.plans.plan import PlanSpec
+from releases.policy import PolicyTerm, ReleasePolicy, lowered, shortfalls
 from releases.selectors.plans import policy_of_team
 
 
@@ -53,10 +53,10 @@ def set_team_policy(
     return row
 
 
-def parse_policy(document: Mapping[str, Any]) -> Policy:
+def parse_policy(document: Mapping[str, Any]) -> ReleasePolicy:
     """Raises Invalid, which names the fields below `policy`."""
     try:
-        policy = Policy.model_validate(document, strict=False)
+        policy = ReleasePolicy.model_validate(document, strict=False)
     except ValidationError as error:
         fields: dict[str, list[str]] = {}
         for one in error.errors(include_url=False):
@@ -69,7 +69,9 @@ def parse_policy(document: Mapping[str, Any]) -> Policy:
     return policy
 
 
-def let_pass(plan: Plan, policy: Policy, *, actor: Actor, service: Service, bypass: str) -> tuple[Term, ...]:
+def let_pass(
+    plan: PlanSpec, policy: ReleasePolicy, *, actor: Actor, service: Service, bypass: str
+) -> tuple[PolicyTerm, ...]:
     """Return what the plan lacks, if the actor may let that pass and says why.
 
     Raises BelowPolicy, BypassReasonMissing.
@@ -86,7 +88,7 @@ def let_pass(plan: Plan, policy: Policy, *, actor: Actor, service: Service, bypa
     return missing
 
 
-def record_bypass(release: Release, missing: Sequence[Term], *, actor: Actor, reason: str) -> None:
+def record_bypass(release: Release, missing: Sequence[PolicyTerm], *, actor: Actor, reason: str) -> None:
     """Call it inside the transaction that starts the release."""
     audit.record(
         actor,
@@ -100,7 +102,7 @@ def record_bypass(release: Release, missing: Sequence[Term], *, actor: Actor, re
 
 
 def may_lower(
-    easier: Sequence[Term],
+    easier: Sequence[PolicyTerm],
     *,
     actor: Actor,
     team: Team,
@@ -122,7 +124,9 @@ def may_lower(
         raise BypassReasonMissing(fields={field: [joined((sentence, advice))]})
 
 
-def record_lowering(easier: Sequence[Term], *, actor: Actor, subject: Model, team: Team, reason: str) -> None:
+def record_lowering(
+    easier: Sequence[PolicyTerm], *, actor: Actor, subject: Model, team: Team, reason: str
+) -> None:
     """Call it inside the transaction of the change; nothing is written when nothing is demanded less."""
     if easier:
         detail = {"no_longer": in_english(easier)}
@@ -132,7 +136,7 @@ def record_lowering(easier: Sequence[Term], *, actor: Actor, subject: Model, tea
         events.publish(PolicyLowered(row.seq))
 
 
-def in_english(terms: Sequence[Term]) -> list[str]:
+def in_english(terms: Sequence[PolicyTerm]) -> list[str]:
     """Write it for the record, which has one language."""
     with translation.override("en"):
         return [str(term) for term in terms]

@@ -24,7 +24,7 @@ from releases.events import ReleaseMoved, RollbackStarted
 from releases.models import Release, ReleaseMove, ReleaseStep, Service
 from releases.plans.builtin import DIRECT, ROLLBACK, WARM_ROLLBACK, builtin_plan
 from releases.plans.later import refuse_later
-from releases.plans.plan import Plan, plan_hash
+from releases.plans.plan import PlanSpec, plan_hash
 from releases.selectors.plans import plan_named, policy_of, usual_plan_of
 from releases.services.changes import OF_WORKERS, differs_from_stable
 from releases.services.pods import uncounted
@@ -177,7 +177,7 @@ def begin(
     service: Service,
     *,
     version: Version,
-    plan: Plan,
+    plan: PlanSpec,
     actor: Actor,
     reason: str,
     undoes: Release | None = None,
@@ -290,7 +290,7 @@ def begin(
     return release
 
 
-def _refuse_comparing(plan: Plan) -> None:
+def _refuse_comparing(plan: PlanSpec) -> None:
     """Raises NotReleasable."""
     for number, step in enumerate(plan.steps, start=1):
         if step.compares:

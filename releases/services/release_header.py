@@ -17,7 +17,7 @@ from gateway.models import sealed_key
 from releases.errors import InvalidService
 from releases.events import ServiceChanged
 from releases.models import Service
-from releases.policy import Term, guards_candidate, stricter
+from releases.policy import PolicyTerm, guards_candidate, stricter
 from releases.selectors.plans import policy_at_start, policy_of
 from releases.selectors.services import release_of
 from releases.services.policy import may_lower, record_lowering
@@ -67,9 +67,9 @@ def set_release_header(service: Service, *, actor: Actor, header: str, reason: s
     return key
 
 
-def _easier(service: Service) -> tuple[Term, ...]:
+def _easier(service: Service) -> tuple[PolicyTerm, ...]:
     """Return what is no longer demanded of the next or the active release once every client may choose."""
     policy = policy_of(service)
     if (release := release_of(service)) is not None:
         policy = stricter(policy, policy_at_start(release))
-    return (Term("header"),) if guards_candidate(policy) else ()
+    return (PolicyTerm("header"),) if guards_candidate(policy) else ()

@@ -23,7 +23,7 @@ from releases.errors import InvalidService, UnknownPlan
 from releases.events import ServiceChanged
 from releases.models import Service
 from releases.plans.builtin import DIRECT, builtin_plan
-from releases.policy import Term, lowered, shortfalls
+from releases.policy import PolicyTerm, lowered, shortfalls
 from releases.selectors.plans import plan_named, policy_of
 from releases.services.pods import check_pods
 from releases.services.policy import may_lower, parse_policy, record_lowering
@@ -171,7 +171,7 @@ def change_service(
         easier = lowered(before, policy_of(service))
         if service.policy_replaces_team and not stood_in:
             # It would not follow when the team demands more some day, even if it demands no less today.
-            easier = (*easier, Term("team"))
+            easier = (*easier, PolicyTerm("team"))
         may_lower(easier, actor=actor, team=service.team, reason=reason)
         service.change(expected=expected_revision, **changes)
         detail = changes | ({"image": str(changes["image"] or "")} if "image" in changes else {})
@@ -183,14 +183,14 @@ def change_service(
     return service
 
 
-def _lacks_of_plan(service: Service) -> tuple[Term, ...]:
+def _lacks_of_plan(service: Service) -> tuple[PolicyTerm, ...]:
     try:
         return shortfalls(plan_named(service.plan_name, team=service.team), policy_of(service))
     except UnknownPlan:
         return ()
 
 
-def _check_plan(service: Service, *, field: str, known: Sequence[Term] = ()) -> None:
+def _check_plan(service: Service, *, field: str, known: Sequence[PolicyTerm] = ()) -> None:
     """Refuse a plan and a policy that contradict each other: else each release would need a bypass.
 
     `known`: what the plan lacked before. Raises InvalidService.

@@ -9,34 +9,34 @@ from django.utils.translation import gettext_lazy, gettext_noop
 from pydantic import Field
 
 from common import events
-from common.reconcile import Outcome, move
+from common.reconcile import StepOutcome, move
 from releases import states
 from releases.events import ApprovalAsked
-from releases.judge.verdict import Decision
-from releases.messages import Kind, text
+from releases.judge.verdict import JudgeDecision
+from releases.messages import MessageTemplate, text
 from releases.models import Approval as ApprovalRow
 from releases.models import Release
-from releases.plans.step import DAY, Fault, Place, StepSpec, whole
+from releases.plans.step import DAY, StepFault, StepPosition, StepSpec, whole
 from releases.plans.words import duration
 from releases.progress import StepProgress
 from releases.reconcilers.base import halt
 from releases.reconcilers.measured_split import measured
-from releases.reconcilers.watching import Judged, Sight, WatchedExecutor
+from releases.reconcilers.watching import EvidenceUpdate, TrafficObservation, WatchedExecutor
 from releases.states import Halt, ReleaseState
 
-WAITING = Kind("approval.waiting", gettext_lazy("Waiting for approval."))
-NOT_REQUIRED = Kind("approval.not_required", gettext_lazy("Not required: the analysis passed."))
-APPROVED = Kind("approval.approved", gettext_lazy("Approved: %(reason)s"), reason=text)
-APPROVED_BY = Kind("approval.approved_by", gettext_lazy("%(name)s approved."), name=text)
-APPROVED_AS = Kind(
+WAITING = MessageTemplate("approval.waiting", gettext_lazy("Waiting for approval."))
+NOT_REQUIRED = MessageTemplate("approval.not_required", gettext_lazy("Not required: the analysis passed."))
+APPROVED = MessageTemplate("approval.approved", gettext_lazy("Approved: %(reason)s"), reason=text)
+APPROVED_BY = MessageTemplate("approval.approved_by", gettext_lazy("%(name)s approved."), name=text)
+APPROVED_AS = MessageTemplate(
     "approval.approved_as", gettext_lazy("%(name)s approved: %(reason)s"), name=text, reason=text
 )
-NOBODY_DECIDED = Kind(
+NOBODY_DECIDED = MessageTemplate(
     "approval.timeout", gettext_lazy("Nobody decided within %(duration)s."), duration=duration
 )
 
 
-class Approval(StepSpec):
+class ApprovalStep(StepSpec):
     label = gettext_noop("Approval")
     icon = "user-check"
     about = gettext_noop("Wait for approval.")
@@ -86,12 +86,14 @@ class Approval(StepSpec):
     )
 
     @property
-    def approval(self) -> "Approval":
+    def approval(self) -> "ApprovalStep":
         return self
 
-    def faults(self, place: Place) -> Iterator[Fault]:
+    def faults(self, place: StepPosition) -> Iterator[StepFault]:
         if self.when == "unless_certified" and all(step.analysis is None for step in place.before):
-            yield Fault(_("nothing before it can pass the candidate; put an analysis step before it"), "when")
+            yield StepFault(
+                _("nothing before it can pass the candidate; put an analysis step before it"), "when"
+            )
 
     def summary(self) -> str:
         if self.when == "always":
@@ -114,19 +116,21 @@ class Approval(StepSpec):
         return ApprovalExecutor(self)
 
 
-class ApprovalExecutor(WatchedExecutor[Approval]):
+class ApprovalExecutor(WatchedExecutor[ApprovalStep]):
     """Wait for a person's word, judging all the while."""
 
     name = "approval"
 
-    def __init__(self, spec: Approval) -> None:
+    def __init__(self, spec: ApprovalStep) -> None:
         super().__init__(spec)
         self.heeds_judge = spec.keep_judging
 
     def needs_clock(self, row: Release) -> bool:
         return False
 
-    def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
+    def decide(
+        self, row: Release, seen: TrafficObservation, view: EvidenceUpdate | None, now: datetime
+    ) -> StepOutcome:
         if row.state == ReleaseState.RUNNING and self._is_certified(view):
             return self.go_on(row, note=NOT_REQUIRED())
         word = ApprovalRow.objects.filter(
@@ -141,7 +145,7 @@ class ApprovalExecutor(WatchedExecutor[Approval]):
                 )
             note = APPROVED_AS(name=word.by, reason=word.reason) if word.reason else APPROVED_BY(name=word.by)
             return self.go_on(row, note=note, actor=str(word.by), detail={"approval": word.pk})
-        if word is not None and word.decision == states.Decision.APPROVE:
+        if word is not None and word.decision == states.ApprovalDecision.APPROVE:
             return move(ReleaseState.RUNNING, note=APPROVED(reason=word.reason))
         timeout = timedelta(seconds=self.spec.timeout_seconds)
         if self.spec.on_timeout != "wait" and self.elapsed(row, now) > timeout:
@@ -149,9 +153,9 @@ class ApprovalExecutor(WatchedExecutor[Approval]):
             return halt(row, NOBODY_DECIDED(duration=self.spec.timeout_seconds), kind=kind)
         return self.look_again(row, progress=measured(row, seen))
 
-    def _is_certified(self, view: Judged | None) -> bool:
+    def _is_certified(self, view: EvidenceUpdate | None) -> bool:
         return (
             self.spec.when == "unless_certified"
             and view is not None
-            and view.verdict.decision is Decision.PROMOTE
+            and view.verdict.decision is JudgeDecision.PROMOTE
         )

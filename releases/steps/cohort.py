@@ -8,26 +8,28 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 from pydantic import Field, model_validator
 
-from common.reconcile import Effect, Operation, Outcome
+from common.reconcile import Effect, Operation, StepOutcome
 from gateway.cohorts import cohort_fault
 from gateway.routes import Cohort
-from releases.messages import Kind
+from releases.messages import MessageTemplate
 from releases.models import Release
-from releases.plans.step import DAY, Fault, Place, StepSpec, whole
+from releases.plans.step import DAY, StepFault, StepPosition, StepSpec, whole
 from releases.plans.words import duration
 from releases.progress import StepProgress
 from releases.reconcilers.base import SOON
 from releases.reconcilers.routing import split_traffic
-from releases.reconcilers.watching import Judged, Sight, WatchedExecutor, look
+from releases.reconcilers.watching import EvidenceUpdate, TrafficObservation, WatchedExecutor, look
 from releases.steps.deploy import no_candidate
 
-SENT = Kind(
+SENT = MessageTemplate(
     "cohort.done",
     gettext_lazy("The candidate answered %(requests)s requests of the cohort, %(errors)s with an error."),
     requests=str,
     errors=str,
 )
-NO_STABLE = Kind("cohort.no_stable", gettext_lazy("Nothing serves yet: the candidate gets all requests."))
+NO_STABLE = MessageTemplate(
+    "cohort.no_stable", gettext_lazy("Nothing serves yet: the candidate gets all requests.")
+)
 WATCHING = "watching"
 
 
@@ -101,7 +103,7 @@ class CohortStep(StepSpec):
     def needs(self) -> str:
         return self.cohort.needs
 
-    def faults(self, place: Place) -> Iterator[Fault]:
+    def faults(self, place: StepPosition) -> Iterator[StepFault]:
         yield from no_candidate(place)
 
     def summary(self) -> str:
@@ -146,13 +148,15 @@ class CohortExecutor(WatchedExecutor[CohortStep]):
         if row.stable_deployment and row.phase != WATCHING:
             split_traffic(row, operation, candidate_percent=row.candidate_percent)
 
-    def observe(self, row: Release, operation: Operation) -> Sight:
+    def observe(self, row: Release, operation: Operation) -> TrafficObservation:
         return look(row, operation.at, is_fresh=row.phase != WATCHING)
 
     def needs_clock(self, row: Release) -> bool:
         return row.phase == WATCHING
 
-    def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
+    def decide(
+        self, row: Release, seen: TrafficObservation, view: EvidenceUpdate | None, now: datetime
+    ) -> StepOutcome:
         if view is None:
             return self.go_on(row, note=NO_STABLE())
         if row.phase != WATCHING:

@@ -15,18 +15,18 @@ from clusters.errors import ClusterRemoving, DeploymentMissing, NoImageFits
 from clusters.selectors import DeploymentStatus
 from clusters.services import deployments
 from clusters.states import DeploymentState
-from common.reconcile import Effect, Operation, Outcome
+from common.reconcile import Effect, Operation, StepOutcome
 from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
 from releases.candidates import ensure_candidate
-from releases.messages import Format, Kind, Message, count, text
+from releases.messages import Format, MessageTemplate, ReleaseMessage, count, text
 from releases.models import Release
-from releases.plans.step import DAY, Fault, Place, StepSpec, whole
+from releases.plans.step import DAY, StepFault, StepPosition, StepSpec, whole
 from releases.progress import StepProgress
 from releases.reconcilers.base import ACTOR, Executor, halt
 from releases.reconcilers.disturbed import blame
 from releases.states import Halt
 
-READY = Kind(
+READY = MessageTemplate(
     "deploy.ready",
     ngettext_lazy(
         "%(ready)s worker ready after %(seconds)s s.",
@@ -36,16 +36,16 @@ READY = Kind(
     ready=count,
     seconds=count,
 )
-DO_NOT_START = Kind(
+DO_NOT_START = MessageTemplate(
     "deploy.do_not_start", gettext_lazy("The candidate's workers do not start: %(fault)s"), fault=text
 )
 _FEW: Mapping[str, Format] = {"ready": count, "wanted": count, "seconds": str}
-FEW_READY = Kind(
+FEW_READY = MessageTemplate(
     "deploy.few_ready",
     gettext_lazy("Only %(ready)s of %(wanted)s workers were ready within %(seconds)s s."),
     **_FEW,
 )
-FEW_READY_SINCE = Kind(
+FEW_READY_SINCE = MessageTemplate(
     "deploy.few_ready_since",
     gettext_lazy("Only %(ready)s of %(wanted)s workers were ready within %(seconds)s s: %(fault)s"),
     **_FEW,
@@ -53,7 +53,7 @@ FEW_READY_SINCE = Kind(
 )
 
 
-class Deploy(StepSpec):
+class DeployStep(StepSpec):
     label = gettext_noop("Deploy")
     icon = "server-bolt"
     about = gettext_noop(
@@ -89,16 +89,16 @@ class Deploy(StepSpec):
             raise ValueError(_("say either replicas or share_percent"))
         return self
 
-    def faults(self, place: Place) -> Iterator[Fault]:
-        before = place.last(Deploy)
+    def faults(self, place: StepPosition) -> Iterator[StepFault]:
+        before = place.last(DeployStep)
         if before is None:
             return
         if (before.replicas or 0) > (self.replicas or 1000):
             few = _("starts fewer workers than the %(replicas)s before it")
-            yield Fault(few % {"replicas": before.replicas}, "replicas")
+            yield StepFault(few % {"replicas": before.replicas}, "replicas")
         if (before.share_percent or 0) > (self.share_percent or 100):
             less = _("starts a smaller share than the %(share_percent)s %% before")
-            yield Fault(less % {"share_percent": before.share_percent}, "share_percent")
+            yield StepFault(less % {"share_percent": before.share_percent}, "share_percent")
 
     def summary(self) -> str:
         if self.replicas is not None:
@@ -130,13 +130,13 @@ class Deploy(StepSpec):
         return DeployExecutor(self)
 
 
-class DeployExecutor(Executor[Deploy]):
+class DeployExecutor(Executor[DeployStep]):
     """Bring the candidate's workers up; a later deploy step of the plan changes how many there are."""
 
     name = "deploy"
     effect = Effect.ABSOLUTE
 
-    def __init__(self, spec: Deploy) -> None:
+    def __init__(self, spec: DeployStep) -> None:
         super().__init__(spec)
         self._refusal = ""
 
@@ -162,9 +162,9 @@ class DeployExecutor(Executor[Deploy]):
     def observe(self, row: Release, operation: Operation) -> DeploymentStatus | str:
         return self._refusal or fleet.deployment_status(row.candidate_deployment)
 
-    def settle(self, row: Release, seen: DeploymentStatus | str, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: DeploymentStatus | str, now: datetime) -> StepOutcome:
         if isinstance(seen, str):
-            return halt(row, Message(words=seen), kind=Halt.FAIL)
+            return halt(row, ReleaseMessage(words=seen), kind=Halt.FAIL)
         progress: dict[str, Any] = {"ready": seen.ready, "wanted": seen.wanted, "fetches": seen.fetches}
         if seen.image_reason:
             progress |= {"image": seen.image_reference, "image_reason": seen.image_reason}
@@ -197,7 +197,7 @@ def stable_replicas(row: Release) -> int:
     return row.service.replicas
 
 
-def no_candidate(place: Place) -> Iterator[Fault]:
+def no_candidate(place: StepPosition) -> Iterator[StepFault]:
     """The fault of a step that needs the candidate's workers, where no deploy step is before it."""
-    if place.last(Deploy) is None:
-        yield Fault(_("no candidate is running yet; put a deploy step before it"))
+    if place.last(DeployStep) is None:
+        yield StepFault(_("no candidate is running yet; put a deploy step before it"))

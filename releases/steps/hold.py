@@ -9,21 +9,21 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from pydantic import Field
 
-from common.reconcile import Outcome
+from common.reconcile import StepOutcome
 from releases.models import Release
-from releases.plans.step import DAY, HOUR, WEEK, Fault, JoinedCell, Place, StepSpec, whole
+from releases.plans.step import DAY, HOUR, WEEK, JoinedStripCell, StepFault, StepPosition, StepSpec, whole
 from releases.plans.words import duration
 from releases.reconcilers.base import SOON
 from releases.reconcilers.clock import FEW_REQUESTS, StepClock
 from releases.reconcilers.disturbed import blame
 from releases.reconcilers.measured_split import SPLIT_MAY_LAG, measured, split_fault, split_note
-from releases.reconcilers.watching import Judged, Sight, WatchedExecutor
-from releases.steps.deploy import Deploy
+from releases.reconcilers.watching import EvidenceUpdate, TrafficObservation, WatchedExecutor
+from releases.steps.deploy import DeployStep
 
 LONGEST_HOLDS_SECONDS = 30 * DAY
 
 
-class Hold(StepSpec):
+class HoldStep(StepSpec):
     label = gettext_noop("Hold")
     icon = "hourglass"
     about = gettext_noop(
@@ -61,9 +61,9 @@ class Hold(StepSpec):
         description=gettext_noop("pause = a person resumes or aborts it; roll_back = roll back."),
     )
 
-    def faults(self, place: Place) -> Iterator[Fault]:
-        if place.last(Deploy) is None:
-            yield Fault(_("nothing happens while it holds; put a deploy step before it"))
+    def faults(self, place: StepPosition) -> Iterator[StepFault]:
+        if place.last(DeployStep) is None:
+            yield StepFault(_("nothing happens while it holds; put a deploy step before it"))
 
     @classmethod
     def faults_of_plan(cls, steps: Sequence[StepSpec]) -> Iterator[str]:
@@ -79,11 +79,11 @@ class Hold(StepSpec):
     def planned(self) -> str:
         return duration(self.seconds)
 
-    def joined(self, before: StepSpec) -> JoinedCell | None:
+    def joined(self, before: StepSpec) -> JoinedStripCell | None:
         if before.candidate_percent is None:
             return None
         words = {"percent": before.candidate_percent, "duration": duration(self.seconds)}
-        return JoinedCell(_("%(percent)s %% for %(duration)s") % words, _("hold %(duration)s") % words)
+        return JoinedStripCell(_("%(percent)s %% for %(duration)s") % words, _("hold %(duration)s") % words)
 
     def consequences(self, release: Release) -> tuple[str, ...]:
         return (_("It stays so for %(duration)s.") % {"duration": duration(self.seconds)},)
@@ -92,7 +92,7 @@ class Hold(StepSpec):
         return HoldExecutor(self)
 
 
-class HoldExecutor(WatchedExecutor[Hold]):
+class HoldExecutor(WatchedExecutor[HoldStep]):
     """Stay for a while and measure what was really routed."""
 
     name = "hold"
@@ -100,7 +100,9 @@ class HoldExecutor(WatchedExecutor[Hold]):
     def on_stall(self) -> tuple[timedelta, str]:
         return timedelta(seconds=self.spec.stalled_after_seconds), self.spec.on_stalled
 
-    def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
+    def decide(
+        self, row: Release, seen: TrafficObservation, view: EvidenceUpdate | None, now: datetime
+    ) -> StepOutcome:
         progress = measured(row, seen)
         ran = self.elapsed(row, now) if view is None else timedelta(seconds=view.clock.seconds)
         over = ran - timedelta(seconds=self.spec.seconds)
@@ -115,7 +117,7 @@ class HoldExecutor(WatchedExecutor[Hold]):
             return blame(row, split_fault(progress), now)
         return self.go_on(row, note=split_note(progress), detail=progress)
 
-    def _lacks_requests(self, row: Release, view: Judged, now: datetime) -> Judged | None:
+    def _lacks_requests(self, row: Release, view: EvidenceUpdate, now: datetime) -> EvidenceUpdate | None:
         """The look with its clock standing for want of requests; None: there were enough."""
         clock, least = view.clock, self.spec.min_requests
         stable = clock.stable if row.candidate_percent < 100 else least

@@ -9,22 +9,22 @@ from django.utils.translation import gettext_lazy, gettext_noop
 from pydantic import Field
 
 from common.pages.badges import badge_of
-from common.reconcile import Outcome
-from releases.judge.verdict import Decision
-from releases.messages import Kind, nested
+from common.reconcile import StepOutcome
+from releases.judge.verdict import JudgeDecision
+from releases.messages import MessageTemplate, nested
 from releases.models import Release
-from releases.plans.step import HOUR, WEEK, Fault, Place, StepSpec, whole
+from releases.plans.step import HOUR, WEEK, StepFault, StepPosition, StepSpec, whole
 from releases.plans.words import duration
 from releases.progress import StepProgress
 from releases.reconcilers.base import halt
 from releases.reconcilers.measured_split import measured
-from releases.reconcilers.watching import Judged, Sight, WatchedExecutor
+from releases.reconcilers.watching import EvidenceUpdate, TrafficObservation, WatchedExecutor
 from releases.selectors.releases import verdict_of
 
-FIRST_VERSION = Kind(
+FIRST_VERSION = MessageTemplate(
     "judge.first_version", gettext_lazy("Nothing to compare with: this is the service's first version.")
 )
-TOO_LITTLE = Kind(
+TOO_LITTLE = MessageTemplate(
     "judge.too_little",
     gettext_lazy("Too little evidence after %(seconds)s s: %(why)s"),
     seconds=str,
@@ -32,7 +32,7 @@ TOO_LITTLE = Kind(
 )
 
 
-class Judge(StepSpec):
+class JudgeStep(StepSpec):
     label = gettext_noop("Analysis")
     icon = "scale"
     about = gettext_noop("Continue as soon as the analysis passes.")
@@ -64,18 +64,18 @@ class Judge(StepSpec):
     )
 
     @property
-    def analysis(self) -> "Judge":
+    def analysis(self) -> "JudgeStep":
         return self
 
-    def faults(self, place: Place) -> Iterator[Fault]:
+    def faults(self, place: StepPosition) -> Iterator[StepFault]:
         if not place.percent:
-            yield Fault(_("a candidate without traffic cannot be judged; put a weight step before it"))
+            yield StepFault(_("a candidate without traffic cannot be judged; put a weight step before it"))
         elif place.percent == 100:
-            yield Fault(
+            yield StepFault(
                 _("at 100 % stable answers nothing to compare with; judge before the weight becomes 100 %")
             )
         if self.on_insufficient == "ask" and all(step.approval is None for step in place.after):
-            yield Fault(
+            yield StepFault(
                 _("on_insufficient is ask, but no later approval asks; add one or choose another way"),
                 "on_insufficient",
             )
@@ -106,17 +106,19 @@ class Judge(StepSpec):
         return JudgeExecutor(self)
 
 
-class JudgeExecutor(WatchedExecutor[Judge]):
+class JudgeExecutor(WatchedExecutor[JudgeStep]):
     """Ask for evidence in the candidate's favour; without enough of it, do as the plan says."""
 
     name = "judge"
 
-    def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
+    def decide(
+        self, row: Release, seen: TrafficObservation, view: EvidenceUpdate | None, now: datetime
+    ) -> StepOutcome:
         if view is None:
             return self.go_on(row, note=FIRST_VERSION())
         # The split goes on being measured: people watch it here too.
         progress = {**measured(row, seen), "verdict": view.verdict.to_dict()}
-        if view.verdict.decision is Decision.PROMOTE:
+        if view.verdict.decision is JudgeDecision.PROMOTE:
             return self.go_on(row, note=view.verdict.message, detail=progress)
         waited = timedelta(seconds=view.clock.seconds)
         if waited < timedelta(seconds=self.spec.at_most_seconds):

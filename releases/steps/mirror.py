@@ -10,10 +10,10 @@ from pydantic import Field
 
 from clusters import selectors as fleet
 from clusters.states import DeploymentState
-from common.reconcile import Effect, Operation, Outcome
-from releases.messages import Kind, number, text
+from common.reconcile import Effect, Operation, StepOutcome
+from releases.messages import MessageTemplate, number, text
 from releases.models import Release
-from releases.plans.step import DAY, Fault, Place, StepSpec, whole
+from releases.plans.step import DAY, StepFault, StepPosition, StepSpec, whole
 from releases.plans.words import duration
 from releases.progress import StepProgress
 from releases.reconcilers.base import SOON, Executor
@@ -21,7 +21,7 @@ from releases.reconcilers.disturbed import blame
 from releases.reconcilers.routing import mirror_traffic, return_traffic
 from releases.steps.deploy import no_candidate
 
-MIRRORED = Kind(
+MIRRORED = MessageTemplate(
     "mirror.done",
     gettext_lazy(
         "The candidate got copies of %(percent)s %% of the requests for %(seconds)s s; its answers to them "
@@ -30,14 +30,16 @@ MIRRORED = Kind(
     percent=number,
     seconds=str,
 )
-NO_STABLE = Kind("mirror.no_stable", gettext_lazy("Nothing serves yet whose requests could be copied."))
-FAILED = Kind(
+NO_STABLE = MessageTemplate(
+    "mirror.no_stable", gettext_lazy("Nothing serves yet whose requests could be copied.")
+)
+FAILED = MessageTemplate(
     "mirror.failed", gettext_lazy("The candidate's workers failed at copies: %(fault)s"), fault=text
 )
 MIRRORING, ENDING = "mirroring", "ending"
 
 
-class Mirror(StepSpec):
+class MirrorStep(StepSpec):
     label = gettext_noop("Mirror")
     icon = "copy"
     about = gettext_noop(
@@ -57,12 +59,14 @@ class Mirror(StepSpec):
     def needs(self) -> str:
         return "mirror" if self.percent == 100 else "mirror_percent"
 
-    def faults(self, place: Place) -> Iterator[Fault]:
+    def faults(self, place: StepPosition) -> Iterator[StepFault]:
         yield from no_candidate(place)
         if any(step.cohort_terms is not None for step in place.before):
-            yield Fault(_("the candidate already has a cohort; put the mirror before it"))
+            yield StepFault(_("the candidate already has a cohort; put the mirror before it"))
         if place.percent:
-            yield Fault(_("the candidate already has real traffic; put the mirror before the first weight"))
+            yield StepFault(
+                _("the candidate already has real traffic; put the mirror before the first weight")
+            )
 
     def summary(self) -> str:
         words = {"percent": self.percent, "duration": duration(self.seconds)}
@@ -84,7 +88,7 @@ class Mirror(StepSpec):
         return MirrorExecutor(self)
 
 
-class MirrorExecutor(Executor[Mirror]):
+class MirrorExecutor(Executor[MirrorStep]):
     """Set the copies, wait, take them back: three turns, each of which may be repeated."""
 
     name = "mirror"
@@ -104,7 +108,7 @@ class MirrorExecutor(Executor[Mirror]):
     def observe(self, row: Release, operation: Operation) -> tuple[str, str]:
         return fleet.deployment_state(row.candidate_deployment)
 
-    def settle(self, row: Release, seen: tuple[str, str], now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: tuple[str, str], now: datetime) -> StepOutcome:
         if not row.stable_deployment:
             return self.go_on(row, note=NO_STABLE())
         state, why = seen

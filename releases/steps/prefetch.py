@@ -13,21 +13,23 @@ from clusters.errors import ClusterRemoving, NoImageFits
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
 from common.pages import formats
-from common.reconcile import Effect, Operation, Outcome
+from common.reconcile import Effect, Operation, StepOutcome
 from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
 from releases.candidates import ensure_candidate
-from releases.messages import Kind, Message, count, text
+from releases.messages import MessageTemplate, ReleaseMessage, count, text
 from releases.models import Release
-from releases.plans.step import DAY, Fault, Place, StepSpec, whole
+from releases.plans.step import DAY, StepFault, StepPosition, StepSpec, whole
 from releases.progress import StepProgress
 from releases.reconcilers.base import Executor, halt
 from releases.states import Halt
-from releases.steps.deploy import Deploy
+from releases.steps.deploy import DeployStep
 
 LOOK_EVERY = timedelta(seconds=1)
 NAMED = 3
-THERE = Kind("prefetch.there", gettext_lazy("The model files are there after %(seconds)s s."), seconds=count)
-THERE_BUT = Kind(
+THERE = MessageTemplate(
+    "prefetch.there", gettext_lazy("The model files are there after %(seconds)s s."), seconds=count
+)
+THERE_BUT = MessageTemplate(
     "prefetch.there_but",
     gettext_lazy(
         "The model files are there after %(seconds)s s, but not on %(places)s: workers fetch them there."
@@ -35,11 +37,11 @@ THERE_BUT = Kind(
     seconds=count,
     places=text,
 )
-WARM = Kind("prefetch.warm", gettext_lazy("Its workers run already."))
-NOT_BROUGHT = Kind(
+WARM = MessageTemplate("prefetch.warm", gettext_lazy("Its workers run already."))
+NOT_BROUGHT = MessageTemplate(
     "prefetch.not_brought", gettext_lazy("The model files cannot be brought: %(fault)s"), fault=text
 )
-NOT_IN_TIME = Kind(
+NOT_IN_TIME = MessageTemplate(
     "prefetch.not_in_time",
     gettext_lazy("The model files were not there within %(seconds)s s: %(fault)s"),
     seconds=str,
@@ -47,7 +49,7 @@ NOT_IN_TIME = Kind(
 )
 
 
-class Prefetch(StepSpec):
+class PrefetchStep(StepSpec):
     label = gettext_noop("Prefetch")
     icon = "download"
     about = gettext_noop(
@@ -72,13 +74,13 @@ class Prefetch(StepSpec):
         description=gettext_noop("Files that are not there by then fail the release."),
     )
 
-    def faults(self, place: Place) -> Iterator[Fault]:
-        if place.last(Deploy) is not None:
-            yield Fault(_("the workers are already running; put the prefetch before the deploy step"))
-        if place.last(Prefetch) is not None:
-            yield Fault(_("the files are already there; one prefetch is enough"))
-        if not any(isinstance(step, Deploy) for step in place.after):
-            yield Fault(_("no workers use the files; put a deploy step after it"))
+    def faults(self, place: StepPosition) -> Iterator[StepFault]:
+        if place.last(DeployStep) is not None:
+            yield StepFault(_("the workers are already running; put the prefetch before the deploy step"))
+        if place.last(PrefetchStep) is not None:
+            yield StepFault(_("the files are already there; one prefetch is enough"))
+        if not any(isinstance(step, DeployStep) for step in place.after):
+            yield StepFault(_("no workers use the files; put a deploy step after it"))
 
     def summary(self) -> str:
         if self.machines is None:
@@ -115,13 +117,13 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (f" +{len(names) - NAMED}" if len(names) > NAMED else "")
 
 
-class PrefetchExecutor(Executor[Prefetch]):
+class PrefetchExecutor(Executor[PrefetchStep]):
     """The candidate's deployment, without workers yet: its cluster brings the files."""
 
     name = "prefetch"
     effect = Effect.ABSOLUTE
 
-    def __init__(self, spec: Prefetch) -> None:
+    def __init__(self, spec: PrefetchStep) -> None:
         super().__init__(spec)
         self._refusal = ""
 
@@ -142,11 +144,11 @@ class PrefetchExecutor(Executor[Prefetch]):
             return None
         return self._refusal or fleet.deployment_status(row.candidate_deployment)
 
-    def settle(self, row: Release, seen: DeploymentStatus | str | None, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: DeploymentStatus | str | None, now: datetime) -> StepOutcome:
         if seen is None:
             return self.go_on(row, note=WARM())
         if isinstance(seen, str):
-            return halt(row, Message(words=seen), kind=Halt.FAIL)
+            return halt(row, ReleaseMessage(words=seen), kind=Halt.FAIL)
         if seen.state == DeploymentState.FAILING:
             return halt(row, NOT_BROUGHT(fault=seen.reason), kind=Halt.FAIL)
         progress = {"fetches": seen.fetches, "waits_for": seen.reason}

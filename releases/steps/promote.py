@@ -11,26 +11,28 @@ from clusters import selectors as fleet
 from clusters.states import DeploymentState
 from common import events
 from common.audit import MAX_REASON
-from common.reconcile import Effect, Operation, Outcome, move
+from common.reconcile import Effect, Operation, StepOutcome, move
 from models_registry.services import aliases
 from releases.events import ServiceChanged
-from releases.messages import Kind, text
+from releases.messages import MessageTemplate, text
 from releases.models import Release, Service
-from releases.plans.step import Fault, Place, StepSpec
+from releases.plans.step import StepFault, StepPosition, StepSpec
 from releases.reconcilers.bake import end_workers
 from releases.reconcilers.base import ACTOR, Executor, finish_step
 from releases.reconcilers.disturbed import blame
 from releases.reconcilers.leaving import gateway_has_left
 from releases.reconcilers.routing import make_stable
 from releases.selectors.plans import plan_of
-from releases.states import Decision, ReleaseState, StepState
-from releases.steps.deploy import Deploy, no_candidate
+from releases.states import ApprovalDecision, ReleaseState, StepState
+from releases.steps.deploy import DeployStep, no_candidate
 
-FAILED_AT_LAST = Kind(
+FAILED_AT_LAST = MessageTemplate(
     "promote.failed", gettext_lazy("The candidate's workers failed just before the promotion.")
 )
-SHIFTED = Kind("promote.shifted", gettext_lazy("All traffic was shifted to %(version)s."), version=text)
-SERVES = Kind(
+SHIFTED = MessageTemplate(
+    "promote.shifted", gettext_lazy("All traffic was shifted to %(version)s."), version=text
+)
+SERVES = MessageTemplate(
     "promote.serves",
     gettext_lazy("%(version)s serves all traffic of %(service)s."),
     version=text,
@@ -38,7 +40,7 @@ SERVES = Kind(
 )
 
 
-class Promote(StepSpec):
+class PromoteStep(StepSpec):
     label = gettext_noop("Promote")
     icon = "rocket"
     about = gettext_noop("Make the candidate stable: all requests to it, then stop the old workers.")
@@ -47,17 +49,17 @@ class Promote(StepSpec):
 
     kind: Literal["promote"] = "promote"
 
-    def faults(self, place: Place) -> Iterator[Fault]:
+    def faults(self, place: StepPosition) -> Iterator[StepFault]:
         if place.after:
-            yield Fault(_("the release ends here; remove the steps after it, or move it to the end"))
+            yield StepFault(_("the release ends here; remove the steps after it, or move it to the end"))
         yield from no_candidate(place)
-        deploy = place.last(Deploy)
+        deploy = place.last(DeployStep)
         if deploy is not None and deploy.share_percent is not None and deploy.share_percent < 100:
             few = _(
                 "all traffic would go to %(share_percent)s %% of the workers; put a deploy step with "
                 "share_percent 100 before it"
             )
-            yield Fault(few % {"share_percent": deploy.share_percent})
+            yield StepFault(few % {"share_percent": deploy.share_percent})
 
     @classmethod
     def faults_of_plan(cls, steps: Sequence[StepSpec]) -> Iterator[str]:
@@ -85,7 +87,7 @@ class Promote(StepSpec):
         return PromoteExecutor(self)
 
 
-class PromoteExecutor(Executor[Promote]):
+class PromoteExecutor(Executor[PromoteStep]):
     """All traffic to the candidate, which becomes stable; the workers of the version before bake, or end."""
 
     name = "promote"
@@ -100,7 +102,7 @@ class PromoteExecutor(Executor[Promote]):
     def observe(self, row: Release, operation: Operation) -> str:
         return fleet.deployment_status(row.candidate_deployment).state
 
-    def settle(self, row: Release, seen: str, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: str, now: datetime) -> StepOutcome:
         if seen in (DeploymentState.FAILING, DeploymentState.REMOVED):
             return blame(row, FAILED_AT_LAST(), now)
 
@@ -149,7 +151,7 @@ class PromoteExecutor(Executor[Promote]):
 
 def _who_and_why(row: Release) -> str:
     """Write what the alias history keeps: who reads it years later asks for people, not for a reconciler."""
-    approved = row.approvals.filter(decision=Decision.APPROVE).order_by("pk")
+    approved = row.approvals.filter(decision=ApprovalDecision.APPROVE).order_by("pk")
     approvers = ", ".join(dict.fromkeys(approved.values_list("by__username", flat=True)))
     approved_by = f", approved by {approvers}" if approvers else ""  # untranslated
     people = f"asked for by {row.requester}{approved_by}"  # untranslated

@@ -9,20 +9,20 @@ from django.utils.translation import gettext_lazy, gettext_noop, ngettext, ngett
 from pydantic import Field
 
 from common.pages import formats
-from common.reconcile import Outcome
+from common.reconcile import StepOutcome
 from common.sentences import day
 from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
 from models_registry.exemptions import check_code, code_of, exemption_of
 from models_registry.models import Version
 from models_registry.signature_verification import check_signature
 from models_registry.states import VersionState
-from releases.messages import Kind, Message, count, text
+from releases.messages import MessageTemplate, ReleaseMessage, count, text
 from releases.models import Release
-from releases.plans.step import DAY, Fault, Place, StepSpec, whole
+from releases.plans.step import DAY, StepFault, StepPosition, StepSpec, whole
 from releases.progress import StepProgress
 from releases.reconcilers.base import Executor, halt
 from releases.states import Halt
-from releases.steps.deploy import Deploy
+from releases.steps.deploy import DeployStep
 
 
 def _state(value: str) -> str:
@@ -33,10 +33,10 @@ def _day(value: str) -> str:
     return day(datetime.fromisoformat(value))
 
 
-NOT_READY = Kind(
+NOT_READY = MessageTemplate(
     "scan.not_ready", gettext_lazy("%(version)s is %(state)s, not ready."), version=text, state=_state
 )
-NO_CODE = Kind(
+NO_CODE = MessageTemplate(
     "scan.no_code",
     ngettext_lazy(
         "%(files)s file, of a format that runs no code.",
@@ -45,7 +45,7 @@ NO_CODE = Kind(
     ),
     files=count,
 )
-EXEMPTED = Kind(
+EXEMPTED = MessageTemplate(
     "scan.exempted",
     ngettext_lazy(
         "%(files)s file, %(code)s of them with code, exempted by %(by)s until %(until)s.",
@@ -59,7 +59,7 @@ EXEMPTED = Kind(
 )
 
 
-class Scan(StepSpec):
+class ScanStep(StepSpec):
     label = gettext_noop("Scan")
     icon = "shield-search"
     about = gettext_noop("Refuse a version whose files are not what they claim to be, or may run code.")
@@ -71,9 +71,9 @@ class Scan(StepSpec):
         default=600, title=gettext_noop("Timeout (s)")
     )
 
-    def faults(self, place: Place) -> Iterator[Fault]:
-        if place.last(Deploy) is not None:
-            yield Fault(_("the version is already running; put the scan before the deploy step"))
+    def faults(self, place: StepPosition) -> Iterator[StepFault]:
+        if place.last(DeployStep) is not None:
+            yield StepFault(_("the version is already running; put the scan before the deploy step"))
 
     def summary(self) -> str:
         return _("scan the files")
@@ -91,12 +91,12 @@ class Scan(StepSpec):
         return ScanExecutor(self)
 
 
-class ScanExecutor(Executor[Scan]):
+class ScanExecutor(Executor[ScanStep]):
     """The registry has looked at every file while importing; a release trusts only what is still so."""
 
     name = "scan"
 
-    def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: Any, now: datetime) -> StepOutcome:
         version = row.version
         if version.state != VersionState.READY:
             return halt(row, NOT_READY(version=version, state=version.state), kind=Halt.FAIL)
@@ -104,12 +104,12 @@ class ScanExecutor(Executor[Scan]):
             check_code(version, at=now)
             signature = check_signature(version)
         except (CodeNotAllowed, SignatureNotTrusted) as error:
-            return halt(row, Message(words=str(error)), kind=Halt.FAIL)
-        note = _files(version, now) + Message(words=signature)
+            return halt(row, ReleaseMessage(words=str(error)), kind=Halt.FAIL)
+        note = _files(version, now) + ReleaseMessage(words=signature)
         return self.go_on(row, note=note, detail={"digest": version.digest})
 
 
-def _files(version: Version, now: datetime) -> Message:
+def _files(version: Version, now: datetime) -> ReleaseMessage:
     code = code_of(version)
     exemption = exemption_of(version, at=now) if code else None
     if exemption is None:

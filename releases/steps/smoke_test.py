@@ -13,11 +13,11 @@ from clusters import selectors as fleet
 from clusters.scrape_targets import server_of
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
-from common.reconcile import Operation, Outcome
+from common.reconcile import Operation, StepOutcome
 from releases import smoke
-from releases.messages import Kind, count, nested, text
+from releases.messages import MessageTemplate, count, nested, text
 from releases.models import Release
-from releases.plans.step import HOUR, Fault, Place, StepSpec, whole
+from releases.plans.step import HOUR, StepFault, StepPosition, StepSpec, whole
 from releases.progress import StepProgress
 from releases.reconcilers.base import Executor
 from releases.reconcilers.disturbed import blame
@@ -27,7 +27,7 @@ from releases.steps.deploy import no_candidate
 LONGEST_ANSWER_SECONDS = 10.0
 """One step of the kernel takes seconds: a worker that needs longer for 16 tokens is not fit for traffic."""
 
-ANSWERED = Kind(
+ANSWERED = MessageTemplate(
     "smoke_test.answered",
     ngettext_lazy(
         "%(requests)s real request answered, the slowest in %(slowest)s ms.",
@@ -37,25 +37,27 @@ ANSWERED = Kind(
     requests=count,
     slowest=str,
 )
-FAILED = Kind(
+FAILED = MessageTemplate(
     "smoke_test.failed",
     gettext_lazy("The smoke test failed on request %(number)s of %(requests)s: %(fault)s."),
     number=str,
     requests=str,
     fault=nested,
 )
-TOO_SLOW = Kind(
+TOO_SLOW = MessageTemplate(
     "smoke_test.too_slow",
     gettext_lazy("answered in %(took)s ms, more than the %(limit)s ms allowed"),
     took=str,
     limit=str,
 )
-DIED = Kind(
+DIED = MessageTemplate(
     "smoke_test.died",
     gettext_lazy("The candidate's workers died before any traffic: %(fault)s"),
     fault=text,
 )
-NO_WORKER = Kind("smoke_test.no_worker", gettext_lazy("No worker of the candidate was there to be asked."))
+NO_WORKER = MessageTemplate(
+    "smoke_test.no_worker", gettext_lazy("No worker of the candidate was there to be asked.")
+)
 
 
 def _named(row: Release) -> str:
@@ -64,7 +66,7 @@ def _named(row: Release) -> str:
     return str(row.version) if is_ours else row.service.name
 
 
-class SmokeTest(StepSpec):
+class SmokeTestStep(StepSpec):
     label = gettext_noop("Smoke test")
     icon = "flame"
     about = gettext_noop(
@@ -87,10 +89,10 @@ class SmokeTest(StepSpec):
         description=gettext_noop("A slower answer fails the test; empty: no limit."),
     )
 
-    def faults(self, place: Place) -> Iterator[Fault]:
+    def faults(self, place: StepPosition) -> Iterator[StepFault]:
         yield from no_candidate(place)
         if place.percent:
-            yield Fault(
+            yield StepFault(
                 _("the candidate already has real traffic; put the smoke test before the first weight")
             )
 
@@ -121,12 +123,12 @@ class SmokeTest(StepSpec):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SmokeTestObservation:
     status: DeploymentStatus
-    probe: smoke.Probe | None
+    probe: smoke.SmokeTestProbe | None
 
 
-class SmokeTestExecutor(Executor[SmokeTest]):
+class SmokeTestExecutor(Executor[SmokeTestStep]):
     """Real requests, one per look, to each worker in turn; the first bad answer ends the release."""
 
     name = "smoke_test"
@@ -135,11 +137,11 @@ class SmokeTestExecutor(Executor[SmokeTest]):
         """Return the cluster's lane: it asks the workers itself."""
         return row.service.cluster.own_lane
 
-    def observe(self, row: Release, operation: Operation) -> Asked:
+    def observe(self, row: Release, operation: Operation) -> SmokeTestObservation:
         status = fleet.deployment_status(row.candidate_deployment)
         endpoints = fleet.endpoints(row.candidate_deployment).addresses
         if not endpoints:
-            return Asked(status, None)
+            return SmokeTestObservation(status, None)
         probes = row.progress.get("probes", [])
         number = len(probes)
         left_seconds = self.spec.timeout_seconds - sum(probe["milliseconds"] for probe in probes) / 1000
@@ -152,9 +154,9 @@ class SmokeTestExecutor(Executor[SmokeTest]):
             model=_named(row),
             timeout_seconds=max(min(left_seconds, LONGEST_ANSWER_SECONDS), 0.1),
         )
-        return Asked(status, probe)
+        return SmokeTestObservation(status, probe)
 
-    def settle(self, row: Release, seen: Asked, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: SmokeTestObservation, now: datetime) -> StepOutcome:
         if seen.status.state == DeploymentState.FAILING:
             return blame(row, DIED(fault=seen.status.reason), now, kind=Halt.FAIL)
         if seen.probe is None:

@@ -8,18 +8,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 from pydantic import Field
 
-from common.reconcile import Effect, Operation, Outcome
-from releases.messages import Kind, number, text
+from common.reconcile import Effect, Operation, StepOutcome
+from releases.messages import MessageTemplate, number, text
 from releases.models import Release
-from releases.plans.step import Fault, Place, StepSpec, whole
+from releases.plans.step import StepFault, StepPosition, StepSpec, whole
 from releases.progress import StepProgress
 from releases.reconcilers.disturbed import blame
 from releases.reconcilers.measured_split import SPLIT_MAY_LAG, measured, split_fault, split_note
 from releases.reconcilers.routing import split_traffic
-from releases.reconcilers.watching import Judged, Sight, WatchedExecutor, look
+from releases.reconcilers.watching import EvidenceUpdate, TrafficObservation, WatchedExecutor, look
 from releases.selectors.releases import is_measured_at
 from releases.split import interval_percent
-from releases.steps.deploy import Deploy, no_candidate
+from releases.steps.deploy import DeployStep, no_candidate
 
 MEASURING = "measuring"
 FIRST_LOOK = timedelta(seconds=0.5)
@@ -30,7 +30,7 @@ MEASURED_FOR = timedelta(seconds=15)
 NONE_CAME = timedelta(seconds=5)
 """So long a first request is waited for."""
 
-SENDS = Kind(
+SENDS = MessageTemplate(
     "weight.sends",
     gettext_lazy("The gateway sends %(percent)s %% to %(version)s."),
     percent=number,
@@ -38,7 +38,7 @@ SENDS = Kind(
 )
 
 
-class Weight(StepSpec):
+class WeightStep(StepSpec):
     label = gettext_noop("Weight")
     icon = "arrows-split"
     about = gettext_noop(
@@ -57,18 +57,18 @@ class Weight(StepSpec):
     def candidate_percent(self) -> int:
         return self.percent
 
-    def faults(self, place: Place) -> Iterator[Fault]:
+    def faults(self, place: StepPosition) -> Iterator[StepFault]:
         yield from no_candidate(place)
-        deploy = place.last(Deploy)
+        deploy = place.last(DeployStep)
         if deploy is not None and deploy.share_percent is not None and self.percent > deploy.share_percent:
             few = _(
                 "%(percent)s %% of the traffic would meet %(share_percent)s %% of the workers; put a "
                 "deploy step with share_percent of at least %(percent)s before it"
             )
-            yield Fault(few % {"percent": self.percent, "share_percent": deploy.share_percent}, "percent")
+            yield StepFault(few % {"percent": self.percent, "share_percent": deploy.share_percent}, "percent")
         if self.percent <= place.percent:
             falls = _("the weight is already %(weight_percent)s %%; weights only rise")
-            yield Fault(falls % {"weight_percent": place.percent}, "percent")
+            yield StepFault(falls % {"weight_percent": place.percent}, "percent")
 
     def name(self) -> str:
         return f"{self.percent}%"
@@ -107,7 +107,7 @@ class Weight(StepSpec):
         return WeightExecutor(self)
 
 
-class WeightExecutor(WatchedExecutor[Weight]):
+class WeightExecutor(WatchedExecutor[WeightStep]):
     """Set the weight once, then measure: it counts as reached when the split that requests see says so.
 
     Where few requests come, the steps after it go on measuring.
@@ -126,13 +126,15 @@ class WeightExecutor(WatchedExecutor[Weight]):
         self._before = look(row, operation.at, is_fresh=True)
         split_traffic(row, operation, candidate_percent=self.spec.percent)
 
-    def observe(self, row: Release, operation: Operation) -> Sight:
+    def observe(self, row: Release, operation: Operation) -> TrafficObservation:
         return look(row, operation.at) if row.phase == MEASURING else self._before
 
     def needs_clock(self, row: Release) -> bool:
         return row.phase == MEASURING
 
-    def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
+    def decide(
+        self, row: Release, seen: TrafficObservation, view: EvidenceUpdate | None, now: datetime
+    ) -> StepOutcome:
         sends = SENDS(percent=self.spec.percent, version=row.version)
         if row.phase != MEASURING:
             save = {"candidate_percent": self.spec.percent}

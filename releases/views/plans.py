@@ -19,7 +19,7 @@ from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.steps import StepView
 from gateway import selectors as gateway
 from releases.models import Plan
-from releases.pages.plan_form import Draft
+from releases.pages.plan_form import PlanDraft
 from releases.pages.strip import strip_of_plan
 from releases.plans.builtin import DEFAULT_PLAN
 from releases.plans.later import stored_plan
@@ -58,7 +58,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 def plan_page(request: HttpRequest, name: str, team: str = "") -> HttpResponse:
     actor = of_request(request)
     row = _plan(actor, team, name)
-    draft = Draft.of_document(dict(row.body))
+    draft = PlanDraft.of_document(dict(row.body))
     context = {
         "plan": row,
         "draft": draft,
@@ -86,7 +86,7 @@ def new_plan(request: HttpRequest) -> HttpResponse:
         )
     team_name, _slash, name = request.GET.get("from", DEFAULT_PLAN).rpartition("/")
     origin = _plan(actor, team_name, name)
-    draft = Draft.of_document(dict(origin.body))
+    draft = PlanDraft.of_document(dict(origin.body))
     return _editor(request, draft, team=teams[0], teams=teams, stored=None, name="")
 
 
@@ -99,7 +99,7 @@ def edit_plan(request: HttpRequest, team: str, name: str) -> HttpResponse:
         raise Http404(_("You may not write plans in this team."))
     if request.method == "POST":
         return _edit(request, actor, team=stored.team, teams=[stored.team], stored=stored, name=name)
-    draft = Draft.of_document(dict(stored.body))
+    draft = PlanDraft.of_document(dict(stored.body))
     return _editor(request, draft, team=stored.team, teams=[stored.team], stored=stored, name=name)
 
 
@@ -124,9 +124,9 @@ def _edit(
     # A new plan may have no name yet; its steps are to be checked all the same.
     working_name = name or "unnamed"
     if text is None:
-        draft = Draft.of_form(given, name=working_name)
+        draft = PlanDraft.of_form(given, name=working_name)
     else:
-        draft = Draft.of_text(text, name=working_name)
+        draft = PlanDraft.of_text(text, name=working_name)
     refusal = ""
     if wish == "save":
         if draft.plan is not None and (refusal := _save(actor, team, stored, name, draft, given)) == "":
@@ -140,7 +140,7 @@ def _edit(
         status = 200
     as_text = text is not None if wish not in ("form", "json") else wish == "json"
     if wish in ("form", "json"):
-        draft = Draft.of_document(draft.document) if draft.document.get("steps") else draft
+        draft = PlanDraft.of_document(draft.document) if draft.document.get("steps") else draft
     return _editor(
         request,
         draft,
@@ -155,7 +155,7 @@ def _edit(
 
 
 def _save(
-    actor: Actor, team: Team, stored: Plan | None, name: str, draft: Draft, given: dict[str, str]
+    actor: Actor, team: Team, stored: Plan | None, name: str, draft: PlanDraft, given: dict[str, str]
 ) -> str:
     """Why not; empty when it is saved."""
     if not name:
@@ -182,7 +182,7 @@ def _save(
 
 def _editor(
     request: HttpRequest,
-    draft: Draft,
+    draft: PlanDraft,
     *,
     team: Team,
     teams: list[Team],

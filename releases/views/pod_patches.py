@@ -19,7 +19,7 @@ from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page
 from releases.forms.policy import reason_field
 from releases.models import PodPatch, Service
-from releases.pages.engine_fields import JsonObject
+from releases.pages.engine_fields import JsonObjectField
 from releases.services.pod_patch import (
     approve_patch,
     approved_patch,
@@ -39,7 +39,7 @@ DECISIONS = {
 
 
 class PatchForm(forms.Form):
-    patch = JsonObject(
+    patch = JsonObjectField(
         required=False,
         label=gettext_lazy("Patch"),
         help_text=gettext_lazy("Of metadata and spec of a pod, as JSON; empty: no patch any more."),

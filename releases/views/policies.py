@@ -13,7 +13,7 @@ from common.errors import Invalid, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page
 from releases.forms.policy import PolicyForm, ServicePolicyForm
-from releases.policy import NOTHING, Policy, demanded_by, demands
+from releases.policy import NOTHING, ReleasePolicy, demanded_by, demands
 from releases.selectors.plans import plan_named, policy_of_team
 from releases.services.policy import set_team_policy
 from releases.services.service import change_service
@@ -54,7 +54,7 @@ def team_policy(request: HttpRequest, team: str) -> HttpResponse:
 def service_policy(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     service = visible_service(actor, name)
-    own = Policy.model_validate(service.policy) if service.policy else NOTHING
+    own = ReleasePolicy.model_validate(service.policy) if service.policy else NOTHING
     form = ServicePolicyForm(
         request.POST if request.method == "POST" else None,
         policy=own,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpu_health.signals.nvml import NvmlReader
-from gpu_health.signals.reading import Reading, Source, details
+from gpu_health.signals.reading import GpuReading, ReadingSource, details
 from serving.drills.machine import KMSG, read_play
 from serving.drills.nvml import played_module
 from serving.gpu_polling import GpuPolling, Probe
@@ -16,7 +16,7 @@ from serving.kernel_messages import KernelMessages
 LOOK_EVERY_SECONDS = 1.0
 ASK_EVERY_SECONDS = 5.0
 """A machine's own GPUs are asked once a minute: nobody wants to watch that."""
-Take = Callable[[Sequence[Reading]], None]
+Take = Callable[[Sequence[GpuReading]], None]
 
 
 class PlayedMachine:
@@ -45,7 +45,7 @@ class PlayedMachine:
             session = f"drill-{drill}-{time.time():.0f}"
             reader = NvmlReader(library, session=session, expected_gpus=gpus)
             polling = GpuPolling(
-                self._marked(drill), Probe(Source.NVML, reader.read), every_seconds=ASK_EVERY_SECONDS
+                self._marked(drill), Probe(ReadingSource.NVML, reader.read), every_seconds=ASK_EVERY_SECONDS
             )
             tasks.append(asyncio.create_task(polling.run()))
         try:
@@ -57,7 +57,7 @@ class PlayedMachine:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _marked(self, drill: int) -> Take:
-        def take(readings: Sequence[Reading]) -> None:
+        def take(readings: Sequence[GpuReading]) -> None:
             self._take(
                 [
                     replace(one, details=details({**dict(one.details), "drill": str(drill)}))

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Context, OutputFormat, Outside
+from slipway.cli.context import CliContext, CliEnvironment, OutputFormat
 from slipway.cli.nouns import Nouns
 from slipway.exits import CommandFailed, Exit
 
@@ -57,7 +57,7 @@ def settings(
     ] = OutputFormat.TEXT,
 ) -> None:
     token = os.environ.get("SLIPWAY_TOKEN", "")
-    typer_context.obj = Context(
+    typer_context.obj = CliContext(
         url=url, token=token, token_file=token_file, output=output, outside=typer_context.obj
     )
 
@@ -68,10 +68,10 @@ def command() -> Callable[..., object]:
     return typer.main.get_command(app)
 
 
-def main(arguments: Sequence[str] | None = None, *, outside: Outside | None = None) -> None:
+def main(arguments: Sequence[str] | None = None, *, outside: CliEnvironment | None = None) -> None:
     """Entry point: maps what can go wrong to the exit statuses of `slipway.exits`. Always exits."""
     try:
-        command()(arguments, obj=outside or Outside())
+        command()(arguments, obj=outside or CliEnvironment())
     except CommandFailed as failure:
         sys.stderr.write(f"slipway: {failure}\n")
         sys.exit(failure.exit)

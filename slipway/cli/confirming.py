@@ -5,10 +5,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from slipway.cli.context import Context, context_of
+from slipway.cli.context import CliContext, context_of
 from slipway.cli.options import Yes
 
-Question = str | Callable[[Context, dict[str, Any]], str]
+Question = str | Callable[[CliContext, dict[str, Any]], str]
 """A text with the parameters of the command in braces; or a function of them, "" for nothing to ask."""
 Command = Callable[..., None]
 

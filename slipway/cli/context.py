@@ -14,7 +14,7 @@ import typer
 
 from slipway.cli.files import text_of
 from slipway.cli.tables import fitted
-from slipway.client import Address, Client, Document
+from slipway.client import ApiPath, Client, Document
 from slipway.exits import CommandFailed, Exit
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ WIDE_COLUMNS = 1000
 
 
 @dataclass(frozen=True)
-class Outside:
+class CliEnvironment:
     """The transport and clock of a command; tests bring their own."""
 
     transport: "httpx2.BaseTransport | None" = None
@@ -49,12 +49,12 @@ class Outside:
 
 
 @dataclass(frozen=True)
-class Context:
+class CliContext:
     url: str
     token: str
     token_file: Path | None
     output: OutputFormat
-    outside: Outside = field(default_factory=Outside)
+    outside: CliEnvironment = field(default_factory=CliEnvironment)
 
     @cached_property
     def client(self) -> Client:
@@ -131,7 +131,7 @@ class Context:
         self.show(rows)
         self.tabulate(rows, columns)
 
-    def each(self, address: Address, columns: Columns, **asked: Any) -> None:
+    def each(self, address: ApiPath, columns: Columns, **asked: Any) -> None:
         """Every row of a list, as it stands at the address."""
         self.rows(list(self.client.each(address, **asked)), columns)
 
@@ -173,8 +173,8 @@ class Context:
         return secret_of(self.token_file, option="--token-file")
 
 
-def context_of(typer_context: typer.Context) -> Context:
-    return cast(Context, typer_context.obj)
+def context_of(typer_context: typer.Context) -> CliContext:
+    return cast(CliContext, typer_context.obj)
 
 
 def secret_of(path: Path | None, *, option: str) -> str:

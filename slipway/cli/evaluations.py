@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Columns, Context, context_of, size
+from slipway.cli.context import CliContext, Columns, context_of, size
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, VersionLabel
 from slipway.client import Document, at
@@ -115,7 +115,7 @@ def _figure(text: str) -> dict[str, Any]:
     return {"name": name, "value": value}
 
 
-def _say(context: Context, found: Document) -> None:
+def _say(context: CliContext, found: Document) -> None:
     context.show(found)
     context.tabulate(found["figures"], METRIC_COLUMNS)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of
+from slipway.cli.context import CliContext, context_of
 from slipway.client import at
 from slipway.exits import CommandFailed, Exit
 
@@ -37,7 +37,7 @@ def exchange(
     context.say_secret(answer["token"])
 
 
-def _job_token(context: Context, audience: str, variable: str) -> str:
+def _job_token(context: CliContext, audience: str, variable: str) -> str:
     """Return the token that GitHub gives or GitLab put into a variable. Raises CommandFailed."""
     if told := os.environ.get(variable, ""):
         return told.strip()

@@ -7,9 +7,9 @@ import orjson
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.options import RequiredReason
-from slipway.client import Address, Document, at
+from slipway.client import ApiPath, Document, at
 from slipway.exits import CommandFailed, Exit
 
 incident = typer.Typer(help="Machines that are healed: look, approve, hold, cancel.", no_args_is_help=True)
@@ -211,11 +211,11 @@ def close_breaker(
     context.tell(context.client.post(path, body), f"The breaker of {pool} is closed.")
 
 
-def _deed(context: Context, number: int, deed: str, reason: str, **more: object) -> None:
+def _deed(context: CliContext, number: int, deed: str, reason: str, **more: object) -> None:
     body = {"reason": reason, **more}
     found: Document = context.client.post(_path(number, deed), body)
     context.tell(found, f"Incident {number} is {found['state']}. {found['hold_reason'] or found['reason']}")
 
 
-def _path(number: int, *more: str) -> Address:
+def _path(number: int, *more: str) -> ApiPath:
     return at("gpu-health", "incidents", number, *more)

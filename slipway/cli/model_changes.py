@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Context, context_of
+from slipway.cli.context import CliContext, context_of
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason
 from slipway.client import at
@@ -45,7 +45,7 @@ def edit(
     context.tell(document, f"{model}: {document['task']}, {document['description']}".rstrip(", "))
 
 
-def _deletion(context: Context, given: dict[str, Any]) -> str:
+def _deletion(context: CliContext, given: dict[str, Any]) -> str:
     name = given["name"]
     if not given["whole_model"]:
         return f"Permanently delete {name}?"

@@ -1,9 +1,9 @@
 from datetime import datetime
 
-from slipway.cli.context import Context
+from slipway.cli.context import CliContext
 
 
-def with_zone(context: Context, moment: str) -> str:
+def with_zone(context: CliContext, moment: str) -> str:
     """A moment that names no time zone is one of UTC, and that is said."""
     try:
         given = datetime.fromisoformat(moment)

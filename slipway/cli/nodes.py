@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of, flag, size
+from slipway.cli.context import CliContext, Columns, context_of, flag, size
 from slipway.cli.options import Reason, RequiredReason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
@@ -140,14 +140,14 @@ def remove_agent(
     context.tell(context.client.create(path, body), f"The agent of {name} is removed.")
 
 
-def _order(context: Context, operation: str, name: str, cluster: str, reason: str) -> None:
+def _order(context: CliContext, operation: str, name: str, cluster: str, reason: str) -> None:
     body = {"reason": reason}
     node = node_named(context, name, cluster)
     path = at("clusters", node["cluster"], "nodes", node["id"], operation)
     context.tell(context.client.create(path, body), f"{operation} of {name} is ordered.")
 
 
-def _nodes(context: Context, cluster: str, **wanted: Any) -> list[Document]:
+def _nodes(context: CliContext, cluster: str, **wanted: Any) -> list[Document]:
     names = [cluster] if cluster else [one["name"] for one in context.client.each(at("clusters"))]
     return [
         node | {"cluster": name}
@@ -156,7 +156,7 @@ def _nodes(context: Context, cluster: str, **wanted: Any) -> list[Document]:
     ]
 
 
-def node_named(context: Context, name: str, cluster: str) -> Document:
+def node_named(context: CliContext, name: str, cluster: str) -> Document:
     """Return the machine of that name; of several, the one that is not gone."""
     found = _nodes(context, cluster, name=name)
     living = [node for node in found if node["state"] != "gone"] or found

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, size
+from slipway.cli.context import CliContext, context_of, size
 from slipway.cli.options import BaseModel, Data, Ignore, Job, NewTags, Parent
 from slipway.cli.transfers import follow
 from slipway.cli.waiting import transfer_bar
-from slipway.client import Document, Refused, at
+from slipway.client import Document, ServerRefused, at
 from slipway.exits import CommandFailed
 from slipway.hashing import HashedFile, HashMemory, LocalFile, hashed, listed
 from slipway.uploading import JOBS, Sender
@@ -109,14 +109,14 @@ def lineage_of(**told: Any) -> dict[str, Any]:
     return {key: value for key, value in told.items() if value}
 
 
-def tagged(context: Context, version: Document, tags: Sequence[str] | None) -> Document:
+def tagged(context: CliContext, version: Document, tags: Sequence[str] | None) -> Document:
     """A version that was just begun, with its tags. Raises CommandFailed."""
     if not tags:
         return version
     address = at("models", version["model"], "versions", version["name"], "tags")
     try:
         return context.client.create(address, {"add": tags})
-    except Refused as refused:
+    except ServerRefused as refused:
         label = f"{version['model']}:{version['name']}"
         raise CommandFailed(
             f"{label} is imported, but its tags are missing. {refused}", refused.exit
@@ -124,7 +124,7 @@ def tagged(context: Context, version: Document, tags: Sequence[str] | None) -> D
 
 
 def _upload(
-    context: Context,
+    context: CliContext,
     model: str,
     directory: Path,
     body: dict[str, Any],
@@ -165,7 +165,7 @@ def _upload(
 
 
 def _hashed(
-    context: Context, files: Sequence[LocalFile], memory: HashMemory, *, threads: int
+    context: CliContext, files: Sequence[LocalFile], memory: HashMemory, *, threads: int
 ) -> list[HashedFile]:
     total = sum(file.size for file in files)
     with _shown(context, "Hashing", total, 0) as counted:
@@ -173,7 +173,7 @@ def _hashed(
 
 
 @contextmanager
-def _shown(context: Context, what: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
+def _shown(context: CliContext, what: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
     """A bar where a person looks on, a line now and then elsewhere; told of bytes from several threads."""
     lock = threading.Lock()
     said = 100 * done // total if total else 100
@@ -195,18 +195,18 @@ def _shown(context: Context, what: str, total: int, done: int) -> Iterator[Calla
         yield counted
 
 
-def _is_missing(context: Context, model: str, *, create: bool) -> bool:
+def _is_missing(context: CliContext, model: str, *, create: bool) -> bool:
     """Whether the model is still to be made; Refused is raised where it shall not be."""
     try:
         context.client.get(at("models", model))
-    except Refused as refused:
+    except ServerRefused as refused:
         if refused.status != 404 or not create:
             raise
         return True
     return False
 
 
-def until_ready(context: Context, model: str, version: Document, *, timeout: float) -> Document:
+def until_ready(context: CliContext, model: str, version: Document, *, timeout: float) -> Document:
     label = f"{model}:{version['name']}"
 
     def stuck(version: Document) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of, counted, size
+from slipway.cli.context import CliContext, Columns, context_of, counted, size
 from slipway.cli.options import Reason, Timeout, Wait
 from slipway.cli.waiting import until_over
 from slipway.client import Document, at
@@ -54,7 +54,7 @@ def preview(typer_context: typer.Context, model: str) -> None:
     _say_preview(context, seen)
 
 
-def _deletions(context: Context, given: dict[str, Any]) -> str:
+def _deletions(context: CliContext, given: dict[str, Any]) -> str:
     """Fills in the preview that is shown, so that no other one is applied."""
     if given["seen"] == "":
         # A variable that nobody set must not become a preview that nobody looked at.
@@ -108,7 +108,7 @@ def drop(typer_context: typer.Context, model: str, reason: Reason = "") -> None:
     context.tell({"model": model, "rule": None}, f"{model}: no retention rule.")
 
 
-def _say(context: Context, rule: Document) -> None:
+def _say(context: CliContext, rule: Document) -> None:
     context.show(rule)
     if rule["stuck"]:
         raise CommandFailed(f"The rule of {rule['model']} is stuck: {rule['stuck']}", Exit.FAILED)
@@ -127,7 +127,7 @@ def _deleted(last: Document) -> str:
     return f"{told}; garbage collection frees what is unreferenced"
 
 
-def _say_preview(context: Context, seen: Document) -> None:
+def _say_preview(context: CliContext, seen: Document) -> None:
     rows = seen["versions"]
     context.tabulate(rows, VERSION_COLUMNS)
     going = sum(row["goes"] for row in rows)

@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, secret_of, size
+from slipway.cli.context import CliContext, context_of, secret_of, size
 from slipway.cli.options import Allow, HubTokenFile, Ignore, Timeout, Wait
 from slipway.cli.transfers import HALTED, follow
-from slipway.client import Document, Refused, at
+from slipway.client import Document, ServerRefused, at
 from slipway.exits import CommandFailed, Exit
 
 OPEN = ("resolving", "fetching", *HALTED)
@@ -60,7 +60,7 @@ def sync(
 
 
 def _source(
-    context: Context, model: str, repository: str, given: dict[str, Any], *, endpoint: str, kind: str
+    context: CliContext, model: str, repository: str, given: dict[str, Any], *, endpoint: str, kind: str
 ) -> Document:
     """The model's source of that repository, with what was given; made if there is none."""
     repo_id, _, revision = repository.removeprefix("hf://").partition("@")
@@ -88,11 +88,11 @@ def _source(
     )
 
 
-def _begun(context: Context, source: Document) -> Document:
+def _begun(context: CliContext, source: Document) -> Document:
     if not _is_open(source["last_sync"]):
         try:
             return context.client.create(at("hub-sources", source["id"], "sync"), {})
-        except Refused as refused:
+        except ServerRefused as refused:
             source = context.client.get(at("hub-sources", source["id"]))
             if refused.status != 409 or not _is_open(source["last_sync"]):
                 raise

@@ -11,7 +11,7 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(?:\.\d+)?(?:Z|\+00:00)",
 
 
 @dataclass
-class Column:
+class TableColumn:
     heading: str
     cells: list[str]
     width: int
@@ -22,7 +22,7 @@ class Column:
 
 def fitted(
     headings: Sequence[str], rows: Iterable[Sequence[str]], width: int
-) -> tuple[list[Column], list[str]]:
+) -> tuple[list[TableColumn], list[str]]:
     """Return the columns that fit, and the headings of those that do not. A time or a first name is whole.
 
     A column that is empty in every row gives its place to the others; times are cut to the minute.
@@ -36,7 +36,7 @@ def fitted(
         natural = max(len(heading), *map(len, texts))
         is_whole = not is_prose and (index == 0 or texts != list(cells))
         least = natural if is_whole else max(len(heading), min(natural, LEAST))
-        columns.append(Column(heading, texts, natural, is_prose, least))
+        columns.append(TableColumn(heading, texts, natural, is_prose, least))
     left_out: list[str] = []
     while (over := sum(one.width + GAP for one in columns) - GAP - width) > 0:
         loose = [one for one in columns if one.width > one.least]

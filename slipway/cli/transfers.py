@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Context, context_of, size
+from slipway.cli.context import CliContext, context_of, size
 from slipway.cli.options import Number, Reason
-from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
-from slipway.client import Address, Document
+from slipway.cli.waiting import POLL_SECONDS, WaitDeadline, patiently, transfer_bar
+from slipway.client import ApiPath, Document
 from slipway.exits import CommandFailed, Exit
 
 HALTED = ("paused", "interrupted")
@@ -16,10 +16,10 @@ HALTED = ("paused", "interrupted")
 
 
 def follow(
-    context: Context,
+    context: CliContext,
     document: Document,
     *,
-    address: Address,
+    address: ApiPath,
     named: str,
     going: tuple[str, ...],
     done: tuple[str, ...],
@@ -37,7 +37,7 @@ def follow(
         return f"{named} is {document['state']}: {reason}" if reason else ""
 
     news_of = news_of or why
-    deadline, sleep = Deadline(timeout), context.outside.sleep
+    deadline, sleep = WaitDeadline(timeout), context.outside.sleep
     with transfer_bar(context.progress) as bar:
         task = bar.add_task(named, total=None)
         said = ""
@@ -65,9 +65,9 @@ def follow(
 
 
 def seen_through(
-    context: Context,
+    context: CliContext,
     document: Document,
-    address: Address,
+    address: ApiPath,
     timeout: float,
     *,
     noun: str,
@@ -109,11 +109,11 @@ def _span(seconds: float) -> str:
 
 def add_verbs(
     app: typer.Typer,
-    address: Address,
+    address: ApiPath,
     verbs: Mapping[str, str],
     *,
     noun: str,
-    tell: Callable[[Context, Document], None],
+    tell: Callable[[CliContext, Document], None],
 ) -> None:
     """Commands that do something to one transfer below `address`; `verbs` says what each does."""
     for verb, does in verbs.items():
@@ -122,7 +122,7 @@ def add_verbs(
         app.command(verb, help=does)(asks(act) if asks else act)
 
 
-def _acting(address: Address, verb: str, tell: Callable[[Context, Document], None]) -> Callable[..., None]:
+def _acting(address: ApiPath, verb: str, tell: Callable[[CliContext, Document], None]) -> Callable[..., None]:
     def act(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
         context = context_of(typer_context)
         document = context.client.create(address.below(number, verb), {"reason": reason})

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of, counted, flag, size
+from slipway.cli.context import CliContext, Columns, context_of, counted, flag, size
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, States, Timeout, VersionLabel, Wait
 from slipway.cli.pushing import until_ready
@@ -82,7 +82,7 @@ def versions(
     )
 
 
-def show_version(context: Context, label: str) -> None:
+def show_version(context: CliContext, label: str) -> None:
     """Show one version: its source, facts, files and history."""
     model, name = split_version(label)
     version = context.client.get(at("models", model, "versions", name))
@@ -157,12 +157,12 @@ def verify(typer_context: typer.Context, version: VersionLabel, reason: Reason =
     )
 
 
-def _done(context: Context, label: str, verb: str, reason: str) -> Document:
+def _done(context: CliContext, label: str, verb: str, reason: str) -> Document:
     model, name = split_version(label)
     return context.client.create(at("models", model, "versions", name, verb), {"reason": reason})
 
 
-def _say(context: Context, version: Document) -> None:
+def _say(context: CliContext, version: Document) -> None:
     context.tell(
         version, f"{version['model']}:{version['name']} is {version['state']}. {version['reason']}".rstrip()
     )

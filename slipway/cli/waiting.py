@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from slipway.cli.context import Context
-from slipway.client import Address, Document, Unreachable
+from slipway.cli.context import CliContext
+from slipway.client import ApiPath, Document, ServerUnreachable
 from slipway.exits import CommandFailed, Exit
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 60.0
 """How long a server that answered before may be silent: a restart, a failover."""
 
 
-class Deadline:
+class WaitDeadline:
     def __init__(self, seconds: float) -> None:
         self._at = time.monotonic() + seconds
 
@@ -28,28 +28,28 @@ class Deadline:
         return time.monotonic() >= self._at
 
 
-def patiently(ask: Callable[[], Answer], deadline: Deadline, *, sleep: Callable[[float], None]) -> Answer:
-    """The answer, asked for again while the server is away; raises Unreachable when it stays away."""
-    patience = Deadline(PATIENCE_SECONDS)
+def patiently(ask: Callable[[], Answer], deadline: WaitDeadline, *, sleep: Callable[[float], None]) -> Answer:
+    """The answer, asked for again while the server is away; raises ServerUnreachable when it stays away."""
+    patience = WaitDeadline(PATIENCE_SECONDS)
     while True:
         try:
             return ask()
-        except Unreachable:
+        except ServerUnreachable:
             if patience.is_over or deadline.is_over:
                 raise
             sleep(POLL_SECONDS)
 
 
 def until_over(
-    context: Context,
+    context: CliContext,
     document: Document,
-    address: Address,
+    address: ApiPath,
     *,
     is_open: Callable[[Document], bool],
     timeout: float,
 ) -> Document:
     """The document at `address` once it is open no more; shows it and ends the command when time is over."""
-    deadline, sleep = Deadline(timeout), context.outside.sleep
+    deadline, sleep = WaitDeadline(timeout), context.outside.sleep
     while is_open(document):
         if deadline.is_over:
             context.show(document)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from slipway.cli.context import Context
-from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently
+from slipway.cli.context import CliContext
+from slipway.cli.waiting import POLL_SECONDS, WaitDeadline, patiently
 from slipway.client import Document, at
 from slipway.exits import Exit
 
@@ -39,10 +39,10 @@ STYLES = {
 
 
 def watch(
-    context: Context, release: Document, *, stop_at_approval: bool, timeout_seconds: float
+    context: CliContext, release: Document, *, stop_at_approval: bool, timeout_seconds: float
 ) -> tuple[Document, Exit]:
     """The release as it ended, or stands when a person is needed or time is over; and the exit status."""
-    deadline = Deadline(timeout_seconds)
+    deadline = WaitDeadline(timeout_seconds)
     address = at("releases", release["id"])
     sleep = context.outside.sleep
     stuck_since = None

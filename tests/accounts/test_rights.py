@@ -7,7 +7,7 @@ from django.db import IntegrityError
 from django.utils import timezone
 
 from accounts import actors, selectors
-from accounts.errors import NotAdministrator, NotAllowed, OutOfScope
+from accounts.errors import NotAdministrator, OutOfScope, RightMissing
 from accounts.models import ApiToken, Membership, Team
 from accounts.querysets import TeamOwned
 from accounts.services import rights as rights_services
@@ -107,7 +107,7 @@ def test_an_actor_that_looks_again_has_lost_what_the_token_lost(loss):
 
 
 def test_a_refusal_names_the_right_and_who_has_it():
-    with pytest.raises(NotAllowed) as refused:
+    with pytest.raises(RightMissing) as refused:
         rights_services.require(
             actors.of_user(person("ada", vision="viewer")), Right.RELEASES_APPROVE, team("vision")
         )
@@ -121,7 +121,7 @@ def test_a_refusal_of_a_token_says_that_the_token_lacks_the_scope():
     actor = actor_of_token(token_of(person("ada", vision="developer"), scopes=["read"]))
     with pytest.raises(OutOfScope, match=r"lacks the scope releases\.start"):
         rights_services.require(actor, Right.RELEASES_START, team("vision"))
-    with pytest.raises(NotAllowed):
+    with pytest.raises(RightMissing):
         rights_services.require(actor, Right.RELEASES_APPROVE, team("vision"))
 
 

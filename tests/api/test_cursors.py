@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accounts.models import Team
-from common.api.cursors import Cursor
+from common.api.cursors import PageCursor
 from tests.cast import Api, api, person, team, token_of
 
 pytestmark = pytest.mark.django_db
@@ -139,8 +139,8 @@ values = st.one_of(
 
 @given(value=values, pk=st.one_of(st.integers(), st.uuids(), st.text()), forward=st.booleans())
 def test_a_cursor_reads_back_what_it_holds(value, pk, forward):
-    cursor = Cursor("-created_at", forward, value, pk)
-    back = Cursor.opened(cursor.sealed("/api/v1/teams/"), "/api/v1/teams/")
+    cursor = PageCursor("-created_at", forward, value, pk)
+    back = PageCursor.opened(cursor.sealed("/api/v1/teams/"), "/api/v1/teams/")
     assert back == cursor
     assert type(back.value) is type(value)
 
@@ -148,12 +148,12 @@ def test_a_cursor_reads_back_what_it_holds(value, pk, forward):
 @given(text=st.text())
 def test_what_was_not_sealed_does_not_open(text):
     with pytest.raises(ValueError):
-        Cursor.opened(text, "/api/v1/teams/")
+        PageCursor.opened(text, "/api/v1/teams/")
 
 
 def test_kinds_of_values_that_lists_are_sorted_by():
     for value in (datetime.now(UTC), date(2026, 1, 1), Decimal("1.50"), UUID(int=7)):
-        assert Cursor.opened(Cursor("x", True, value, 1).sealed("/p"), "/p").value == value
+        assert PageCursor.opened(PageCursor("x", True, value, 1).sealed("/p"), "/p").value == value
 
 
 def test_tokens_are_listed_newest_first(root):

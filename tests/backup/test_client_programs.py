@@ -9,7 +9,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from controlplane.backup import postgres_programs
-from controlplane.backup.postgres_programs import Program
+from controlplane.backup.postgres_programs import PostgresProgram
 from tests.production.site import Site
 
 INSTALLED = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_dump"))
@@ -42,7 +42,7 @@ def test_a_program_gets_the_server_and_the_url_s_own_options_alone(monkeypatch, 
         settings_dict = {"OPTIONS": options}
 
     monkeypatch.setattr(postgres_programs, "connection", Django)
-    flag, text = Program.of_database()
+    flag, text = PostgresProgram.of_database()
     assert flag == "--dbname"
     server = {"host": "db2", "port": "5433", "user": "slipway", "dbname": "slipway"}
     assert conninfo_to_dict(text) == server | expected

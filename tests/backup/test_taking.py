@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
-from common.health import Probe
+from common.health import HealthProbe
 from common.models import AuditRecord
 from controlplane import health
 from controlplane.backup import restoring, taking
@@ -68,7 +68,7 @@ def test_what_holds_the_files_is_gone_afterwards_and_the_deed_is_on_record(place
 
 
 def test_the_last_backup_is_known_when_it_is_whole_and_too_old_in_time(place, settings, monkeypatch):
-    asked = Probe("backup", health._backup, vital=False)
+    asked = HealthProbe("backup", health._backup, vital=False)
 
     def said() -> tuple[bool, str]:
         found = parts_health((asked,))["backup"]

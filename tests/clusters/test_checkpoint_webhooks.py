@@ -12,7 +12,7 @@ from clusters.services.drains import drain_node
 from clusters.states import DrainState
 from common.errors import Invalid
 from common.models import AuditRecord
-from common.webhooks.sending import Answer
+from common.webhooks.sending import DeliveryResponse
 from common.webhooks.signing import sign
 from tests.clusters.test_drains import REASON, SYSTEM, Draining
 
@@ -26,11 +26,13 @@ class Receiver:
     """Answers as a test tells it, and keeps what was asked."""
 
     def __init__(self) -> None:
-        self.answer = Answer(200, 1, '{"state": "wait", "words": "half of it"}')
+        self.answer = DeliveryResponse(200, 1, '{"state": "wait", "words": "half of it"}')
         self.asked: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
 
-    def __call__(self, _url: str, *, body: bytes, headers: dict[str, str], **_options: Any) -> Answer:
+    def __call__(
+        self, _url: str, *, body: bytes, headers: dict[str, str], **_options: Any
+    ) -> DeliveryResponse:
         self.asked.append(json.loads(body))
         self.headers.append(headers)
         signed = sign(
@@ -69,7 +71,7 @@ def test_a_pod_is_evicted_when_its_webhook_says_done_and_not_before(
     assert (receiver.asked[0]["pod"]["name"], receiver.asked[0]["machine"]) == ("train-0", "fake-node")
     assert "Waiting for train-0 (its webhook: half of it)" in scene.now(row).problem
 
-    receiver.answer = Answer(200, 1, '{"state": "done"}')
+    receiver.answer = DeliveryResponse(200, 1, '{"state": "done"}')
     scene.pass_(12)
     row = scene.now(row)
     assert row.state == DrainState.DRAINED
@@ -82,13 +84,13 @@ def test_a_pod_is_evicted_when_its_webhook_says_done_and_not_before(
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Answer(503, 1), "HTTP 503"),
-        (Answer(None, 1, error="No answer within 4 s."), "No answer within 4 s."),
-        (Answer(200, 1, "ok"), "It answers neither"),
+        (DeliveryResponse(503, 1), "HTTP 503"),
+        (DeliveryResponse(None, 1, error="No answer within 4 s."), "No answer within 4 s."),
+        (DeliveryResponse(200, 1, "ok"), "It answers neither"),
     ],
 )
 def test_a_webhook_that_fails_is_tried_until_the_time_is_up_and_the_drain_says_so(
-    scene: Draining, receiver: Receiver, answer: Answer, words: str
+    scene: Draining, receiver: Receiver, answer: DeliveryResponse, words: str
 ) -> None:
     receiver.answer = answer
     scene.stands("train-0")

@@ -25,7 +25,7 @@ def _own_home(settings, tmp_path: Path) -> None:
     settings.SLIPWAY_HOME = tmp_path
 
 
-def export() -> heads.Head:
+def export() -> heads.ChainHead:
     head = heads.current()
     heads.append(head)
     return head

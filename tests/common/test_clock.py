@@ -8,14 +8,14 @@ from django.apps import apps
 from django.db import connection
 from django.utils import timezone
 
-from accounts.errors import BadToken
+from accounts.errors import InvalidToken
 from accounts.models import ApiToken
 from accounts.services.tokens import use_token
 from common import clock
 from common.health import Unhealthy
 from common.models import Pulse
 from common.reconcile import Kernel, pulses, silent_hosts
-from common.reconcile.pulses import Sign, Work
+from common.reconcile.pulses import ProcessIdentity, WorkDone
 from controlplane import health
 from tests.cast import person, token_of
 from tests.toys.models import Parcel
@@ -89,7 +89,7 @@ def test_a_token_ends_by_the_databases_clock_and_says_when_it_was_made(on_a_host
     assert use_token(text).owner == owner
     assert is_now(ApiToken(owner=owner).created_at)
     ApiToken.objects.update(expires_at=real_now() - timedelta(minutes=2))
-    with pytest.raises(BadToken):
+    with pytest.raises(InvalidToken):
         use_token(text)
 
 
@@ -107,13 +107,15 @@ def test_no_column_of_ours_is_filled_by_the_clock_of_the_host():
 @pytest.mark.parametrize("minutes", MINUTES)
 def test_no_process_is_taken_for_one_that_hangs_and_no_host_for_a_silent_one(on_a_host, minutes):
     on_a_host(minutes)
-    pulses.give(Sign("sweeper", "far", 1, "far"), at=clock.now(), work=Work(skew=clock.skew_seconds()))
+    pulses.give(
+        ProcessIdentity("sweeper", "far", 1, "far"), at=clock.now(), work=WorkDone(skew=clock.skew_seconds())
+    )
     on_a_host(0)
     found = pulses.takers()["sweeper"]
     assert (found.alive, found.silent) == (1, 0)
     assert "far" in pulses.living_hosts()
     assert not silent_hosts.waiting(kernel())
-    pulses.give(Sign("sweeper", "near", 2, "near"), at=clock.now(), work=Work())
+    pulses.give(ProcessIdentity("sweeper", "near", 2, "near"), at=clock.now(), work=WorkDone())
     assert Pulse.objects.filter(host="far", pid=1).exists()
 
 
@@ -143,11 +145,11 @@ def test_what_a_host_has_scheduled_is_due_on_the_others_in_time(on_a_host, minut
 
 def test_a_host_that_is_off_is_named(on_a_host):
     health.clocks()
-    at, sign = clock.now(), Sign("worker", "far", 1, "far")
-    pulses.give(sign, at=at, work=Work(skew=-300.2))
+    at, sign = clock.now(), ProcessIdentity("worker", "far", 1, "far")
+    pulses.give(sign, at=at, work=WorkDone(skew=-300.2))
     with pytest.raises(Unhealthy, match=r"far \(\+300 s\)"):
         health.clocks()
-    pulses.give(sign, at=at, work=Work(skew=0.3))
+    pulses.give(sign, at=at, work=WorkDone(skew=0.3))
     on_a_host(-5)
     with pytest.raises(Unhealthy, match=r"\(-300 s\); check NTP there"):
         health.clocks()

@@ -10,7 +10,7 @@ from django.db import OperationalError
 
 from common.database import outage as room
 from common.database.base import DatabaseWrapper
-from common.database.outage import Connection, LeftOutDuringOutage, Outage
+from common.database.outage import LeftOutDuringOutage, Outage, OutageAwareConnection
 
 NOBODY = {"host": "127.0.0.1", "port": 1, "connect_timeout": 2}
 
@@ -34,7 +34,7 @@ def test_a_server_that_refuses_is_an_outage_that_is_logged_once(
 ) -> None:
     for _ in range(3):
         with pytest.raises(psycopg.OperationalError):
-            Connection.connect(**NOBODY)
+            OutageAwareConnection.connect(**NOBODY)
     assert outage.is_on
     assert len(caplog.records) == 1
     outage.ends()

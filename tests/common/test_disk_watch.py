@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from common import disk, events
-from common.disk import MIB, Room
+from common.disk import MIB, DiskSpace
 from common.disk_watch import (
     FORGET_SECONDS,
     SETTLED_SECONDS,
@@ -25,7 +25,7 @@ LOW, FULL, ENOUGH = 900, 0, 9_000
 @pytest.fixture
 def left(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     def of(mib: int) -> None:
-        room = Room(Path("/srv/slipway"), 10_000 * MIB, mib * MIB, reserve=100 * MIB, warn_percent=10)
+        room = DiskSpace(Path("/srv/slipway"), 10_000 * MIB, mib * MIB, reserve=100 * MIB, warn_percent=10)
         monkeypatch.setattr(disk, "room", lambda: room)
 
     return of

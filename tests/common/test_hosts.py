@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from common import hosts
 from common.models import Pulse
-from common.reconcile import DueRow, Kernel, Outcome, Reconciler, Step, silent_hosts, wait
-from common.reconcile.pulses import Share, Sign, Work, give
+from common.reconcile import DueRow, Kernel, Reconciler, Step, StepOutcome, silent_hosts, wait
+from common.reconcile.pulses import ProcessIdentity, RowShare, WorkDone, give
 from common.reconcile.trouble import troubled
 from tests.crash.harness import Clock, worker
 from tests.toys.models import Parcel
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 class Carry(Step[Parcel]):
     name = "carry"
 
-    def settle(self, row: Parcel, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: Parcel, seen: None, now: datetime) -> StepOutcome:
         return wait(timedelta(seconds=1))
 
 
@@ -81,7 +81,7 @@ def test_a_wish_may_give_it_another_host() -> None:
 def test_the_share_of_a_host_s_rows_is_counted_among_its_own_processes() -> None:
     now = timezone.now()
     shares = [
-        give(Sign("worker", host, pid, machine), at=now, work=Work())
+        give(ProcessIdentity("worker", host, pid, machine), at=now, work=WorkDone())
         for _ in range(2)
         for host, machine, pid in (("prague", "box", 1), ("brno", "tower", 1), ("brno", "tower", 2))
     ][3:]
@@ -89,7 +89,7 @@ def test_the_share_of_a_host_s_rows_is_counted_among_its_own_processes() -> None
     rows = [DueRow("toys.parcel", number, 0, False, is_hosts=True) for number in range(100)]
     assert all(shares[0].holds(row) for row in rows)
     assert all(shares[1].holds(row) is not shares[2].holds(row) for row in rows)
-    assert Share(0, 2) == Share(0, 2, 0, 1)
+    assert RowShare(0, 2) == RowShare(0, 2, 0, 1)
 
 
 def test_who_waits_for_a_silent_host_says_so_until_somebody_is_there() -> None:
@@ -103,7 +103,7 @@ def test_who_waits_for_a_silent_host_says_so_until_somebody_is_there() -> None:
     assert [one.id for one in troubled(kernel=brno)] == [row.pk]
     assert silent_hosts.rows_by_host(silent_hosts.waiting(brno)) == {"prague": 1}
 
-    give(Sign("sweeper", "prague", 1, "box"), at=timezone.now(), work=Work())
+    give(ProcessIdentity("sweeper", "prague", 1, "box"), at=timezone.now(), work=WorkDone())
     assert silent_hosts.waiting(brno) == []
     assert turns(row, at("prague", clock=clock)) == 1
     row.refresh_from_db()
@@ -111,8 +111,8 @@ def test_who_waits_for_a_silent_host_says_so_until_somebody_is_there() -> None:
 
 
 def test_what_can_go_on_elsewhere_does_when_its_host_is_gone() -> None:
-    sign = Sign("sweeper", "prague", 1, "box")
-    give(sign, at=timezone.now(), work=Work())
+    sign = ProcessIdentity("sweeper", "prague", 1, "box")
+    give(sign, at=timezone.now(), work=WorkDone())
     row = parcel("prague")
     brno = at("brno", Movers())
     assert turns(row, brno) == 0

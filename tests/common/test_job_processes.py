@@ -15,7 +15,7 @@ from common import disk
 from common.jobs import parent_watchdog
 from common.jobs.notes import STARTED, JobNotes
 from common.jobs.runners.subprocess import TIME_TO_LIVE_SECONDS
-from common.jobs.spec import Ending, JobSpec, JobState, Limits, owner_of
+from common.jobs.spec import Ending, JobLimits, JobSpec, JobState, owner_of
 from tests.contracts.test_job_runners import OWNER, PROJECT, ProcessRig, at_work, ended, started
 from tests.patience import eventually
 
@@ -44,7 +44,7 @@ def supervisor_of(root: Path, spec: JobSpec) -> psutil.Process:
 
 
 def test_a_job_that_swells_ends_of_its_limit_and_says_so(rig) -> None:
-    spec = rig.spec("{'size': len(bytes(2**31))}", limits=Limits(memory_bytes=2**29))
+    spec = rig.spec("{'size': len(bytes(2**31))}", limits=JobLimits(memory_bytes=2**29))
     seen = ended(rig, started(rig, spec))
     assert (seen.state, seen.ending) == (JobState.FAILED, Ending.OUT_OF_MEMORY)
     assert seen.why == "It needed more memory than it may take."
@@ -55,7 +55,7 @@ def test_a_job_that_lasts_too_long_ends_with_all_that_it_has_started(rig, root) 
         "[job.report({'pid': __import__('subprocess').Popen(['sleep', '60']).pid}), "
         "__import__('time').sleep(60)]"
     )
-    spec = started(rig, rig.spec(body, limits=Limits(wall_seconds=1.5)))
+    spec = started(rig, rig.spec(body, limits=JobLimits(wall_seconds=1.5)))
     child = psutil.Process(at_work(rig, spec).progress["pid"])
     seen = ended(rig, spec)
     assert (seen.ending, seen.why) == (Ending.TIME_LIMIT, "It took longer than it may.")
@@ -137,7 +137,7 @@ def test_a_job_knows_what_it_is_given_and_no_secret_lies_on_the_disk(rig, root, 
 
 def test_a_job_without_the_network_reaches_nobody_or_it_is_said(rig) -> None:
     interfaces = "{'there': [name for _, name in __import__('socket').if_nameindex()]}"
-    seen = ended(rig, started(rig, rig.spec(interfaces, limits=Limits(network=False, nice=3, cpus=1))))
+    seen = ended(rig, started(rig, rig.spec(interfaces, limits=JobLimits(network=False, nice=3, cpus=1))))
     assert seen.result["there"] == ["lo"] or seen.unenforced == ("network",)
 
 

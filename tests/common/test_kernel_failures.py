@@ -8,7 +8,7 @@ from common.actor import Actor
 from common.errors import Unavailable
 from common.models import AuditRecord
 from common.reconcile import again
-from common.reconcile.trouble import Troubled, troubled
+from common.reconcile.trouble import TroubledRow, troubled
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, die, dies, run_until_rest
 from tests.toys.models import Parcel
 from tests.toys.parcels import Box, Label, ParcelReconciler, moved
@@ -188,4 +188,4 @@ def test_what_is_stuck_or_has_failed_for_minutes_is_found_with_one_query(django_
     stuck = Parcel.objects.create(failed_since=now - timedelta(minutes=1), stuck_at=now)
     with django_assert_num_queries(1):
         found = troubled(kernel=ours)
-    assert found == [Troubled("toys.parcel", failing.pk), Troubled("toys.parcel", stuck.pk)]
+    assert found == [TroubledRow("toys.parcel", failing.pk), TroubledRow("toys.parcel", stuck.pk)]

@@ -7,7 +7,7 @@ import pytest
 
 from common.actor import Actor
 from common.reconcile import Kernel, proceed
-from common.transitions import IllegalMove, Machine
+from common.transitions import IllegalMove, StateMachine
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, run_until_rest, worker
 from tests.toys.models import Parcel
 from tests.toys.parcels import Label, ParcelReconciler
@@ -110,7 +110,7 @@ def test_a_wish_on_a_stuck_row_has_it_tried_again(monkeypatch) -> None:
 
 
 class RowWithATable(ParcelReconciler):
-    moves: ClassVar[Machine[str]] = Machine(
+    moves: ClassVar[StateMachine[str]] = StateMachine(
         {"new": {"labelled"}, "labelled": {"boxed", "returned"}, "boxed": {"returned"}, "returned": set()}
     )
 

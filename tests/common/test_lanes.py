@@ -14,9 +14,9 @@ from common.reconcile import (
     Due,
     DueRow,
     Kernel,
-    Outcome,
     Reconciler,
     Step,
+    StepOutcome,
     lane_at,
     lanes,
     pulses,
@@ -26,7 +26,7 @@ from common.reconcile import (
 from common.reconcile.lanes import Lanes
 from common.reconcile.pulses import takers
 from common.reconcile.steps import Operation
-from common.reconcile.taking import Taker
+from common.reconcile.taking import StepWorker
 from tests.crash.harness import Clock, worker
 from tests.patience import eventually
 from tests.toys.models import Parcel
@@ -45,7 +45,7 @@ class Ask(Step[Parcel]):
     def observe(self, row: Parcel, operation: Operation) -> None:
         self._ask(row)
 
-    def settle(self, row: Parcel, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: Parcel, seen: None, now: datetime) -> StepOutcome:
         return rest(save={"state": "posted"})
 
 
@@ -98,9 +98,11 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
-def taker(kernel: Kernel, hosts: Hosts, ended: list[int], monkeypatch: pytest.MonkeyPatch) -> Iterator[Taker]:
+def taker(
+    kernel: Kernel, hosts: Hosts, ended: list[int], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[StepWorker]:
     monkeypatch.setattr(pulses, "EVERY_SECONDS", 0.05)
-    one = Taker(kernel, role="sweeper", threads=1, outside_threads=4, every_seconds=0.02)
+    one = StepWorker(kernel, role="sweeper", threads=1, outside_threads=4, every_seconds=0.02)
     yield one
     hosts.go_on.set()
     one.stop(within_seconds=5)
@@ -115,7 +117,9 @@ def is_posted(parcel: Parcel) -> bool:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_dead_host_delays_neither_another_one_nor_us(kernel: Kernel, hosts: Hosts, taker: Taker) -> None:
+def test_a_dead_host_delays_neither_another_one_nor_us(
+    kernel: Kernel, hosts: Hosts, taker: StepWorker
+) -> None:
     """Although more of its rows are due, and for longer, than are found in one look."""
     due_at = kernel.clock() - timedelta(minutes=1)
     Parcel.objects.bulk_create(Parcel(state=DEAD, next_at=due_at, lane=DEAD) for _ in range(150))
@@ -159,7 +163,7 @@ def test_a_thread_that_hangs_is_given_up_and_its_lane_told(
     kernel: Kernel,
     hosts: Hosts,
     clock: Clock,
-    taker: Taker,
+    taker: StepWorker,
     ended: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -183,7 +187,7 @@ def test_a_thread_that_hangs_is_given_up_and_its_lane_told(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_process_in_which_too_many_threads_hang_gives_way(
-    kernel: Kernel, hosts: Hosts, taker: Taker, ended: list[int], monkeypatch: pytest.MonkeyPatch
+    kernel: Kernel, hosts: Hosts, taker: StepWorker, ended: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Hosts, "lease", timedelta(seconds=0.2))
     monkeypatch.setattr(taking, "MOST_GIVEN_UP", 3)

@@ -6,7 +6,7 @@ import orjson
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from common.live.board import EVERYONE, HISTORY, PUBLIC, Audience, Board, Seen
+from common.live.board import EVERYONE, HISTORY, PUBLIC, Audience, LiveBoard, SocketPosition
 
 TEAM, OTHER = 1, 2
 
@@ -16,14 +16,14 @@ class Page:
 
     def __init__(self, audience: Audience) -> None:
         self.audience = audience
-        self.seen: Seen | None = None
+        self.seen: SocketPosition | None = None
         """None: it has not come yet."""
         self.values: dict[str, Any] = {}
         self.seq = -1
         self.kinds: list[str] = []
         self.gaps = 0
 
-    def take(self, board: Board) -> None:
+    def take(self, board: LiveBoard) -> None:
         frames, self.seen = board.frames(self.audience, self.seen or board.newcomer())
         for text in frames:
             frame = orjson.loads(text)
@@ -65,7 +65,7 @@ def parts_of(document: dict[str, tuple[int, int]]) -> dict[int, dict[str, int]]:
     st.sampled_from([EVERYONE, frozenset({PUBLIC}), frozenset({PUBLIC, TEAM})]),
 )
 def test_a_page_that_skips_any_frames_ends_up_with_what_it_may_see(history, audience) -> None:
-    board, page = Board("fleet"), Page(audience)
+    board, page = LiveBoard("fleet"), Page(audience)
     page.take(board)
     parts: dict[int, dict[str, int]] = {}
     for document, takes in history:
@@ -80,7 +80,7 @@ def test_a_page_that_skips_any_frames_ends_up_with_what_it_may_see(history, audi
 
 
 def test_nothing_is_sent_when_nothing_changed() -> None:
-    board, page = Board("fleet"), Page(EVERYONE)
+    board, page = LiveBoard("fleet"), Page(EVERYONE)
     board.show({PUBLIC: {"a": 1}})
     page.take(board)
     assert not board.show({PUBLIC: {"a": 1}})
@@ -89,7 +89,7 @@ def test_nothing_is_sent_when_nothing_changed() -> None:
 
 
 def test_changes_of_another_team_are_neither_sent_nor_hinted_at() -> None:
-    board, page = Board("fleet"), Page(frozenset({PUBLIC, TEAM}))
+    board, page = LiveBoard("fleet"), Page(frozenset({PUBLIC, TEAM}))
     page.take(board)
     board.show({OTHER: {"worker.secret-1.busy": 0.5}})
     board.show({})
@@ -98,7 +98,7 @@ def test_changes_of_another_team_are_neither_sent_nor_hinted_at() -> None:
 
 
 def test_a_page_too_far_behind_gets_everything_anew() -> None:
-    board, page = Board("fleet"), Page(EVERYONE)
+    board, page = LiveBoard("fleet"), Page(EVERYONE)
     page.take(board)
     for number in range(HISTORY + 2):
         board.show({PUBLIC: {"a": number}})
@@ -108,7 +108,7 @@ def test_a_page_too_far_behind_gets_everything_anew() -> None:
 
 
 def test_many_looks_between_two_frames_are_one() -> None:
-    board, page = Board("release:12"), Page(EVERYONE)
+    board, page = LiveBoard("release:12"), Page(EVERYONE)
     page.take(board)
     board.look()
     board.look()
@@ -118,7 +118,7 @@ def test_many_looks_between_two_frames_are_one() -> None:
 
 
 def test_a_look_is_not_lost_on_a_page_that_gets_everything_anew() -> None:
-    board, page = Board("release:12"), Page(EVERYONE)
+    board, page = LiveBoard("release:12"), Page(EVERYONE)
     page.take(board)
     board.look()
     page.seen = page.seen.without_values()
@@ -131,7 +131,7 @@ def test_a_look_is_not_lost_on_a_page_that_gets_everything_anew() -> None:
 
 
 def test_one_that_comes_late_looks_again_at_once() -> None:
-    board, page = Board("release:12"), Page(EVERYONE)
+    board, page = LiveBoard("release:12"), Page(EVERYONE)
     board.look()
     page.seen = board.newcomer(is_late=True)
     page.take(board)
@@ -140,7 +140,7 @@ def test_one_that_comes_late_looks_again_at_once() -> None:
 
 
 def test_sockets_that_are_equally_far_share_one_text() -> None:
-    board = Board("fleet")
+    board = LiveBoard("fleet")
     pages = [Page(EVERYONE) for _ in range(3)]
     for page in pages:
         page.take(board)

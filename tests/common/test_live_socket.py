@@ -11,7 +11,7 @@ from common.errors import NotAllowed
 from common.live import consumer, topics
 from common.live.board import PUBLIC
 from common.live.consumer import LiveConsumer
-from common.live.hub import Hub, current_hub
+from common.live.hub import LiveHub, current_hub
 from common.live.redis import breaker
 from common.live.topics import Topic
 from common.live.touch import _Unheard, touch
@@ -53,7 +53,7 @@ def weather(monkeypatch) -> Weather:
 
 
 @pytest_asyncio.fixture
-async def hub(valkey) -> AsyncIterator[Hub]:
+async def hub(valkey) -> AsyncIterator[LiveHub]:
     hub = current_hub()
     hub.start()
     await asyncio.to_thread(eventually, lambda: hub.redis_up)

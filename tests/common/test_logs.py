@@ -133,13 +133,13 @@ def test_a_row_that_nobody_has_asked_for_has_no_origin():
 
 
 def test_an_origin_reads_back_what_it_writes_and_bears_what_is_none():
-    origin = context.Origin(
+    origin = context.RequestOrigin(
         REQUEST, "ada of the team", "00-" + "a" * 32 + "-" + "b" * 16 + "-01", 1_700_000_000
     )
     assert context.unpacked(origin.packed()) == origin
-    assert len(context.Origin("r" * 64, "a" * 400, at=1).packed()) == context.PACKED_LENGTH
+    assert len(context.RequestOrigin("r" * 64, "a" * 400, at=1).packed()) == context.PACKED_LENGTH
     for text in ("", "x", "a b c d", "\0" * 300):
-        assert context.unpacked(text) == context.Origin()
+        assert context.unpacked(text) == context.RequestOrigin()
 
 
 def test_a_task_goes_back_to_the_request_that_has_rung_for_it():

@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
 from common.models import AuditRecord, IdempotentAnswer, Intent, Pruning
 from common.reconcile import pruning
-from common.reconcile.pruning import Prune, Rule
+from common.reconcile.pruning import Prune, PruningRule
 from tests.crash.harness import (
     LEASE_AND_A_BIT,
     Checkpoints,
@@ -39,10 +39,10 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def histories(monkeypatch, settings) -> Rule:
+def histories(monkeypatch, settings) -> PruningRule:
     """The only rule: histories 1 to 9 are old, and those of a posted parcel are needed."""
     settings.SLIPWAY_KEEP_PARCELS_DAYS = 10
-    rule = Rule(
+    rule = PruningRule(
         ParcelHistory,
         "Histories",
         "SLIPWAY_KEEP_PARCELS_DAYS",
@@ -128,7 +128,7 @@ def test_a_rule_that_fails_says_so_and_does_not_stop_the_others(histories, clock
     def broken(before: Any) -> Any:
         raise DatabaseError("no such column")
 
-    bad = Rule(Parcel, "Parcels", "SLIPWAY_KEEP_PARCELS_DAYS", broken)
+    bad = PruningRule(Parcel, "Parcels", "SLIPWAY_KEEP_PARCELS_DAYS", broken)
     monkeypatch.setattr(pruning, "_rules", {bad.key: bad, histories.key: histories})
     ParcelHistory.objects.create(parcel_id=1, state="boxed")
     prune(clock)

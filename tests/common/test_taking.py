@@ -18,8 +18,8 @@ from django.utils import timezone
 from common.health import Unhealthy
 from common.models import Pulse
 from common.reconcile import DueRow, Kernel, pulses, taking
-from common.reconcile.pulses import Share, Sign, Work, takers
-from common.reconcile.taking import Taker
+from common.reconcile.pulses import ProcessIdentity, RowShare, WorkDone, takers
+from common.reconcile.taking import StepWorker
 from controlplane import health
 from tests.crash.harness import Clock, worker
 from tests.patience import eventually
@@ -35,21 +35,21 @@ def kernel() -> Kernel:
 
 
 @pytest.fixture
-def started() -> Iterator[list[Taker]]:
-    some: list[Taker] = []
+def started() -> Iterator[list[StepWorker]]:
+    some: list[StepWorker] = []
     yield some
     for taker in some:
         taker.stop(within_seconds=5)
 
 
-def start(started: list[Taker], kernel: Kernel, role: str = "sweeper", threads: int = 2) -> Taker:
-    taker = Taker(kernel, role=role, threads=threads, every_seconds=0.02)
+def start(started: list[StepWorker], kernel: Kernel, role: str = "sweeper", threads: int = 2) -> StepWorker:
+    taker = StepWorker(kernel, role=role, threads=threads, every_seconds=0.02)
     started.append(taker)
     taker.start()
     return taker
 
 
-def test_what_is_due_is_taken_and_told(kernel: Kernel, started: list[Taker]) -> None:
+def test_what_is_due_is_taken_and_told(kernel: Kernel, started: list[StepWorker]) -> None:
     parcels = [Parcel.objects.create(next_at=kernel.clock()) for _ in range(5)]
     taker = start(started, kernel)
 
@@ -64,7 +64,7 @@ def test_what_is_due_is_taken_and_told(kernel: Kernel, started: list[Taker]) -> 
 
 
 def test_it_sleeps_until_the_next_row_falls_due(
-    started: list[Taker], monkeypatch: pytest.MonkeyPatch
+    started: list[StepWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = Kernel(clock=timezone.now)
     kernel.register(ParcelReconciler(World()))
@@ -100,13 +100,13 @@ def test_one_query_finds_what_is_due_of_every_kind(kernel: Kernel) -> None:
 
 
 def test_a_process_leaves_the_share_of_others_alone_until_it_is_late(
-    kernel: Kernel, started: list[Taker], monkeypatch: pytest.MonkeyPatch
+    kernel: Kernel, started: list[StepWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulses, "give", lambda *_, **__: Share(2, 2))  # of which no row is
+    monkeypatch.setattr(pulses, "give", lambda *_, **__: RowShare(2, 2))  # of which no row is
     monkeypatch.setattr(taking, "OWN_FOR", timedelta(hours=1))
     late = Parcel.objects.create(next_at=kernel.clock() - timedelta(hours=2))
-    taker = Taker(kernel, role="sweeper", threads=2, every_seconds=0.02)
-    taker._share = Share(2, 2)
+    taker = StepWorker(kernel, role="sweeper", threads=2, every_seconds=0.02)
+    taker._share = RowShare(2, 2)
     others = Parcel.objects.create(next_at=kernel.clock())
     started.append(taker)
     taker.start()
@@ -117,13 +117,13 @@ def test_a_process_leaves_the_share_of_others_alone_until_it_is_late(
 
 def test_every_row_is_in_the_share_of_exactly_one_process() -> None:
     rows = [DueRow("releases.release", number, 0, False) for number in range(1000)]
-    shares = [[row for row in rows if Share(index, 3).holds(row)] for index in range(3)]
+    shares = [[row for row in rows if RowShare(index, 3).holds(row)] for index in range(3)]
     assert sorted(row for share in shares for row in share) == rows
     assert min(len(share) for share in shares) > 250
 
 
 def test_a_pool_whose_threads_all_hang_is_not_said_to_take_anything(
-    kernel: Kernel, started: list[Taker], monkeypatch: pytest.MonkeyPatch
+    kernel: Kernel, started: list[StepWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()
     monkeypatch.setattr(taking, "BLOCKED_AFTER_SECONDS", 0.2)
@@ -144,7 +144,7 @@ def test_a_pool_whose_threads_all_hang_is_not_said_to_take_anything(
 
 
 def test_a_step_that_hangs_for_good_makes_its_process_give_way(
-    kernel: Kernel, started: list[Taker], monkeypatch: pytest.MonkeyPatch
+    kernel: Kernel, started: list[StepWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[int] = []
     go_on = threading.Event()
@@ -160,13 +160,16 @@ def test_a_step_that_hangs_for_good_makes_its_process_give_way(
 
 
 def test_who_ended_without_a_word_is_counted_once_and_forgotten() -> None:
-    ours, dead = Sign("sweeper", "here", 1), Sign("sweeper", "here", 4_194_305)  # beyond every pid
+    ours, dead = (
+        ProcessIdentity("sweeper", "here", 1),
+        ProcessIdentity("sweeper", "here", 4_194_305),
+    )  # beyond every pid
     now = timezone.now()
-    pulses.give(dead, at=now - timedelta(seconds=10), work=Work(40, 2))
+    pulses.give(dead, at=now - timedelta(seconds=10), work=WorkDone(40, 2))
     assert takers()["sweeper"].hung_since == now - timedelta(seconds=10)
 
     for taken in (2, 3):
-        assert pulses.give(ours, at=now, work=Work(taken)) == Share(0, 1)
+        assert pulses.give(ours, at=now, work=WorkDone(taken)) == RowShare(0, 1)
 
     found = takers()["sweeper"]
     assert (found.alive, found.silent, found.taken, found.run_out, found.lost) == (1, 0, 43, 2, 1)
@@ -174,17 +177,17 @@ def test_who_ended_without_a_word_is_counted_once_and_forgotten() -> None:
 
 
 def test_one_that_is_stopped_together_with_its_watchdog_is_told_of_until_it_ends() -> None:
-    ours, far = Sign("worker", "here", 1, "box"), Sign("worker", "there", 2, "tower")
+    ours, far = ProcessIdentity("worker", "here", 1, "box"), ProcessIdentity("worker", "there", 2, "tower")
     process = subprocess.Popen(["sleep", "60"])
-    hung = Sign("sweeper", "here", process.pid, "box")
+    hung = ProcessIdentity("sweeper", "here", process.pid, "box")
     # By now it is long silent. (A process that began after its last sign would be another one.)
     last = timezone.now() - timedelta(minutes=5)
     try:
         process.send_signal(signal.SIGSTOP)
-        pulses.give(hung, at=last, work=Work(1))
+        pulses.give(hung, at=last, work=WorkDone(1))
         with patch.object(psutil.Process, "create_time", lambda _: last.timestamp() - 60):
             for sign in (ours, far, ours):
-                pulses.give(sign, at=timezone.now(), work=Work(1))
+                pulses.give(sign, at=timezone.now(), work=WorkDone(1))
         assert takers()["sweeper"].silent == 1
         with pytest.raises(Unhealthy) as told:
             health._sweeper()
@@ -192,17 +195,20 @@ def test_one_that_is_stopped_together_with_its_watchdog_is_told_of_until_it_ends
     finally:
         process.kill()
         process.wait()
-    pulses.give(ours, at=timezone.now(), work=Work(1))
+    pulses.give(ours, at=timezone.now(), work=WorkDone(1))
     assert (takers()["sweeper"].silent, takers()["sweeper"].lost) == (0, 1)
 
 
 def test_a_silent_process_of_another_machine_is_told_of_for_a_minute() -> None:
-    ours, far = Sign("sweeper", "here", 1, "box"), Sign("worker", "there", 4_194_305, "tower")
+    ours, far = (
+        ProcessIdentity("sweeper", "here", 1, "box"),
+        ProcessIdentity("worker", "there", 4_194_305, "tower"),
+    )
     now = timezone.now()
-    pulses.give(far, at=now - timedelta(seconds=30), work=Work(1))
-    pulses.give(ours, at=now, work=Work(1))
+    pulses.give(far, at=now - timedelta(seconds=30), work=WorkDone(1))
+    pulses.give(ours, at=now, work=WorkDone(1))
     assert takers()["worker"].silent == 1
 
     Pulse.objects.filter(name=far.name).update(at=now - timedelta(minutes=2))
-    pulses.give(ours, at=now, work=Work(1))
+    pulses.give(ours, at=now, work=WorkDone(1))
     assert (takers()["worker"].silent, takers()["worker"].lost) == (0, 1)

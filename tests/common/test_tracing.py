@@ -67,7 +67,7 @@ def test_a_request_its_step_and_the_call_of_the_step_are_one_trace(collector: Co
 
 def test_a_step_long_after_the_request_has_a_trace_of_its_own_that_is_linked(collector: Collector) -> None:
     long_ago = int(timezone.now().timestamp()) - SAME_TRACE_SECONDS - 60
-    origin = context.Origin("request-1", "ada", PARENT, long_ago)
+    origin = context.RequestOrigin("request-1", "ada", PARENT, long_ago)
     with context.on_behalf_of(origin.packed()), step_span("toys.parcel", 1) as span:
         assert context.unpacked(context.origin_now()).traceparent == tracing.traceparent()
         span.keep()
@@ -78,7 +78,7 @@ def test_a_step_long_after_the_request_has_a_trace_of_its_own_that_is_linked(col
 
 
 def test_a_look_that_finds_nothing_new_is_not_told_with_all_that_it_asked(collector: Collector) -> None:
-    origin = context.Origin("request-1", "ada", PARENT, int(timezone.now().timestamp()))
+    origin = context.RequestOrigin("request-1", "ada", PARENT, int(timezone.now().timestamp()))
     with context.on_behalf_of(origin.packed()):
         with step_span("toys.parcel", 1), tracing.span("asked in vain", "client"):
             pass

@@ -1,8 +1,8 @@
 import pytest
 
-from common.transitions import IllegalMove, Machine
+from common.transitions import IllegalMove, StateMachine
 
-LAMP: Machine[str] = Machine({"off": {"on"}, "on": {"off", "broken"}, "broken": set()})
+LAMP: StateMachine[str] = StateMachine({"off": {"on"}, "on": {"off", "broken"}, "broken": set()})
 
 
 def test_only_listed_moves_are_allowed() -> None:
@@ -13,4 +13,4 @@ def test_only_listed_moves_are_allowed() -> None:
 
 def test_a_table_that_leads_to_an_unlisted_state_is_refused() -> None:
     with pytest.raises(ValueError, match="melted"):
-        Machine({"on": {"melted"}})
+        StateMachine({"on": {"melted"}})

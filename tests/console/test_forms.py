@@ -4,11 +4,11 @@ import pytest
 from django import forms
 
 from common.errors import Invalid
-from common.pages.forms import Choice, ReasonForm, SearchInput, blame, filled
+from common.pages.forms import ChoiceSelect, ReasonForm, SearchInput, blame, filled
 
 
 def test_what_somebody_named_stays_text_in_a_choice() -> None:
-    field = forms.ChoiceField(choices=[('a"b', "<b>bold</b> & more"), ("c", "plain")], widget=Choice)
+    field = forms.ChoiceField(choices=[('a"b', "<b>bold</b> & more"), ("c", "plain")], widget=ChoiceSelect)
     drawn = field.widget.render('na"me', 'a"b', {"id": "x"})
     assert drawn == (
         '<select id="x" name="na&quot;me">'

@@ -4,7 +4,7 @@ from django.db.models import QuerySet
 from django.test import RequestFactory
 from django_filters import CharFilter, FilterSet
 
-from common.pages.listing import Listing, list_page
+from common.pages.listing import ListPage, list_page
 
 pytestmark = pytest.mark.django_db
 SORTS = {"name": "username", "seen": "last_login"}
@@ -25,7 +25,7 @@ def people() -> QuerySet:
     return User.objects.all()
 
 
-def ask(query: str, people: QuerySet, **options: object) -> Listing:
+def ask(query: str, people: QuerySet, **options: object) -> ListPage:
     request = RequestFactory().get(f"/people/{query}")
     return list_page(request, people, sorts=SORTS, default_sort="name", filters=People, **options)
 

@@ -14,7 +14,7 @@ from accounts.actors import of_user
 from accounts.states import Role
 from common.choices import all_choices
 from common.pages.badges import badges_named
-from common.pages.search import Destination, destinations
+from common.pages.search import SearchDestination, destinations
 from common.pages.shell import nav_items, tabs
 from controlplane.installed import offered
 from tests import cast
@@ -71,11 +71,11 @@ def test_whoever_is_offered_a_page_may_open_it_and_whoever_may_not_is_offered_no
     client.force_login(user)
     actor = of_user(user)
     for one in (*nav_items(), *tabs(), *destinations()):
-        url = one.url if isinstance(one, Destination) else one.path
+        url = one.url if isinstance(one, SearchDestination) else one.path
         answer = client.get(url, follow=True)
         if one.is_open_to(actor):
             assert answer.status_code == 200, url
-        elif isinstance(one, Destination) and one.is_command:
+        elif isinstance(one, SearchDestination) and one.is_command:
             assert answer.status_code in (403, 404) or not FORM.search(main_of(answer)), url
         else:
             assert answer.status_code == 403, url

@@ -4,21 +4,21 @@ from django.contrib.auth.models import AnonymousUser
 from django.test import Client
 
 from common.pages import search
-from common.pages.search import Hit, Search
+from common.pages.search import SearchHit, SearchSource
 
 HTMX = {"HX-Request": "true", "HX-Target": "found"}
 
 
-def models(person: search.Person, text: str, limit: int) -> list[Hit]:
+def models(person: search.Person, text: str, limit: int) -> list[SearchHit]:
     names = ["llama-chat", "llama-embed", "qwen"]
-    return [Hit(name, f"/models/{name}/", "box", "v3") for name in names if text in name]
+    return [SearchHit(name, f"/models/{name}/", "box", "v3") for name in names if text in name]
 
 
 @pytest.fixture
 def only_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """The only one: what the apps offer is tested with them."""
     monkeypatch.setattr(search, "_searches", [])
-    search.offer(Search("Models", models))
+    search.offer(SearchSource("Models", models))
 
 
 @pytest.fixture
@@ -43,10 +43,10 @@ def test_a_search_that_finds_too_much_is_cut(only_models: None) -> None:
 
 
 def test_a_search_that_fails_does_not_silence_the_others(only_models: None, caplog) -> None:
-    def broken(person: search.Person, text: str, limit: int) -> list[Hit]:
+    def broken(person: search.Person, text: str, limit: int) -> list[SearchHit]:
         raise ConnectionError("the fleet is away")
 
-    search.offer(Search("Fleet", broken))
+    search.offer(SearchSource("Fleet", broken))
     groups = {group.name: group for group in search.find(AnonymousUser(), "llama")}
     assert groups["Fleet"].failed
     assert len(groups["Models"].hits) == 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from hubs.backends import base
-from hubs.backends.base import Hub, HubFile
+from hubs.backends.base import HubClient, HubFile
 from hubs.backends.kinds import hub_at
 from hubs.states import HubKind
 from tests.hubs.hub_server import HubServer, hub_server
@@ -29,21 +29,21 @@ def kind(request) -> str:
 
 
 @pytest.fixture
-def hub(server, kind) -> Hub:
+def hub(server, kind) -> HubClient:
     return speaking(server, kind)
 
 
-def speaking(server: HubServer, kind: str, token: str = "") -> Hub:
+def speaking(server: HubServer, kind: str, token: str = "") -> HubClient:
     trusted = (server.url.removeprefix("http://"),)
     return hub_at(server.url, kind=kind, token=token, trusted_hosts=trusted)
 
 
-def read(hub: Hub, file: HubFile, commit: str, **part: int) -> bytes:
+def read(hub: HubClient, file: HubFile, commit: str, **part: int) -> bytes:
     with hub.opened(REPO, commit, file, **part) as stream:
         return b"".join(stream.chunks)[part.get("offset", 0) - stream.start :]
 
 
-def weights_of(hub: Hub) -> tuple[str, HubFile]:
+def weights_of(hub: HubClient) -> tuple[str, HubFile]:
     snapshot = hub.snapshot(REPO, "main")
     return snapshot.commit, next(file for file in snapshot.files if file.size == len(WEIGHTS))
 
@@ -94,8 +94,8 @@ def test_a_cut_connection_shows(server, hub) -> None:
         (lambda server: server.tokens.update({"acme/other": {"ok"}, REPO: {"no"}}), "ok", "main",
          base.NoSuchRepository),
         (lambda server: None, "", "v9", base.NoSuchRevision),
-        (lambda server: None, "wrong", "main", base.BadToken),
-        (lambda server: server.gated.add(REPO), "", "main", base.Gated),
+        (lambda server: None, "wrong", "main", base.HubTokenRefused),
+        (lambda server: server.gated.add(REPO), "", "main", base.RepositoryGated),
         (lambda server: server.faults.answers.append((429, {"Retry-After": "7"})), "", "main",
          base.RateLimited),
         (lambda server: server.faults.answers.append((503, {})), "", "main", base.HubUnreachable),

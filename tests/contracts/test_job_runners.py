@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pytest
 
 from common import disk
-from common.jobs.runners.base import JobRunner, NoRoom
+from common.jobs.runners.base import JobRunner, NoRoomForJob
 from common.jobs.runners.fake import FakeRunner
 from common.jobs.runners.subprocess import SubprocessRunner
 from common.jobs.spec import Ending, JobObservation, JobSpec, JobState
@@ -155,7 +155,7 @@ def test_what_has_ended_can_be_removed_and_what_lives_stays(rig) -> None:
 def test_on_a_full_disk_none_is_started(rig, monkeypatch) -> None:
     spec = rig.spec("ends well")
     monkeypatch.setattr(disk, "is_full", lambda: True)
-    with pytest.raises(NoRoom):
+    with pytest.raises(NoRoomForJob):
         rig.runner.start(spec)
     assert rig.runner.names(OWNER) == []
     monkeypatch.setattr(disk, "is_full", lambda: False)

@@ -16,7 +16,7 @@ from gateway.latency import BOUNDS_MS
 from gateway.routes import RouteSpec, RouteTarget, Side, WorkerEndpoint
 from gateway.traffic import TargetCounts
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
-from perf.load import Answer, Client
+from perf.load import LoadAnswer, LoadClient
 from tests.gateway.gateway_api.worlds import Cluster, DataPlane
 from tests.patience import eventually
 
@@ -109,8 +109,8 @@ class EnvoyWorld:
 
         asked_with = with_release(headers, release, key)
 
-        async def ask() -> list[Answer]:
-            client = Client(self.stack.layout.port)
+        async def ask() -> list[LoadAnswer]:
+            client = LoadClient(self.stack.layout.port)
             try:
                 return [await client.get("/chat/v1", asked_with) for _ in range(requests)]
             finally:
@@ -129,7 +129,7 @@ class EnvoyWorld:
 
     def break_workers(self, target: RouteTarget) -> None:
         async def tell(port: int) -> None:
-            client = Client(port)
+            client = LoadClient(port)
             await client.get("/set?broken=1")
             client.close()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.health import Probe, Unhealthy
+from common.health import HealthProbe, Unhealthy
 from controlplane import health
 from tests.accounts.rights_matrix import Scene
 
@@ -12,7 +12,10 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> None:
     def silent() -> str:
         raise Unhealthy("never heard of")
 
-    probes = (Probe("database", lambda: "sqlite", vital=True), Probe("worker", silent, vital=False))
+    probes = (
+        HealthProbe("database", lambda: "sqlite", vital=True),
+        HealthProbe("worker", silent, vital=False),
+    )
     monkeypatch.setattr(health.parts_health, "__defaults__", (probes,))
 
 

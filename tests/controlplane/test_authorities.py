@@ -20,7 +20,7 @@ ASKS = """
     from controlplane.garbage import set_up_django
     set_up_django()
     import httpx2
-    from common.outbound.transport import Pinned
+    from common.outbound.transport import PinnedTransport
     from kube.access import Access
     from kube.real.transport import tls_context
     from model_store.backends.bucket.client import _client
@@ -28,7 +28,7 @@ ASKS = """
     url = sys.argv[1]
     ways = {
         "hubs, webhooks, providers": lambda: httpx2.Client(
-            transport=Pinned(lambda *_: None), trust_env=False
+            transport=PinnedTransport(lambda *_: None), trust_env=False
         ).get(url).raise_for_status(),
         "bucket": lambda: _client(url, "eu-1", True, 0).head_bucket(Bucket="models"),
         "cluster": lambda: urllib.request.urlopen(url, context=tls_context(Access(server=url, token=None))),

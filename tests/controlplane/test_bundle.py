@@ -19,7 +19,7 @@ from accounts.models import WebhookEndpoint
 from accounts.services.webhooks import PURPOSE
 from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.models import Cluster
-from common.health import Probe
+from common.health import HealthProbe
 from common.models import Intent
 from common.sealed import seal
 from controlplane import health
@@ -70,7 +70,7 @@ def home(tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(module, "env", planted)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", PLANTED["bucket's key"])
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"api={PLANTED['variable of another program']}")
-    probes = (Probe("database", lambda: "sqlite", vital=True),)
+    probes = (HealthProbe("database", lambda: "sqlite", vital=True),)
     monkeypatch.setattr(health.parts_health, "__defaults__", (probes,))
     (tmp_path / "run").mkdir()
     (tmp_path / "logs").mkdir()

@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 from websockets.asyncio.client import connect
 
-from controlplane.connections import Bounded
+from controlplane.connections import BoundedProtocol
 from tests.patience import eventually
 
 pytestmark = pytest.mark.process
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 LARGE = 32 * 2**20
 
 
-class Hasty(Bounded):
+class Hasty(BoundedProtocol):
     header_seconds = 1
     idle_seconds = 2
 

@@ -18,17 +18,17 @@ from common.database.connections import ServerConnections
 from controlplane.readiness_key import HEADER, readiness_key
 from controlplane.server import checks, doctor
 from controlplane.server.checks import FORGED, judge_arrival
-from controlplane.server.doctor import Problem, Status, examine
+from controlplane.server.doctor import DoctorProblem, DoctorStatus, examine
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 
 def no() -> str:
-    raise Problem("the disk is full", "Free space.")
+    raise DoctorProblem("the disk is full", "Free space.")
 
 
 def maybe() -> str:
-    raise Problem("it is nearly full", "Look at it.", status=Status.WARN)
+    raise DoctorProblem("it is nearly full", "Look at it.", status=DoctorStatus.WARN)
 
 
 def broken() -> str:
@@ -75,7 +75,7 @@ def test_a_missing_pg_dump_is_named(monkeypatch):
 
     monkeypatch.setattr(postgres_programs, "_installed", lambda name: iter(()))
     (found,) = examine([("dump", checks.check_dump)])
-    assert found.status is Status.FAIL
+    assert found.status is DoctorStatus.FAIL
     assert "Install the client programs" in found.detail
 
 
@@ -84,12 +84,14 @@ def test_a_clock_that_is_off_is_named(monkeypatch):
     monkeypatch.setattr(clock, "measure", lambda: None)
     monkeypatch.setattr(clock, "_skew", timedelta(minutes=5))
     (found,) = examine([("clock", checks.check_clock)])
-    assert (found.status, "-300 s" in found.detail) == (Status.FAIL, True)
+    assert (found.status, "-300 s" in found.detail) == (DoctorStatus.FAIL, True)
     assert "chrony" in found.advice
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server")
-@pytest.mark.parametrize(("limit", "status"), [(1000, Status.OK), (110, Status.WARN), (4, Status.FAIL)])
+@pytest.mark.parametrize(
+    ("limit", "status"), [(1000, DoctorStatus.OK), (110, DoctorStatus.WARN), (4, DoctorStatus.FAIL)]
+)
 def test_connections_are_counted_against_the_server_s_limit(monkeypatch, limit, status):
     monkeypatch.setattr(checks, "server_connections", lambda: ServerConnections(Counter(), limit))
     (found,) = examine([("connections", checks.check_connections)])
@@ -133,7 +135,7 @@ def test_keys_are_long_two_and_open_all(settings):
 )
 def test_a_request_that_arrives_wrongly_is_named(settings, client, is_secure, proxies, words):
     settings.SLIPWAY_PUBLIC_URL = "https://slipway.example.org"
-    with pytest.raises(Problem, match=words):
+    with pytest.raises(DoctorProblem, match=words):
         judge_arrival({"client": client, "is_secure": is_secure}, proxies=proxies)
 
 
@@ -163,7 +165,7 @@ def test_an_authority_that_is_not_known_is_named(monkeypatch, settings):
     monkeypatch.setattr(checks.socket, "create_connection", refuse)
     (found,) = examine([("certificate", checks.check_tls)])
     assert (found.status, "self-signed" in found.detail, "SLIPWAY_CA_FILE" in found.advice) == (
-        Status.FAIL,
+        DoctorStatus.FAIL,
         True,
         True,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.embedded.home import PORTS_OF, Home, Refusal, check_ports
+from controlplane.embedded.home import PORTS_OF, Home, HomeUnusable, check_ports
 from controlplane.environment import PROJECT, Environment
 
 pytestmark = pytest.mark.process
@@ -71,7 +71,7 @@ def test_a_directory_of_other_things_is_not_taken_over(home: Path) -> None:
     (home / "letters").write_text("mine")
     home.chmod(0o755)
 
-    with pytest.raises(Refusal, match="holds other files"):
+    with pytest.raises(HomeUnusable, match="holds other files"):
         Home(home).make()
 
     assert stat.S_IMODE(home.stat().st_mode) == 0o755
@@ -80,7 +80,7 @@ def test_a_directory_of_other_things_is_not_taken_over(home: Path) -> None:
 def test_a_directory_of_everybody_is_refused(home: Path) -> None:
     home.chmod(0o1777)
 
-    with pytest.raises(Refusal, match="everybody's"):
+    with pytest.raises(HomeUnusable, match="everybody's"):
         Home(home).make()
 
 
@@ -90,7 +90,7 @@ def test_a_home_of_another_person_that_others_can_read_is_refused(
     home.chmod(0o777)
     monkeypatch.setattr(os, "geteuid", lambda: home.stat().st_uid + 1)
 
-    with pytest.raises(Refusal, match="only its owner can end that"):
+    with pytest.raises(HomeUnusable, match="only its owner can end that"):
         Home(home).make()
 
 
@@ -116,7 +116,7 @@ def test_ports_that_a_gateway_of_ours_holds_are_not_taken() -> None:
         gateway.listen()
         env = Environment(port=gateway.getsockname()[1], gateway_port=1025, gateway_admin_port=1026)
 
-        with pytest.raises(Refusal, match="SLIPWAY_PORT: port"):
+        with pytest.raises(HomeUnusable, match="SLIPWAY_PORT: port"):
             check_ports(env)
         check_ports(env, held=("port", "gateway_port", "gateway_admin_port"))
 
@@ -126,7 +126,9 @@ def test_ports_of_the_samples_cluster_count_where_it_runs() -> None:
     everything = {name for names in PORTS_OF.values() for name in names} | {"port"}
 
     check_ports(env, held=everything)
-    with pytest.raises(Refusal, match="SLIPWAY_SAMPLE_CLUSTER_PORT and SLIPWAY_GATEWAY_PORT are both 1025"):
+    with pytest.raises(
+        HomeUnusable, match="SLIPWAY_SAMPLE_CLUSTER_PORT and SLIPWAY_GATEWAY_PORT are both 1025"
+    ):
         check_ports(env, held=everything, sample=True)
 
 
@@ -134,5 +136,5 @@ def test_a_full_disk_is_told_before_anything_is_started(home: Path, monkeypatch:
     full = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115 - closed by the probe
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: full)
 
-    with pytest.raises(Refusal, match=r"is full\. Free some space"):
+    with pytest.raises(HomeUnusable, match=r"is full\. Free some space"):
         Home(home).make()

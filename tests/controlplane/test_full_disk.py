@@ -9,7 +9,7 @@ from django.test import Client
 
 from accounts.actors import of_user
 from common import disk
-from common.disk import MIB, Room
+from common.disk import MIB, DiskSpace
 from common.disk_watch import DiskWatch
 from common.models import DiskCondition
 from controlplane.home.inbox import inbox
@@ -22,7 +22,7 @@ PART = {"HX-Request": "true", "HX-Target": "x"}
 @pytest.fixture
 def left(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     def of(mib: int) -> None:
-        room = Room(Path("/srv/slipway"), 10_000 * MIB, mib * MIB, reserve=100 * MIB, warn_percent=10)
+        room = DiskSpace(Path("/srv/slipway"), 10_000 * MIB, mib * MIB, reserve=100 * MIB, warn_percent=10)
         monkeypatch.setattr(disk, "room", lambda: room)
 
     return of

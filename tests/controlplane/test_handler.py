@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.test import override_settings
 from django.urls import path
 
-from controlplane.handler import Handler
+from controlplane.handler import ThreadedASGIHandler
 
 closed: list[str] = []
 threads: list[str] = []
@@ -50,7 +50,9 @@ def _alone() -> Iterator[None]:
         yield
 
 
-async def asked(handler: Handler, name: str, *, body: bytes = b"", leaves_after: int = 0) -> list[Any]:
+async def asked(
+    handler: ThreadedASGIHandler, name: str, *, body: bytes = b"", leaves_after: int = 0
+) -> list[Any]:
     """What is sent; a client that leaves does so after so many messages."""
     sent: list[Any] = []
     gone = asyncio.Event()
@@ -75,7 +77,7 @@ async def asked(handler: Handler, name: str, *, body: bytes = b"", leaves_after:
 
 def test_many_at_once_are_answered_in_threads_of_the_pool_that_stay() -> None:
     async def play() -> list[Any]:
-        handler = Handler()
+        handler = ThreadedASGIHandler()
         for _ in range(3):
             answers = await asyncio.gather(
                 *(asked(handler, "plain", body=b"%d" % number) for number in range(5))
@@ -97,7 +99,7 @@ def test_what_fails_is_a_500_and_ends_its_request() -> None:
 
     signals.request_finished.connect(note)
     try:
-        answer = asyncio.run(asked(Handler(), "broken"))
+        answer = asyncio.run(asked(ThreadedASGIHandler(), "broken"))
     finally:
         signals.request_finished.disconnect(note)
     assert answer[0]["status"] == 500
@@ -105,6 +107,6 @@ def test_what_fails_is_a_500_and_ends_its_request() -> None:
 
 
 def test_a_stream_ends_when_its_client_is_gone() -> None:
-    sent = asyncio.run(asked(Handler(), "endless", leaves_after=4))
+    sent = asyncio.run(asked(ThreadedASGIHandler(), "endless", leaves_after=4))
     assert sent[1]["body"] == b"tick"
     assert closed == ["stream"]

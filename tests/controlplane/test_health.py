@@ -5,7 +5,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from common.health import NotInUse, PartHealth, PartState, Probe, Unhealthy
+from common.health import HealthProbe, NotInUse, PartHealth, PartState, Unhealthy
 from controlplane import health
 from controlplane.health import parts_health
 from controlplane.readiness_key import HEADER, readiness_key
@@ -16,13 +16,15 @@ def sick() -> str:
 
 
 def test_a_healthy_part_tells_what_it_saw() -> None:
-    answer = parts_health((Probe("heart", lambda: "beats", vital=True),))["heart"]
+    answer = parts_health((HealthProbe("heart", lambda: "beats", vital=True),))["heart"]
 
     assert (answer.ok, answer.detail) == (True, "beats")
 
 
 def test_a_failing_part_tells_why_and_spoils_no_other() -> None:
-    answers = parts_health((Probe("head", sick, vital=False), Probe("heart", lambda: "beats", vital=True)))
+    answers = parts_health(
+        (HealthProbe("head", sick, vital=False), HealthProbe("heart", lambda: "beats", vital=True))
+    )
 
     assert (answers["head"].ok, answers["head"].detail) == (False, "has a fever")
     assert answers["heart"].ok
@@ -36,7 +38,7 @@ def test_parts_that_hang_cost_one_second_together_and_are_asked_once() -> None:
         release.wait(60)
         return "late"
 
-    probes = tuple(Probe(f"part {number}", hang, vital=True) for number in range(10))
+    probes = tuple(HealthProbe(f"part {number}", hang, vital=True) for number in range(10))
     begun = time.monotonic()
     answers = [parts_health(probes), parts_health(probes)]
     took = time.monotonic() - begun
@@ -54,7 +56,7 @@ def test_a_part_that_answered_lately_is_slow_and_down_only_after_a_while(
     release = threading.Event()
     answers = iter(["beats"])
     monkeypatch.setattr("common.health.LIMIT_SECONDS", 0.05)
-    probe = Probe("heart", lambda: next(answers, "") or str(release.wait(60)), vital=True)
+    probe = HealthProbe("heart", lambda: next(answers, "") or str(release.wait(60)), vital=True)
     assert probe.begin().result(timeout=10).state is PartState.UP
 
     def late() -> PartHealth:
@@ -72,7 +74,7 @@ def test_one_failed_question_does_not_make_a_part_down(monkeypatch: pytest.Monke
     def refuse() -> str:
         raise ConnectionRefusedError("connection refused")
 
-    probe = Probe("heart", refuse, vital=True)
+    probe = HealthProbe("heart", refuse, vital=True)
     first = probe.begin().result(timeout=10)
     monkeypatch.setattr("common.health.DOWN_AFTER_SECONDS", 0.0)
     later = probe.begin().result(timeout=10)
@@ -87,7 +89,7 @@ def test_a_part_that_nobody_set_up_is_neither_up_nor_down() -> None:
     def absent() -> str:
         raise NotInUse("none was made")
 
-    answer = parts_health((Probe("backup", absent, vital=False),))["backup"]
+    answer = parts_health((HealthProbe("backup", absent, vital=False),))["backup"]
 
     assert (answer.state, answer.ok, answer.detail) == (PartState.OFF, True, "none was made")
 
@@ -96,7 +98,7 @@ def test_a_part_that_nobody_set_up_is_neither_up_nor_down() -> None:
 def test_only_a_vital_part_makes_the_process_unready(
     client: Client, monkeypatch: pytest.MonkeyPatch, vital: bool, status: int
 ) -> None:
-    probes = (Probe("head", sick, vital=vital), Probe("heart", lambda: "beats", vital=True))
+    probes = (HealthProbe("head", sick, vital=vital), HealthProbe("heart", lambda: "beats", vital=True))
     monkeypatch.setattr(health.parts_health, "__defaults__", (probes,))
 
     answer = client.get("/readyz", headers={HEADER: readiness_key(settings.SECRET_KEY)})

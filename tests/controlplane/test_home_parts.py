@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from common.health import PartHealth, PartState, Probe, Unhealthy
+from common.health import HealthProbe, PartHealth, PartState, Unhealthy
 from common.live.board import PUBLIC
 from controlplane.embedded.parts import PartsReport, PartStatus
 from controlplane.health import parts_health
 from controlplane.home import consumers
-from controlplane.home.background import FRESH_SECONDS, Background
+from controlplane.home.background import FRESH_SECONDS, BackgroundValue
 from controlplane.home.consumers import HomeTopic
-from controlplane.home.parts import PartRow, Parts, merged
+from controlplane.home.parts import PartRow, PartsStatus, merged
 
 UP = PartHealth(PartState.UP, True, "answers", 1.0)
 DOWN = PartHealth(PartState.DOWN, True, "connection refused", 1.0)
@@ -30,7 +30,7 @@ def part(name: str, state: str = "running", **fields: Any) -> PartStatus:
     return PartStatus(name=name, state=state, since=SINCE, up_for=up_for, **given)
 
 
-def rows(parts: Parts) -> dict[str, PartRow]:
+def rows(parts: PartsStatus) -> dict[str, PartRow]:
     return {row.name: row for row in parts.rows}
 
 
@@ -40,8 +40,8 @@ def refused() -> str:
 
 def test_where_nothing_is_supervised_each_question_is_a_part() -> None:
     probes = (
-        Probe("database", lambda: "answers", vital=True, title="Database"),
-        Probe("worker", refused, vital=False, title="Celery worker"),
+        HealthProbe("database", lambda: "answers", vital=True, title="Database"),
+        HealthProbe("worker", refused, vital=False, title="Celery worker"),
     )
     parts = merged(parts_health(probes), None)
 
@@ -105,7 +105,7 @@ def test_the_page_is_drawn_anew_when_a_part_changes_and_not_when_a_figure_does()
 
 def test_who_is_fast_is_heard_at_once_and_not_asked_again_for_a_second() -> None:
     asked: list[int] = []
-    background = Background("test", lambda: asked.append(1) or len(asked))
+    background = BackgroundValue("test", lambda: asked.append(1) or len(asked))
 
     answers = [background.latest(patience_seconds=60) for _ in range(3)]
 
@@ -120,7 +120,7 @@ def test_who_is_slow_is_asked_once_and_heard_later() -> None:
         answer.wait(60)
         return "late"
 
-    background = Background("test", ask)
+    background = BackgroundValue("test", ask)
     begun = time.monotonic()
     assert background.latest(patience_seconds=0.05) is None
     assert background.latest(patience_seconds=0.05) is None
@@ -135,7 +135,7 @@ def test_who_is_slow_is_asked_once_and_heard_later() -> None:
 def test_an_old_answer_is_told_with_its_age_while_a_new_one_is_awaited() -> None:
     hold = threading.Event()
     hold.set()
-    background = Background("test", lambda: hold.wait(60))
+    background = BackgroundValue("test", lambda: hold.wait(60))
     background.latest(patience_seconds=60)
     hold.clear()
     time.sleep(FRESH_SECONDS + 0.05)

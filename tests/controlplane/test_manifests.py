@@ -12,7 +12,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.urls import Resolver404, resolve
 
 from common.app_config import WithManifest
-from common.declared import Manifest, declare, manifests
+from common.declared import AppManifest, declare, manifests
 from common.pages import subjects
 from common.pages.badges import Badge, badge_of, badges_named
 from common.pages.shell import nav_items
@@ -73,7 +73,7 @@ def test_a_name_is_given_once() -> None:
         subjects.offer(taken)
     before = len(manifests())
     with pytest.raises(ValueError, match="'release'"):
-        declare(Manifest(badges={"release": {"late": Badge("Late", "bad", "clock-off")}}))
+        declare(AppManifest(badges={"release": {"late": Badge("Late", "bad", "clock-off")}}))
     assert len(manifests()) == before
 
 

@@ -17,7 +17,7 @@ from common import audit
 from common.actor import Actor
 from common.live.redis import breaker
 from common.reconcile import kernel
-from common.reconcile.pulses import Sign, Work, give
+from common.reconcile.pulses import ProcessIdentity, WorkDone, give
 from controlplane.backup.last import ACTION
 from controlplane.server import health_port
 from gateway.history import minute_of, packed
@@ -161,7 +161,7 @@ def test_a_role_tells_the_pool_of_each_of_its_processes_and_who_has_a_token_may_
     pool = {"in_use": 3, "idle": 1, "limit": 24, "waiting": 2}
     here = socket.gethostname()
     for pid, machine in ((41, here), (42, here), (43, "elsewhere")):
-        give(Sign("worker", "local", pid, machine), at=timezone.now(), work=Work(pool=pool))
+        give(ProcessIdentity("worker", "local", pid, machine), at=timezone.now(), work=WorkDone(pool=pool))
     settings.SLIPWAY_METRICS = "token"
     assert health_port.role_metrics("worker", "", "127.0.0.1", "")[0] == 401
     token = f"Bearer {token_of(scene.user)}"
@@ -291,7 +291,11 @@ def test_what_waits_in_a_lane_that_hangs_is_due_and_not_overdue(client: Client, 
     read = Reading(client)
     assert (read("rows_overdue", kind=RELEASE), read("rows_due", kind=RELEASE)) == (1, 1)
     assert (read("oldest_due_seconds", kind=RELEASE) or 0) > 300
-    give(Sign("worker", "local", 41, "here"), at=timezone.now(), work=Work(hung=("cluster:west",)))
+    give(
+        ProcessIdentity("worker", "local", 41, "here"),
+        at=timezone.now(),
+        work=WorkDone(hung=("cluster:west",)),
+    )
     read = Reading(client)
     assert (read("rows_overdue", kind=RELEASE), read("rows_due", kind=RELEASE)) == (0, 1)
     assert read("oldest_due_seconds", kind=RELEASE) == 0

@@ -12,7 +12,7 @@ from clusters.services.logs import worker_log
 from common.actor import Actor
 from common.errors import Unavailable
 from common.models import AuditRecord, Pulse
-from common.reconcile.pulses import Sign, Work, give
+from common.reconcile.pulses import ProcessIdentity, WorkDone, give
 from gateway.backends.configured import backends_of, forget
 from gateway.errors import GatewayUnreachable
 from gateway.models import Gateway
@@ -25,7 +25,7 @@ SYSTEM = Actor.system("test")
 
 def alive(*hosts: str) -> None:
     for number, host in enumerate(hosts, start=1):
-        give(Sign("worker", host, number, f"box-{host}"), at=timezone.now(), work=Work())
+        give(ProcessIdentity("worker", host, number, f"box-{host}"), at=timezone.now(), work=WorkDone())
 
 
 @pytest.fixture

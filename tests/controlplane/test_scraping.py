@@ -7,7 +7,7 @@ from django.db import OperationalError
 from django.test import Client, RequestFactory
 
 from accounts import bearer
-from controlplane.scraping import REMEMBERED_SECONDS, Door
+from controlplane.scraping import REMEMBERED_SECONDS, ScrapeGuard
 from tests.cast import person, token_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("parts")]
@@ -35,7 +35,7 @@ def test_while_the_database_is_away_only_a_token_that_was_let_in_lately_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
-    door = Door(clock=lambda: now[0])
+    door = ScrapeGuard(clock=lambda: now[0])
     tokens = {name: token_of(person(name)) for name in ("ada", "grace")}
 
     def asked(name: str) -> int:
@@ -56,7 +56,7 @@ def test_while_the_database_is_away_only_a_token_that_was_let_in_lately_is(
 
 
 def test_a_token_that_stopped_working_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    door = Door()
+    door = ScrapeGuard()
     ada = person("ada")
     request = RequestFactory().get("/metrics", headers={"authorization": f"Bearer {token_of(ada)}"})
     assert door.refusal(request) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.setting_types import Hides
+from common.setting_types import SecretPart
 from controlplane import env as environment
 from controlplane.environment import PROJECT, Environment, variable
 
@@ -196,7 +196,7 @@ def test_what_is_named_like_a_secret_is_of_a_kind_that_hides() -> None:
         for name in Environment.model_fields
         if re.search(r"secret|password|token|audit_key|credential", name) and name != "password_login"
     }
-    hidden = {name for name, field in Environment.model_fields.items() if Hides.ALL in field.metadata}
+    hidden = {name for name, field in Environment.model_fields.items() if SecretPart.ALL in field.metadata}
     assert named == hidden
 
 

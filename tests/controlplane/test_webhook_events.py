@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
-from accounts.reconcilers.webhooks import EventReconciler
+from accounts.reconcilers.webhooks import WebhookEventReconciler
 from accounts.services.webhooks import create_webhook, send_test
 from clusters.events import DeploymentDegraded, WorkerLost
 from common import tasks
@@ -38,7 +38,7 @@ def scene() -> Scene:
 
 
 def told() -> list[dict]:
-    worker([EventReconciler()], Clock(timezone.now())).sweep()
+    worker([WebhookEventReconciler()], Clock(timezone.now())).sweep()
     return [orjson.loads(one.event.body) for one in WebhookDelivery.objects.order_by("pk")]
 
 

@@ -19,7 +19,7 @@ from playwright.sync_api import expect
 from safetensors.numpy import save_file
 
 from controlplane.environment import PROJECT
-from slipway.client import Client, Document, Refused, at
+from slipway.client import Client, Document, ServerRefused, at
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.postgres import database_of_its_own
 from tests.prepared import prepare_home, prepare_static
@@ -204,7 +204,7 @@ def nothing_in_motion(scene: Scene) -> Iterator[None]:
     yield
     release = scene.admin.get(at("services", SERVICE))["release_in_motion"]
     if release is not None:
-        with suppress(Refused):
+        with suppress(ServerRefused):
             scene.admin.post(at("releases", release, "abort"), {"reason": "the test is over"})
         eventually(lambda: scene.admin.get(at("services", SERVICE))["release_in_motion"] is None, seconds=120)
 

@@ -11,7 +11,7 @@ from gateway.latency import quantile_ms, total
 from gateway.routes import RouteSpec
 from gateway.traffic import TargetCounts
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
-from perf.load import Answer, Client
+from perf.load import LoadAnswer, LoadClient
 from tests.patience import eventually
 
 pytestmark = pytest.mark.stack
@@ -40,7 +40,7 @@ async def until_in_flight(serving: EnvoyStack) -> TargetCounts:
     return seen[-1]
 
 
-def is_problem(answer: Answer, status: int, title: str) -> None:
+def is_problem(answer: LoadAnswer, status: int, title: str) -> None:
     assert answer.status == status
     assert answer.headers["content-type"] == "application/problem+json"
     problem = json.loads(answer.body)
@@ -107,8 +107,8 @@ def test_a_worker_that_refuses_is_a_problem_document(serving: EnvoyStack) -> Non
 
 
 def test_a_worker_that_dies_before_it_answers_is_a_problem_document(serving: EnvoyStack) -> None:
-    async def ask() -> Answer:
-        client = Client(serving.layout.port)
+    async def ask() -> LoadAnswer:
+        client = LoadClient(serving.layout.port)
         asked = asyncio.create_task(client.get("/chat/v1/slow?ms=60000"))
         await until_in_flight(serving)
         serving.workers[STABLE.name][0].kill()
@@ -134,7 +134,7 @@ def test_an_answer_that_breaks_off_is_an_error_and_no_latency(serving: EnvoyStac
 
 def test_a_client_that_leaves_before_the_answer_is_counted_as_such(serving: EnvoyStack) -> None:
     async def leave() -> None:
-        client = Client(serving.layout.port)
+        client = LoadClient(serving.layout.port)
         asked = asyncio.create_task(client.get("/chat/v1/slow?ms=60000"))
         await until_in_flight(serving)
         asked.cancel()
@@ -151,7 +151,7 @@ def test_a_client_that_leaves_before_the_answer_is_counted_as_such(serving: Envo
 
 def test_a_stream_counts_as_routed_and_in_flight_from_its_first_moment(serving: EnvoyStack) -> None:
     async def watch() -> tuple[TargetCounts, TargetCounts]:
-        client = Client(serving.layout.port)
+        client = LoadClient(serving.layout.port)
         stream = asyncio.create_task(client.get("/chat/v1/stream?chunks=20&every_ms=100"))
         during = await until_in_flight(serving)
         await stream

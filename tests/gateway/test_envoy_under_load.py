@@ -8,7 +8,7 @@ import pytest
 from common.reconcile.fence import Fence
 from gateway.latency import Histogram, quantile_ms, total
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
-from perf.load import Answer, Client, Load
+from perf.load import LoadAnswer, LoadClient, LoopingClients
 from perf.upstream import Upstream
 from tests.patience import eventually
 
@@ -21,11 +21,11 @@ async def test_a_hundred_weight_changes_under_load_fail_no_request(stack: EnvoyS
     for target in (STABLE, CANARY):
         stack.run_workers(target, 2)
     stack.release()
-    load = Load(stack.layout.port)
+    load = LoopingClients(stack.layout.port)
     load.add(SHORT, clients=4, pause_ms=5)
     load.add(STREAM, clients=12)
     # Longer than the 15 s after which Envoy by default gives up on an answer.
-    silent = asyncio.create_task(Client(stack.layout.port).get("/chat/v1/slow?ms=16000"))
+    silent = asyncio.create_task(LoadClient(stack.layout.port).get("/chat/v1/slow?ms=16000"))
     waits = []
     for change in range(100):
         percent = 0 if change % 2 else 100
@@ -46,7 +46,7 @@ async def test_a_hundred_weight_changes_under_load_fail_no_request(stack: EnvoyS
     assert max(waits) < 2 + 4 * slowest, f"slowest change reached a client after {max(waits):.2f} s"
 
 
-async def first_on(side: str, load: Load, *, after: float) -> float:
+async def first_on(side: str, load: LoopingClients, *, after: float) -> float:
     """When the first short request that was sent after `after` came back from `side`."""
     looked_at = max(0, len(load.answers) - 200)
     while True:
@@ -64,11 +64,11 @@ async def test_a_worker_that_is_taken_out_finishes_its_streams(stack: EnvoyStack
     stack.run_workers(CANARY)
     stack.release()
     eventually(lambda: len(stack.gateway.ready(STABLE.name)) == 2)
-    load = Load(stack.layout.port)
+    load = LoopingClients(stack.layout.port)
     load.add(STREAM, clients=8)
     await until_served(8, first, second)
     await asyncio.to_thread(stack.tell_endpoints, STABLE, without=first)
-    later = Load(stack.layout.port)
+    later = LoopingClients(stack.layout.port)
     later.add(SHORT, clients=4)
     before = await until_left_alone(first, later)
     await load.finish()
@@ -80,7 +80,7 @@ async def test_a_worker_that_is_taken_out_finishes_its_streams(stack: EnvoyStack
     assert await requests_of(second) > before
 
 
-async def until_left_alone(worker: Upstream, load: Load) -> int:
+async def until_left_alone(worker: Upstream, load: LoopingClients) -> int:
     """Return the number of requests when no more arrive, though the load goes on.
 
     Requests that Envoy had assigned to it may still be on their way.
@@ -102,7 +102,7 @@ async def until_served(requests: int, *workers: Upstream) -> None:
     await asyncio.to_thread(eventually, have)
 
 
-async def until_answered(load: Load, more: int) -> None:
+async def until_answered(load: LoopingClients, more: int) -> None:
     """Wait for so many more requests of the load; a second at least."""
     enough = len(load.answers) + more
     await asyncio.sleep(1)
@@ -110,7 +110,7 @@ async def until_answered(load: Load, more: int) -> None:
 
 
 async def requests_of(worker: Upstream) -> int:
-    client = Client(worker.port)
+    client = LoadClient(worker.port)
     try:
         return int((await client.get("/served")).body)
     finally:
@@ -122,7 +122,7 @@ async def test_a_worker_killed_under_load_fails_only_what_was_in_flight_on_it(st
     stack.run_workers(CANARY)
     stack.release()
     eventually(lambda: len(stack.gateway.ready(STABLE.name)) == 3)
-    load = Load(stack.layout.port)
+    load = LoopingClients(stack.layout.port)
     load.add(SHORT, clients=6, pause_ms=2)
     load.add(STREAM, clients=6)
     await until_answered(load, 200)
@@ -151,14 +151,14 @@ async def test_what_waited_at_a_killed_worker_is_answered_and_what_had_begun_is_
     stack.release()
     eventually(lambda: len(stack.gateway.ready(STABLE.name)) == 2)
 
-    async def one(path: str) -> Answer:
-        client = Client(stack.layout.port)
+    async def one(path: str) -> LoadAnswer:
+        client = LoadClient(stack.layout.port)
         answer = await client.get(path)
         client.close()
         return answer
 
     wait, slow = "/chat/v1/wait?ms=600000", "/chat/v1/slow?ms=600000"
-    asked: dict[str, list[asyncio.Task[Answer]]] = {wait: [], slow: []}
+    asked: dict[str, list[asyncio.Task[LoadAnswer]]] = {wait: [], slow: []}
     for number, path in enumerate((wait, wait, slow, slow) * 4):  # one by one: both workers get some of both
         asked[path].append(asyncio.create_task(one(path)))
         await until_served(number + 1, victim, survivor)
@@ -178,7 +178,7 @@ async def test_the_first_byte_is_the_answers_and_not_the_word_that_work_has_begu
     for target in (STABLE, CANARY):
         stack.run_workers(target)
     stack.release()
-    client = Client(stack.layout.port)
+    client = LoadClient(stack.layout.port)
     assert (await client.get("/chat/v1/slow?ms=500")).status == 200
     client.close()
 
@@ -196,7 +196,7 @@ async def test_a_worker_that_says_it_is_not_ready_gets_nothing_until_it_is(stack
     stack.run_workers(CANARY)
     stack.release()
     eventually(lambda: len(stack.gateway.ready(STABLE.name)) == 2)
-    load = Load(stack.layout.port)
+    load = LoopingClients(stack.layout.port)
     load.add(SHORT, clients=4, pause_ms=5)
     await say(tired, "health=503")
     await until_ready(stack, {fresh.port})
@@ -213,7 +213,7 @@ async def test_a_worker_that_fails_everything_is_left_out_while_others_serve(sta
     stack.run_workers(CANARY)
     stack.release()
     eventually(lambda: len(stack.gateway.ready(STABLE.name)) == 3)
-    load = Load(stack.layout.port)
+    load = LoopingClients(stack.layout.port)
     load.add(SHORT, clients=6, pause_ms=2)
     await until_answered(load, 100)
     await say(sick, "broken=1")
@@ -228,7 +228,7 @@ async def test_the_only_worker_of_a_target_is_never_left_out_for_its_errors(stac
         stack.run_workers(target)
     stack.release(100)
     await say(stack.workers[CANARY.name][0], "broken=1")
-    client = Client(stack.layout.port)
+    client = LoadClient(stack.layout.port)
     answers = [await client.get(SHORT) for _ in range(60)]
     client.close()
     assert {answer.status for answer in answers} == {500}
@@ -240,8 +240,8 @@ async def test_requests_go_to_the_worker_with_the_fewest_in_flight(stack: EnvoyS
     stack.release()
     eventually(lambda: len(stack.gateway.ready(STABLE.name)) == 4)
 
-    async def one() -> Answer:
-        client = Client(stack.layout.port)
+    async def one() -> LoadAnswer:
+        client = LoadClient(stack.layout.port)
         answer = await client.get("/chat/v1/slow?ms=600000")
         client.close()
         return answer
@@ -261,13 +261,13 @@ async def test_the_gateway_serves_on_when_nobody_writes(stack: EnvoyStack) -> No
         stack.run_workers(target)
     stack.release(100)
     stack.layout.state.unlink()
-    client = Client(stack.layout.port)
+    client = LoadClient(stack.layout.port)
     assert (await client.get(SHORT)).version == CANARY.version
     client.close()
 
 
 async def say(worker: Upstream, what: str) -> None:
-    client = Client(worker.port)
+    client = LoadClient(worker.port)
     await client.get(f"/set?{what}")
     client.close()
 

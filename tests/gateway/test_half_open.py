@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perf.envoy_stack import STABLE, EnvoyStack
-from perf.load import Client
+from perf.load import LoadClient
 
 pytestmark = pytest.mark.stack
 
@@ -59,8 +59,8 @@ async def is_closed_after(port: int, opening: bytes) -> float:
 
 async def test_half_open_connections_are_closed_and_long_answers_are_not(stack: EnvoyStack) -> None:
     port = stack.layout.port
-    stream = asyncio.create_task(Client(port).get("/chat/v1/stream?chunks=20&every_ms=200"))
-    silent = asyncio.create_task(Client(port).get("/chat/v1/slow?ms=4000"))
+    stream = asyncio.create_task(LoadClient(port).get("/chat/v1/stream?chunks=20&every_ms=200"))
+    silent = asyncio.create_task(LoadClient(port).get("/chat/v1/slow?ms=4000"))
     async with asyncio.timeout(30):
         spans = await asyncio.gather(*(is_closed_after(port, OPENINGS[n % 5]) for n in range(50)))
     assert min(spans) > 0.5

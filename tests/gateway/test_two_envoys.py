@@ -17,7 +17,7 @@ from gateway.models import Gateway
 from gateway.reconcilers import GatewayReconciler
 from gateway.routes import RouteSpec, RouteTarget
 from perf.envoy_stack import EnvoyStack
-from perf.load import Client, Load
+from perf.load import LoadClient, LoopingClients
 from releases.split import interval_percent
 from tests.cast import SYSTEM
 from tests.crash.harness import Clock, worker
@@ -68,7 +68,7 @@ class Side:
         return f"/{self.spec.name}/v1"
 
     async def ask(self) -> Counter[str]:
-        client = Client(self.stack.layout.port)
+        client = LoadClient(self.stack.layout.port)
         answers = [await client.get(self.path) for _ in range(REQUESTS)]
         client.close()
         assert {answer.status for answer in answers} == {200}
@@ -118,8 +118,8 @@ def test_two_envoys_split_and_count_each_their_own_and_the_death_of_one_is_its_o
         finally:
             connection.close()  # of this thread
 
-    async def kill_prague_under_load() -> Load:
-        load = Load(tokyo.stack.layout.port)
+    async def kill_prague_under_load() -> LoopingClients:
+        load = LoopingClients(tokyo.stack.layout.port)
         load.add(tokyo.path, clients=4)
         await asyncio.sleep(0.2)
         await asyncio.to_thread(prague.stack.kill)

@@ -13,7 +13,7 @@ from clusters.reconcilers.drains import DrainReconciler
 from common.jobs.spec import JobSpec
 from common.reconcile import Kernel
 from gpu_health.models import Finding, HealingPolicy, Incident
-from gpu_health.policy.rule import Action
+from gpu_health.policy.rule import RemediationAction
 from gpu_health.reconcilers.incidents import IncidentReconciler
 from gpu_health.services.incidents import consider
 from tests import cast
@@ -123,7 +123,7 @@ class Ward:
             "gpu_uuid": "GPU-fake",
             "severity": "fatal",
             "outcome": "act",
-            "ladder": ladder or [str(Action.RESET_GPU), str(Action.CONTACT_SUPPORT)],
+            "ladder": ladder or [str(RemediationAction.RESET_GPU), str(RemediationAction.CONTACT_SUPPORT)],
             "drain": "gpu",
             "verification": "check_job",
             "boot_id": self.node.boot_id,

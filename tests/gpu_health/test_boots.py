@@ -6,57 +6,57 @@ import pytest
 from django.utils import timezone
 
 from clusters.models import Node
-from gpu_health.judge import NodeState, judge
+from gpu_health.judge import JudgedNode, judge
 from gpu_health.models import Finding, Incident, StoredReading
 from gpu_health.policy.presets import preset
-from gpu_health.policy.rule import Action
+from gpu_health.policy.rule import RemediationAction
 from gpu_health.rulebook import MOST_OF_A_NODE, readings_of
 from gpu_health.services.readings import accept_readings
-from gpu_health.signals.reading import Clock, Kind, Reading, Source
+from gpu_health.signals.reading import GpuReading, ReadingClock, ReadingKind, ReadingSource
 from tests.gpu_health.conftest import Machine
 from tests.gpu_health.readings import GPU, asks_for, seen, xid
 
 DEFAULT = preset("default")
-R570 = NodeState(driver_version="570.86.15")
+R570 = JudgedNode(driver_version="570.86.15")
 
 
-def of_boot(reading: Reading, boot: str) -> Reading:
+def of_boot(reading: GpuReading, boot: str) -> GpuReading:
     return replace(reading, boot=boot)
 
 
-def ladder_of_119(*readings: Reading, state: NodeState = R570) -> tuple[Action, ...]:
+def ladder_of_119(*readings: GpuReading, state: JudgedNode = R570) -> tuple[RemediationAction, ...]:
     return {one.fault: one.ladder for one in judge(readings, DEFAULT, state)}["xid.119"]
 
 
 def test_what_the_driver_asked_for_is_valid_in_its_own_start_only() -> None:
     asked, later = of_boot(asks_for(2, 1.0), "a"), of_boot(xid(119, 90.0), "b")
 
-    assert ladder_of_119(asked, of_boot(xid(119, 90.0), "a"))[0] is Action.REBOOT
-    assert ladder_of_119(asked, later)[0] is Action.RESET_GPU
-    assert ladder_of_119(asked, xid(119, 90.0), state=NodeState(boot="b"))[0] is Action.RESET_GPU
+    assert ladder_of_119(asked, of_boot(xid(119, 90.0), "a"))[0] is RemediationAction.REBOOT
+    assert ladder_of_119(asked, later)[0] is RemediationAction.RESET_GPU
+    assert ladder_of_119(asked, xid(119, 90.0), state=JudgedNode(boot="b"))[0] is RemediationAction.RESET_GPU
 
 
 @pytest.mark.parametrize(
     "restart",
     [
-        seen("driver.version", 50.0, kind=Kind.FACT, version="570.86.15"),
+        seen("driver.version", 50.0, kind=ReadingKind.FACT, version="570.86.15"),
         asks_for(0, 50.0),
-        seen("gpu.recovery_action", 50.0, gpu=GPU, kind=Kind.CLEARED),
+        seen("gpu.recovery_action", 50.0, gpu=GPU, kind=ReadingKind.CLEARED),
     ],
     ids=["the driver was loaded", "it asks for nothing now", "its source took it back"],
 )
-def test_what_the_driver_asked_for_is_over_once_it_was_done(restart: Reading) -> None:
-    assert ladder_of_119(asks_for(2, 1.0), restart, xid(119, 90.0))[0] is Action.RESET_GPU
+def test_what_the_driver_asked_for_is_over_once_it_was_done(restart: GpuReading) -> None:
+    assert ladder_of_119(asks_for(2, 1.0), restart, xid(119, 90.0))[0] is RemediationAction.RESET_GPU
 
 
 def test_a_log_of_two_starts_keeps_them_apart() -> None:
-    def at(reading: Reading, seconds: float) -> Reading:
-        return replace(reading, at=seconds, clock=Clock.BOOT)
+    def at(reading: GpuReading, seconds: float) -> GpuReading:
+        return replace(reading, at=seconds, clock=ReadingClock.BOOT)
 
     asked = at(asks_for(2), 5_000.0)
 
-    assert ladder_of_119(asked, at(xid(119), 4_990.0))[0] is Action.REBOOT
-    assert ladder_of_119(asked, at(xid(119), 12.0))[0] is Action.RESET_GPU
+    assert ladder_of_119(asked, at(xid(119), 4_990.0))[0] is RemediationAction.REBOOT
+    assert ladder_of_119(asked, at(xid(119), 12.0))[0] is RemediationAction.RESET_GPU
 
 
 def sends(machine: Machine, *entries: dict[str, object], boot: str) -> None:
@@ -96,9 +96,9 @@ def test_a_storm_of_harmless_lines_pushes_out_nothing_that_a_rule_needs(machine:
     StoredReading.objects.bulk_create(
         StoredReading(
             node=machine.node,
-            source=Source.KERNEL_LOG,
+            source=ReadingSource.KERNEL_LOG,
             fault=fault,
-            kind=Kind.FAULT,
+            kind=ReadingKind.FAULT,
             at=now,
             gpu_bus_id=GPU,
             details={"process": "train"},

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_health.policy.presets import faults, preset
 from gpu_health.signals.check_reports import FAULTS, CheckReport, NotAReport, read_report, readings
-from gpu_health.signals.reading import Kind, Reading, Source
+from gpu_health.signals.reading import GpuReading, ReadingKind, ReadingSource
 
 pytestmark = pytest.mark.any_database
 
@@ -22,7 +22,7 @@ def report(*checks: dict[str, Any], passed: bool = False) -> CheckReport:
     return read_report(json.loads(json.dumps(told)))
 
 
-def told(*checks: dict[str, Any]) -> list[tuple[str, Kind]]:
+def told(*checks: dict[str, Any]) -> list[tuple[str, ReadingKind]]:
     return [(one.fault, one.kind) for one in readings(report(*checks), at=5.0, origin="job-1")]
 
 
@@ -34,21 +34,25 @@ def test_a_check_that_failed_is_a_reading_with_its_figures_and_words() -> None:
         node="m1",
     )
 
-    assert (one.source, one.fault, one.kind) == (Source.CHECK, "check.pcie_bandwidth", Kind.FAULT)
+    assert (one.source, one.fault, one.kind) == (
+        ReadingSource.CHECK,
+        "check.pcie_bandwidth",
+        ReadingKind.FAULT,
+    )
     assert (one.node, one.gpu_bus_id, one.value, one.raw) == ("m1", "0000:9b:00", 11.2, "as seen")
     assert one.detail("expected") == "18.9"
-    assert Reading.from_dict(one.to_dict()) == one
+    assert GpuReading.from_dict(one.to_dict()) == one
 
 
 def test_a_figure_that_is_right_again_clears_its_fault() -> None:
-    assert told(check("compute")) == [("check.compute", Kind.CLEARED)]
+    assert told(check("compute")) == [("check.compute", ReadingKind.CLEARED)]
 
 
 def test_the_link_is_cleared_only_when_both_directions_are_right() -> None:
     assert told(check("host_to_gpu"), check("gpu_to_host", "failed")) == [
-        ("check.pcie_bandwidth", Kind.FAULT)
+        ("check.pcie_bandwidth", ReadingKind.FAULT)
     ]
-    assert told(check("host_to_gpu"), check("gpu_to_host")) == [("check.pcie_bandwidth", Kind.CLEARED)]
+    assert told(check("host_to_gpu"), check("gpu_to_host")) == [("check.pcie_bandwidth", ReadingKind.CLEARED)]
 
 
 @pytest.mark.parametrize("name", ["matrix_products", "memory_patterns", "answers", "dcgm_diagnostic"])

@@ -6,25 +6,25 @@ from typing import Any
 
 import pytest
 
-from gpu_health.healing.facts import Stage
+from gpu_health.healing.facts import IncidentStage
 from gpu_health.healing.guards import (
+    ActionWindow,
     DomainFacts,
     Gate,
     GuardFacts,
     PoolFacts,
-    Window,
     refusal,
     windows_of,
 )
-from gpu_health.healing.limits import BadLimits, Limits
+from gpu_health.healing.limits import BadLimits, HealingLimits
 from gpu_health.models import Incident
-from gpu_health.policy.rule import Action
+from gpu_health.policy.rule import RemediationAction
 from gpu_health.reconcilers.gates import gates_before
 
 NOW = datetime(2030, 1, 7, 12, 0, tzinfo=UTC)  # a Monday
 FREE = GuardFacts(
     now=NOW,
-    action=Action.RESET_GPU,
+    action=RemediationAction.RESET_GPU,
     fault="xid.119",
     severity="fatal",
     by_itself=True,
@@ -33,8 +33,8 @@ FREE = GuardFacts(
 )
 
 
-def guard_of(gate: Gate = Gate.REPAIR, *, limits: Limits | None = None, **facts: Any) -> str:
-    found = refusal(replace(FREE, **facts), limits or Limits(), {gate})
+def guard_of(gate: Gate = Gate.REPAIR, *, limits: HealingLimits | None = None, **facts: Any) -> str:
+    found = refusal(replace(FREE, **facts), limits or HealingLimits(), {gate})
     assert found is None or found.words
     return found.guard if found else ""
 
@@ -69,7 +69,7 @@ def test_both_gates_are_shut(guard: str, facts: dict[str, Any]) -> None:
     ("guard", "facts"),
     [
         ("lemon", {"remediations": 5}),
-        ("approval", {"action": Action.REBOOT}),
+        ("approval", {"action": RemediationAction.REBOOT}),
         ("wait", {"severity": "warning", "fault_age": timedelta(minutes=9)}),
         ("cooldown", {"since_last": timedelta(minutes=4)}),
         ("window", {"windows": windows_of([{"start": "22:00", "end": "05:00"}])}),
@@ -106,7 +106,7 @@ def test_up_to_its_figure_a_guard_lets_pass(facts: dict[str, Any]) -> None:
     "facts",
     [
         {"by_itself": False},
-        {"action": Action.REPLACE},
+        {"action": RemediationAction.REPLACE},
         {"remediations": 9},
         {"domain": DomainFacts(name="rack-1", machines=9, bad=9)},
         {"pool": pool(out_of_service=30)},
@@ -117,8 +117,8 @@ def test_what_a_person_has_approved_passes(facts: dict[str, Any]) -> None:
 
 
 def test_what_cordons_nobody_asks_for_no_room() -> None:
-    assert gates_before(Stage.ACTING, Incident(state="proposed")) == {Gate.REPAIR}
-    assert gates_before(Stage.NEEDS_PERSON, Incident(state="proposed")) == {Gate.HAND_OVER}
+    assert gates_before(IncidentStage.ACTING, Incident(state="proposed")) == {Gate.REPAIR}
+    assert gates_before(IncidentStage.NEEDS_PERSON, Incident(state="proposed")) == {Gate.HAND_OVER}
     full = pool(out_of_service=30, cordoned_lately=30, breaker="20 of 40 machines")
     assert guard_of(Gate.HAND_OVER, pool=full) == ""
 
@@ -134,8 +134,8 @@ def test_the_pool_holds_no_drill(gate: Gate) -> None:
 
 
 def test_an_approval_that_nobody_gives_in_time_is_given_up() -> None:
-    facts = replace(FREE, action=Action.REBOOT, since_asked=timedelta(hours=24))
-    found = refusal(facts, Limits(), {Gate.REPAIR})
+    facts = replace(FREE, action=RemediationAction.REBOOT, since_asked=timedelta(hours=24))
+    found = refusal(facts, HealingLimits(), {Gate.REPAIR})
 
     assert found is not None
     assert found.gives_up
@@ -149,7 +149,7 @@ def test_the_breaker_opens_at_half_of_the_pool_and_never_for_a_single_machine() 
 
 
 def test_a_window_past_midnight_belongs_to_the_day_on_which_it_begins() -> None:
-    window = Window(start=time(22), end=time(5), days=frozenset({0}))
+    window = ActionWindow(start=time(22), end=time(5), days=frozenset({0}))
 
     assert window.holds(NOW.replace(hour=23))
     assert window.holds(NOW.replace(day=8, hour=4))
@@ -169,4 +169,4 @@ def test_a_window_past_midnight_belongs_to_the_day_on_which_it_begins() -> None:
 )
 def test_a_limit_that_cannot_be_meant_is_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(BadLimits, match=words):
-        Limits.of(given)
+        HealingLimits.of(given)

@@ -10,30 +10,32 @@ from hypothesis import strategies as st
 from gpu_health.healing.course import fresh, next_step
 from gpu_health.healing.facts import (
     ENDED,
-    Decision,
+    CordonOwner,
     FindingFacts,
+    GuardRefusal,
+    HealingDecision,
     IncidentFacts,
-    MachineFacts,
-    Progress,
-    Refusal,
-    Stage,
-    Whose,
-    Work,
+    IncidentMachine,
+    IncidentStage,
+    MachineWork,
+    WorkProgress,
 )
-from gpu_health.healing.limits import Limits
-from gpu_health.policy.rule import Action, Drain, Severity, Verification
+from gpu_health.healing.limits import HealingLimits
+from gpu_health.policy.rule import DrainLevel, RemediationAction, Severity, Verification
 from gpu_health.states import INCIDENT_MOVES, IncidentState
 
-NOTHING = Work()
+NOTHING = MachineWork()
 START = datetime(2030, 1, 1, tzinfo=UTC)
-LIMITS = Limits(quiet_seconds=2, watch_seconds=20, drain_seconds=60, action_seconds=60, check_seconds=60)
+LIMITS = HealingLimits(
+    quiet_seconds=2, watch_seconds=20, drain_seconds=60, action_seconds=60, check_seconds=60
+)
 LADDERS = (
-    (Action.RESET_GPU, Action.REBOOT, Action.CONTACT_SUPPORT),
-    (Action.REBOOT, Action.REPLACE),
-    (Action.ALERT, Action.RESET_GPU),
-    (Action.RESTART_APP, Action.RESET_GPU),
-    (Action.CORDON, Action.CONTACT_SUPPORT),
-    (Action.POWER_CYCLE,),
+    (RemediationAction.RESET_GPU, RemediationAction.REBOOT, RemediationAction.CONTACT_SUPPORT),
+    (RemediationAction.REBOOT, RemediationAction.REPLACE),
+    (RemediationAction.ALERT, RemediationAction.RESET_GPU),
+    (RemediationAction.RESTART_APP, RemediationAction.RESET_GPU),
+    (RemediationAction.CORDON, RemediationAction.CONTACT_SUPPORT),
+    (RemediationAction.POWER_CYCLE,),
 )
 EVENTS = (
     *("fault 0", "fault 1", "fault 2", "fault 3", "fault 4", "fault 5"),
@@ -50,20 +52,20 @@ class World:
 
     now: datetime = START
     boot: int = 1
-    cordon: Whose = Whose.NOBODY
+    cordon: CordonOwner = CordonOwner.NOBODY
     taint: bool = False
     drained: bool = False
     is_good: bool = True
     """Whether a check passes now."""
     acts_work: bool = True
-    refusal: Refusal | None = None
+    refusal: GuardRefusal | None = None
     findings: dict[int, FindingFacts] = field(default_factory=dict)
     incident: IncidentFacts | None = None
     climb: int = 0
     began: set[int] = field(default_factory=set)
-    checked: Work = NOTHING
+    checked: MachineWork = NOTHING
     collected: bool = False
-    act: Work = NOTHING
+    act: MachineWork = NOTHING
     deeds: list[str] = field(default_factory=list)
     persons_cordon: bool = False
 
@@ -83,10 +85,10 @@ class World:
             for pk, one in self.findings.items():
                 self.findings[pk] = replace(one, ladder=LADDERS[LADDERS.index(one.ladder) - 1])
         elif event == "person cordons":
-            if self.cordon is Whose.NOBODY:
-                self.cordon, self.persons_cordon = Whose.THEIRS, True
+            if self.cordon is CordonOwner.NOBODY:
+                self.cordon, self.persons_cordon = CordonOwner.THEIRS, True
         elif event == "person uncordons":
-            self.cordon, self.persons_cordon = Whose.NOBODY, False
+            self.cordon, self.persons_cordon = CordonOwner.NOBODY, False
         elif event == "restarted":
             self.boot += 1
         elif event in ("bad now", "good now"):
@@ -96,11 +98,11 @@ class World:
         elif event == "pod comes":
             self.drained = False
         elif event == "refused":
-            self.refusal = Refusal("window", "not now")
+            self.refusal = GuardRefusal("window", "not now")
         elif event == "given up":
-            self.refusal = Refusal("approval", "nobody approved", gives_up=True)
+            self.refusal = GuardRefusal("approval", "nobody approved", gives_up=True)
         elif event == "stopped":
-            self.refusal = Refusal("kill_switch", "stop", stops_all=True)
+            self.refusal = GuardRefusal("kill_switch", "stop", stops_all=True)
         elif event == "allowed":
             self.refusal = None
         elif word == "cancel" and self.incident is not None and self.incident.stage not in ENDED:
@@ -116,7 +118,7 @@ class World:
             acts=True,
             by_itself=True,
             ladder=LADDERS[number],
-            drain=Drain.GPU,
+            drain=DrainLevel.GPU,
             verification=Verification.CHECK_JOB,
             first_at=first,
             last_at=max(at, known.last_at) if known and known.is_open else at,
@@ -125,7 +127,7 @@ class World:
         if self.incident is None:
             one = self.findings[number]
             self.incident = IncidentFacts(
-                stage=Stage.PROPOSED,
+                stage=IncidentStage.PROPOSED,
                 stage_since=self.now,
                 lead=one,
                 ladder=one.ladder,
@@ -135,24 +137,28 @@ class World:
             )
 
     @property
-    def machine(self) -> MachineFacts:
-        return MachineFacts(
+    def machine(self) -> IncidentMachine:
+        return IncidentMachine(
             boot_id=f"boot-{self.boot}",
             cordon=self.cordon,
             has_taint=self.taint,
-            drain=Work(Progress.SUCCEEDED) if self.drained else Work(),
-            evidence=Work(Progress.SUCCEEDED) if self.collected else Work(),
+            drain=MachineWork(WorkProgress.SUCCEEDED) if self.drained else MachineWork(),
+            evidence=MachineWork(WorkProgress.SUCCEEDED) if self.collected else MachineWork(),
             act=self.act,
             check=self.checked,
         )
 
-    def decide(self) -> Decision:
+    def decide(self) -> HealingDecision:
         incident = self.incident
         assert incident is not None
         lead = self.findings.get(incident.lead.pk) if incident.lead else None
         self.incident = replace(incident, lead=lead)
         refusal = self.refusal
-        if refusal and not refusal.stops_all and incident.stage not in (Stage.PROPOSED, Stage.QUARANTINED):
+        if (
+            refusal
+            and not refusal.stops_all
+            and incident.stage not in (IncidentStage.PROPOSED, IncidentStage.QUARANTINED)
+        ):
             refusal = None
         opened = [one for one in self.findings.values() if one.is_actionable]
         return next_step(self.incident, opened, self.machine, refusal, self.now, LIMITS)
@@ -169,35 +175,35 @@ class World:
     def effect(self) -> None:
         incident = self.incident
         assert incident is not None
-        if incident.stage is Stage.QUARANTINING:
-            self.cordon = Whose.OURS if self.cordon is Whose.NOBODY else self.cordon
+        if incident.stage is IncidentStage.QUARANTINING:
+            self.cordon = CordonOwner.OURS if self.cordon is CordonOwner.NOBODY else self.cordon
             self.taint = True
             self.deeds.append("quarantine")
-        elif incident.stage is Stage.DRAINING:
+        elif incident.stage is IncidentStage.DRAINING:
             opened = list(self.findings.values())
             assert fresh(incident, opened, self.machine) or incident.check_failed, (
                 "a healthy machine is drained"
             )
-            assert self.cordon is not Whose.NOBODY
+            assert self.cordon is not CordonOwner.NOBODY
             self.drained = True
             self.deeds.append("drain")
-        elif incident.stage is Stage.COLLECTING:
+        elif incident.stage is IncidentStage.COLLECTING:
             self.collected = True
-        elif incident.stage is Stage.ACTING and self.climb not in self.began:
+        elif incident.stage is IncidentStage.ACTING and self.climb not in self.began:
             self.began.add(self.climb)
-            if incident.is_quarantined and self.cordon is Whose.NOBODY:
-                self.act = Work(Progress.IMPOSSIBLE, "called off")
+            if incident.is_quarantined and self.cordon is CordonOwner.NOBODY:
+                self.act = MachineWork(WorkProgress.IMPOSSIBLE, "called off")
                 return
-            self.act = Work(Progress.SUCCEEDED if self.acts_work else Progress.FAILED)
+            self.act = MachineWork(WorkProgress.SUCCEEDED if self.acts_work else WorkProgress.FAILED)
             self.deeds.append(f"act {incident.action}")
-        elif incident.stage is Stage.VERIFYING and not self.checked.has_ended:
-            self.checked = Work(Progress.SUCCEEDED if self.is_good else Progress.FAILED)
-        elif incident.stage is Stage.RETURNING:
+        elif incident.stage is IncidentStage.VERIFYING and not self.checked.has_ended:
+            self.checked = MachineWork(WorkProgress.SUCCEEDED if self.is_good else WorkProgress.FAILED)
+        elif incident.stage is IncidentStage.RETURNING:
             self.taint = False
-            self.cordon = Whose.NOBODY if self.cordon is Whose.OURS else self.cordon
+            self.cordon = CordonOwner.NOBODY if self.cordon is CordonOwner.OURS else self.cordon
             self.deeds.append("return")
 
-    def follow(self, decision: Decision) -> None:
+    def follow(self, decision: HealingDecision) -> None:
         incident = self.incident
         assert incident is not None
         climbs = decision.lead is not None or decision.rung is not None
@@ -209,7 +215,7 @@ class World:
             changed["rung"] = decision.rung
         if climbs:
             self.climb += 1
-            self.collected, self.drained, self.act = False, False, Work()
+            self.collected, self.drained, self.act = False, False, MachineWork()
         to = decision.to
         if to is not None:
             assert to is not incident.stage
@@ -217,21 +223,23 @@ class World:
                 incident.stage,
                 to,
             )
-            if to is Stage.RETURNING and not incident.cancel and "cancel" not in changed:
-                assert self.checked.progress is Progress.SUCCEEDED, "it returns without a check that passed"
-            if to is Stage.VERIFYING:
-                self.checked = Work()
+            if to is IncidentStage.RETURNING and not incident.cancel and "cancel" not in changed:
+                assert self.checked.progress is WorkProgress.SUCCEEDED, (
+                    "it returns without a check that passed"
+                )
+            if to is IncidentStage.VERIFYING:
+                self.checked = MachineWork()
             changed |= {"stage": to, "stage_since": self.now}
-            if to is Stage.QUARANTINING:
+            if to is IncidentStage.QUARANTINING:
                 changed["is_quarantined"] = True
-            if to is Stage.WATCHING:
+            if to is IncidentStage.WATCHING:
                 assert not self.taint
-                assert self.cordon is not Whose.OURS
+                assert self.cordon is not CordonOwner.OURS
                 changed["is_quarantined"] = False
             self.deeds.append(str(to))
         self.incident = replace(incident, **changed)  # type: ignore[arg-type]
         if self.persons_cordon:
-            assert self.cordon is Whose.THEIRS, "a person's cordon was taken away"
+            assert self.cordon is CordonOwner.THEIRS, "a person's cordon was taken away"
 
 
 FIRST = st.integers(0, len(LADDERS) - 1)
@@ -267,7 +275,7 @@ def keeps_the_promises(first: int, events: list[tuple[str, int]]) -> None:
         world.step()
         world.now += timedelta(seconds=1)
     assert world.incident is not None
-    assert world.incident.stage in (*ENDED, Stage.NEEDS_PERSON), world.deeds
+    assert world.incident.stage in (*ENDED, IncidentStage.NEEDS_PERSON), world.deeds
 
 
 def run(world: World, *events: str, steps: int = 60) -> World:
@@ -281,7 +289,7 @@ def run(world: World, *events: str, steps: int = 60) -> World:
 
 def test_a_worse_fault_supersedes_and_voids_what_was_about_to_be_done() -> None:
     world = World()
-    world.refusal = Refusal("window", "not now")
+    world.refusal = GuardRefusal("window", "not now")
     run(world, "fault 0", steps=3)
 
     run(world, "fault 1", "allowed")
@@ -309,7 +317,7 @@ def test_a_fault_that_is_taken_back_in_quarantine_leads_to_a_check_not_to_an_act
 def test_a_late_report_of_the_old_fault_does_not_count_against_the_repaired_machine() -> None:
     world = World()
     world.happen("fault 0")
-    while world.incident is not None and world.incident.stage is not Stage.VERIFYING:
+    while world.incident is not None and world.incident.stage is not IncidentStage.VERIFYING:
         world.step()
         world.now += timedelta(seconds=1)
     assert world.incident is not None
@@ -320,13 +328,13 @@ def test_a_late_report_of_the_old_fault_does_not_count_against_the_repaired_mach
     run(world, "nothing")
 
     assert world.incident is not None
-    assert world.incident.stage is Stage.CLOSED
+    assert world.incident.stage is IncidentStage.CLOSED
 
 
 def test_a_fresh_fault_after_the_action_is_no_recovery() -> None:
     world = World()
     world.happen("fault 0")
-    while world.incident is not None and world.incident.stage is not Stage.WATCHING:
+    while world.incident is not None and world.incident.stage is not IncidentStage.WATCHING:
         world.step()
         world.now += timedelta(seconds=1)
 
@@ -342,5 +350,5 @@ def test_a_machine_that_a_person_takes_back_is_let_go_of() -> None:
     run(world, "person uncordons")
 
     assert world.incident is not None
-    assert world.incident.stage is Stage.CANCELLED
+    assert world.incident.stage is IncidentStage.CANCELLED
     assert not world.taint

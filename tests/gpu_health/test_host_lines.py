@@ -4,11 +4,11 @@ import io
 
 import pytest
 
-from gpu_health.judge import Outcome, judge
+from gpu_health.judge import VerdictOutcome, judge
 from gpu_health.policy.presets import complete
 from gpu_health.signals.kernel_log import KernelLogParser, parse
 from gpu_health.signals.log_forms import LogForm
-from gpu_health.signals.reading import Clock, Kind, Reading
+from gpu_health.signals.reading import GpuReading, ReadingClock, ReadingKind
 
 FAULTS = {
     b"pcieport 0000:80:01.1: PCIe Bus Error: severity=Corrected": "pcie.aer_corrected",
@@ -89,7 +89,7 @@ FORMS = {
 }
 
 
-def read(log: bytes) -> list[Reading]:
+def read(log: bytes) -> list[GpuReading]:
     return list(parse(io.BytesIO(log), KernelLogParser(year=2025)))
 
 
@@ -98,9 +98,9 @@ def read(log: bytes) -> list[Reading]:
 def test_faults_of_machines_are_seen_in_every_form_of_log(prefix: bytes, line: bytes, fault: str) -> None:
     (reading,) = read(prefix + line + b"\n")
 
-    assert (reading.fault, reading.kind) == (fault, Kind.FAULT)
+    assert (reading.fault, reading.kind) == (fault, ReadingKind.FAULT)
     (verdict,) = judge([reading], complete("default"))
-    assert verdict.outcome is not Outcome.NONE
+    assert verdict.outcome is not VerdictOutcome.NONE
     assert fault.startswith("xid.") or not verdict.ladder[0].touches_node
 
 
@@ -108,7 +108,7 @@ def test_faults_of_machines_are_seen_in_every_form_of_log(prefix: bytes, line: b
 def test_innocent_lines_are_no_faults(prefix: bytes) -> None:
     log = b"".join(prefix + line + b"\n" for line in INNOCENT)
 
-    assert [one.raw for one in read(log) if one.kind is Kind.FAULT] == []
+    assert [one.raw for one in read(log) if one.kind is ReadingKind.FAULT] == []
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_time_of_each_form_is_read(prefix: bytes, at: float) -> None:
     (reading,) = read(prefix + b"NVRM: Xid (PCI:0000:9b:00): 48, DBE")
 
     assert round(reading.at, 6) == at
-    assert reading.clock is (Clock.BOOT if at < 1_000 else Clock.EPOCH)
+    assert reading.clock is (ReadingClock.BOOT if at < 1_000 else ReadingClock.EPOCH)
 
 
 @pytest.mark.parametrize(

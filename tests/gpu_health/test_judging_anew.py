@@ -14,7 +14,7 @@ from gpu_health.services.judging import outdated
 from gpu_health.services.presets import choose_preset
 from gpu_health.services.readings import store_readings
 from gpu_health.services.rules import change_rule
-from gpu_health.signals.reading import Clock, Reading, Source
+from gpu_health.signals.reading import GpuReading, ReadingClock, ReadingSource
 from tests import cast
 from tests.gpu_health.healing import DONE, LIMITS, Ward
 
@@ -29,11 +29,11 @@ class Judged(Ward):
         self.kernel.register(JudgingReconciler())
 
     def see(self, fault: str = "xid.119", origin: str = "1") -> None:
-        seen = Reading(
-            source=Source.KERNEL_LOG,
+        seen = GpuReading(
+            source=ReadingSource.KERNEL_LOG,
             fault=fault,
             at=self.clock.at.timestamp(),
-            clock=Clock.EPOCH,
+            clock=ReadingClock.EPOCH,
             gpu_bus_id="0000:9b:00",
             origin=f"{self.node.boot_id}/{origin}",
             raw="NVRM: Xid (PCI:0000:9b:00): 119",

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpu_health.signals.kernel_log import MAX_LINE, KernelLogParser, parse
-from gpu_health.signals.reading import BadReading, Clock, Kind, Reading, bus_id
+from gpu_health.signals.reading import BadReading, GpuReading, ReadingClock, ReadingKind, bus_id
 
 UUID = "GPU-509665ad-b600-ac93-3616-d754b23d636d"
 GSP = (
@@ -22,11 +22,11 @@ DROPPED = (
 )
 
 
-def read(log: bytes, **known: object) -> list[Reading]:
+def read(log: bytes, **known: object) -> list[GpuReading]:
     return list(parse(io.BytesIO(log), KernelLogParser(**known)))  # type: ignore[arg-type]
 
 
-def only(log: bytes, **known: object) -> Reading:
+def only(log: bytes, **known: object) -> GpuReading:
     (reading,) = read(log, **known)
     return reading
 
@@ -35,7 +35,7 @@ def test_an_xid_tells_its_gpu_its_time_and_who_ran_into_it() -> None:
     reading = only(GSP)
 
     assert (reading.fault, reading.gpu_bus_id) == ("xid.119", "0000:9b:00")
-    assert (reading.at, reading.clock) == (1740327858.0, Clock.EPOCH)
+    assert (reading.at, reading.clock) == (1740327858.0, ReadingClock.EPOCH)
     assert reading.detail("process") == "nvidia-smi"
     assert reading.detail("pid") == "2024380"
     assert reading.detail("function") == "GSP_RM_ALLOC"
@@ -58,26 +58,26 @@ def test_an_xid_tells_its_gpu_its_time_and_who_ran_into_it() -> None:
 def test_every_form_of_a_fault_is_known(line: bytes, fault: str, gpu: str) -> None:
     reading = only(b"[   12.5] " + line)
 
-    assert (reading.fault, reading.gpu_bus_id, reading.kind) == (fault, gpu, Kind.FAULT)
+    assert (reading.fault, reading.gpu_bus_id, reading.kind) == (fault, gpu, ReadingKind.FAULT)
 
 
 @pytest.mark.parametrize(
     ("prefix", "at", "clock"),
     [
-        (b"", 0.0, Clock.NONE),
-        (b"[  206.764307] ", 206.764307, Clock.BOOT),
-        (b"[  206.764307][   T12] ", 206.764307, Clock.BOOT),
-        (b"6,3964,206764307,-;", 206.764307, Clock.BOOT),
-        (b"kern  :warn  : [  206.764307] ", 206.764307, Clock.BOOT),
-        (b"kern  :warn  : 2025-01-21T04:41:44,285060+00:00 ", 1737434504.28506, Clock.EPOCH),
-        (b"2025-02-23T16:24:18.5+01:00 gpu-1 kernel: [  206.764307] ", 1740324258.5, Clock.EPOCH),
-        (b"2025-02-23T16:24:18+0100 gpu-1 kernel: ", 1740324258.0, Clock.EPOCH),
-        (b"[Sun Feb 23 16:24:18 2025] ", 1740327858.0, Clock.EPOCH),
-        (b"Feb 23 16:24:18 gpu-1 kernel: ", 1740327858.0, Clock.EPOCH),
-        (b"1740327858.250000 gpu-1 kernel: ", 1740327858.25, Clock.EPOCH),
+        (b"", 0.0, ReadingClock.NONE),
+        (b"[  206.764307] ", 206.764307, ReadingClock.BOOT),
+        (b"[  206.764307][   T12] ", 206.764307, ReadingClock.BOOT),
+        (b"6,3964,206764307,-;", 206.764307, ReadingClock.BOOT),
+        (b"kern  :warn  : [  206.764307] ", 206.764307, ReadingClock.BOOT),
+        (b"kern  :warn  : 2025-01-21T04:41:44,285060+00:00 ", 1737434504.28506, ReadingClock.EPOCH),
+        (b"2025-02-23T16:24:18.5+01:00 gpu-1 kernel: [  206.764307] ", 1740324258.5, ReadingClock.EPOCH),
+        (b"2025-02-23T16:24:18+0100 gpu-1 kernel: ", 1740324258.0, ReadingClock.EPOCH),
+        (b"[Sun Feb 23 16:24:18 2025] ", 1740327858.0, ReadingClock.EPOCH),
+        (b"Feb 23 16:24:18 gpu-1 kernel: ", 1740327858.0, ReadingClock.EPOCH),
+        (b"1740327858.250000 gpu-1 kernel: ", 1740327858.25, ReadingClock.EPOCH),
     ],
 )
-def test_the_time_is_read_of_whatever_tool_wrote_it(prefix: bytes, at: float, clock: Clock) -> None:
+def test_the_time_is_read_of_whatever_tool_wrote_it(prefix: bytes, at: float, clock: ReadingClock) -> None:
     reading = only(prefix + b"NVRM: Xid (PCI:0000:9b:00): 48, pid=1, name=x, DBE", year=2025)
 
     assert (round(reading.at, 6), reading.clock) == (round(at, 6), clock)
@@ -103,7 +103,7 @@ def test_what_no_kernel_said_is_not_believed(prefix: bytes) -> None:
 def test_a_gpu_is_called_by_its_uuid_once_the_log_has_named_it() -> None:
     identity, fault = read(b"NVRM: GPU at PCI:0000:9b:00: " + UUID.encode() + b"\n" + GSP)
 
-    assert (identity.fault, identity.kind) == ("gpu.identity", Kind.FACT)
+    assert (identity.fault, identity.kind) == ("gpu.identity", ReadingKind.FACT)
     assert fault.gpu_uuid == UUID
 
 
@@ -174,7 +174,7 @@ def test_slices_of_a_gpu_are_named() -> None:
 def test_a_line_that_names_a_fault_is_never_passed_over(line: bytes, fault: str, gpu: str) -> None:
     reading = only(b"[   12.5] " + line)
 
-    assert (reading.fault, reading.gpu_bus_id, reading.kind) == (fault, gpu, Kind.FAULT)
+    assert (reading.fault, reading.gpu_bus_id, reading.kind) == (fault, gpu, ReadingKind.FAULT)
 
 
 @given(st.binary(max_size=80).filter(lambda noise: b"\n" not in noise))
@@ -209,7 +209,7 @@ def test_the_drivers_recovery_action_is_a_reading_of_its_own() -> None:
 def test_a_driver_that_is_loaded_tells_its_version() -> None:
     reading = only(b"NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (x)")
 
-    assert (reading.fault, reading.kind) == ("driver.version", Kind.FACT)
+    assert (reading.fault, reading.kind) == ("driver.version", ReadingKind.FACT)
     assert reading.detail("version") == "570.86.15"
 
 
@@ -276,7 +276,7 @@ def test_readings_do_not_depend_on_how_the_bytes_were_cut(lines: list[bytes], se
 def test_nothing_in_a_log_raises_and_every_reading_survives_json(noise: bytes) -> None:
     for log in (noise, b"NVRM: " + noise, b"NVRM: Xid (PCI:0000:9b:00): 149, " + noise, b"SXid (" + noise):
         for reading in read(log):
-            assert Reading.from_dict(reading.to_dict()) == reading
+            assert GpuReading.from_dict(reading.to_dict()) == reading
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_nothing_in_a_log_raises_and_every_reading_survives_json(noise: bytes) -
 )
 def test_what_is_no_reading_is_refused_by_name(wrong: dict[str, object], words: str) -> None:
     with pytest.raises(BadReading, match=words):
-        Reading.from_dict({"source": "nvml", "fault": "ecc.double_bit"} | wrong)
+        GpuReading.from_dict({"source": "nvml", "fault": "ecc.double_bit"} | wrong)
 
 
 def test_a_bus_is_written_in_one_way() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from accounts.models import User
 from accounts.states import Role
-from gpu_health.healing.limits import Limits
+from gpu_health.healing.limits import HealingLimits
 from gpu_health.limits_form import SECTIONS, LimitsForm, length_text
 from gpu_health.models import HealingPolicy
 from tests import cast
@@ -127,5 +127,5 @@ def test_others_see_the_limits_and_the_refusals_and_change_nothing() -> None:
 
 
 def test_the_defaults_are_shown_as_people_write_lengths_of_time() -> None:
-    told = [length_text(one) for one in (0.0, 90.0, 600.0, 7_200.0, Limits().lemon_seconds, 0.5)]
+    told = [length_text(one) for one in (0.0, 90.0, 600.0, 7_200.0, HealingLimits().lemon_seconds, 0.5)]
     assert told == ["0 s", "90 s", "10 min", "2 h", "7 d", "0.5 s"]

@@ -13,13 +13,13 @@ import pytest
 
 from common.webhooks.signing import sign
 from gpu_health.actions import provided
-from gpu_health.providers.base import Deed, Machine, ProviderAway, State, Told
+from gpu_health.providers.base import Deed, DeedState, DeedStatus, ProviderAway, ProviderMachine
 from gpu_health.providers.command import CommandProvider
 from gpu_health.providers.configured import machine_provider
 from tests.gpu_health.healing import LIMITS, Ward
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-MACHINE = Machine(name="n", uid="u", provider_id="i-1", address="", cluster="c", provider="aws")
+MACHINE = ProviderMachine(name="n", uid="u", provider_id="i-1", address="", cluster="c", provider="aws")
 
 
 class Provider:
@@ -29,19 +29,19 @@ class Provider:
         self.ward, self.loses, self.knows = ward, loses, knows
         self.deeds: list[str] = []
 
-    def order(self, deed: Deed, machine: Machine, op_key: str, reason: str) -> Told:
+    def order(self, deed: Deed, machine: ProviderMachine, op_key: str, reason: str) -> DeedStatus:
         self.deeds.append(f"{deed} {op_key}")
         if self.knows:
             self.ward.operations.reboots += 1
         if self.loses:
             self.loses -= 1
             raise ProviderAway("the answer was lost")
-        return Told(State.RUNNING)
+        return DeedStatus(DeedState.RUNNING)
 
-    def status(self, deed: Deed, machine: Machine, op_key: str) -> Told:
+    def status(self, deed: Deed, machine: ProviderMachine, op_key: str) -> DeedStatus:
         if not self.knows:
-            return Told(State.UNKNOWN)
-        return Told(State.RUNNING if self.deeds else State.NEVER)
+            return DeedStatus(DeedState.UNKNOWN)
+        return DeedStatus(DeedState.RUNNING if self.deeds else DeedState.NEVER)
 
 
 def given(monkeypatch: pytest.MonkeyPatch, **provider: object) -> tuple[Ward, Provider]:
@@ -170,8 +170,8 @@ def test_a_server_of_the_provider_cycles_the_machine_once_and_it_returns(cloud: 
 def test_a_server_that_fails_is_one_that_may_have_heard(cloud: Cloud) -> None:
     provider = machine_provider()
     assert provider is not None
-    assert provider.order(Deed.REPLACE, MACHINE, "k1", "xid").state is State.RUNNING
-    assert provider.status(Deed.REPLACE, MACHINE, "k2").state is State.NEVER
+    assert provider.order(Deed.REPLACE, MACHINE, "k1", "xid").state is DeedState.RUNNING
+    assert provider.status(Deed.REPLACE, MACHINE, "k2").state is DeedState.NEVER
     cloud.status = 503
 
     with pytest.raises(ProviderAway, match="HTTP 503"):

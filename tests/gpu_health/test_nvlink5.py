@@ -4,13 +4,13 @@ import io
 
 import pytest
 
-from gpu_health.judge import Verdict, judge
+from gpu_health.judge import FaultVerdict, judge
 from gpu_health.policy.presets import preset
 from gpu_health.signals.kernel_log import KernelLogParser, parse
 from gpu_health.signals.nvlink5 import bucket
 
 
-def verdict_of(number: int, text: str, name: str = "default") -> Verdict:
+def verdict_of(number: int, text: str, name: str = "default") -> FaultVerdict:
     line = f"[100.5] NVRM: Xid (PCI:0009:01:00): {number}, {text}\n".encode()
     readings = list(parse(io.BytesIO(line), KernelLogParser()))
     (verdict,) = judge(readings, preset(name))

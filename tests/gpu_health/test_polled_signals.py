@@ -9,24 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_health.judge import Outcome, judge
+from gpu_health.judge import VerdictOutcome, judge
 from gpu_health.policy.presets import preset
 from gpu_health.signals.dcgm import DcgmReader
 from gpu_health.signals.infiniband import InfinibandReader
 from gpu_health.signals.kubernetes import KubernetesReader
 from gpu_health.signals.nvml import NvmlReader
-from gpu_health.signals.reading import Kind, Reading
+from gpu_health.signals.reading import GpuReading, ReadingKind
 
 RULES = preset("default")
 UUID = "GPU-509665ad-b600-ac93-3616-d754b23d636d"
 
 
-def told(readings: list[Reading]) -> list[tuple[str, str]]:
+def told(readings: list[GpuReading]) -> list[tuple[str, str]]:
     return [(one.fault, str(one.kind)) for one in faults(readings)]
 
 
-def faults(readings: Sequence[Reading]) -> list[Reading]:
-    return [one for one in readings if one.kind is not Kind.FACT or one.fault == "driver.version"]
+def faults(readings: Sequence[GpuReading]) -> list[GpuReading]:
+    return [one for one in readings if one.kind is not ReadingKind.FACT or one.fault == "driver.version"]
 
 
 class NvmlError(Exception):
@@ -123,7 +123,7 @@ def test_nvml_tells_what_rose_what_began_and_what_is_over() -> None:
     ]
 
 
-def after_a_restart(library: Library, *, at: float, session: str = "later") -> list[Reading]:
+def after_a_restart(library: Library, *, at: float, session: str = "later") -> list[GpuReading]:
     return NvmlReader(library, session=session).read(at)
 
 
@@ -134,8 +134,12 @@ def test_what_is_gone_when_the_agent_starts_again_is_over() -> None:
     library.rows, library.links, library.action = (0, 513, 0, 0), {0: 1, 1: 1, 2: 0}, 0
     verdicts = {one.fault: one for one in judge(before + after_a_restart(library, at=60.0), RULES)}
 
-    assert verdicts["row_remap.pending"].outcome is verdicts["gpu.recovery_action"].outcome is Outcome.NONE
-    assert verdicts["nvlink.down"].outcome is Outcome.PROPOSE
+    assert (
+        verdicts["row_remap.pending"].outcome
+        is verdicts["gpu.recovery_action"].outcome
+        is VerdictOutcome.NONE
+    )
+    assert verdicts["nvlink.down"].outcome is VerdictOutcome.PROPOSE
 
 
 def test_a_gpu_that_does_not_answer_any_more_is_not_taken_for_cured() -> None:
@@ -145,7 +149,7 @@ def test_a_gpu_that_does_not_answer_any_more_is_not_taken_for_cured() -> None:
     library.fails = {"nvmlDeviceGetUUID": 15}
     verdicts = {one.fault: one.outcome for one in judge(before + after_a_restart(library, at=60.0), RULES)}
 
-    assert verdicts["row_remap.pending"] is Outcome.PROPOSE
+    assert verdicts["row_remap.pending"] is VerdictOutcome.PROPOSE
 
 
 def test_a_detector_that_failed_before_a_restart_is_believed_again() -> None:
@@ -156,7 +160,7 @@ def test_a_detector_that_failed_before_a_restart_is_believed_again() -> None:
     readings = NvmlReader(broken, session="first").read(0.0) + after_a_restart(library, at=60.0)
     verdicts = {one.fault: one.outcome for one in judge(readings, RULES)}
 
-    assert verdicts == {"detector.nvml": Outcome.NONE, "row_remap.pending": Outcome.PROPOSE}
+    assert verdicts == {"detector.nvml": VerdictOutcome.NONE, "row_remap.pending": VerdictOutcome.PROPOSE}
 
 
 def test_a_link_that_is_up_again_says_nothing_about_another_one() -> None:
@@ -166,10 +170,10 @@ def test_a_link_that_is_up_again_says_nothing_about_another_one() -> None:
     readings = reader.read(0.0)
     library.links = {0: 1, 1: 0}
     readings += reader.read(60.0)
-    assert [one.outcome for one in judge(readings, RULES)] == [Outcome.PROPOSE]
+    assert [one.outcome for one in judge(readings, RULES)] == [VerdictOutcome.PROPOSE]
 
     library.links = {0: 1, 1: 1}
-    assert [one.outcome for one in judge(readings + reader.read(120.0), RULES)] == [Outcome.NONE]
+    assert [one.outcome for one in judge(readings + reader.read(120.0), RULES)] == [VerdictOutcome.NONE]
 
 
 def test_clocks_that_are_held_back_are_counted_until_a_rule_has_enough() -> None:
@@ -179,8 +183,8 @@ def test_clocks_that_are_held_back_are_counted_until_a_rule_has_enough() -> None
     readings = [one for minute in range(6) for one in reader.read(60.0 * minute)]
     verdicts = {one.fault: one.outcome for one in judge(readings, preset("default"))}
 
-    assert verdicts["clocks.thermal_slowdown"] is Outcome.RECORD
-    assert verdicts["power.software_cap"] is Outcome.NONE
+    assert verdicts["clocks.thermal_slowdown"] is VerdictOutcome.RECORD
+    assert verdicts["power.software_cap"] is VerdictOutcome.NONE
 
 
 def test_the_recovery_action_that_nvml_tells_outranks_the_rule() -> None:
@@ -197,18 +201,18 @@ def test_the_recovery_action_that_nvml_tells_outranks_the_rule() -> None:
 @pytest.mark.parametrize(
     ("call", "code", "fault", "kind"),
     [
-        ("nvmlInit", 9, "detector.nvml", Kind.DETECTOR),
-        ("nvmlInit", 18, "driver.mismatch", Kind.FAULT),
-        ("nvmlDeviceGetCount", 999, "detector.nvml", Kind.DETECTOR),
-        ("nvmlDeviceGetUUID", 15, "gpu.lost", Kind.FAULT),
-        ("nvmlDeviceGetRemappedRows", 16, "gpu.reset_required", Kind.FAULT),
+        ("nvmlInit", 9, "detector.nvml", ReadingKind.DETECTOR),
+        ("nvmlInit", 18, "driver.mismatch", ReadingKind.FAULT),
+        ("nvmlDeviceGetCount", 999, "detector.nvml", ReadingKind.DETECTOR),
+        ("nvmlDeviceGetUUID", 15, "gpu.lost", ReadingKind.FAULT),
+        ("nvmlDeviceGetRemappedRows", 16, "gpu.reset_required", ReadingKind.FAULT),
     ],
 )
-def test_what_nvml_cannot_answer_is_told_apart(call: str, code: int, fault: str, kind: Kind) -> None:
+def test_what_nvml_cannot_answer_is_told_apart(call: str, code: int, fault: str, kind: ReadingKind) -> None:
     library = Library()
     library.fails = {call: code}
     reader = NvmlReader(library, session="s", expected_gpus=1)
-    found = [one for one in reader.read(0.0) if one.kind is not Kind.FACT]
+    found = [one for one in reader.read(0.0) if one.kind is not ReadingKind.FACT]
 
     assert [(one.fault, one.kind) for one in found] == [(fault, kind)]
     library.fails = {}
@@ -224,7 +228,7 @@ def test_a_gpu_that_nvml_misses_is_not_acted_on_while_nvml_fails() -> None:
     outcome = {one.fault: one.outcome for one in judge([*missing, *failing], preset("default"))}
 
     assert ("gpu.count_mismatch", "fault") in told(missing)
-    assert outcome["gpu.count_mismatch"] is Outcome.ALERT
+    assert outcome["gpu.count_mismatch"] is VerdictOutcome.ALERT
 
 
 LABELS = f'{{gpu="0",UUID="{UUID}",pci_bus_id="00000000:9B:00.0",Hostname="box"}}'
@@ -279,7 +283,7 @@ def test_an_exporter_that_is_gone_is_no_fault_of_a_gpu() -> None:
     reader = DcgmReader(session="s")
     gone = reader.unreachable("connection refused", 0.0)
 
-    assert [one.outcome for one in judge(gone, preset("default"))] == [Outcome.ALERT]
+    assert [one.outcome for one in judge(gone, preset("default"))] == [VerdictOutcome.ALERT]
     assert reader.unreachable("connection refused", 60.0) == []
     assert told(reader.read("", 120.0)) == [("detector.dcgm", "cleared")]
 
@@ -340,7 +344,9 @@ def test_counters_that_cannot_be_read_are_a_failing_detector(tmp_path: Path) -> 
     port(tmp_path, symbol_error=0)
     (tmp_path / "mlx5_0/ports/1/counters/symbol_error").write_text("?")
 
-    assert [one.kind for one in InfinibandReader(session="s", root=tmp_path).read(0.0)] == [Kind.DETECTOR]
+    assert [one.kind for one in InfinibandReader(session="s", root=tmp_path).read(0.0)] == [
+        ReadingKind.DETECTOR
+    ]
 
 
 def node(*conditions: tuple[str, str, str], capacity: int = 8, allocatable: int = 8) -> dict[str, Any]:
@@ -371,7 +377,7 @@ def test_conditions_are_read_by_their_polarity(condition: tuple[str, str, str], 
 
     assert [one.fault for one in reader.read_node(node(condition), 0.0)] == faults
     assert reader.read_node(node(condition), 60.0) == []
-    assert [one.kind for one in reader.read_node(node(), 120.0)] == [Kind.CLEARED] * len(faults)
+    assert [one.kind for one in reader.read_node(node(), 120.0)] == [ReadingKind.CLEARED] * len(faults)
 
 
 def test_gpus_that_are_not_allocatable_are_seen_until_they_are() -> None:

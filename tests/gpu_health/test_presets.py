@@ -14,8 +14,8 @@ from gpu_health.policy.presets import (
     preset,
     sources,
 )
-from gpu_health.policy.rule import BadRule, Mode, Rule
-from gpu_health.signals.reading import Reading, Source, details
+from gpu_health.policy.rule import BadRule, FaultRule, Mode
+from gpu_health.signals.reading import GpuReading, ReadingSource, details
 from gpu_health.signals.xid import read
 
 NAMES = [one.name for one in PRESETS]
@@ -72,22 +72,27 @@ def test_an_nvlink_error_is_judged_by_the_bits_of_its_registers(
     registers: tuple[int, ...], ladder: list[str]
 ) -> None:
     text = read(74, REGISTERS.format(*map(hex, registers)))
-    reading = Reading(
-        source=Source.KERNEL_LOG, fault=text.fault, details=details(text.details), gpu_bus_id="0000:9b:00"
+    reading = GpuReading(
+        source=ReadingSource.KERNEL_LOG,
+        fault=text.fault,
+        details=details(text.details),
+        gpu_bus_id="0000:9b:00",
     )
     (verdict,) = judge([reading], preset("default"))
     assert verdict.ladder == tuple(ladder)
 
 
 def test_an_nvlink_error_whose_registers_are_not_told_is_a_fault() -> None:
-    for source in (Source.NVML, Source.NODE_CONDITION):
-        (verdict,) = judge([Reading(source=source, fault="xid.74")], preset("default"))
+    for source in (ReadingSource.NVML, ReadingSource.NODE_CONDITION):
+        (verdict,) = judge([GpuReading(source=source, fault="xid.74")], preset("default"))
         assert verdict.outcome == "propose"
 
 
 @pytest.mark.parametrize(("severity", "acts"), [("fatal", True), ("nonfatal", False)])
 def test_gpud_leaves_a_machine_alone_whose_nvlink5_error_is_not_fatal(severity: str, acts: bool) -> None:
-    told = Reading(source=Source.KERNEL_LOG, fault="xid.149", details=details({"severity": severity}))
+    told = GpuReading(
+        source=ReadingSource.KERNEL_LOG, fault="xid.149", details=details({"severity": severity})
+    )
     (verdict,) = judge([told], preset("gpud"))
     assert (verdict.outcome == "propose") is acts
 
@@ -128,4 +133,4 @@ def test_conditions_that_cannot_be_read_are_refused(text: str, words: str) -> No
 def test_there_is_no_other_preset() -> None:
     with pytest.raises(BadRule, match="choose one of default, nvidia"):
         preset("amd")
-    assert all(isinstance(rule, Rule) for rule in preset("nvidia"))
+    assert all(isinstance(rule, FaultRule) for rule in preset("nvidia"))

@@ -8,8 +8,8 @@ from clusters.backends.observed_pods import ObservedPod
 from clusters.models import Cluster
 from gpu_health.judge import judge
 from gpu_health.policy.presets import preset
-from gpu_health.policy.rule import Action, Citation, Mode, Rule, Severity
-from gpu_health.signals.reading import Reading, Source
+from gpu_health.policy.rule import Citation, FaultRule, Mode, RemediationAction, Severity
+from gpu_health.signals.reading import GpuReading, ReadingSource
 from tests.gpu_health.healing import Ward
 
 pytestmark = pytest.mark.django_db
@@ -72,12 +72,12 @@ def test_a_ladder_of_a_restart_alone_ends_with_a_person_and_is_not_climbed_again
 
 
 def test_a_rule_that_restarts_an_application_may_act() -> None:
-    reading = Reading(source=Source.KERNEL_LOG, fault="xid.94", origin="b/1")
-    rule = Rule(
+    reading = GpuReading(source=ReadingSource.KERNEL_LOG, fault="xid.94", origin="b/1")
+    rule = FaultRule(
         name="own-xid.94",
         fault="xid.94",
         severity=Severity.WARNING,
-        ladder=(Action.RESTART_APP, Action.CONTACT_SUPPORT),
+        ladder=(RemediationAction.RESTART_APP, RemediationAction.CONTACT_SUPPORT),
         citation=Citation(source="olga", says="as the catalog says"),
         mode=Mode.ACT,
         is_own=True,

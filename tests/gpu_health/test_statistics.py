@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_health.statistics.cases import Case, GpuPresence, Price, Span, Window, out_of_service, price_of
-from gpu_health.statistics.figures import Availability, Report, Times, report
+from gpu_health.statistics.cases import (
+    GpuPresence,
+    IncidentCase,
+    Price,
+    StatisticsWindow,
+    TimeSpan,
+    out_of_service,
+    price_of,
+)
+from gpu_health.statistics.figures import Availability, DurationSummary, StatisticsReport, report
 from gpu_health.statistics.prices import BadPrices, prices_of
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
@@ -22,7 +30,7 @@ def at(hours: float) -> datetime:
     return NOON + timedelta(hours=hours)
 
 
-def case(**facts: object) -> Case:
+def case(**facts: object) -> IncidentCase:
     plain: dict[str, object] = {
         "incident": 1,
         "node_id": 1,
@@ -35,27 +43,27 @@ def case(**facts: object) -> Case:
         "seen_at": NOON,
         "found_at": NOON + timedelta(seconds=4),
     }
-    return Case(**(plain | facts))  # type: ignore[arg-type]
+    return IncidentCase(**(plain | facts))  # type: ignore[arg-type]
 
 
-def told(*cases: Case, hours: float = 24, gpus: int = 16) -> Report:
-    fleet = [GpuPresence(1, MODELS[0], gpus, Span(at(-1_000)))]
-    return report(cases, fleet, PRICES, Window(at(-1), at(hours - 1)))
+def told(*cases: IncidentCase, hours: float = 24, gpus: int = 16) -> StatisticsReport:
+    fleet = [GpuPresence(1, MODELS[0], gpus, TimeSpan(at(-1_000)))]
+    return report(cases, fleet, PRICES, StatisticsWindow(at(-1), at(hours - 1)))
 
 
 hours = st.floats(-400, 400).map(lambda value: round(value, 4))
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn) -> IncidentCase:
     seen = at(draw(hours))
     edges = sorted(draw(st.lists(st.floats(0, 300), max_size=6)))
     spans = [
-        Span(seen + begin * HOUR, seen + end * HOUR)
+        TimeSpan(seen + begin * HOUR, seen + end * HOUR)
         for begin, end in zip(edges[::2], edges[1::2], strict=False)
     ]
     if draw(st.booleans()):
-        spans.append(Span(seen + HOUR * (edges[-1] if edges else 0)))
+        spans.append(TimeSpan(seen + HOUR * (edges[-1] if edges else 0)))
     return case(
         node_id=draw(st.integers(1, 5)),
         gpu_model=draw(st.sampled_from(MODELS)),
@@ -69,15 +77,15 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> Window:
+def windows(draw: st.DrawFn) -> StatisticsWindow:
     since = draw(hours)
-    return Window(at(since), at(since + draw(st.floats(0.1, 1_000))))
+    return StatisticsWindow(at(since), at(since + draw(st.floats(0.1, 1_000))))
 
 
 fleets = st.lists(
     st.builds(
         lambda model, count, begin, length: GpuPresence(
-            1, model, count, Span(at(begin), at(begin + length) if length else None)
+            1, model, count, TimeSpan(at(begin), at(begin + length) if length else None)
         ),
         st.sampled_from(MODELS),
         st.integers(1, 16),
@@ -90,7 +98,9 @@ fleets = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(cases(), max_size=8), fleets, windows())
-def test_parts_add_up_to_the_whole(found: list[Case], fleet: list[GpuPresence], window: Window) -> None:
+def test_parts_add_up_to_the_whole(
+    found: list[IncidentCase], fleet: list[GpuPresence], window: StatisticsWindow
+) -> None:
     whole = report(found, fleet, PRICES, window)
 
     for parts in (whole.by_fault, whole.by_model, whole.by_node):
@@ -109,11 +119,13 @@ def test_parts_add_up_to_the_whole(found: list[Case], fleet: list[GpuPresence], 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(cases(), max_size=8), windows(), st.floats(0.01, 0.99))
-def test_a_time_cut_in_two_loses_and_costs_as_much(found: list[Case], window: Window, share: float) -> None:
+def test_a_time_cut_in_two_loses_and_costs_as_much(
+    found: list[IncidentCase], window: StatisticsWindow, share: float
+) -> None:
     middle = window.since + (window.until - window.since) * share
     halves = [
         report(found, [], PRICES, one).total
-        for one in (Window(window.since, middle), Window(middle, window.until))
+        for one in (StatisticsWindow(window.since, middle), StatisticsWindow(middle, window.until))
     ]
     whole = report(found, [], PRICES, window).total
 
@@ -125,7 +137,7 @@ def test_a_time_cut_in_two_loses_and_costs_as_much(found: list[Case], window: Wi
 
 @settings(max_examples=60, deadline=None)
 @given(windows())
-def test_the_stretches_of_a_time_follow_each_other_and_are_few(window: Window) -> None:
+def test_the_stretches_of_a_time_follow_each_other_and_are_few(window: StatisticsWindow) -> None:
     stretches = window.buckets()
 
     assert (stretches[0].since, stretches[-1].until) == (window.since, window.until)
@@ -136,7 +148,7 @@ def test_the_stretches_of_a_time_follow_each_other_and_are_few(window: Window) -
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=40))
 def test_times_lie_between_the_shortest_and_the_longest(seconds: list[float]) -> None:
-    times = Times.of([timedelta(seconds=one) for one in seconds])
+    times = DurationSummary.of([timedelta(seconds=one) for one in seconds])
 
     assert times.mean is not None
     assert times.median is not None
@@ -148,7 +160,7 @@ def test_times_lie_between_the_shortest_and_the_longest(seconds: list[float]) ->
 
 
 def test_times_run_from_the_faults_first_line() -> None:
-    total = told(case(out=(Span(NOON + timedelta(seconds=9), at(2)),), returned_at=at(2))).total
+    total = told(case(out=(TimeSpan(NOON + timedelta(seconds=9), at(2)),), returned_at=at(2))).total
 
     assert (total.detect.mean, total.quarantine.mean, total.repair.mean) == (4.0, 9.0, 7200.0)
     ahead = told(case(found_at=NOON - timedelta(seconds=5))).total
@@ -156,7 +168,7 @@ def test_times_run_from_the_faults_first_line() -> None:
 
 
 def test_a_machine_loses_all_its_gpus_while_it_is_out_of_service() -> None:
-    answer = told(case(out=(Span(at(0), at(2)), Span(at(3), at(4)))))
+    answer = told(case(out=(TimeSpan(at(0), at(2)), TimeSpan(at(3), at(4)))))
 
     assert answer.total.lost_gpu_hours == 24.0
     assert answer.total.cost.amount == Decimal("60")
@@ -164,7 +176,7 @@ def test_a_machine_loses_all_its_gpus_while_it_is_out_of_service() -> None:
 
 
 def test_what_was_seen_before_counts_for_what_it_loses_and_for_its_return_only() -> None:
-    before = case(seen_at=at(-30), out=(Span(at(-30), at(1)),), returned_at=at(1))
+    before = case(seen_at=at(-30), out=(TimeSpan(at(-30), at(1)),), returned_at=at(1))
 
     total = told(before).total
 
@@ -188,7 +200,7 @@ def test_a_timeline_says_when_a_machine_was_out_of_service() -> None:
         (at(6), "quarantined"),
     ]
 
-    assert out_of_service(entries) == (Span(at(2), at(4)), Span(at(6)))
+    assert out_of_service(entries) == (TimeSpan(at(2), at(4)), TimeSpan(at(6)))
     assert out_of_service([(at(0), "proposed"), (at(1), "cancelled")]) == ()
 
 

@@ -14,9 +14,9 @@ from accounts.models import User
 from accounts.states import Role
 from clusters.models import Gpu
 from gpu_health import metrics
-from gpu_health.incident_statistics import Question, statistics
+from gpu_health.incident_statistics import StatisticsQuery, statistics
 from gpu_health.models import Incident, IncidentEntry
-from gpu_health.statistics.cases import Window
+from gpu_health.statistics.cases import StatisticsWindow
 from tests import cast
 from tests.gpu_health.conftest import Machine
 from tests.gpu_health.healing import Ward
@@ -82,7 +82,7 @@ def test_a_healed_machine_is_counted_with_its_times(db: None) -> None:
     ward.finding(at=seen)
     ward.run("closed")
 
-    found = statistics(None, Question(Window(seen, ward.clock.at))).report.total
+    found = statistics(None, StatisticsQuery(StatisticsWindow(seen, ward.clock.at))).report.total
     assert found.incidents == 1
     assert found.quarantine.mean is not None
     assert found.repair.mean is not None

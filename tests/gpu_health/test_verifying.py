@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpu_health.healing.facts import Progress
-from gpu_health.healing.verifying import Demand, verdict
+from gpu_health.healing.facts import WorkProgress
+from gpu_health.healing.verifying import VerificationDemand, verdict
 from gpu_health.policy.rule import Verification
 from gpu_health.signals.check_reports import read_report
 from tests.gpu_health.healing import Ward, checked
@@ -17,7 +17,7 @@ NEW = {"uuid": "GPU-new", "bus_id": REPAIRED["bus_id"]}
 REDUCED = {"name": "all_reduce", "outcome": "passed", "words": "470 GB/s"}
 
 
-def judge(report: dict[str, Any], **given: Any) -> tuple[Progress, str]:
+def judge(report: dict[str, Any], **given: Any) -> tuple[WorkProgress, str]:
     demand = {
         "verification": Verification.DCGM_DIAGNOSTIC,
         "fault": "xid.79",
@@ -25,7 +25,7 @@ def judge(report: dict[str, Any], **given: Any) -> tuple[Progress, str]:
         "gpu_bus_id": REPAIRED["bus_id"],
         "expected_gpus": 8,
     }
-    work = verdict(read_report(report), Demand(**(demand | given)))
+    work = verdict(read_report(report), VerificationDemand(**(demand | given)))
     return work.progress, work.words
 
 
@@ -43,50 +43,50 @@ class TestVerdict:
     def test_the_demanded_check_on_the_repaired_gpu_verifies_the_machine(self) -> None:
         progress, words = judge(checked(*EIGHT))
 
-        assert progress is Progress.SUCCEEDED
+        assert progress is WorkProgress.SUCCEEDED
         assert REPAIRED["uuid"] in words
 
     def test_seven_healthy_gpus_say_nothing_of_the_eighth(self) -> None:
         assert judge(checked(*OTHERS)) == (
-            Progress.FAILED,
+            WorkProgress.FAILED,
             "Only 7 of 8 GPUs were there to be checked.",
         )
         progress, words = judge(checked(*OTHERS), expected_gpus=0)
-        assert progress is Progress.FAILED
+        assert progress is WorkProgress.FAILED
         assert words == "GPU-3 (0000:03:00) is not among the 7 GPUs that were checked."
 
     def test_a_replaced_gpu_is_known_by_its_place_and_the_count(self) -> None:
         progress, words = judge(checked(*OTHERS, NEW))
-        assert progress is Progress.SUCCEEDED
+        assert progress is WorkProgress.SUCCEEDED
         assert words.endswith("It stands where GPU-3 was.")
 
-        assert judge(checked(*OTHERS, NEW), gpu_bus_id="")[0] is Progress.IMPOSSIBLE
+        assert judge(checked(*OTHERS, NEW), gpu_bus_id="")[0] is WorkProgress.IMPOSSIBLE
 
     def test_a_gpu_without_a_known_uuid_is_known_by_its_place(self) -> None:
-        assert judge(checked(*EIGHT), gpu_uuid="")[0] is Progress.SUCCEEDED
-        assert judge(checked(*OTHERS), gpu_uuid="", expected_gpus=0)[0] is Progress.FAILED
+        assert judge(checked(*EIGHT), gpu_uuid="")[0] is WorkProgress.SUCCEEDED
+        assert judge(checked(*OTHERS), gpu_uuid="", expected_gpus=0)[0] is WorkProgress.FAILED
 
     def test_a_fault_of_the_whole_machine_asks_for_every_gpu(self) -> None:
         machine = {"gpu_uuid": "", "gpu_bus_id": ""}
-        assert judge(checked(*EIGHT), **machine)[0] is Progress.SUCCEEDED
+        assert judge(checked(*EIGHT), **machine)[0] is WorkProgress.SUCCEEDED
 
         half = checked(*EIGHT)
         half["checks"] = [check for check in half["checks"] if check["gpu_uuid"] != "GPU-5"]
         progress, words = judge(half, **machine)
-        assert progress is Progress.IMPOSSIBLE
+        assert progress is WorkProgress.IMPOSSIBLE
         assert "not run on GPU-5" in words
 
     @pytest.mark.parametrize("outcome", ["skipped", "warned", "measured", "inconclusive", "unheard of"])
     def test_what_has_not_passed_is_a_persons(self, outcome: str) -> None:
         progress, words = judge(checked(*EIGHT, dcgm_diagnostic=outcome))
 
-        assert progress is Progress.IMPOSSIBLE
+        assert progress is WorkProgress.IMPOSSIBLE
         assert "dcgm_diagnostic said so." in words
 
     def test_another_check_does_not_stand_in_for_the_demanded_one(self) -> None:
         progress, words = judge(checked(*EIGHT, names=("matrix_products", "memory_patterns")))
 
-        assert progress is Progress.IMPOSSIBLE
+        assert progress is WorkProgress.IMPOSSIBLE
         assert words.startswith("dcgm_diagnostic was not run on GPU-3")
 
     def test_the_check_that_found_the_fault_must_pass_as_well(self) -> None:
@@ -94,24 +94,24 @@ class TestVerdict:
         assert judge(checked(*EIGHT), **fault)[1].startswith("compute was not run on GPU-3")
 
         names = ("matrix_products", "memory_patterns", "compute")
-        assert judge(checked(*EIGHT, names=names), **fault)[0] is Progress.SUCCEEDED
+        assert judge(checked(*EIGHT, names=names), **fault)[0] is WorkProgress.SUCCEEDED
 
     def test_a_failure_of_any_gpu_keeps_the_machine_out(self) -> None:
         bad = checked(EIGHT[0], matrix_products="failed")
         report = bad | {"gpus": EIGHT, "checks": [*checked(*EIGHT)["checks"], *bad["checks"]]}
 
-        assert judge(report) == (Progress.FAILED, "The check failed: matrix_products said so.")
+        assert judge(report) == (WorkProgress.FAILED, "The check failed: matrix_products said so.")
 
     def test_gpus_that_mig_splits_are_a_persons(self) -> None:
-        assert judge(checked(*OTHERS), is_split=True)[0] is Progress.IMPOSSIBLE
+        assert judge(checked(*OTHERS), is_split=True)[0] is WorkProgress.IMPOSSIBLE
 
     def test_bandwidth_of_nccl_counts_only_when_it_was_judged(self) -> None:
         nccl = {"verification": Verification.NCCL_BANDWIDTH}
-        assert judge(checked(*EIGHT, names=()) | {"checks": [REDUCED]}, **nccl)[0] is Progress.SUCCEEDED
+        assert judge(checked(*EIGHT, names=()) | {"checks": [REDUCED]}, **nccl)[0] is WorkProgress.SUCCEEDED
 
         for outcome in ("skipped", "measured"):
             report = checked(*EIGHT, names=()) | {"checks": [REDUCED | {"outcome": outcome}]}
-            assert judge(report, **nccl)[0] is Progress.IMPOSSIBLE
+            assert judge(report, **nccl)[0] is WorkProgress.IMPOSSIBLE
 
     def test_a_fault_of_infiniband_asks_for_traffic_over_its_port(self) -> None:
         fault = {
@@ -122,14 +122,16 @@ class TestVerdict:
             "ports": frozenset({"mlx5_2/1"}),
         }
         assert judge(network(), **fault)[1] == "infiniband was not run on the port mlx5_2/1."
-        assert judge(network(mlx5_0="passed"), **fault)[0] is Progress.IMPOSSIBLE
-        assert judge(network(mlx5_0="passed", mlx5_2="skipped"), **fault)[0] is Progress.IMPOSSIBLE
+        assert judge(network(mlx5_0="passed"), **fault)[0] is WorkProgress.IMPOSSIBLE
+        assert judge(network(mlx5_0="passed", mlx5_2="skipped"), **fault)[0] is WorkProgress.IMPOSSIBLE
         assert (
             judge(network(mlx5_0="passed", mlx5_2="failed") | {"passed": False}, **fault)[0]
-            is Progress.FAILED
+            is WorkProgress.FAILED
         )
-        assert judge(network(mlx5_0="skipped", mlx5_2="passed"), **fault)[0] is Progress.SUCCEEDED
-        assert judge(network(mlx5_0="skipped"), **fault | {"ports": frozenset()})[0] is Progress.IMPOSSIBLE
+        assert judge(network(mlx5_0="skipped", mlx5_2="passed"), **fault)[0] is WorkProgress.SUCCEEDED
+        assert (
+            judge(network(mlx5_0="skipped"), **fault | {"ports": frozenset()})[0] is WorkProgress.IMPOSSIBLE
+        )
 
 
 @pytest.mark.django_db

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from common.errors import Invalid, NotAllowed
+from common.errors import Invalid, NotAllowed, WrongState
 from common.events import witness
 from common.models import AuditRecord, Intent
 from hubs.api.exports import Exports
@@ -13,7 +13,6 @@ from hubs.events import VersionExported
 from hubs.models import Export
 from hubs.services import exports
 from model_store.errors import RunUnderWay
-from models_registry.errors import WrongState
 from models_registry.models import Version
 from models_registry.services import archiving
 from tests import cast

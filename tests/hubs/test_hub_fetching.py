@@ -15,7 +15,7 @@ from model_store.backends.base import BlobStore
 from model_store.backends.bucket.store import BucketStore
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.importing.results import ImportResult
-from models_registry.importing.transfer import Progress
+from models_registry.importing.transfer import ImportProgress
 from tests.contracts.store_rigs import BucketRig
 from tests.hubs.hub_server import HubServer, hub_server
 from tests.models_registry import builders as b
@@ -44,7 +44,7 @@ def source(hub: HubServer, **changes) -> RepositorySource:
 
 
 def fetch(
-    hub: HubServer, store: BlobStore, *, token: str = "", told: list[Progress] | None = None, **changes
+    hub: HubServer, store: BlobStore, *, token: str = "", told: list[ImportProgress] | None = None, **changes
 ) -> ImportResult:
     wanted = source(hub, **changes)
     client = HuggingFace(wanted.endpoint, token=token, trusted_hosts=wanted.trusted_hosts)
@@ -54,7 +54,7 @@ def fetch(
 
 
 def test_it_makes_what_an_import_of_the_same_files_makes(hub, store, tmp_path) -> None:
-    told: list[Progress] = []
+    told: list[ImportProgress] = []
     result = fetch(hub, store, told=told)
     assert result.outcome == "accepted", result.reason
     assert result.commit == hub.repository(REPO).branches["main"]
@@ -247,7 +247,7 @@ def test_a_hub_with_a_fault_of_its_own_interrupts(hub, store) -> None:
 def test_a_limit_of_the_hub_is_waited_for_and_told(hub, store) -> None:
     hub.faults.answers = [(429, {"RateLimit": '"api";r=0;t=0'})]
     hub.faults.file_answers = [(429, {"Retry-After": "1"})]
-    told: list[Progress] = []
+    told: list[ImportProgress] = []
     result = fetch(hub, store, told=told)
     assert result.outcome == "accepted", result.reason
     assert any("The hub asks to wait 1 s" in one.reason for one in told)
@@ -257,7 +257,7 @@ def test_a_limit_of_the_hub_is_waited_for_and_told(hub, store) -> None:
 def test_while_nothing_comes_no_speed_is_told_and_the_wait_does_not_count_against_it(hub, store) -> None:
     hub.faults.bytes_per_second = 400_000
     hub.faults.cut_after = [100_000, 0]
-    told: list[Progress] = []
+    told: list[ImportProgress] = []
     result = fetch(hub, store, told=told)
     assert result.outcome == "accepted", result.reason
     waits = [one for one in told if one.reason]

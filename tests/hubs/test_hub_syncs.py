@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from accounts.actors import of_user
-from common.errors import Invalid, NotAllowed
+from common.errors import Invalid, NotAllowed, WrongState
 from common.jobs.runners.fake import FakeRunner
 from common.jobs.spec import JobObservation, JobState
 from common.models import AuditRecord, Intent
@@ -13,12 +13,12 @@ from hubs.backends.base import HubError
 from hubs.errors import SourceTaken
 from hubs.models import HubSource, HubSync
 from hubs.services import syncs
-from hubs.states import Cause
+from hubs.states import SyncFailureCause
 from model_store.backends import local_staging as local_intake
 from model_store.errors import StorageQuotaExceeded, StoreFull
 from model_store.models import StorageQuota
 from models_registry import files
-from models_registry.errors import InUse, SourceNotAllowed, WrongState
+from models_registry.errors import InUse, SourceNotAllowed
 from models_registry.models import Version
 from models_registry.reconcilers.versions import PauseImport
 from models_registry.services import imports
@@ -122,7 +122,7 @@ def test_what_stands_in_the_way_is_told_and_a_retry_gets_over_it(
 def test_a_store_and_a_team_without_room_are_told_apart(hubs, actor, source, monkeypatch) -> None:
     assert {one.cause for one in (StoreFull, StorageQuotaExceeded, *HubError.__subclasses__())} <= {
         "",
-        *Cause,
+        *SyncFailureCause,
     }
     with monkeypatch.context() as full:
         full.setattr(local_intake, "SPARE_BYTES", 2**60)

@@ -13,7 +13,7 @@ from hubs.target import RepositoryTarget
 from model_store.backends.local import LocalStore
 from model_store.file_manifest import ManifestFile
 from models_registry.importing.directory import DirectorySource, import_directory
-from models_registry.importing.transfer import Progress
+from models_registry.importing.transfer import ImportProgress
 from tests.hubs.hub_server import HubServer, hub_server
 from tests.models_registry import builders as b
 
@@ -56,7 +56,7 @@ class Sender:
             patience_seconds=0.5,
         )
 
-    def push(self, told: list[Progress] | None = None, **changes) -> ExportResult:
+    def push(self, told: list[ImportProgress] | None = None, **changes) -> ExportResult:
         target = replace(self.target, **changes)
         hosts = target.trusted_hosts
         repository = Repository(
@@ -81,7 +81,7 @@ def sender(tmp_path, hub) -> Sender:
 @pytest.mark.parametrize("part_bytes", [0, 65_536])
 def test_one_commit_holds_the_version_beside_what_was_there(sender, hub, part_bytes: int) -> None:
     hub.writing.part_bytes = part_bytes
-    told: list[Progress] = []
+    told: list[ImportProgress] = []
     result = sender.push(told)
     assert result.outcome == "sent", result.reason
     repository = hub.repository(REPO)
@@ -204,7 +204,7 @@ def test_every_obstacle_has_its_own_words(sender, hub, prepare, outcome: str, wo
 
 def test_a_limit_is_waited_for_and_told(sender, hub) -> None:
     hub.writing.answers.update(preupload=[(429, {"Retry-After": "1"}, "")])
-    told: list[Progress] = []
+    told: list[ImportProgress] = []
     assert sender.push(told).outcome == "sent"
     assert any("The hub asks to wait 1 s" in one.reason for one in told)
     assert told[-1].reason == ""

@@ -11,7 +11,7 @@ from accounts.services.teams import set_role
 from common.errors import Invalid
 from common.models import AuditRecord
 from identity import openid
-from identity.federation import GITHUB, GITLAB, Wanted, mismatch, names_an_owner
+from identity.federation import GITHUB, GITLAB, TokenRequirements, mismatch, names_an_owner
 from identity.services.federation import create_credential
 from tests.cast import SYSTEM, Api, api, person, team
 from tests.identity.identity_provider import IdentityProvider
@@ -36,7 +36,7 @@ SUBJECT = "repo:acme/api:ref:refs/heads/main"
     ],
 )
 def test_audience_subject_and_every_claim_must_fit(claims, fits):
-    wanted = Wanted(AUDIENCE, "repo:acme/api:*", {"environment": "production"})
+    wanted = TokenRequirements(AUDIENCE, "repo:acme/api:*", {"environment": "production"})
     assert (mismatch(wanted, claims) == "") is fits
 
 
@@ -62,7 +62,7 @@ def test_audience_subject_and_every_claim_must_fit(claims, fits):
     ],
 )
 def test_where_an_issuer_serves_everybody_an_owner_must_be_named(issuer, subject, claims, fine):
-    assert names_an_owner(issuer, Wanted("a", subject, claims)) is fine
+    assert names_an_owner(issuer, TokenRequirements("a", subject, claims)) is fine
 
 
 @pytest.fixture

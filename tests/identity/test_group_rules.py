@@ -11,7 +11,7 @@ from accounts.states import Role
 from common.errors import Conflict, Invalid
 from common.models import AuditRecord
 from identity import selectors
-from identity.group_rules import Held, Rule, changes, given_by, groups_in
+from identity.group_rules import GroupPattern, HeldMemberships, changes, given_by, groups_in
 from identity.models import GroupRule, Identity
 from identity.patterns import matches
 from identity.services.rules import change_rule, create_rule, delete_rule
@@ -44,15 +44,20 @@ def test_no_pattern_and_no_name_together_take_long():
 
 
 def test_the_strongest_of_several_roles_in_a_team_counts():
-    rules = [Rule("a", 1, "viewer"), Rule("*", 1, "approver"), Rule("b", 2, "operator"), Rule("c", None, "")]
+    rules = [
+        GroupPattern("a", 1, "viewer"),
+        GroupPattern("*", 1, "approver"),
+        GroupPattern("b", 2, "operator"),
+        GroupPattern("c", None, ""),
+    ]
     assert given_by(rules, ["a"]) == ({1: Role.APPROVER}, False)
     assert given_by(rules, ["b", "c"]) == ({1: Role.APPROVER, 2: Role.OPERATOR}, True)
     assert given_by(rules, []) == ({}, False)
 
 
 def test_what_was_given_by_hand_is_no_part_of_a_change():
-    held = Held(by_rule={1: Role.VIEWER, 2: Role.ADMIN}, by_hand={3: Role.ADMIN})
-    given = given_by([Rule("*", 1, "developer"), Rule("*", 3, "viewer")], ["x"])
+    held = HeldMemberships(by_rule={1: Role.VIEWER, 2: Role.ADMIN}, by_hand={3: Role.ADMIN})
+    given = given_by([GroupPattern("*", 1, "developer"), GroupPattern("*", 3, "viewer")], ["x"])
     assert changes(held, given) == [(1, Role.VIEWER, Role.DEVELOPER), (2, Role.ADMIN, None)]
 
 
@@ -196,7 +201,7 @@ class TestRules:
         known("ada", "v"), known("bob", "w"), known("cyd")
         create_rule(actor=SYSTEM, pattern="v", team=team("vision"), role="viewer")
         vision = Team.objects.get(name="vision").pk
-        found = selectors.dry_run([Rule("w", vision, "developer")])
+        found = selectors.dry_run([GroupPattern("w", vision, "developer")])
         told = {
             one.user.username: [(shift.sign, shift.team) for shift in shifts] for one, shifts in found.people
         }
@@ -208,7 +213,7 @@ class TestRules:
         for number in range(20):
             known(f"p{number}", "v")
         with django_assert_num_queries(4):
-            selectors.dry_run([Rule("v", None, "")])
+            selectors.dry_run([GroupPattern("v", None, "")])
 
 
 @pytest.mark.django_db

@@ -3,7 +3,7 @@
 import pytest
 
 from accounts.actors import of_user
-from accounts.errors import NotAdministrator, NotAllowed
+from accounts.errors import NotAdministrator, RightMissing
 from accounts.states import Role
 from common import audit
 from common.errors import Invalid, Stale
@@ -150,7 +150,7 @@ def test_a_trial_that_failed_says_how_and_keeps_the_image_from_that_gpu(django_a
 def test_operators_keep_their_teams_images_and_administrators_the_shared_ones() -> None:
     olga, dev = of_user(person("olga", speech=Role.OPERATOR)), of_user(person("dev", speech=Role.DEVELOPER))
     mine = {"engine": "vllm", "engine_version": "1", "reference": reference("a"), "cuda_version": "12.4"}
-    with pytest.raises(NotAllowed):
+    with pytest.raises(RightMissing):
         services.add_image(actor=dev, team=team("speech"), name="a", **mine)
     with pytest.raises(NotAdministrator):
         services.add_image(actor=olga, team=None, name="a", **mine)
@@ -160,5 +160,5 @@ def test_operators_keep_their_teams_images_and_administrators_the_shared_ones() 
     assert [one.name for one in selectors.images(outsider)] == ["shared"]
     assert [one.name for one in selectors.images(dev)] == ["a", "shared"]
     assert set(selectors.usable_by(team("vision"))) == {shared}
-    with pytest.raises(NotAllowed):
+    with pytest.raises(RightMissing):
         services.change_image(actor=dev, image=row, description="x")

@@ -7,7 +7,7 @@ import pytest
 from model_store.backends import local
 from model_store.processes import node_prefetch
 from models_registry import files
-from models_registry.errors import NotFetched, OnItsWay
+from models_registry.errors import FilesUnderWay, NotFetched
 from tests.model_store.test_checking import damage
 from tests.patience import eventually
 
@@ -21,13 +21,13 @@ def large(monkeypatch) -> None:
 
 
 def is_put_in_place(version) -> bool:
-    with suppress(OnItsWay):
+    with suppress(FilesUnderWay):
         return files.materialise(version).is_dir()
     return False
 
 
 def test_a_large_version_is_read_by_a_process_of_its_own(library, version) -> None:
-    with pytest.raises(OnItsWay, match="are read and compared with their hashes first"):
+    with pytest.raises(FilesUnderWay, match="are read and compared with their hashes first"):
         files.materialise(version)
     eventually(lambda: is_put_in_place(version), every=0.2)
 

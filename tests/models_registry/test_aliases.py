@@ -7,9 +7,9 @@ from django.utils import timezone
 
 from accounts.actors import of_user
 from common import events
-from common.errors import Invalid, NotAllowed, Stale
+from common.errors import Invalid, NotAllowed, Stale, WrongState
 from models_registry import references
-from models_registry.errors import InUse, InvalidName, UnknownModel, UnknownVersion, WrongState
+from models_registry.errors import InUse, InvalidName, UnknownModel, UnknownVersion
 from models_registry.events import AliasMoved, VersionReady
 from models_registry.models import Alias, AliasMove, Version
 from models_registry.selectors import aliases, catalogue, versions

@@ -8,11 +8,11 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from accounts.errors import NotAllowed
-from common.errors import Invalid
+from accounts.errors import RightMissing
+from common.errors import Invalid, WrongState
 from common.models import AuditRecord
 from model_store.reading import InMemoryContent
-from models_registry.errors import CodeNotAllowed, WrongState
+from models_registry.errors import CodeNotAllowed
 from models_registry.exemptions import check_code, code_of
 from models_registry.models import CodeExemption, Model, Version
 from models_registry.services import exemptions
@@ -105,7 +105,7 @@ def test_an_exemption_ends_when_an_admin_says_so_once(version, admin) -> None:
 
 
 def test_only_an_admin_exempts_with_a_reason_for_at_most_180_days(version, admin, actor) -> None:
-    with pytest.raises(NotAllowed):
+    with pytest.raises(RightMissing):
         exempt(actor, version.model)
     for wrong in (
         {"reason": " "},

@@ -87,7 +87,7 @@ def test_tokenizer_card_and_figures_of_two_versions_are_compared(library, ada, a
         source = b.write(library.root / f"run{number}", files)
         version = imports.import_version(actor=actor, model=model, source=str(source))
         library.settle()
-        measured = evaluations.Measured("accuracy", 0.5 + number / 4, is_higher_better=True)
+        measured = evaluations.FigureInput("accuracy", 0.5 + number / 4, is_higher_better=True)
         version.refresh_from_db()
         evaluations.evaluate_version(actor=actor, version=version, figures=[measured])
     found = cast.api(ada).get("models/tiny/versions/v1/compare/v2/").json()

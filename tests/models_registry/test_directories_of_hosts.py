@@ -13,7 +13,7 @@ from model_store.models import ModelDirectoryHost
 from model_store.processes import node_prefetch
 from model_store.reconcilers.host_caches import ModelDirectoryReconciler
 from models_registry import files
-from models_registry.errors import OnItsWay
+from models_registry.errors import FilesUnderWay
 from models_registry.models import Version
 from models_registry.services import versions
 from tests.contracts.store_rigs import BucketRig
@@ -38,7 +38,7 @@ class Hosts:
         self.be(host)
         try:
             return files.materialise(version)
-        except OnItsWay:
+        except FilesUnderWay:
             return files.materialise(version)
 
     def kernel(self, host: str, checkpoints: Checkpoints | None = None) -> Kernel:

@@ -4,8 +4,8 @@ import pytest
 from django.test import Client
 
 from accounts.states import Right
+from common.errors import WrongState
 from common.models import AuditRecord
-from models_registry.errors import WrongState
 from models_registry.facts.figures import Figure, compared_figures, figures_of_card
 from models_registry.models import Evaluation
 from models_registry.services import evaluations, imports, versions
@@ -141,7 +141,7 @@ def test_nothing_is_recorded_of_a_deleted_version_or_without_the_right(api, acto
     assert reader.put(URL, figures).status_code == 403
     versions.delete_version(actor=actor, version=version)
     with pytest.raises(WrongState):
-        evaluations.evaluate_version(actor=actor, version=version, figures=[evaluations.Measured("a", 1)])
+        evaluations.evaluate_version(actor=actor, version=version, figures=[evaluations.FigureInput("a", 1)])
 
 
 def test_the_page_shows_figures_records_one_and_tells_the_history(ada, version) -> None:

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from common import disk
+from common.errors import WrongState
 from common.jobs.spec import Ending
 from model_store.backends.local import LocalStore
 from model_store.processes.job import StagingJob
-from models_registry.errors import WrongState
 from models_registry.models import Version, VersionMove
 from models_registry.services import imports
 from tests.models_registry.conftest import do_here, job_of

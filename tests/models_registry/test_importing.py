@@ -12,7 +12,7 @@ from model_store.backends.local import LocalStore
 from models_registry.importing import source_tree
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.importing.results import ImportResult
-from models_registry.importing.transfer import Progress
+from models_registry.importing.transfer import ImportProgress
 from tests.models_registry import builders as b
 
 
@@ -33,7 +33,7 @@ def held(store: LocalStore) -> int:
 
 
 def test_a_directory_in_hugging_face_layout_is_accepted_with_manifest_and_facts(root, store) -> None:
-    reports: list[Progress] = []
+    reports: list[ImportProgress] = []
     result = run(root, store, reports=reports)
     assert result.outcome == "accepted"
     assert {file.path: (file.size, file.format) for file in result.files} == {

@@ -18,7 +18,7 @@ from model_store.models import CorruptBlob
 from model_store.processes import node_prefetch
 from model_store.processes.job import StagingJob, WholeStore
 from models_registry import files
-from models_registry.errors import NotFetched, OnItsWay
+from models_registry.errors import FilesUnderWay, NotFetched
 from models_registry.models import Version
 from models_registry.services import imports, versions
 from tests import cast
@@ -53,7 +53,7 @@ def brought(version: Version) -> Path:
     def is_here() -> bool:
         try:
             found.append(files.materialise(version))
-        except OnItsWay:
+        except FilesUnderWay:
             return False
         return True
 
@@ -63,7 +63,7 @@ def brought(version: Version) -> Path:
 
 @pytest.mark.slow
 def test_a_version_is_imported_fetched_checked_repaired_and_reclaimed(rig, library, actor, version) -> None:
-    with pytest.raises(OnItsWay, match="on their way to this node: 0 of"):
+    with pytest.raises(FilesUnderWay, match="on their way to this node: 0 of"):
         files.materialise(version)
     directory = brought(version)
     names = {path.name: path.read_bytes() for path in directory.iterdir()}

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accounts.actors import of_user
-from accounts.errors import NotAllowed
-from common.errors import Invalid
+from accounts.errors import RightMissing
+from common.errors import Invalid, WrongState
 from common.models import AuditRecord
 from common.reconcile import Operation
 from model_store.errors import RunUnderWay
 from models_registry import references, retention
-from models_registry.errors import Unseen, WrongState
+from models_registry.errors import PreviewOutdated
 from models_registry.models import RetentionRule, Version
-from models_registry.reconcilers.retention import Retain, RetentionReconciler
+from models_registry.reconcilers.retention import ApplyRetention, RetentionReconciler
 from models_registry.selectors import retention as retention_selectors
 from models_registry.services import aliases
 from models_registry.services import retention as retention_services
@@ -145,7 +145,7 @@ def test_what_somebody_begins_to_need_after_the_order_stays(library, actor, mode
 def test_an_order_for_something_else_than_what_goes_by_now_is_refused(library, actor, model, rule) -> None:
     preview = seen(rule)
     library.ready(actor, model, "m6", fill=b"\x06")
-    with pytest.raises(Unseen, match="changed since the preview"):
+    with pytest.raises(PreviewOutdated, match="changed since the preview"):
         retention_services.apply_retention(actor=actor, rule=rule, preview=preview)
 
 
@@ -192,13 +192,13 @@ def test_a_rule_that_is_stopped_while_it_acts_deletes_nothing_more(
     library, actor, model, rule, monkeypatch
 ) -> None:
     retention_services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
-    remove = Retain._remove
+    remove = ApplyRetention._remove
 
     def remove_and_stop(row: RetentionRule, version: Version, operation: Operation) -> None:
         remove(row, version, operation)
         retention_services.stop_retention(actor=actor, rule=RetentionRule.objects.get(pk=rule.pk))
 
-    monkeypatch.setattr(Retain, "_remove", staticmethod(remove_and_stop))
+    monkeypatch.setattr(ApplyRetention, "_remove", staticmethod(remove_and_stop))
     library.retain()
     assert live(model) == ["v1", "v2", "v4", "v5"]
 
@@ -230,5 +230,5 @@ def test_a_rule_needs_sane_numbers_and_the_right(actor, model) -> None:
     with pytest.raises(Invalid, match="keep_days"):
         retention_services.set_retention(actor=actor, model=model, keep_last=1, keep_days=-1)
     viewer = of_user(cast.person("vi", vision="viewer"))
-    with pytest.raises(NotAllowed):
+    with pytest.raises(RightMissing):
         retention_services.set_retention(actor=viewer, model=model, keep_last=1)

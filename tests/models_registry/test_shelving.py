@@ -3,11 +3,11 @@
 import pytest
 
 from accounts.actors import of_user
-from accounts.errors import NotAllowed
-from common.errors import Invalid
+from accounts.errors import RightMissing
+from common.errors import Invalid, WrongState
 from common.models import AuditRecord
 from models_registry import files, references
-from models_registry.errors import InUse, InvalidName, WrongState
+from models_registry.errors import InUse, InvalidName
 from models_registry.filters import ModelFilter
 from models_registry.models import Model, Version
 from models_registry.selectors import catalogue, versions
@@ -127,9 +127,9 @@ def test_tags_that_are_no_words_or_too_many_are_refused(actor, version) -> None:
 def test_a_viewer_may_neither_archive_nor_restore_nor_tag_whatever_its_state(version) -> None:
     viewer = of_user(cast.person("vic", vision="viewer"))
     for move in (archiving.archive_version, archiving.restore_version):
-        with pytest.raises(NotAllowed):
+        with pytest.raises(RightMissing):
             move(actor=viewer, version=version)
-    with pytest.raises(NotAllowed):
+    with pytest.raises(RightMissing):
         archiving.tag_version(actor=viewer, version=version, add=["a"])
     assert Version.objects.get().state == "ready"
 

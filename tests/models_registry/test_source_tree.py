@@ -12,7 +12,7 @@ from tests.models_registry import builders as b
 from tests.models_registry.hostile.entries import put_symlink
 
 
-def listed(root: Path, relative: str = "model", **options) -> source_tree.Listing:
+def listed(root: Path, relative: str = "model", **options) -> source_tree.DirectoryListing:
     with source_tree.opened(root, relative) as directory:
         return source_tree.list_files(directory, **options)
 

@@ -8,7 +8,7 @@ import pytest
 from common.jobs.runners.subprocess import local_runner
 from common.jobs.steps import owner
 from models_registry import files
-from models_registry.errors import Frozen
+from models_registry.errors import VersionFrozen
 from models_registry.importing.facts_backfill import read_facts
 from models_registry.models import Version
 from models_registry.reconcilers.versions import VersionReconciler
@@ -36,7 +36,7 @@ def test_facts_are_kept_with_the_version_and_never_change(version) -> None:
         "kv_cache_bytes_per_1k_tokens": 1_024_000,
         "kv_cache_dtype": "F32",
     }
-    with pytest.raises(Frozen):
+    with pytest.raises(VersionFrozen):
         Version.objects.filter(pk=version.pk).update(facts={})
     assert Version.objects.filter(pk=version.pk).fill_in_facts({}) == 0
 

@@ -9,11 +9,11 @@ from django.db import IntegrityError, transaction
 
 from accounts.actors import of_user
 from common import audit
-from common.errors import Invalid, NotAllowed
+from common.errors import Invalid, NameTaken, NotAllowed, WrongState
 from common.models import AuditRecord
 from model_store.backends.local_staging import LocalStaging
 from models_registry import files
-from models_registry.errors import Frozen, InvalidName, NameTaken, SourceNotAllowed, UnknownModel, WrongState
+from models_registry.errors import InvalidName, SourceNotAllowed, UnknownModel, VersionFrozen
 from models_registry.models import Version, VersionFile, VersionMove
 from models_registry.services import catalogue, imports, versions
 from models_registry.states import VersionState
@@ -267,28 +267,28 @@ def test_a_failed_audit_write_blocks_the_import(library, actor, model, monkeypat
 def test_a_ready_version_never_changes(library, actor, model) -> None:
     version = library.ready(actor, model)
     for columns in ({"digest": "0" * 64}, {"message": "other"}, {"size_bytes": 1}, {"author": None}):
-        with pytest.raises(Frozen):
+        with pytest.raises(VersionFrozen):
             Version.objects.filter(pk=version.pk).update(**columns)
         for name, value in columns.items():
             setattr(version, name, value)
-        with pytest.raises(Frozen):
+        with pytest.raises(VersionFrozen):
             version.save()
-        with pytest.raises(Frozen):
+        with pytest.raises(VersionFrozen):
             version.save(update_fields=list(columns))
-        with pytest.raises(Frozen), transaction.atomic():
+        with pytest.raises(VersionFrozen), transaction.atomic():
             Version.objects.bulk_update([version], list(columns))
         version.refresh_from_db()
-    with pytest.raises(Frozen):
+    with pytest.raises(VersionFrozen):
         version.delete()
-    with pytest.raises(Frozen):
+    with pytest.raises(VersionFrozen):
         Version.objects.all().delete()
     file = VersionFile.objects.filter(version=version).first()
     for change in (file.save, file.delete, VersionFile.objects.all().delete):
-        with pytest.raises(Frozen):
+        with pytest.raises(VersionFrozen):
             change()
-    with pytest.raises(Frozen):
+    with pytest.raises(VersionFrozen):
         VersionFile.objects.update(size=0)
-    with pytest.raises(Frozen):
+    with pytest.raises(VersionFrozen):
         VersionFile(version=version, path="new", size=1, sha256="0" * 64, format="text").save()
     assert files.manifest_of(version).digest == version.digest
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import model_signing
 import pytest
 
-from accounts.errors import NotAllowed
+from accounts.errors import RightMissing
 from common import audit
-from common.errors import Invalid
+from common.errors import Invalid, NameTaken, WrongState
 from common.models import AuditRecord
 from models_registry import files, signature_verification
 from models_registry.errors import SignatureNotTrusted
@@ -21,7 +21,6 @@ from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, die, dies
 from tests.models_registry import builders as b
 from tests.trust.test_signing import manifest_in, new_key, pem_of, written
 from trust import services as trust_services
-from trust.errors import NameTaken, WrongState
 from trust.models import TrustedKey
 from trust.signing import bundles
 from trust.signing.keys import PrivateKey
@@ -223,7 +222,7 @@ def test_only_an_admin_trusts_distrusts_and_demands_with_a_reason(actor, model, 
         lambda: trust(actor, key),
         lambda: demand(actor, "off"),
     ):
-        with pytest.raises(NotAllowed):
+        with pytest.raises(RightMissing):
             refused()
     good = {"actor": admin, "team": team, "name": "ci", "pem": key.public_key.pem, "reason": "known"}
     for wrong in ({"reason": " "}, {"name": ""}, {"pem": pem_of(key).decode()}, {"pem": "x"}):

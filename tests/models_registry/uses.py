@@ -1,12 +1,12 @@
 """Somebody above the registry who needs a version."""
 
 from models_registry.models import Version, VersionMove
-from models_registry.references import Uses
+from models_registry.references import VersionReferences
 from models_registry.states import VersionState
 
 
-def used_by(version: Version, words: str) -> Uses:
+def used_by(version: Version, words: str) -> VersionReferences:
     """One use of the version."""
     # Any row of which a version has one.
     rows = VersionMove.objects.filter(version=version, to_state=VersionState.IMPORTING)
-    return Uses(rows, "version", "version__model", words)
+    return VersionReferences(rows, "version", "version__model", words)

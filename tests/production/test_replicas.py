@@ -19,7 +19,7 @@ from kube.errors import KubeError
 from kube.kubeconfig import access_of
 from kube.real.transport import connect
 from kube.resources import CONFIG_MAPS, DEPLOYMENTS, DISRUPTION_BUDGETS, HTTP_ROUTES, PODS, SERVICES
-from slipway.client import Client, Document, Unreachable, at
+from slipway.client import Client, Document, ServerUnreachable, at
 from tests.e2e.conftest import SWIFT, Traffic, write_version
 from tests.ports import PortBlock
 from tests.prepared import prepare_static
@@ -243,7 +243,7 @@ def reaches(client: Client, release: int, *states: str) -> Document:
     def there() -> Any:
         try:
             seen = client.get(at("releases", release))
-        except Unreachable:
+        except ServerUnreachable:
             return None
         assert seen["state"] not in {"failed", "stuck", "rolled_back"} - set(states), seen
         return seen if seen["state"] in states else None

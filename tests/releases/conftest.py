@@ -2,7 +2,7 @@
 
 import pytest
 
-from releases.judge.evidence import Evidence, Increment, Sides, Tally
+from releases.judge.evidence import BadRequestCount, EvidenceIncrement, JudgeEvidence, SideCounts
 from releases.judge.rules import JudgeRules
 from tests.releases.browsing import until_it_waits
 from tests.releases.world import Scene
@@ -18,7 +18,7 @@ class Trial:
 
     def __init__(self, rules: JudgeRules, slow_threshold_ms: float | None = 450.0) -> None:
         self.rules = rules
-        self.evidence = Evidence.start(rules)
+        self.evidence = JudgeEvidence.start(rules)
         if slow_threshold_ms is not None:
             self.evidence = self.evidence.with_slow_threshold(slow_threshold_ms)
 
@@ -32,12 +32,12 @@ class Trial:
     ) -> "Trial":
         """`times` increments of (candidate requests, bad, stable requests, bad)."""
         told = {
-            name: Sides(Tally(*four[:2]), Tally(*four[2:]))
+            name: SideCounts(BadRequestCount(*four[:2]), BadRequestCount(*four[2:]))
             for name, four in (("errors", errors), ("slow", slow))
             if four is not None
         }
         for _ in range(times):
-            self.evidence = self.evidence.after(Increment(seconds, told), self.rules)
+            self.evidence = self.evidence.after(EvidenceIncrement(seconds, told), self.rules)
         return self
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from accounts.errors import NotAllowed
+from accounts.errors import RightMissing
 from accounts.states import Role
 from clusters.models import Deployment
 from releases.errors import NotPossibleNow
@@ -112,7 +112,7 @@ def test_another_release_ends_the_bake_before_its_own_workers_start(baking: Scen
 
 def test_a_person_ends_the_bake_at_once(baking: Scene) -> None:
     viewer = baking._person("vi", Role.VIEWER)
-    with pytest.raises(NotAllowed):
+    with pytest.raises(RightMissing):
         end_bake(baking.release, actor=viewer)
     end_bake(baking.release, actor=baking.requester, reason="we need the GPUs")
     baking.run_for(20)

@@ -5,7 +5,7 @@ import pytest
 from gateway.models import Gateway
 from releases.errors import InvalidPlan, NotReleasable
 from releases.plans.plan import parse_plan
-from releases.policy import Policy, shortfalls
+from releases.policy import ReleasePolicy, shortfalls
 from releases.services.plan import save_plan
 from releases.states import ReleaseState as S
 from tests.releases.world import Scene
@@ -112,6 +112,6 @@ def test_copies_come_before_a_cohort() -> None:
 
 def test_the_most_of_a_cohort_counts_as_exposed_before_the_approval() -> None:
     steps = [STEPS[0], COHORT, {"kind": "approval"}, STEPS[4]]
-    policy = Policy(approval="anyone", percent_before_approval=50)
+    policy = ReleasePolicy(approval="anyone", percent_before_approval=50)
     (lack,) = shortfalls(parse_plan({"name": "x", "steps": steps}), policy)
     assert lack.values == {"percent": 60, "most": 50}

@@ -13,7 +13,7 @@ from gateway.backends.fake import Behaviour
 from gateway.history import minute_of, packed
 from gateway.models import Route, TrafficReading
 from releases import consumers
-from releases.condition import Condition, Observed, Workers, condition_of
+from releases.condition import ServiceCondition, ServiceObservation, StableWorkers, condition_of
 from releases.selectors.services import conditions_now
 from tests.cast import api, person
 from tests.releases.world import Scene
@@ -21,8 +21,10 @@ from tests.releases.world import Scene
 pytestmark = pytest.mark.any_database
 
 
-def observed(**fields: Any) -> Observed:
-    return Observed(**({"has_stable": True, "is_releasing": False, "workers": Workers(2, 2)} | fields))
+def observed(**fields: Any) -> ServiceObservation:
+    return ServiceObservation(
+        **({"has_stable": True, "is_releasing": False, "workers": StableWorkers(2, 2)} | fields)
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,15 +42,15 @@ def observed(**fields: Any) -> Observed:
         (observed(requests=19, errors=19), "serving", ""),
         (observed(requests=30, errors=4), "serving", ""),
         (
-            observed(workers=Workers(2, 1, lost=1, reason="chat-1: terminated by SIGKILL")),
+            observed(workers=StableWorkers(2, 1, lost=1, reason="chat-1: terminated by SIGKILL")),
             "degraded",
             "1 of 2 workers answer: chat-1: terminated by SIGKILL",
         ),
-        (observed(workers=Workers(2, 0)), "failing", "no worker answers (0 of 2)"),
-        (observed(workers=Workers(2, 2, stuck=1)), "degraded", "1 worker is stuck"),
-        (observed(workers=Workers(2, 2, saturated=1)), "serving", ""),
+        (observed(workers=StableWorkers(2, 0)), "failing", "no worker answers (0 of 2)"),
+        (observed(workers=StableWorkers(2, 2, stuck=1)), "degraded", "1 worker is stuck"),
+        (observed(workers=StableWorkers(2, 2, saturated=1)), "serving", ""),
         (
-            observed(workers=Workers(2, 2, saturated=2, waiting=7)),
+            observed(workers=StableWorkers(2, 2, saturated=2, waiting=7)),
             "degraded",
             "all workers are saturated, 7 requests wait",
         ),
@@ -63,14 +65,14 @@ def observed(**fields: Any) -> Observed:
             "the candidate gets 12.2 % of the traffic, not 30 %",
         ),
         (
-            observed(workers=Workers(2, 1, lost=1), requests=100, errors=29, is_releasing=True),
+            observed(workers=StableWorkers(2, 1, lost=1), requests=100, errors=29, is_releasing=True),
             "failing",
             "29 % of requests fail (5xx: 29 / 100); 1 of 2 workers answer",
         ),
     ],
 )
-def test_the_state_of_a_service_and_its_reason(seen: Observed, state: str, reason: str) -> None:
-    assert condition_of(seen) == Condition(state, reason)
+def test_the_state_of_a_service_and_its_reason(seen: ServiceObservation, state: str, reason: str) -> None:
+    assert condition_of(seen) == ServiceCondition(state, reason)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from releases.engine_settings import setting_faults, settings_of, split
-from releases.pages.memory import Need, Room, advise
+from releases.pages.memory import MemoryRequirement, WorkerMemory, advise
 from serving.engines.echo import EchoSettings
 from serving.engines.registry import ENGINES
 from serving.engines.server import ServerSettings
@@ -66,19 +66,23 @@ def test_what_has_a_field_goes_there_however_it_is_spelt() -> None:
 
 
 def test_the_advice_says_what_to_change_when_all_slots_do_not_fit() -> None:
-    need = Need(weights_bytes=16 * GIB, cache_bytes_per_1k_tokens=GIB // 8, slots=64, context=8_000)
+    need = MemoryRequirement(
+        weights_bytes=16 * GIB, cache_bytes_per_1k_tokens=GIB // 8, slots=64, context=8_000
+    )
     assert need.total == 80 * GIB
-    tight = advise(need, [Room("H100", 80 * GIB, gpus=1)])
+    tight = advise(need, [WorkerMemory("H100", 80 * GIB, gpus=1)])
     assert (tight.tone, tight.title) == ("warn", "The weights fit, but not all slots at full context.")
     assert "Use 2 GPUs per worker." in tight.lines
     assert "Or take 56 slots." in tight.lines
     assert "Or limit the context to 6912 tokens." in tight.lines
-    assert advise(need, [Room("H200", 141 * GIB, gpus=1)]).tone == "good"
-    assert advise(need, [Room("L4", 15 * GIB, gpus=1)]).tone == "bad"
-    mixed = advise(need, [Room("L4", 15 * GIB, gpus=1), Room("H200", 141 * GIB, gpus=1)])
+    assert advise(need, [WorkerMemory("H200", 141 * GIB, gpus=1)]).tone == "good"
+    assert advise(need, [WorkerMemory("L4", 15 * GIB, gpus=1)]).tone == "bad"
+    mixed = advise(need, [WorkerMemory("L4", 15 * GIB, gpus=1), WorkerMemory("H200", 141 * GIB, gpus=1)])
     assert mixed.tone == "warn"
 
 
 def test_what_the_files_do_not_tell_is_not_made_up() -> None:
-    advice = advise(Need(None, None, slots=4, context=None), [Room("H100", 80 * GIB, gpus=1)])
+    advice = advise(
+        MemoryRequirement(None, None, slots=4, context=None), [WorkerMemory("H100", 80 * GIB, gpus=1)]
+    )
     assert (advice.tone, advice.lines) == ("quiet", ())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.traffic import TargetCounts
 from releases.judge.counts import increments_between, slow_threshold_ms
-from releases.judge.evidence import Sides, Tally
+from releases.judge.evidence import BadRequestCount, SideCounts
 
 INF = math.inf
 
@@ -50,14 +50,14 @@ def test_an_increment_is_what_both_sides_answered_in_between():
     assert seen.seconds == 5.0
     assert not seen.interrupted
     assert seen.indicators == {
-        "errors": Sides(Tally(20, 3), Tally(80, 1)),
-        "slow": Sides(Tally(20, 8), Tally(80, 5)),
+        "errors": SideCounts(BadRequestCount(20, 3), BadRequestCount(80, 1)),
+        "slow": SideCounts(BadRequestCount(20, 8), BadRequestCount(80, 5)),
     }
 
 
 def test_requests_that_a_client_forced_to_a_side_are_not_judged():
     after = {"new": counts(10, 1, 8, 2, forced=5), "old": BEFORE["old"]}
-    assert between(BEFORE, after).indicators["errors"].candidate == Tally(0, 0)
+    assert between(BEFORE, after).indicators["errors"].candidate == BadRequestCount(0, 0)
 
 
 def test_without_a_threshold_only_errors_are_told():
@@ -71,7 +71,7 @@ def test_a_threshold_that_the_histogram_lacks_leaves_slow_untold():
 def test_a_target_that_has_not_answered_yet_may_come_without_buckets():
     before = {"new": replace(counts(), latency_ms=()), "old": BEFORE["old"]}
     after = {"new": counts(20, 0, 15, 5), "old": BEFORE["old"]}
-    assert between(before, after).indicators["slow"].candidate == Tally(20, 5)
+    assert between(before, after).indicators["slow"].candidate == BadRequestCount(20, 5)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_side_that_appears_between_two_readings_starts_at_the_second():
 
 def test_an_error_seen_before_its_request_does_not_make_more_errors_than_requests():
     after = {"new": counts(11, 4, 9, 2), "old": BEFORE["old"]}
-    assert between(BEFORE, after).indicators["errors"].candidate == Tally(1, 1)
+    assert between(BEFORE, after).indicators["errors"].candidate == BadRequestCount(1, 1)
 
 
 readings = st.builds(

@@ -11,23 +11,23 @@ from scipy.special import logsumexp
 from scipy.stats import binom, hypergeom
 
 from releases.judge import eprocess
-from releases.judge.evidence import IndicatorEvidence, Sides, Tally
+from releases.judge.evidence import BadRequestCount, IndicatorEvidence, SideCounts
 from releases.judge.rules import IndicatorRules
 
 ERRORS = IndicatorRules(roll_back_above_ratio=1.0, promote_below_ratio=2.0, promote_below_percent=20.0)
 RATIO_ONLY = IndicatorRules(roll_back_above_ratio=1.5, promote_below_ratio=3.0)
 RATE_ONLY = IndicatorRules(promote_below_ratio=None, promote_below_percent=10.0)
 
-tallies = st.integers(0, 300).flatmap(lambda n: st.builds(Tally, st.just(n), st.integers(0, n)))
-sides = st.builds(Sides, tallies, tallies)
+tallies = st.integers(0, 300).flatmap(lambda n: st.builds(BadRequestCount, st.just(n), st.integers(0, n)))
+sides = st.builds(SideCounts, tallies, tallies)
 
 
-def after(part: IndicatorEvidence, seen: Sides, rules: IndicatorRules) -> IndicatorEvidence:
+def after(part: IndicatorEvidence, seen: SideCounts, rules: IndicatorRules) -> IndicatorEvidence:
     return part.after(seen, seconds=1.0, rules=rules, recent_requests=20)
 
 
-def split(candidate: int, k: int, stable: int, j: int) -> Sides:
-    return Sides(Tally(candidate, k), Tally(stable, j))
+def split(candidate: int, k: int, stable: int, j: int) -> SideCounts:
+    return SideCounts(BadRequestCount(candidate, k), BadRequestCount(stable, j))
 
 
 @pytest.mark.parametrize("rules", [ERRORS, RATIO_ONLY])
@@ -147,7 +147,7 @@ def test_a_stretch_without_requests_changes_no_evidence(seen, silent):
     part = after(IndicatorEvidence.start(ERRORS), seen, ERRORS)
     later = part
     for _ in range(silent):
-        later = after(later, Sides(), ERRORS)
+        later = after(later, SideCounts(), ERRORS)
     assert (later.log_reject, later.log_accept, later.totals) == (
         part.log_reject,
         part.log_accept,
@@ -158,16 +158,16 @@ def test_a_stretch_without_requests_changes_no_evidence(seen, silent):
 @given(tallies)
 def test_one_side_alone_is_no_evidence_of_a_ratio(tally):
     start = IndicatorEvidence.start(RATIO_ONLY)
-    for seen in (Sides(candidate=tally), Sides(stable=tally)):
+    for seen in (SideCounts(candidate=tally), SideCounts(stable=tally)):
         part = after(start, seen, RATIO_ONLY)
         assert part.log_reject == pytest.approx(0.0, abs=1e-12)
         assert part.log_accept == pytest.approx(0.0, abs=1e-12)
 
 
-quiet = st.integers(0, 200).flatmap(lambda n: st.builds(Tally, st.just(n), st.integers(0, n // 5)))
+quiet = st.integers(0, 200).flatmap(lambda n: st.builds(BadRequestCount, st.just(n), st.integers(0, n // 5)))
 
 
-@given(st.lists(st.builds(Sides, quiet, quiet), max_size=6), st.randoms(use_true_random=False))
+@given(st.lists(st.builds(SideCounts, quiet, quiet), max_size=6), st.randoms(use_true_random=False))
 def test_the_order_of_quiet_increments_does_not_change_the_certificate_or_the_totals(increments, random):
     shuffled = list(increments)
     random.shuffle(shuffled)
@@ -182,12 +182,16 @@ def test_the_order_of_quiet_increments_does_not_change_the_certificate_or_the_to
     assert ends[0].log_accept == pytest.approx(ends[1].log_accept, rel=1e-9, abs=1e-9)
 
 
-@given(st.lists(st.builds(Sides, quiet, quiet), max_size=5))
+@given(st.lists(st.builds(SideCounts, quiet, quiet), max_size=5))
 def test_capital_is_never_created_beside_the_bets(increments):
     """The reserve moves into the bets, it is not added to them: without bad events nothing is won."""
     part = IndicatorEvidence.start(ERRORS)
     for seen in increments:
-        part = after(part, Sides(Tally(seen.candidate.requests), Tally(seen.stable.requests)), ERRORS)
+        part = after(
+            part,
+            SideCounts(BadRequestCount(seen.candidate.requests), BadRequestCount(seen.stable.requests)),
+            ERRORS,
+        )
     assert part.log_reject == pytest.approx(0.0, abs=1e-12)
 
 

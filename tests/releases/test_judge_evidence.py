@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases.judge.evidence import Evidence, Increment, Sides, Tally
+from releases.judge.evidence import BadRequestCount, EvidenceIncrement, JudgeEvidence, SideCounts
 from releases.judge.rules import IndicatorRules, JudgeRules
 from tests.releases.conftest import Trial
 
-tallies = st.integers(0, 10**6).flatmap(lambda n: st.builds(Tally, st.just(n), st.integers(0, n)))
-sides = st.builds(Sides, tallies, tallies)
+tallies = st.integers(0, 10**6).flatmap(lambda n: st.builds(BadRequestCount, st.just(n), st.integers(0, n)))
+sides = st.builds(SideCounts, tallies, tallies)
 increments = st.builds(
-    Increment,
+    EvidenceIncrement,
     st.floats(0, 3600),
     st.dictionaries(st.sampled_from(["errors", "slow"]), sides),
     st.booleans(),
@@ -23,18 +23,18 @@ increments = st.builds(
 @given(st.lists(increments, max_size=6), st.none() | st.floats(1, 1e5))
 def test_evidence_survives_being_written_as_json(seen, threshold):
     rules = JudgeRules()
-    evidence = Evidence.start(rules)
+    evidence = JudgeEvidence.start(rules)
     if threshold is not None:
         evidence = evidence.with_slow_threshold(threshold)
     for increment in seen:
         evidence = evidence.after(increment, rules)
-    assert Evidence.from_dict(json.loads(json.dumps(evidence.to_dict(), allow_nan=False))) == evidence
+    assert JudgeEvidence.from_dict(json.loads(json.dumps(evidence.to_dict(), allow_nan=False))) == evidence
 
 
 def test_evidence_read_back_goes_on_as_if_never_written(trial: Trial):
     trial.see(errors=(20, 1, 80, 2), slow=(20, 3, 80, 4), times=5)
-    read = Evidence.from_dict(json.loads(json.dumps(trial.evidence.to_dict())))
-    more = Increment(5.0, {"errors": Sides(Tally(10, 2), Tally(50, 1))})
+    read = JudgeEvidence.from_dict(json.loads(json.dumps(trial.evidence.to_dict())))
+    more = EvidenceIncrement(5.0, {"errors": SideCounts(BadRequestCount(10, 2), BadRequestCount(50, 1))})
     assert read.after(more, trial.rules) == trial.evidence.after(more, trial.rules)
 
 
@@ -43,18 +43,18 @@ def test_evidence_read_back_goes_on_as_if_never_written(trial: Trial):
 )
 def test_evidence_of_another_make_is_refused(document):
     with pytest.raises(ValueError, match="evidence"):
-        Evidence.from_dict(document)
+        JudgeEvidence.from_dict(document)
 
 
 def test_evidence_is_not_mixed_with_rules_that_bet_otherwise(trial: Trial):
     other = JudgeRules(errors=IndicatorRules(promote_below_ratio=3.0))
     with pytest.raises(ValueError, match="rules changed"):
-        trial.evidence.after(Increment(1.0), other)
+        trial.evidence.after(EvidenceIncrement(1.0), other)
 
 
 def test_rules_may_become_stricter_about_certainty_without_losing_the_evidence(trial: Trial):
     stricter = trial.rules.model_copy(update={"false_promote_percent": 1.0})
-    assert trial.evidence.after(Increment(1.0), stricter).looks == 1
+    assert trial.evidence.after(EvidenceIncrement(1.0), stricter).looks == 1
 
 
 def test_the_meaning_of_slow_is_fixed_once_known(trial: Trial):
@@ -66,7 +66,9 @@ def test_the_meaning_of_slow_is_fixed_once_known(trial: Trial):
 def test_an_interrupted_stretch_is_counted_as_lost_and_says_nothing(trial: Trial):
     trial.see(errors=(20, 1, 80, 1))
     before = trial.evidence
-    lost = Increment(5.0, {"errors": Sides(Tally(50, 50), Tally(50, 0))}, interrupted=True)
+    lost = EvidenceIncrement(
+        5.0, {"errors": SideCounts(BadRequestCount(50, 50), BadRequestCount(50, 0))}, interrupted=True
+    )
     after = before.after(lost, trial.rules)
     assert after.interruptions == 1
     assert after.indicators["errors"].totals == before.indicators["errors"].totals
@@ -76,9 +78,9 @@ def test_an_interrupted_stretch_is_counted_as_lost_and_says_nothing(trial: Trial
 @given(st.lists(sides, max_size=60))
 def test_the_latest_stretches_hold_just_enough_requests(seen):
     rules = JudgeRules()
-    evidence = Evidence.start(rules)
+    evidence = JudgeEvidence.start(rules)
     for both in seen:
-        evidence = evidence.after(Increment(1.0, {"errors": both}), rules)
+        evidence = evidence.after(EvidenceIncrement(1.0, {"errors": both}), rules)
     recent = evidence.indicators["errors"].recent
     asked = rules.abort_min_requests
     assert len(recent) <= asked + 1
@@ -99,13 +101,13 @@ def test_a_long_wait_with_one_sided_traffic_does_not_make_evidence_grow(trial: T
 @pytest.mark.parametrize(("requests", "bad"), [(-1, 0), (3, 4), (3, -1)])
 def test_impossible_tallies_are_refused(requests, bad):
     with pytest.raises(ValueError, match="no tally"):
-        Tally(requests, bad)
+        BadRequestCount(requests, bad)
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
 def test_impossible_stretches_are_refused(seconds):
     with pytest.raises(ValueError, match="0 seconds or more"):
-        Increment(seconds)
+        EvidenceIncrement(seconds)
 
 
 def test_rules_that_could_earn_both_verdicts_are_refused():

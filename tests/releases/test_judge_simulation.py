@@ -9,9 +9,9 @@ from perf.judge.eprocesses import disagreement, log_accept, log_reject
 from perf.judge.late_defects import minutes_to_catch
 from perf.judge.rules import RATES, e_process, shipped, z_test
 from perf.judge.sessions import PER_SESSION, rolled_back, sessions
-from perf.judge.traffic import NEVER, RAMP, Traffic, caught, first_look, traffic
+from perf.judge.traffic import NEVER, RAMP, SimulatedTraffic, caught, first_look, traffic
 from releases.judge import eprocess
-from releases.judge.evidence import Evidence, Increment, Sides, Tally
+from releases.judge.evidence import BadRequestCount, EvidenceIncrement, JudgeEvidence, SideCounts
 from releases.judge.rules import IndicatorRules, JudgeRules
 from releases.judge.verdict import verdict
 
@@ -105,19 +105,21 @@ def test_the_whole_judge_wrongs_few_equal_candidates(rng):
     wronged = promoted = 0
     runs, looks = 120, 60
     for _ in range(runs):
-        evidence = Evidence.start(rules).with_slow_threshold(100.0)
+        evidence = JudgeEvidence.start(rules).with_slow_threshold(100.0)
         decisions = set()
         for _ in range(looks):
             tallies = []
             for requests in (15, 60):
                 slow = int(rng.binomial(requests, 0.05))
-                tallies.append((Tally(requests, int(rng.binomial(slow, 0.2))), Tally(requests, slow)))
+                tallies.append(
+                    (BadRequestCount(requests, int(rng.binomial(slow, 0.2))), BadRequestCount(requests, slow))
+                )
             (candidate_errors, candidate_slow), (stable_errors, stable_slow) = tallies
             seen = {
-                "errors": Sides(candidate_errors, stable_errors),
-                "slow": Sides(candidate_slow, stable_slow),
+                "errors": SideCounts(candidate_errors, stable_errors),
+                "slow": SideCounts(candidate_slow, stable_slow),
             }
-            evidence = evidence.after(Increment(5.0, seen), rules)
+            evidence = evidence.after(EvidenceIncrement(5.0, seen), rules)
             decisions.add(verdict(evidence, rules).decision.value)
         wronged += "roll_back" in decisions
         promoted += "promote" in decisions
@@ -161,21 +163,27 @@ def test_sessions_that_are_dealt_out_request_by_request_need_no_correction(rng, 
 
 def test_a_session_of_eight_counts_as_much_as_one_request_does_without_sessions():
     by_session = JudgeRules(slow=None, requests_per_session=8)
-    one = Evidence.start(by_session).after(Increment(5.0, {"errors": _sides(8, 80, 0, 320)}), by_session)
+    one = JudgeEvidence.start(by_session).after(
+        EvidenceIncrement(5.0, {"errors": _sides(8, 80, 0, 320)}), by_session
+    )
     by_request = JudgeRules(slow=None)
-    other = Evidence.start(by_request).after(Increment(5.0, {"errors": _sides(1, 10, 0, 40)}), by_request)
+    other = JudgeEvidence.start(by_request).after(
+        EvidenceIncrement(5.0, {"errors": _sides(1, 10, 0, 40)}), by_request
+    )
     parts = [evidence.indicators["errors"] for evidence in (one, other)]
     assert parts[0].log_accept == pytest.approx(parts[1].log_accept)
     # The reserve enters by requests: a little earlier.
     assert parts[0].log_reject == pytest.approx(parts[1].log_reject, abs=0.01)
-    alarm = Evidence.start(by_session).after(Increment(5.0, {"errors": _sides(24, 24, 0, 24)}), by_session)
+    alarm = JudgeEvidence.start(by_session).after(
+        EvidenceIncrement(5.0, {"errors": _sides(24, 24, 0, 24)}), by_session
+    )
     assert verdict(alarm, by_session).culprit is None, "three sessions are not yet twenty"
     assert by_session.least_requests == 800
     assert by_session.fingerprint != by_request.fingerprint
 
 
-def _sides(candidate_bad: int, candidate: int, stable_bad: int, stable: int) -> Sides:
-    return Sides(Tally(candidate, candidate_bad), Tally(stable, stable_bad))
+def _sides(candidate_bad: int, candidate: int, stable_bad: int, stable: int) -> SideCounts:
+    return SideCounts(BadRequestCount(candidate, candidate_bad), BadRequestCount(stable, stable_bad))
 
 
 def _events(rng, *, runs: int, events: int, theta: float) -> np.ndarray:
@@ -186,7 +194,7 @@ def _events(rng, *, runs: int, events: int, theta: float) -> np.ndarray:
 def _ours(events: np.ndarray, *, candidate: int, stable: int) -> np.ndarray:
     """Log e-values after each bad event, one event an increment."""
     runs, length = events.shape
-    seen = Traffic(
+    seen = SimulatedTraffic(
         np.full((runs, length), candidate),
         events.astype(np.int64),
         np.full((runs, length), stable),

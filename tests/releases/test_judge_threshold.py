@@ -17,8 +17,8 @@ from gateway.models import Route, TrafficReading
 from releases.judge.threshold import (
     JUMP,
     LEAST_REQUESTS,
-    Kept,
-    Stretch,
+    StableTraffic,
+    StoredThreshold,
     Threshold,
     at_bound,
     is_unusable,
@@ -37,36 +37,36 @@ from tests.releases.world import SWIFT, Scene
 pytestmark = pytest.mark.any_database
 
 
-def stretch(p95_ms: float, *, requests: int = 300, errors: int = 0) -> Stretch:
+def stretch(p95_ms: float, *, requests: int = 300, errors: int = 0) -> StableTraffic:
     """Answers of which one in twenty took longer than `p95_ms`."""
     spread = random.Random(7)
     milliseconds = [
         p95_ms * (1.2 if i % 20 == 0 else spread.uniform(0.4, 0.99)) for i in range(requests - errors)
     ]
-    return Stretch(requests, errors, histogram_of(milliseconds))
+    return StableTraffic(requests, errors, histogram_of(milliseconds))
 
 
 def test_the_plans_objective_comes_first() -> None:
-    found = threshold(300, Kept(800, "learnt"), [stretch(1000)])
+    found = threshold(300, StoredThreshold(800, "learnt"), [stretch(1000)])
     assert found == Threshold(320, "plan")
     assert at_bound(10**9) == 320_000
 
 
 def test_too_few_answers_teach_nothing() -> None:
     assert threshold(None, None, [stretch(320, requests=LEAST_REQUESTS - 1)]) is None
-    kept = threshold(None, Kept(320, "learnt"), [stretch(160, requests=50)])
+    kept = threshold(None, StoredThreshold(320, "learnt"), [stretch(160, requests=50)])
     assert kept is not None
     assert (kept.milliseconds, kept.measured_ms, kept.is_held) == (320, None, False)
 
 
 @pytest.mark.parametrize("ill", [stretch(16_000, requests=900), stretch(16_000, requests=900, errors=300)])
-def test_overloaded_and_failing_stretches_are_left_out(ill: Stretch) -> None:
+def test_overloaded_and_failing_stretches_are_left_out(ill: StableTraffic) -> None:
     found = threshold(None, None, [*(stretch(320) for _ in range(6)), ill, ill])
     assert found is not None
     assert (found.milliseconds, found.source) == (320, "learnt")
 
 
-def busy(p95_ms: float, *, requests: int) -> Stretch:
+def busy(p95_ms: float, *, requests: int) -> StableTraffic:
     """A stretch of five minutes; how many requests were in flight follows from how long they took."""
     return replace(stretch(p95_ms, requests=requests), seconds=300)
 
@@ -84,13 +84,13 @@ def test_nothing_is_learnt_while_stable_had_no_free_slot() -> None:
 
 
 def test_many_small_steps_upwards_are_a_jump() -> None:
-    found = threshold(None, Kept(640, "learnt", lowest_ms=320), [stretch(1000)])
+    found = threshold(None, StoredThreshold(640, "learnt", lowest_ms=320), [stretch(1000)])
     assert found is not None
     assert (found.milliseconds, found.measured_ms) == (640, 1000)
 
 
 def test_a_small_change_is_followed_and_a_large_one_upwards_needs_a_word() -> None:
-    kept = Kept(320, "learnt")
+    kept = StoredThreshold(320, "learnt")
     followed = threshold(None, kept, [stretch(500)])
     assert followed is not None
     assert (followed.milliseconds, followed.previous_ms, followed.is_news, followed.is_held) == (
@@ -104,7 +104,7 @@ def test_a_small_change_is_followed_and_a_large_one_upwards_needs_a_word() -> No
     assert held is not None
     assert (held.milliseconds, held.measured_ms, held.is_held, held.is_news) == (320, 16_000, True, False)
 
-    calmer = threshold(None, Kept(16_000, "learnt"), [stretch(320)])
+    calmer = threshold(None, StoredThreshold(16_000, "learnt"), [stretch(320)])
     assert calmer is not None
     assert (calmer.milliseconds, calmer.is_news) == (320, True)
 

@@ -14,9 +14,9 @@ from gateway.routes import WorkerEndpoint
 from gateway.worker_figures import WorkerFigures
 from models_registry.facts.code import declared_by
 from releases.errors import NotReleasable
-from releases.judge.evidence import Evidence, Increment, Sides, Tally
+from releases.judge.evidence import BadRequestCount, EvidenceIncrement, JudgeEvidence, SideCounts
 from releases.judge.rules import JudgeRules
-from releases.judge.verdict import Decision, verdict
+from releases.judge.verdict import JudgeDecision, verdict
 from releases.judge.worker_counts import latency_thresholds, sides_between, worker_tallies
 from releases.services.plan import save_plan
 from releases.states import ReleaseState
@@ -73,13 +73,13 @@ def test_an_indicator_of_real_workers_rolls_the_candidate_back(tmp_path: Path) -
                 client.post("/detect", json={"n": 0}, headers={"x-slipway-chosen-by": "client"})
         sides = sides_between(before, told(), candidate="new", stable="old")
     assert sides == {
-        "indicator:refused": Sides(Tally(100, 50), Tally(100, 2)),
-        "indicator:kept": Sides(Tally(100, 50), Tally(100, 2)),
+        "indicator:refused": SideCounts(BadRequestCount(100, 50), BadRequestCount(100, 2)),
+        "indicator:kept": SideCounts(BadRequestCount(100, 50), BadRequestCount(100, 2)),
     }
-    clean = Sides(Tally(100), Tally(100))
-    evidence = Evidence.start(rules).after(Increment(5.0, {"errors": clean, **sides}), rules)
+    clean = SideCounts(BadRequestCount(100), BadRequestCount(100))
+    evidence = JudgeEvidence.start(rules).after(EvidenceIncrement(5.0, {"errors": clean, **sides}), rules)
     answer = verdict(evidence, rules)
-    assert (answer.decision, answer.culprit) == (Decision.ROLL_BACK, "indicator:refused")
+    assert (answer.decision, answer.culprit) == (JudgeDecision.ROLL_BACK, "indicator:refused")
     assert "refused: 50 / 100 (50.0 %); stable 2 / 100" in answer.reason
 
 
@@ -95,7 +95,7 @@ def test_a_route_is_slow_by_what_stable_has_shown_before() -> None:
         }
         for slow, fast, epoch in ((0, 95, "a"), (7, 195, "a"))
     )
-    expected = Sides(Tally(7, 7), Tally(100))
+    expected = SideCounts(BadRequestCount(7, 7), BadRequestCount(100))
     seen = sides_between(before, after, candidate="new", stable="old")
     assert seen == {"latency:/detect": expected, "latency:ttft": expected}
     after["old"]["epoch"] = "another start"
@@ -104,11 +104,13 @@ def test_a_route_is_slow_by_what_stable_has_shown_before() -> None:
 
 def test_what_one_version_does_not_declare_is_not_compared_and_never_passes() -> None:
     rules = JudgeRules.model_validate({"indicators": {"refused": {}}, "slow": None})
-    evidence = Evidence.start(rules)
+    evidence = JudgeEvidence.start(rules)
     for _ in range(20):
-        evidence = evidence.after(Increment(5.0, {"errors": Sides(Tally(100), Tally(100))}), rules)
+        evidence = evidence.after(
+            EvidenceIncrement(5.0, {"errors": SideCounts(BadRequestCount(100), BadRequestCount(100))}), rules
+        )
     answer = verdict(evidence, rules)
-    assert answer.decision is Decision.INSUFFICIENT
+    assert answer.decision is JudgeDecision.INSUFFICIENT
     assert "have not counted" in answer.reason
 
 

@@ -14,7 +14,7 @@ from django.utils.functional import Promise
 import releases
 from releases.judge.rules import IndicatorRules, JudgeRules
 from releases.judge.verdict import verdict
-from releases.messages import KINDS, SAID, Kind, Message
+from releases.messages import KINDS, SAID, MessageTemplate, ReleaseMessage
 from releases.models import Release
 from releases.reconcilers.measured_split import NO_REQUESTS, NOT_SPLIT
 from releases.reconcilers.starting import STARTED
@@ -47,9 +47,9 @@ TRIALS = {
 }
 
 
-def kept(message: Message) -> Message:
+def kept(message: ReleaseMessage) -> ReleaseMessage:
     """As it comes back from its row."""
-    return Message.kept(message.text, json.loads(json.dumps(message.document, allow_nan=False)))
+    return ReleaseMessage.kept(message.text, json.loads(json.dumps(message.document, allow_nan=False)))
 
 
 @pytest.mark.parametrize("name", TRIALS)
@@ -73,9 +73,9 @@ def test_a_kept_reason_of_the_judge_reads_as_the_judge_would_tell_it_now(name):
             TOO_LITTLE(seconds=60, why=verdict(Trial(JudgeRules()).evidence, JudgeRules()).message),
             "60 秒后证据仍不足：无定论：候选版本尚未响应任何请求。",
         ),
-        (Message(words="Rolled back by hand, it was slow."), "Rolled back by hand, it was slow."),
-        (STARTED() + Message(words="By hand."), "已开始。By hand."),
-        (Message(), ""),
+        (ReleaseMessage(words="Rolled back by hand, it was slow."), "Rolled back by hand, it was slow."),
+        (STARTED() + ReleaseMessage(words="By hand."), "已开始。By hand."),
+        (ReleaseMessage(), ""),
     ],
 )
 def test_a_kept_message_is_told_in_the_reader_s_language(message, told):
@@ -95,7 +95,7 @@ def test_a_kept_message_is_told_in_the_reader_s_language(message, told):
 )
 def test_what_this_slipway_cannot_tell_stays_the_text_that_was_kept(document):
     with translation.override("zh-hans"):
-        assert str(Message.kept("It was so.", document)) == "It was so."
+        assert str(ReleaseMessage.kept("It was so.", document)) == "It was so."
 
 
 def test_a_message_takes_the_values_of_its_kind_and_no_others():
@@ -105,10 +105,10 @@ def test_a_message_takes_the_values_of_its_kind_and_no_others():
 
 def test_two_kinds_do_not_share_a_name():
     with pytest.raises(ValueError, match=r"approval\.timeout"):
-        Kind("approval.timeout", "Too late.")
+        MessageTemplate("approval.timeout", "Too late.")
 
 
-def sources_of(kind: Kind) -> tuple[str, ...]:
+def sources_of(kind: MessageTemplate) -> tuple[str, ...]:
     """Its English sentence, or singular and plural."""
     assert isinstance(kind.sentence, Promise), f"{kind.name} is not marked for translation"
     lazy = vars(kind.sentence)
@@ -151,7 +151,7 @@ def test_all_that_a_release_says_of_itself_is_kept_as_kinds(monkeypatch: pytest.
         for text, document in said:
             assert document or text in {"", *requested}, text
             if document:
-                assert str(Message.kept("", document)) == text
+                assert str(ReleaseMessage.kept("", document)) == text
     failure = Release.objects.get(pk=failed.pk)
     with translation.override("zh-hans"):
         assert str(failure.told_outcome) == "冒烟测试在第 1 个请求（共 3 个）失败：answered 500: boom。"

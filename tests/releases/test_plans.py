@@ -11,14 +11,14 @@ from pydantic import ValidationError
 from releases.errors import InvalidPlan
 from releases.plans.builtin import DEFAULT_PLAN, builtin_plan, builtin_plans
 from releases.plans.plan import canonical_json, parse_plan, plan_hash, plan_schema
-from releases.steps.approval import Approval
-from releases.steps.deploy import Deploy
-from releases.steps.hold import Hold
-from releases.steps.judge import Judge
-from releases.steps.promote import Promote
-from releases.steps.scan import Scan
-from releases.steps.smoke_test import SmokeTest
-from releases.steps.weight import Weight
+from releases.steps.approval import ApprovalStep
+from releases.steps.deploy import DeployStep
+from releases.steps.hold import HoldStep
+from releases.steps.judge import JudgeStep
+from releases.steps.promote import PromoteStep
+from releases.steps.scan import ScanStep
+from releases.steps.smoke_test import SmokeTestStep
+from releases.steps.weight import WeightStep
 
 BUILTIN_PLANS = builtin_plans()
 CANARY, CANARY_QUICK, DIRECT = BUILTIN_PLANS.values()
@@ -46,12 +46,12 @@ def refused(document: object) -> dict[str, str]:
 def test_a_plan_may_leave_out_everything_that_has_a_default():
     parsed = parse_plan(plan(DEPLOY, SMOKE, weight(10), {"kind": "judge"}, APPROVAL, PROMOTE))
     assert parsed.steps == (
-        Deploy(share_percent=100),
-        SmokeTest(),
-        Weight(percent=10),
-        Judge(),
-        Approval(),
-        Promote(),
+        DeployStep(share_percent=100),
+        SmokeTestStep(),
+        WeightStep(percent=10),
+        JudgeStep(),
+        ApprovalStep(),
+        PromoteStep(),
     )
 
 
@@ -263,18 +263,18 @@ def test_the_canonical_text_is_pinned_so_that_stored_hashes_stay_true():
 
 def test_the_default_plan_is_a_canary_that_asks_someone_else():
     assert builtin_plan(DEFAULT_PLAN) is CANARY
-    approvals = [step for step in CANARY.steps if isinstance(step, Approval)]
+    approvals = [step for step in CANARY.steps if isinstance(step, ApprovalStep)]
     assert [step.separate_requester for step in approvals] == [True]
-    assert isinstance(CANARY.steps[0], Scan)
+    assert isinstance(CANARY.steps[0], ScanStep)
 
 
 def test_the_quick_canary_reaches_its_approval_within_a_minute_of_being_deployed():
     before = CANARY_QUICK.steps[: [step.kind for step in CANARY_QUICK.steps].index("approval")]
     seconds = 0
     for step in before:
-        if isinstance(step, Hold):
+        if isinstance(step, HoldStep):
             seconds += step.seconds
-        elif isinstance(step, Judge):
+        elif isinstance(step, JudgeStep):
             seconds += step.at_most_seconds
             assert step.on_insufficient == "ask"
     assert seconds <= 50

@@ -6,12 +6,12 @@ from django.utils import translation
 from releases.plans.builtin import builtin_plans
 from releases.plans.plan import parse_plan
 from releases.plans.words import diff, duration, strip
-from releases.steps.approval import Approval
-from releases.steps.deploy import Deploy
-from releases.steps.hold import Hold
-from releases.steps.judge import Judge
-from releases.steps.smoke_test import SmokeTest
-from releases.steps.weight import Weight
+from releases.steps.approval import ApprovalStep
+from releases.steps.deploy import DeployStep
+from releases.steps.hold import HoldStep
+from releases.steps.judge import JudgeStep
+from releases.steps.smoke_test import SmokeTestStep
+from releases.steps.weight import WeightStep
 
 CANARY, CANARY_QUICK, DIRECT = builtin_plans().values()
 
@@ -70,21 +70,21 @@ def test_a_hold_of_its_own_says_what_it_does():
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        (Weight(percent=5), "5 %"),
-        (Hold(seconds=60), "60 s"),
-        (Deploy(share_percent=25), "deploy 25 % of the workers"),
-        (Deploy(replicas=3), "deploy 3 workers"),
-        (SmokeTest(requests=1, max_latency_ms=500), "smoke test: 1 request under 500 ms"),
-        (Judge(on_insufficient="wait"), "analysis until passed"),
+        (WeightStep(percent=5), "5 %"),
+        (HoldStep(seconds=60), "60 s"),
+        (DeployStep(share_percent=25), "deploy 25 % of the workers"),
+        (DeployStep(replicas=3), "deploy 3 workers"),
+        (SmokeTestStep(requests=1, max_latency_ms=500), "smoke test: 1 request under 500 ms"),
+        (JudgeStep(on_insufficient="wait"), "analysis until passed"),
         (
-            Judge(at_most_seconds=60, on_insufficient="promote"),
+            JudgeStep(at_most_seconds=60, on_insufficient="promote"),
             "analysis for at most 60 s; if inconclusive: continue",
         ),
         (
-            Judge(at_most_seconds=60, on_insufficient="roll_back"),
+            JudgeStep(at_most_seconds=60, on_insufficient="roll_back"),
             "analysis for at most 60 s; if inconclusive: roll back",
         ),
-        (Approval(role="admin", when="unless_certified"), "approval by an admin, unless passed"),
+        (ApprovalStep(role="admin", when="unless_certified"), "approval by an admin, unless passed"),
     ],
 )
 def test_every_step_is_told_in_a_few_words(step, words):
@@ -99,9 +99,9 @@ def test_equal_plans_do_not_differ(plan):
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        (SmokeTest(requests=20, max_latency_ms=500), "冒烟测试：20 个请求，每个不超过 500 毫秒"),
-        (Judge(at_most_seconds=5400), "分析最长 1 小时 30 分钟；无定论时：需要审批"),
-        (Approval(when="unless_certified"), "由审批人审批，已通过则跳过"),
+        (SmokeTestStep(requests=20, max_latency_ms=500), "冒烟测试：20 个请求，每个不超过 500 毫秒"),
+        (JudgeStep(at_most_seconds=5400), "分析最长 1 小时 30 分钟；无定论时：需要审批"),
+        (ApprovalStep(when="unless_certified"), "由审批人审批，已通过则跳过"),
     ],
 )
 def test_a_step_is_told_in_the_reader_s_language(step, words):
@@ -115,8 +115,8 @@ def changed(**fields):
 
 def test_a_changed_figure_is_told_with_its_old_value():
     steps = list(CANARY.steps)
-    steps[3] = Weight(percent=10)
-    steps[8] = Approval(separate_requester=False, role="admin")
+    steps[3] = WeightStep(percent=10)
+    steps[8] = ApprovalStep(separate_requester=False, role="admin")
     assert diff(CANARY, changed(steps=tuple(steps))) == (
         "step 4 (weight): percent 10 instead of 5",
         "step 9 (approval): role admin instead of approver",
@@ -127,7 +127,7 @@ def test_a_changed_figure_is_told_with_its_old_value():
 def test_added_and_removed_steps_are_told_without_disturbing_the_others():
     steps = list(CANARY.steps)
     del steps[8]
-    steps.insert(2, Hold(seconds=30))
+    steps.insert(2, HoldStep(seconds=30))
     assert diff(CANARY, changed(steps=tuple(steps))) == (
         "added step 3: hold for 30 s",
         "removed step 9: approval by an approver",

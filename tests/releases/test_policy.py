@@ -6,13 +6,13 @@ import pytest
 
 from releases.judge.rules import JudgeRules
 from releases.plans.builtin import builtin_plan, builtin_plans
-from releases.plans.plan import Plan, parse_plan
-from releases.policy import NOTHING, Policy, demanded_by, lowered, shortfalls, stricter
+from releases.plans.plan import PlanSpec, parse_plan
+from releases.policy import NOTHING, ReleasePolicy, demanded_by, lowered, shortfalls, stricter
 
 BUILTIN = list(builtin_plans().values())
 
 
-def plan(*steps: dict[str, Any], name: str = "own", **rest: Any) -> Plan:
+def plan(*steps: dict[str, Any], name: str = "own", **rest: Any) -> PlanSpec:
     body = [{"kind": "deploy", "share_percent": 100}, *steps, {"kind": "promote"}]
     return parse_plan({"name": name, "steps": body, **rest})
 
@@ -21,7 +21,7 @@ def weight(percent: int) -> dict[str, Any]:
     return {"kind": "weight", "percent": percent}
 
 
-def kinds(some: Plan, policy: Policy) -> list[str]:
+def kinds(some: PlanSpec, policy: ReleasePolicy) -> list[str]:
     return [term.kind for term in shortfalls(some, policy)]
 
 
@@ -31,7 +31,7 @@ CANARY = demanded_by(builtin_plan("canary"))
 
 
 @pytest.mark.parametrize("built_in", BUILTIN)
-def test_a_plan_lacks_nothing_of_what_it_demands_itself(built_in: Plan) -> None:
+def test_a_plan_lacks_nothing_of_what_it_demands_itself(built_in: PlanSpec) -> None:
     assert shortfalls(built_in, demanded_by(built_in)) == ()
 
 
@@ -46,8 +46,8 @@ def test_a_late_approval_is_what_its_own_plan_demands(percent: int) -> None:
 
 
 def test_the_built_in_plans_demand_what_they_say() -> None:
-    assert Policy(approval="another_person", judge=True) == CANARY
-    assert demanded_by(builtin_plan("canary-quick")) == Policy(approval="anyone", judge=True)
+    assert ReleasePolicy(approval="another_person", judge=True) == CANARY
+    assert demanded_by(builtin_plan("canary-quick")) == ReleasePolicy(approval="anyone", judge=True)
     assert demanded_by(builtin_plan("direct")) == NOTHING
 
 
@@ -65,7 +65,7 @@ def test_the_built_in_plans_demand_what_they_say() -> None:
         (plan(weight(5), JUDGE, {"kind": "approval", "keep_judging": False}), ["lacks.judging"]),
     ],
 )  # fmt: skip
-def test_what_falls_short_of_the_canary_plan_is_named(some: Plan, missing: list[str]) -> None:
+def test_what_falls_short_of_the_canary_plan_is_named(some: PlanSpec, missing: list[str]) -> None:
     assert kinds(some, CANARY) == missing
 
 
@@ -88,18 +88,20 @@ def test_a_judge_that_lets_everything_pass_is_none(rules: dict[str, Any]) -> Non
 def test_one_good_approval_is_enough_and_the_first_of_them_counts() -> None:
     twice = plan(weight(40), JUDGE, {"kind": "approval"}, weight(90), {"kind": "approval", "role": "admin"})
     assert kinds(twice, CANARY) == []
-    assert kinds(twice, Policy(approval="anyone", role="admin")) == ["lacks.early_approval"]
+    assert kinds(twice, ReleasePolicy(approval="anyone", role="admin")) == ["lacks.early_approval"]
 
 
 def test_a_plan_of_the_list_is_allowed_and_no_other() -> None:
-    policy = Policy(plans=("canary", "own"))
+    policy = ReleasePolicy(plans=("canary", "own"))
     assert kinds(plan(name="own"), policy) == []
     assert "canary, own" in str(shortfalls(builtin_plan("direct"), policy)[0])
 
 
 def test_the_stricter_of_two_policies_demands_what_both_do() -> None:
-    team = Policy(approval="another_person", approvers=("bo", "cy"), plans=("canary", "own"))
-    service = Policy(approval="anyone", role="admin", approvers=("bo", "di"), judge=True, plans=("direct",))
+    team = ReleasePolicy(approval="another_person", approvers=("bo", "cy"), plans=("canary", "own"))
+    service = ReleasePolicy(
+        approval="anyone", role="admin", approvers=("bo", "di"), judge=True, plans=("direct",)
+    )
     both = stricter(team, service)
     assert both == stricter(service, team)
     assert both.approvers == ("bo",)
@@ -109,11 +111,12 @@ def test_the_stricter_of_two_policies_demands_what_both_do() -> None:
 
 
 def test_what_became_easier_is_named() -> None:
-    before = Policy(approval="another_person", judge=True, plans=("canary",))
+    before = ReleasePolicy(approval="another_person", judge=True, plans=("canary",))
     assert lowered(before, before) == ()
-    assert [term.kind for term in lowered(before, Policy(approval="anyone", plans=("canary", "direct")))] == [
+    after = ReleasePolicy(approval="anyone", plans=("canary", "direct"))
+    assert [term.kind for term in lowered(before, after)] == [
         "approval.another_person", "judge", "plans",
     ]  # fmt: skip
     assert [term.kind for term in lowered(NOTHING, before)] == []
-    named = Policy(approval="anyone", approvers=("bo",))
-    assert str(lowered(named, Policy(approval="anyone"))[0]) == "an approval by one of: bo"
+    named = ReleasePolicy(approval="anyone", approvers=("bo",))
+    assert str(lowered(named, ReleasePolicy(approval="anyone"))[0]) == "an approval by one of: bo"

@@ -6,7 +6,7 @@ import pytest
 from django.contrib import admin
 
 from accounts import actors
-from accounts.errors import NotAllowed
+from accounts.errors import RightMissing
 from accounts.models import Membership, User, WebhookEvent
 from accounts.services.teams import set_role
 from accounts.services.webhooks import create_webhook
@@ -326,7 +326,7 @@ def test_a_machine_account_approves_nothing(scene: Scene) -> None:
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
     User.objects.filter(pk=scene.approver.user_id).update(kind=AccountKind.MACHINE)
-    with pytest.raises(NotAllowed):
+    with pytest.raises(RightMissing):
         approve(scene.release, actor=actors.of_user(user_of(scene.approver)), reason="fine")
 
 
@@ -344,7 +344,7 @@ def test_only_the_people_whom_the_policy_names_approve_and_nobody_else_makes_app
     assert f"/releases/{release.pk}/approve/" not in page
     assert "names who may approve." in page
     assert "Approvers: di." in page
-    with pytest.raises(NotAllowed):
+    with pytest.raises(RightMissing):
         set_role(actor=scene.requester, user=user_of(scene.requester), team=scene.team, role=Role.APPROVER)
     approve(release, actor=actors.of_user(User.objects.get(username="di")), reason="fine")
 

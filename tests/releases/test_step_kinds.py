@@ -26,7 +26,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from releases.plans.step import Fault, Place, StepSpec
+from releases.plans.step import StepFault, StepPosition, StepSpec
 from releases.reconcilers.base import Executor
 
 
@@ -40,9 +40,9 @@ class Announce(StepSpec):
     kind: Literal["announce"] = "announce"
     text: str = Field(title="Announcement", description="Said once.", max_length=80)
 
-    def faults(self, place: Place) -> Iterator[Fault]:
+    def faults(self, place: StepPosition) -> Iterator[StepFault]:
         if not place.percent:
-            yield Fault("nobody would notice; put a weight step before it", "text")
+            yield StepFault("nobody would notice; put a weight step before it", "text")
 
     def summary(self) -> str:
         return f"announce {self.text}"
@@ -73,7 +73,7 @@ def ninth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(step, "_kinds", dict(step._kinds))
 
     def look_again() -> None:
-        plan.Plan.model_rebuild(force=True)
+        plan.PlanSpec.model_rebuild(force=True)
         plan_form._definitions.cache_clear()
 
     steps.load()

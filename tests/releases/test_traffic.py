@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gateway.traffic import TargetCounts
-from releases.traffic import FIGURES_SECONDS, RATE_SECONDS, SideTraffic, Window
+from releases.traffic import FIGURES_SECONDS, RATE_SECONDS, SideTraffic, TrafficWindow
 from tests.gateway.counting import histogram_of
 
 
@@ -28,20 +28,20 @@ def counts(requests: int, *, errors: int = 0, ms: float = 80.0, in_flight: int =
     )
 
 
-def window(*readings: tuple[float, int], **how: float) -> Window:
+def window(*readings: tuple[float, int], **how: float) -> TrafficWindow:
     """Of the target `chat`: (at, requests so far)."""
-    made = Window()
+    made = TrafficWindow()
     for at, requests in readings:
         made.add(at, {"chat": counts(requests, **how)})
     return made
 
 
 def test_before_any_reading_there_is_nothing() -> None:
-    assert Window().sides() == {}
+    assert TrafficWindow().sides() == {}
 
 
 def test_one_reading_tells_only_what_is_in_flight() -> None:
-    made = Window()
+    made = TrafficWindow()
     made.add(5.0, {"chat": counts(1_000, in_flight=3)})
 
     assert made.sides() == {"chat": SideTraffic(in_flight=3)}
@@ -73,7 +73,7 @@ def test_what_is_older_than_the_minute_is_forgotten() -> None:
 
 
 def test_errors_and_percentiles_are_of_the_same_stretch_in_seconds() -> None:
-    made = Window()
+    made = TrafficWindow()
     made.add(0, {"chat": counts(100, errors=50, ms=500)})
     made.add(10, {"chat": counts(100, errors=50, ms=500)})
     quiet = made.sides()["chat"]
@@ -84,14 +84,14 @@ def test_errors_and_percentiles_are_of_the_same_stretch_in_seconds() -> None:
     assert side.p50 == pytest.approx(0.08, rel=0.26)
     assert side.first_byte_p95 == pytest.approx(0.08, rel=0.26)
 
-    made = Window()
+    made = TrafficWindow()
     made.add(0, {"chat": counts(0)})
     made.add(10, {"chat": counts(200, errors=20)})
     assert made.sides()["chat"].error_share == pytest.approx(0.1)
 
 
 def test_a_side_that_comes_later_counts_from_its_first_reading() -> None:
-    made = Window()
+    made = TrafficWindow()
     made.add(0, {"stable": counts(100)})
     made.add(10, {"stable": counts(300), "canary": counts(20)})
 
@@ -99,7 +99,7 @@ def test_a_side_that_comes_later_counts_from_its_first_reading() -> None:
 
 
 def test_after_a_reset_the_window_begins_anew() -> None:
-    made = Window()
+    made = TrafficWindow()
     made.add(0, {"chat": counts(900)})
     made.add(10, {"chat": counts(40, epoch="2")})
     assert made.sides() == {"chat": SideTraffic(in_flight=0)}

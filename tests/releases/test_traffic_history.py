@@ -16,7 +16,7 @@ from releases.pages.release import ReleasePage
 from releases.pages.service import ServicePage
 from releases.pages.traffic_charts import SPANS, moments_of, span_over, traffic_charts
 from releases.plans.builtin import builtin_plan
-from releases.sampling import Look, Sampler
+from releases.sampling import Sampler, TrafficSample
 from releases.states import ReleaseState
 from releases.traffic import SideTraffic
 from tests.cast import Api, api, person, team
@@ -35,11 +35,11 @@ def stretch(minute: int, requests: int | None, *, minutes: int = 1) -> TrafficIn
     return TrafficInterval(began_at, at, passed)
 
 
-def look(seconds: float, rate: float = 9.0) -> Look:
-    return Look(T0.timestamp() + seconds, {"a": SideTraffic(rate=rate)})
+def look(seconds: float, rate: float = 9.0) -> TrafficSample:
+    return TrafficSample(T0.timestamp() + seconds, {"a": SideTraffic(rate=rate)})
 
 
-def line(history: list[TrafficInterval], looks: list[Look]) -> list[float | None]:
+def line(history: list[TrafficInterval], looks: list[TrafficSample]) -> list[float | None]:
     charts = dict(traffic_charts(moments_of(history, looks), {"stable": "a"}, span=SPANS[0]))
     return list(charts["rate"].series[0].values)
 

@@ -4,7 +4,7 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.http import QueryDict
 
-from accounts.errors import NotAllowed
+from accounts.errors import RightMissing
 from common.actor import Actor
 from gateway.models import Gateway
 from model_store.models import Check, CorruptBlob
@@ -124,11 +124,11 @@ def test_the_database_itself_keeps_approver_and_requester_apart(scene: Scene) ->
 
 def test_a_viewer_may_neither_start_nor_approve(scene: Scene) -> None:
     outsider = Actor(name="eve", user_id=None, via="api")
-    with pytest.raises(NotAllowed):
+    with pytest.raises(RightMissing):
         start_release(actor=outsider, service=scene.service, version=scene.v2)
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
-    with pytest.raises(NotAllowed):
+    with pytest.raises(RightMissing):
         approve(scene.release, actor=scene.requester, reason="no right")
 
 

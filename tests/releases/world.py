@@ -22,14 +22,14 @@ from common.reconcile import kernel as process_kernel
 from gateway.backends.fake import Behaviour
 from gateway.models import Route
 from models_registry.models import Version
-from releases.messages import Message
+from releases.messages import ReleaseMessage
 from releases.models import Release, ReleaseMove, Service
 from releases.reconcilers.release import ReleaseReconciler
 from releases.services.approval import approve
 from releases.services.plan import save_plan
 from releases.services.release import start_release
 from releases.services.service import create_service
-from releases.smoke import Probe
+from releases.smoke import SmokeTestProbe
 from releases.states import ReleaseState
 from tests.clusters.world import World, version_of
 from tests.crash.harness import Checkpoints, Clock, worker
@@ -79,9 +79,13 @@ class FakeProber:
         self.fault = ""
         self.asked: list[str] = []
 
-    def ask(self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float) -> Probe:
+    def ask(
+        self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float
+    ) -> SmokeTestProbe:
         self.asked.append(base_url)
-        return Probe(worker, prompt, 12.0, "" if self.fault else "an answer", Message(words=self.fault))
+        return SmokeTestProbe(
+            worker, prompt, 12.0, "" if self.fault else "an answer", ReleaseMessage(words=self.fault)
+        )
 
 
 class Scene:

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command
 
 from controlplane.management.commands import sample
-from controlplane.sample.play import Sample
+from controlplane.sample.play import SampleRun
 
 
 def test_what_it_says_is_in_a_file_at_once(tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,7 +15,7 @@ def test_what_it_says_is_in_a_file_at_once(tmp_path: Path, settings, monkeypatch
     (tmp_path / "admin-token").write_text("token")
     seen = []
 
-    def play(one: Sample, *, bad: bool) -> None:
+    def play(one: SampleRun, *, bad: bool) -> None:
         one.say("Waiting for your approval")
         seen.append((tmp_path / "out").read_text())
 

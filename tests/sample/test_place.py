@@ -14,7 +14,7 @@ from controlplane.env import kubeconfig
 from controlplane.environment import Environment
 from controlplane.sample import place
 from controlplane.sample.failure import SampleFailed
-from controlplane.sample.place import Wish, the_gateway
+from controlplane.sample.place import OwnClusterOptions, the_gateway
 from gpu_health.drills.orders import ON_THE_MACHINE
 from kube.client import KubeClient
 from kube.fake.cluster import SimulatedCluster
@@ -24,7 +24,7 @@ from kube.fake.transport import FakeTransport
 from kube.resources import GATEWAYS, Ref
 from tests.kube.accounts import grant, revoke
 
-WISH = Wish(
+WISH = OwnClusterOptions(
     kubeconfig=Path("cluster.yaml"),
     image=f"example/worker@sha256:{'1' * 64}",
     store_url="https://slipway.example",
@@ -50,7 +50,9 @@ def cluster(*gateways: str) -> KubeClient:
 def test_all_that_is_missing_is_said_at_once() -> None:
     client = KubeClient(FakeTransport(SimulatedCluster()))
     with pytest.raises(SampleFailed) as failed:
-        the_gateway(client, Wish(kubeconfig=Path("cluster.yaml"), console="http://127.0.0.1:8000"))
+        the_gateway(
+            client, OwnClusterOptions(kubeconfig=Path("cluster.yaml"), console="http://127.0.0.1:8000")
+        )
     said = str(failed.value)
     assert "kubectl create namespace slipway-sample" in said
     assert "--image" in said

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controlplane.sample.play import SampleFailed, owning_team
-from slipway.client import Address, Client, at
+from slipway.client import ApiPath, Client, at
 
 
 class Teams(Client):
@@ -15,7 +15,7 @@ class Teams(Client):
     def __init__(self, *names: str) -> None:
         self._names = names
 
-    def each(self, address: Address, **_: Any) -> Iterator[dict[str, Any]]:
+    def each(self, address: ApiPath, **_: Any) -> Iterator[dict[str, Any]]:
         assert address == at("teams")
         return iter({"name": name} for name in self._names)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.sample.traffic import Answer, Tally, main
+from controlplane.sample.traffic import SampleAnswer, TrafficTally, main
 from tests.serving.workers import PROJECT, running, wait_until
 
 pytestmark = pytest.mark.process
@@ -188,10 +188,10 @@ def test_a_real_worker_answers_all_of_it(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_line_says_it_in_words() -> None:
-    tally = Tally(skipped=2)
+    tally = TrafficTally(skipped=2)
     for milliseconds in range(1, 11):
-        tally.add(Answer("chat:v1", "", milliseconds / 1_000, first_seconds=0.001))
-    tally.add(Answer("chat:v2", "status 500", 0.1))
+        tally.add(SampleAnswer("chat:v1", "", milliseconds / 1_000, first_seconds=0.001))
+    tally.add(SampleAnswer("chat:v2", "status 500", 0.1))
     assert tally.line(2.0) == (
         "5.5/s  10 ok  1 failed  p50 5 ms, p95 10 ms  first token 1 ms  chat:v1 10  chat:v2 1"
         "  (status 500: 1)  2 not sent: 64 still under way"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.sample import artefacts, train
-from controlplane.sample.artefacts import Sample
+from controlplane.sample.artefacts import SampleArtefacts
 from tests.serving.workers import PROJECT, running
 
 pytestmark = pytest.mark.process
@@ -18,7 +18,7 @@ SECONDS = 1.5
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
+def sample(tmp_path_factory: pytest.TempPathFactory) -> SampleArtefacts:
     """Trained for a moment by the real command."""
     out = tmp_path_factory.mktemp("sample")
     command = [
@@ -45,11 +45,11 @@ def refuse_to_train(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train, "_train", fail)
 
 
-def out_of(sample: Sample) -> Path:
+def out_of(sample: SampleArtefacts) -> Path:
     return sample.versions["v1"].parent
 
 
-def test_a_version_is_in_hugging_face_layout(sample: Sample) -> None:
+def test_a_version_is_in_hugging_face_layout(sample: SampleArtefacts) -> None:
     for directory in sample.versions.values():
         names = {path.name for path in directory.iterdir()}
         assert {
@@ -65,20 +65,20 @@ def test_a_version_is_in_hugging_face_layout(sample: Sample) -> None:
         assert json.loads((directory / "tokenizer.json").read_text())["decoder"]["type"] == "ByteLevel"
 
 
-def test_the_second_goes_on_from_the_first_and_is_better(sample: Sample) -> None:
+def test_the_second_goes_on_from_the_first_and_is_better(sample: SampleArtefacts) -> None:
     first, second = sample.figures["v1"], sample.figures["v2"]
     assert 0 < first["steps"] <= second["steps"]
     assert second["loss"] < first["loss"]
 
 
-def test_the_card_states_the_real_figures(sample: Sample) -> None:
+def test_the_card_states_the_real_figures(sample: SampleArtefacts) -> None:
     card = (sample.versions["v2"] / "README.md").read_text()
     for figures in sample.figures.values():
         assert f"| {figures['steps']:,} | {figures['tokens']:,} | {figures['loss']:.3f} |" in card
 
 
 @pytest.mark.stack
-def test_a_worker_serves_it(sample: Sample, tmp_path: Path) -> None:
+def test_a_worker_serves_it(sample: SampleArtefacts, tmp_path: Path) -> None:
     with running(tmp_path / "log", engine="transformers", model_dir=sample.versions["v2"]) as worker:
         worker.until_ready()
         chat = worker.post(
@@ -89,12 +89,12 @@ def test_a_worker_serves_it(sample: Sample, tmp_path: Path) -> None:
         assert "knows the roles user, assistant and system" in refused.json()["error"]["message"]
 
 
-def test_what_is_there_is_not_made_again(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_there_is_not_made_again(sample: SampleArtefacts, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_to_train(monkeypatch)
     assert train.ensure(out_of(sample), seconds=SECONDS) == sample
 
 
-def test_finding_it_again_does_not_wait_for_torch(sample: Sample) -> None:
+def test_finding_it_again_does_not_wait_for_torch(sample: SampleArtefacts) -> None:
     code = (
         "import sys; from controlplane.sample.train import main;"
         f"main(['--out', {str(out_of(sample))!r}, '--seconds', '{SECONDS}']);"
@@ -103,12 +103,12 @@ def test_finding_it_again_does_not_wait_for_torch(sample: Sample) -> None:
     subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True, stdout=subprocess.DEVNULL)
 
 
-def test_a_sample_that_was_cut_short_does_not_do_for_more_time(sample: Sample) -> None:
+def test_a_sample_that_was_cut_short_does_not_do_for_more_time(sample: SampleArtefacts) -> None:
     assert artefacts.find(out_of(sample), ("v1", "v2"), seconds=SECONDS * 2) is None
 
 
 def test_the_bad_version_is_added_without_training(
-    sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample: SampleArtefacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse_to_train(monkeypatch)
     out = shutil.copytree(out_of(sample), tmp_path / "sample")
@@ -122,7 +122,7 @@ def test_the_bad_version_is_added_without_training(
 
 
 @pytest.mark.parametrize("harm", ["change", "remove", "add", "manifest"])
-def test_a_harmed_sample_is_not_taken_for_whole(sample: Sample, tmp_path: Path, harm: str) -> None:
+def test_a_harmed_sample_is_not_taken_for_whole(sample: SampleArtefacts, tmp_path: Path, harm: str) -> None:
     out = shutil.copytree(out_of(sample), tmp_path / "sample")
     if harm == "change":
         (out / "v1" / "config.json").write_text("{}")

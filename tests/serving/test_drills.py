@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_health.signals.nvml import NvmlReader
-from gpu_health.signals.reading import SOURCE_STATE, Reading
+from gpu_health.signals.reading import SOURCE_STATE, GpuReading
 from serving.drills import agent
 from serving.drills.__main__ import main
 from serving.drills.agent import PlayedMachine
@@ -16,7 +16,7 @@ from serving.drills.nvml import played_module
 from tests.patience import cancelled
 
 
-def faults(readings: list[Reading]) -> set[tuple[str, str]]:
+def faults(readings: list[GpuReading]) -> set[tuple[str, str]]:
     return {(one.fault, str(one.kind)) for one in readings if one.fault != SOURCE_STATE}
 
 
@@ -48,7 +48,7 @@ async def test_the_agent_tells_what_is_played_and_that_a_drill_has_played_it(
 ) -> None:
     monkeypatch.setattr(agent, "LOOK_EVERY_SECONDS", 0.02)
     monkeypatch.setattr(agent, "ASK_EVERY_SECONDS", 0.02)
-    found: list[Reading] = []
+    found: list[GpuReading] = []
     task = asyncio.create_task(PlayedMachine(found.extend, tmp_path / "drill").run())
     carry_out(tmp_path / "drill", {"drill": 7, "gpus": 2})
     for _ in range(200):

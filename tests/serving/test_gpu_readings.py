@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gpu_health.signals.reading import Clock, Kind, Reading, Source
+from gpu_health.signals.reading import GpuReading, ReadingClock, ReadingKind, ReadingSource
 from serving.gpu_polling import DcgmProbe, GpuPolling, Probe
 from serving.kernel_messages import KernelMessages
 from serving.readings_sender import MOST_KEPT, ReadingsSender, readings_url
@@ -24,8 +24,8 @@ RECORD = (
 )
 
 
-def seen(number: int) -> Reading:
-    return Reading(source=Source.KERNEL_LOG, fault="xid.79", origin=f"boot/{number}")
+def seen(number: int) -> GpuReading:
+    return GpuReading(source=ReadingSource.KERNEL_LOG, fault="xid.79", origin=f"boot/{number}")
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -63,7 +63,7 @@ async def control_plane(
 async def test_records_of_the_kernel_become_readings_that_count_once(tmp_path: Path) -> None:
     pipe = tmp_path / "kmsg"
     os.mkfifo(pipe)
-    found: list[Reading] = []
+    found: list[GpuReading] = []
     task = asyncio.create_task(KernelMessages(found.extend, kmsg=pipe).run())
     # Opened when it is read: until then this would wait, and with it whoever is to read.
     writer = await asyncio.to_thread(os.open, pipe, os.O_WRONLY)
@@ -92,7 +92,7 @@ async def test_reading_ends_at_whatever_moment_it_is_cancelled(tmp_path: Path) -
 
 
 async def test_messages_that_may_not_be_read_are_told_where_there_are_gpus(tmp_path: Path) -> None:
-    found: list[Reading] = []
+    found: list[GpuReading] = []
     driver = tmp_path / "version"
 
     await KernelMessages(found.extend, kmsg=tmp_path / "none", driver=driver).run()
@@ -100,7 +100,7 @@ async def test_messages_that_may_not_be_read_are_told_where_there_are_gpus(tmp_p
     driver.write_text("NVRM version")
     await KernelMessages(found.extend, kmsg=tmp_path / "none", driver=driver).run()
 
-    assert [(one.fault, one.kind) for one in found] == [("detector.kernel_log", Kind.DETECTOR)]
+    assert [(one.fault, one.kind) for one in found] == [("detector.kernel_log", ReadingKind.DETECTOR)]
 
 
 async def test_what_was_not_stored_is_sent_after_a_restart(tmp_path: Path, token: Path) -> None:
@@ -183,20 +183,20 @@ def test_readings_go_below_the_address_of_reports() -> None:
 
 
 async def test_a_source_that_hangs_or_breaks_holds_back_no_other() -> None:
-    found: list[Reading] = []
+    found: list[GpuReading] = []
     release = threading.Event()
 
-    def hangs(_at: float) -> list[Reading]:
+    def hangs(_at: float) -> list[GpuReading]:
         release.wait(10)
         return []
 
-    def breaks(_at: float) -> list[Reading]:
+    def breaks(_at: float) -> list[GpuReading]:
         raise RuntimeError("no such device")
 
     probes = (
-        Probe(Source.NVML, hangs),
-        Probe(Source.DCGM, breaks),
-        Probe(Source.INFINIBAND, lambda _at: [seen(1)]),
+        Probe(ReadingSource.NVML, hangs),
+        Probe(ReadingSource.DCGM, breaks),
+        Probe(ReadingSource.INFINIBAND, lambda _at: [seen(1)]),
     )
     task = asyncio.create_task(GpuPolling(found.extend, *probes).run())
     await until(lambda: bool(found))
@@ -207,26 +207,28 @@ async def test_a_source_that_hangs_or_breaks_holds_back_no_other() -> None:
 
 
 async def test_a_probe_that_misses_three_polls_is_told_as_a_hang_and_as_over_once_it_answers() -> None:
-    found: list[Reading] = []
+    found: list[GpuReading] = []
     release = threading.Event()
     looks = 0
 
-    def hangs(_at: float) -> list[Reading]:
+    def hangs(_at: float) -> list[GpuReading]:
         nonlocal looks
         looks += 1
         release.wait(30)
         return []
 
-    polling = GpuPolling(found.extend, Probe(Source.NVML, hangs), every_seconds=0.05)
+    polling = GpuPolling(found.extend, Probe(ReadingSource.NVML, hangs), every_seconds=0.05)
     task = asyncio.create_task(polling.run())
     await until(lambda: bool(found))
-    assert [(one.fault, one.kind, one.source) for one in found] == [("probe.hang", Kind.FAULT, Source.NVML)]
+    assert [(one.fault, one.kind, one.source) for one in found] == [
+        ("probe.hang", ReadingKind.FAULT, ReadingSource.NVML)
+    ]
     assert looks == 1, "there is never a second of the same probe"
     release.set()
     await until(lambda: len(found) > 1)
     await cancelled(task)
 
-    assert [one.kind for one in found] == [Kind.FAULT, Kind.CLEARED]
+    assert [one.kind for one in found] == [ReadingKind.FAULT, ReadingKind.CLEARED]
 
 
 def exporter(metrics: str) -> HTTPServer:
@@ -255,7 +257,7 @@ def test_dcgm_exporter_is_asked_and_its_absence_is_the_detectors_fault() -> None
 
     assert (pending.fault, pending.gpu_bus_id) == ("row_remap.pending", "0000:9b:00")
     assert {one.fault for one in state} == {"source.state"}
-    assert (gone.fault, gone.kind) == ("detector.dcgm", Kind.DETECTOR)
+    assert (gone.fault, gone.kind) == ("detector.dcgm", ReadingKind.DETECTOR)
 
 
 class Clocks:
@@ -292,8 +294,12 @@ async def test_a_clock_that_is_set_meanwhile_makes_no_reading_older(
 
     async with control_plane(store) as url:
         first = sender(url)
-        reading = Reading(
-            source=Source.KERNEL_LOG, fault="xid.79", at=clocks.wall, clock=Clock.EPOCH, origin="boot/1"
+        reading = GpuReading(
+            source=ReadingSource.KERNEL_LOG,
+            fault="xid.79",
+            at=clocks.wall,
+            clock=ReadingClock.EPOCH,
+            origin="boot/1",
         )
         first.take([reading])
         clocks.pass_(30)

@@ -14,7 +14,7 @@ from accounts.models import User
 from accounts.states import Role
 from common.actor import Actor
 from slipway.cli import main
-from slipway.cli.context import Outside
+from slipway.cli.context import CliEnvironment
 from tests.cast import person, token_of
 from tests.releases.world import Scene
 
@@ -79,7 +79,7 @@ class Terminal:
 
     def __call__(self, *arguments: object, token: str | None = None) -> Said:
         token = self.token if token is None else token
-        outside = Outside(transport=self.wire, sleep=self._pause)
+        outside = CliEnvironment(transport=self.wire, sleep=self._pause)
         self._monkeypatch.setenv("SLIPWAY_TOKEN", token)
         self._capsys.readouterr()
         with pytest.raises(SystemExit) as ended:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from accounts.models import Team
 from slipway.cli import main
-from slipway.cli.context import Outside
+from slipway.cli.context import CliEnvironment
 from slipway.client import Client, at
 from slipway.exits import CommandFailed, Exit
 from tests.cast import person, team, token_of
@@ -104,7 +104,7 @@ def segment_or_nothing(
     arguments = ["--url", URL, *typed(command, names)]
     with pytest.MonkeyPatch.context() as environment, pytest.raises(SystemExit) as ended:
         environment.setenv("SLIPWAY_TOKEN", "slp_x")
-        main(arguments, outside=Outside(transport=httpx2.MockTransport(absent)))
+        main(arguments, outside=CliEnvironment(transport=httpx2.MockTransport(absent)))
     assert ended.value.code == Exit.USAGE
     segments = tuple(names[one] if isinstance(one, int) else one for one in place)
     assert places_of(sent) == ({segments} if all(map(is_a_name, segments)) else set())

@@ -13,7 +13,7 @@ from clusters.backends.fake import NODE, FakeClusterBackend
 from clusters.backends.observed_pods import ObservedPod
 from clusters.models import AgentToken, Cluster, Drain, Gpu, Node
 from common.models import AuditRecord
-from common.reconcile.pulses import Sign, Work, give
+from common.reconcile.pulses import ProcessIdentity, WorkDone, give
 from gateway.models import Gateway
 from slipway.cli.kubeconfig import whole_kubeconfig
 from slipway.exits import CommandFailed
@@ -40,7 +40,7 @@ def test_a_cluster_is_given_to_a_host_that_lives(root: Terminal, local: Cluster)
     refused = root(*move)
     assert refused.status != 0
     assert "No worker or sweeper of brno" in refused.err
-    give(Sign("worker", "brno", 1, "box-brno"), at=timezone.now(), work=Work())
+    give(ProcessIdentity("worker", "brno", 1, "box-brno"), at=timezone.now(), work=WorkDone())
     assert root(*move).status == 0
     assert "brno" in root("cluster", "list").out
     assert AuditRecord.objects.get(action="cluster.move").reason == "It burnt down."

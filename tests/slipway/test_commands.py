@@ -11,7 +11,7 @@ from accounts.models import ApiToken
 from models_registry.models import Alias, Model, Version, VersionSignature
 from models_registry.services.catalogue import create_model
 from releases.models import Release
-from slipway.client import Client, Refused, at
+from slipway.client import Client, ServerRefused, at
 from slipway.exits import CommandFailed, Exit
 from tests.cast import SYSTEM, team
 from tests.clusters.world import version_of
@@ -98,7 +98,10 @@ def test_releases_are_listed_by_service_and_state(terminal: Terminal, scene: Sce
 
 
 def test_a_filter_that_the_api_does_not_know_is_refused(terminal: Terminal, developer: str) -> None:
-    with Client(URL, developer, transport=terminal.wire) as client, pytest.raises(Refused, match="servise"):
+    with (
+        Client(URL, developer, transport=terminal.wire) as client,
+        pytest.raises(ServerRefused, match="servise"),
+    ):
         client.get(at("releases"), servise="chat")
 
 

@@ -8,7 +8,7 @@ import pytest
 from typer.core import TyperCommand
 
 from slipway.cli import main
-from slipway.cli.context import Outside
+from slipway.cli.context import CliEnvironment
 from tests.slipway.described_api import DescribedApi, Operation, commands
 
 CONFIRMED = {
@@ -87,7 +87,7 @@ class Run:
             *(["--no-wait"] if "--no-wait" in self.options else []),
         ]
         with pytest.raises(SystemExit) as ended:
-            main([*self.words, *more, *self._arguments()], outside=Outside(transport=api))
+            main([*self.words, *more, *self._arguments()], outside=CliEnvironment(transport=api))
         return int(ended.value.code or 0), [
             (one, str(request.url.params) + request.read().decode())
             for one, request in api.sent

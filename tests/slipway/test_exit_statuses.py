@@ -12,7 +12,7 @@ from releases.services.approval import reject
 from releases.services.plan import save_plan
 from releases.states import ReleaseState
 from slipway.cli import main
-from slipway.cli.context import Outside
+from slipway.cli.context import CliEnvironment
 from tests.releases.world import SWIFT, Scene
 from tests.slipway.conftest import Terminal, token_for
 
@@ -120,7 +120,7 @@ def test_8_when_nobody_answers(capsys: pytest.CaptureFixture[str], monkeypatch: 
     with pytest.raises(SystemExit) as ended:
         main(
             ["--url", f"http://127.0.0.1:{port}", "service", "list"],
-            outside=Outside(sleep=lambda _seconds: None),
+            outside=CliEnvironment(sleep=lambda _seconds: None),
         )
 
     assert ended.value.code == 8

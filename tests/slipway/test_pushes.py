@@ -12,9 +12,9 @@ from django.utils import timezone
 from accounts.states import Role
 from models_registry.models import Model, Upload, Version, VersionTag
 from slipway.cli import main
-from slipway.cli.context import Outside
+from slipway.cli.context import CliEnvironment
 from slipway.hashing import HashMemory, hashed, listed
-from slipway.runs import Runs
+from slipway.runs import PartRuns
 from tests.cast import person, team, token_of
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import Library, library
@@ -208,7 +208,7 @@ def test_several_connections_push_to_a_real_server(
 
     arguments = ["--url", live_server.url, "models", "push", str(directory)]
     with pytest.raises(SystemExit) as ended:
-        main([*arguments, "-m", "tiny", "--create"], outside=Outside(sleep=settle))
+        main([*arguments, "-m", "tiny", "--create"], outside=CliEnvironment(sleep=settle))
     assert ended.value.code == 0
     assert Version.objects.get().state == "ready"
 
@@ -220,7 +220,7 @@ def missing(*contents: tuple[str, int, list[list[int]]], request_bytes: int = 16
 
 
 def test_a_request_holds_what_the_line_carries_in_a_moment() -> None:
-    runs = Runs(missing(("a", 400 * PART, [])))
+    runs = PartRuns(missing(("a", 400 * PART, [])))
     sizes = []
     for number, run in enumerate(runs):
         sizes.append((run.stop - run.start) // PART)
@@ -233,7 +233,7 @@ def test_a_request_holds_what_the_line_carries_in_a_moment() -> None:
 
 def test_what_has_come_is_not_sent_again_and_a_server_without_runs_gets_single_parts() -> None:
     upload = missing(("a", 5 * PART + 7, [[PART, 2 * PART - 1]]), ("b", 10 * PART, [[0, 9 * PART - 1]]))
-    runs = Runs(upload)
+    runs = PartRuns(upload)
     runs.took(99 * PART, 0.0)
     runs.took(99 * PART, 0.0)
     found = [(run.start, run.stop) for run in runs]
@@ -243,6 +243,6 @@ def test_what_has_come_is_not_sent_again_and_a_server_without_runs_gets_single_p
         (2 * PART, 5 * PART + 7),
     ]
     del upload["request_bytes"]
-    old = Runs(upload)
+    old = PartRuns(upload)
     old.took(99 * PART, 0.0)
     assert {run.stop - run.start for run in old} == {PART, 7}

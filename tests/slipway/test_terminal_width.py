@@ -3,7 +3,7 @@
 import pytest
 
 from slipway.cli import main
-from slipway.cli.context import Outside
+from slipway.cli.context import CliEnvironment
 from slipway.cli.tables import fitted
 from tests.slipway.described_api import DescribedApi, commands
 
@@ -33,7 +33,7 @@ def test_every_list_fits_80_columns(
             continue
         given = ["m"] if words[0] == "alias" else ["1" for one in command.params if one.required]
         with pytest.raises(SystemExit):
-            main([*words, *given], outside=Outside(transport=DescribedApi()))
+            main([*words, *given], outside=CliEnvironment(transport=DescribedApi()))
         lines = capsys.readouterr().out.splitlines()
         assert len(lines) > 1, words
         for line in lines:

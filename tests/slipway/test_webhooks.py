@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import WebhookDelivery, WebhookEndpoint
-from accounts.reconcilers.webhooks import EndpointReconciler, EventReconciler
+from accounts.reconcilers.webhooks import EndpointReconciler, WebhookEventReconciler
 from accounts.states import Role
 from tests.cast import person, token_of
 from tests.crash.harness import Clock, worker
@@ -24,7 +24,7 @@ def cleo(terminal: Terminal) -> Terminal:
     terminal.token = token_of(person("cleo", post=Role.ADMIN))
 
     def sweep() -> None:
-        worker([EventReconciler(), EndpointReconciler()], Clock(timezone.now())).sweep()
+        worker([WebhookEventReconciler(), EndpointReconciler()], Clock(timezone.now())).sweep()
 
     terminal.while_waiting = sweep
     return terminal

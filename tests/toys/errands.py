@@ -9,7 +9,7 @@ from django.db.models import F
 from common.jobs.rows import NEVER_LAUNCHED
 from common.jobs.spec import JobObservation, JobSpec
 from common.jobs.steps import AwaitJob, CollectJob, JobReconciler, StartJob, owner
-from common.reconcile import Kernel, Outcome, Step, proceed
+from common.reconcile import Kernel, Step, StepOutcome, proceed
 from tests.toys.models import Errand
 
 
@@ -22,10 +22,10 @@ class AwaitErrand(AwaitJob[Errand]):
     def underway(self, row: Errand, seen: JobObservation) -> Mapping[str, Any]:
         return {"answer": str(seen.progress)} if seen.progress else {}
 
-    def succeeded(self, row: Errand, seen: JobObservation, now: datetime) -> Outcome:
+    def succeeded(self, row: Errand, seen: JobObservation, now: datetime) -> StepOutcome:
         return proceed(save={"state": "done", "answer": str((seen.result or {})["answer"])})
 
-    def failed(self, row: Errand, seen: JobObservation, now: datetime) -> Outcome:
+    def failed(self, row: Errand, seen: JobObservation, now: datetime) -> StepOutcome:
         return proceed(save={"state": "failed", "answer": self.why_given_up(row, seen, "The errand")})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from common import audit
 from common.actor import Actor
-from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, wait
+from common.reconcile import Effect, LeaseLost, Operation, Reconciler, Step, StepOutcome, proceed, wait
 from tests.toys.models import Parcel, ParcelHistory
 
 
@@ -40,13 +40,13 @@ class World:
         self.postings.append(op_key)
 
 
-def moved(parcel: Parcel, to: str) -> Outcome:
+def moved(parcel: Parcel, to: str) -> StepOutcome:
     def write() -> None:
         ParcelHistory.objects.create(parcel_id=parcel.pk, state=to)
         audit.record(Actor.system("post"), f"parcel.{to}", subject=parcel)
 
     if to in {"posted", "returned"}:
-        return Outcome(next_in=None, ends_step=True, save={"state": to}, write=write)
+        return StepOutcome(next_in=None, ends_step=True, save={"state": to}, write=write)
     return proceed(save={"state": to}, write=write)
 
 
@@ -59,7 +59,7 @@ class ToyStep(Step[Parcel]):
     def intent(self, row: Parcel) -> Mapping[str, Any]:
         return {"to": self.to}
 
-    def settle(self, row: Parcel, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Parcel, seen: Any, now: datetime) -> StepOutcome:
         return moved(row, self.to)
 
 
@@ -83,7 +83,7 @@ class Box(ToyStep):
     def observe(self, row: Parcel, operation: Operation) -> bool:
         return f"box-{row.pk}" in self.world.boxes
 
-    def settle(self, row: Parcel, seen: bool, now: datetime) -> Outcome:
+    def settle(self, row: Parcel, seen: bool, now: datetime) -> StepOutcome:
         return moved(row, self.to) if seen else wait(timedelta(seconds=1))
 
 

@@ -47,7 +47,7 @@ def directory(tmp_path: Path) -> Path:
     return b.write(tmp_path / "model", b.model_files() | more)
 
 
-def verified(bundle: str, manifest: FileManifest, *trusted: PrivateKey) -> bundles.Verdict:
+def verified(bundle: str, manifest: FileManifest, *trusted: PrivateKey) -> bundles.BundleVerdict:
     named = {key.public_key.fingerprint: key.public_key for key in trusted}
     return bundles.verified(bundle, manifest, named)
 

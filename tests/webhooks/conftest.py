@@ -6,7 +6,7 @@ import pytest
 from accounts.models import WebhookEndpoint
 from accounts.services.webhooks import create_webhook
 from common.webhooks import catalogue
-from common.webhooks.catalogue import EventPayload, WebhookEvent, installation
+from common.webhooks.catalogue import EventPayload, WebhookEventType, installation
 from tests.cast import SYSTEM, team
 from tests.webhooks.receiver import Receiver, receiving
 
@@ -33,9 +33,9 @@ def parcels(monkeypatch) -> None:
     def posted(ids: Any) -> EventPayload:
         return EventPayload(team("post").pk, {**ids, "parcel": {"weight": 2}})
 
-    catalogue.offer(WebhookEvent("parcel.posted", "It is on its way.", posted), "Parcels")
-    catalogue.offer(WebhookEvent("parcel.lost", "Nobody knows.", installation), "Parcels")
-    catalogue.offer(WebhookEvent("parcel.forgotten", "It was deleted.", lambda ids: None), "Parcels")
+    catalogue.offer(WebhookEventType("parcel.posted", "It is on its way.", posted), "Parcels")
+    catalogue.offer(WebhookEventType("parcel.lost", "Nobody knows.", installation), "Parcels")
+    catalogue.offer(WebhookEventType("parcel.forgotten", "It was deleted.", lambda ids: None), "Parcels")
 
 
 @pytest.fixture

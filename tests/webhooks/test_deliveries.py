@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
-from accounts.reconcilers.webhooks import EndpointReconciler, EventReconciler
+from accounts.reconcilers.webhooks import EndpointReconciler, WebhookEventReconciler
 from accounts.services import webhooks
 from common.errors import Conflict
 from common.models import AuditRecord, Intent
@@ -26,7 +26,7 @@ def clock() -> Clock:
 
 
 def kernel(clock: Clock, checkpoints: Checkpoints | None = None) -> Kernel:
-    return worker([EventReconciler(), EndpointReconciler()], clock, checkpoints)
+    return worker([WebhookEventReconciler(), EndpointReconciler()], clock, checkpoints)
 
 
 def happen(event_type: str = "parcel.posted", **ids) -> None:

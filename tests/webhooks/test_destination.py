@@ -5,9 +5,9 @@ import pytest
 from common.errors import Invalid
 from common.outbound.addresses import address_of
 from common.outbound.faults import Forbidden
-from common.webhooks.destination import Allowed, judge, parse
+from common.webhooks.destination import AllowedHosts, judge, parse
 
-NOTHING = Allowed()
+NOTHING = AllowedHosts()
 PUBLIC = "93.184.215.14"
 
 HOSTILE = [
@@ -145,11 +145,11 @@ def test_plain_http_is_for_allowed_hosts_only() -> None:
         with pytest.raises(Invalid, match="https"):
             parse(url, NOTHING)
     # The name may lead into an allowed network: that is seen when it is sent there.
-    networks = Allowed.of(["10.0.0.0/8"])
+    networks = AllowedHosts.of(["10.0.0.0/8"])
     place = parse("http://hooks.example.org/", networks)
     with pytest.raises(Forbidden, match="https"):
         judge(place, [address_of(PUBLIC)], networks)
-    named = Allowed.of(["hooks.example.org"])
+    named = AllowedHosts.of(["hooks.example.org"])
     judge(place, [address_of(PUBLIC)], named)
 
 
@@ -174,7 +174,7 @@ def test_plain_http_is_for_allowed_hosts_only() -> None:
 def test_what_the_installation_allows_passes_and_nothing_beside_it(
     entries: list[str], url: str, leads_to: str, passes: bool
 ) -> None:
-    allowed = Allowed.of(entries)
+    allowed = AllowedHosts.of(entries)
 
     def reach() -> None:
         place = parse(url, allowed)
@@ -190,4 +190,4 @@ def test_what_the_installation_allows_passes_and_nothing_beside_it(
 @pytest.mark.parametrize("entry", ["", "*", "10.0.0.1/8", "a b", "127.1", "https://x"])
 def test_an_entry_that_allows_nothing_definite_is_refused(entry: str) -> None:
     with pytest.raises(ValueError, match="neither a host name nor a network"):
-        Allowed.of([entry])
+        AllowedHosts.of([entry])

@@ -7,14 +7,16 @@ from contextlib import suppress
 import pytest
 
 from common.outbound.addresses import address_of
-from common.webhooks.destination import Allowed
-from common.webhooks.sending import Answer, post
+from common.webhooks.destination import AllowedHosts
+from common.webhooks.sending import DeliveryResponse, post
 from tests.webhooks.receiver import Receiver, Reply, talking
 
-HERE = Allowed.of(["127.0.0.1", "hooks.internal"])
+HERE = AllowedHosts.of(["127.0.0.1", "hooks.internal"])
 
 
-def send(url: str, *, within_seconds: float = 2.0, allowed: Allowed = HERE, **options) -> Answer:
+def send(
+    url: str, *, within_seconds: float = 2.0, allowed: AllowedHosts = HERE, **options
+) -> DeliveryResponse:
     return post(
         url, body=b'{"a":1}', headers={"webhook-id": "msg_1"}, allowed=allowed,
         within_seconds=within_seconds, **options,
@@ -37,7 +39,7 @@ def test_a_name_is_asked_for_once_and_the_connection_goes_where_it_led_then(rece
 
 
 def test_nothing_reaches_what_is_not_allowed(receiver: Receiver) -> None:
-    answer = send(receiver.url, allowed=Allowed())
+    answer = send(receiver.url, allowed=AllowedHosts())
     assert answer.status is None
     assert "not an address of the public internet" in answer.error
     assert receiver.received == []

@@ -17,7 +17,7 @@ from accounts.api.shared import TEAM
 from accounts.models import Team
 from accounts.states import Right
 from common.api.examples import example
-from common.api.views import Created, Endpoint, Listed, Put, Read
+from common.api.views import CreateEndpoint, Endpoint, ListEndpoint, PutEndpoint, RetrieveEndpoint
 from common.audit import MAX_REASON
 from trust import services, signature_policy
 from trust.api import examples
@@ -72,7 +72,7 @@ class TrustedKeyFilter(django_filters.FilterSet):  # type: ignore[misc]
     )
 
 
-class TrustedKeys(Listed, Created, Read):
+class TrustedKeys(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     """Public keys whose signatures a team takes for good."""
 
     queryset = TrustedKey.objects.all()
@@ -117,7 +117,7 @@ class SignaturePolicyPutSerializer(serializers.Serializer[Any]):
 
 
 @extend_schema(parameters=[TEAM])
-class SignaturePolicies(Read, Put):
+class SignaturePolicies(RetrieveEndpoint, PutEndpoint):
     """A team's demands on signatures of served versions; 404 if it has none."""
 
     queryset = SignaturePolicy.objects.all()

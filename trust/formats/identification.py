@@ -15,7 +15,7 @@ from model_store.errors import FileRefused
 from model_store.reading import Content, ContentTooLarge, MalformedContent
 from trust.formats import code, gguf, onnx, recognised, safetensors, sentencepiece, text
 from trust.formats.gguf import Gguf
-from trust.formats.safetensors import Tensors
+from trust.formats.safetensors import SafetensorsHeader
 
 RAW = "raw"
 """Bytes of no known format: allowed only as the external data of an ONNX file of the same version."""
@@ -62,7 +62,7 @@ _KEPT_JSON = {
 
 
 @dataclass(frozen=True, slots=True)
-class Identified:
+class IdentifiedFile:
     """An identified file. `json` is kept for configs and shard indexes alone; `external_data` are paths in
     the
     version; `names_code` are the names in its `auto_map`.
@@ -70,7 +70,7 @@ class Identified:
 
     path: str
     format: str
-    tensors: Tensors | None = None
+    tensors: SafetensorsHeader | None = None
     gguf: Gguf | None = None
     json: Any = None
     external_data: frozenset[str] = field(default=frozenset())
@@ -109,7 +109,7 @@ def _is_pickle(path: str) -> FileRefused:
     return FileRefused(path, f"it is, or is loaded as, a Python pickle: {recognised.UNPICKLED}")
 
 
-def identify(path: str, content: Content, *, admits_runnable: bool = False) -> Identified:
+def identify(path: str, content: Content, *, admits_runnable: bool = False) -> IdentifiedFile:
     """Identify the file at `path` by its bytes; return Refused with the reason when it may not enter.
 
     Bytes of no known format come back as `raw`: `check_together` decides about them. `admits_runnable`: an
@@ -119,7 +119,7 @@ def identify(path: str, content: Content, *, admits_runnable: bool = False) -> I
     if format and not admits_runnable:
         raise FileRefused(path, recognised.refusal(format))
     if format:
-        return Identified(path, format)
+        return IdentifiedFile(path, format)
     try:
         return _identify(path, content)
     except ContentTooLarge as fault:
@@ -130,7 +130,7 @@ def identify(path: str, content: Content, *, admits_runnable: bool = False) -> I
         raise FileRefused(path, f"it is not valid {_words(claimed)}: {fault}{_seems(content)}") from None
 
 
-def _identify(path: str, content: Content) -> Identified:
+def _identify(path: str, content: Content) -> IdentifiedFile:
     suffix = PurePosixPath(path).suffix.lower()
     head = content.read_at(0, 512)
     if head.startswith(_LFS_POINTER):
@@ -141,11 +141,11 @@ def _identify(path: str, content: Content) -> Identified:
         raise _is_code(path, suffix)
     claimed = _FORMAT_BY_SUFFIX.get(suffix)
     if claimed == "safetensors":
-        return Identified(path, "safetensors", tensors=safetensors.parse(_not_also_zip(content)))
+        return IdentifiedFile(path, "safetensors", tensors=safetensors.parse(_not_also_zip(content)))
     if claimed == "gguf" or (claimed is None and head.startswith(gguf.MAGIC)):
         if claimed is None:
             raise FileRefused(path, "its content is GGUF but its name is not; rename it to end in .gguf")
-        return Identified(path, "gguf", gguf=gguf.parse(_not_also_zip(content)))
+        return IdentifiedFile(path, "gguf", gguf=gguf.parse(_not_also_zip(content)))
     if claimed == "onnx":
         return _onnx(path, _not_also_zip(content))
     picture = recognised.found(recognised.PICTURES, head)
@@ -154,13 +154,13 @@ def _identify(path: str, content: Content) -> Identified:
         if seen != claimed:
             raise FileRefused(path, f"its name says {claimed or 'no picture'} but its content is {seen}")
         recognised.check_picture(_not_also_zip(content), seen)
-        return Identified(path, seen)
+        return IdentifiedFile(path, seen)
     if refused := recognised.found(recognised.REFUSED, head):
         raise FileRefused(path, f"it is {refused.words}")
     return _text_or_raw(path, content, suffix=suffix, head=head)
 
 
-def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> Identified:
+def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> IdentifiedFile:
     if suffix in _SUFFIXES_OF_PICKLES or recognised.is_pickle(head):
         raise _is_pickle(path)
     if suffix == ".json":
@@ -171,7 +171,7 @@ def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> Id
         kept = name.endswith(_SHARD_INDEX_SUFFIXES) or (
             name in _KEPT_JSON and content.size <= _KEPT_JSON_BYTES
         )
-        return Identified(path, "json", json=value if kept else None, names_code=code.named_in(value))
+        return IdentifiedFile(path, "json", json=value if kept else None, names_code=code.named_in(value))
     if suffix in _SUFFIXES_OF_MARKUP or (
         suffix not in _RENDERED_SAFELY and head.lstrip().lower().startswith(_MARKUP)
     ):
@@ -181,23 +181,23 @@ def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> Id
     except MalformedContent:
         if suffix == ".model":
             sentencepiece.parse(_not_also_zip(content))
-            return Identified(path, "sentencepiece")
+            return IdentifiedFile(path, "sentencepiece")
         _not_also_zip(content)
         if suffix == code.SUFFIX:
             raise
-        return Identified(path, RAW)
+        return IdentifiedFile(path, RAW)
     if suffix == code.SUFFIX:
         _not_also_zip(content)
-        return Identified(path, code.FORMAT)
+        return IdentifiedFile(path, code.FORMAT)
     if head.startswith(b"#!"):
         raise FileRefused(path, f"it begins with '#!', so it is a script: {recognised.DATA_ONLY}")
-    return Identified(path, "text")
+    return IdentifiedFile(path, "text")
 
 
-def _onnx(path: str, content: Content) -> Identified:
+def _onnx(path: str, content: Content) -> IdentifiedFile:
     directory = PurePosixPath(path).parent
     external = frozenset(str(directory / name) for name in onnx.external_data_of(content))
-    return Identified(path, "onnx", external_data=external)
+    return IdentifiedFile(path, "onnx", external_data=external)
 
 
 def _not_also_zip(content: Content) -> Content:
@@ -226,7 +226,7 @@ def _seems(content: Content) -> str:
     return f". In fact it is {refused.words}" if refused else ""
 
 
-def check_together(files: list[Identified]) -> tuple[list[FileRefused], list[Identified]]:
+def check_together(files: list[IdentifiedFile]) -> tuple[list[FileRefused], list[IdentifiedFile]]:
     """Check all files of a version together: return refusals, and the files with `raw` resolved."""
     paths = {file.path for file in files}
     refusals: list[FileRefused] = []
@@ -245,13 +245,13 @@ def check_together(files: list[Identified]) -> tuple[list[FileRefused], list[Ide
                     "it is none of safetensors, GGUF, ONNX, SentencePiece, text (UTF-8) or a picture",
                 )
             )
-        settled.append(Identified(file.path, "onnx-data") if file.format == RAW else file)
+        settled.append(IdentifiedFile(file.path, "onnx-data") if file.format == RAW else file)
         if file.path.endswith(_SHARD_INDEX_SUFFIXES):
             refusals.extend(_missing_shards(file, paths))
     return refusals, settled
 
 
-def _missing_shards(index: Identified, paths: set[str]) -> list[FileRefused]:
+def _missing_shards(index: IdentifiedFile, paths: set[str]) -> list[FileRefused]:
     weight_map = index.json.get("weight_map") if isinstance(index.json, dict) else None
     if not isinstance(weight_map, dict) or not all(isinstance(shard, str) for shard in weight_map.values()):
         return [FileRefused(index.path, "it has no 'weight_map' from tensors to files")]

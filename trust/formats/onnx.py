@@ -52,7 +52,7 @@ def external_data_of(content: Content) -> frozenset[str]:
     return frozenset(external)
 
 
-def _external_data(content: Content, kind: str, outer: protobuf.Field) -> set[str]:
+def _external_data(content: Content, kind: str, outer: protobuf.ProtobufField) -> set[str]:
     found: set[str] = set()
     waiting = [(kind, outer.start, outer.end, 0)]
     while waiting:
@@ -72,7 +72,7 @@ def _external_data(content: Content, kind: str, outer: protobuf.Field) -> set[st
     return found
 
 
-def _location(content: Content, entry: protobuf.Field) -> set[str]:
+def _location(content: Content, entry: protobuf.ProtobufField) -> set[str]:
     parts = {
         field.number: protobuf.text(content, field, limit=4_096)
         for field in protobuf.fields(content, entry.start, entry.end)

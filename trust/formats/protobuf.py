@@ -9,7 +9,7 @@ VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 MAX_FIELDS = 20_000_000
 
 
-class Field(NamedTuple):
+class ProtobufField(NamedTuple):
     """A field: its number, wire type, value (varints alone) and the place of its payload."""
 
     number: int
@@ -19,7 +19,7 @@ class Field(NamedTuple):
     end: int
 
 
-def fields(content: Content, start: int = 0, end: int | None = None) -> Iterator[Field]:
+def fields(content: Content, start: int = 0, end: int | None = None) -> Iterator[ProtobufField]:
     """The fields between `start` and `end`; Malformed at the first byte that cannot be one."""
     cursor = ContentCursor(content, start, end)
     for _ in range(MAX_FIELDS):
@@ -43,11 +43,11 @@ def fields(content: Content, start: int = 0, end: int | None = None) -> Iterator
             cursor.skip(4)
         else:
             raise MalformedContent(f"field {number} has the unknown wire type {wire}")
-        yield Field(number, wire, value, begin, cursor.position)
+        yield ProtobufField(number, wire, value, begin, cursor.position)
     raise MalformedContent("it has too many fields")
 
 
-def text(content: Content, field: Field, *, limit: int) -> str:
+def text(content: Content, field: ProtobufField, *, limit: int) -> str:
     if field.wire != LENGTH:
         raise MalformedContent(f"field {field.number} is not text")
     if field.end - field.start > limit:

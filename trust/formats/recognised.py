@@ -19,7 +19,7 @@ _ARCHIVE = "an archive hides what it holds; import its files unpacked"
 
 
 @dataclass(frozen=True, slots=True)
-class Recognised:
+class RecognisedFormat:
     """`suffixes`: the names that it may have; none: whatever it is called."""
 
     begins: re.Pattern[bytes]
@@ -29,11 +29,11 @@ class Recognised:
     suffixes: frozenset[str] = frozenset()
 
 
-def _one(begins: bytes, words: str, format: str = "", suffixes: str = "") -> Recognised:
-    return Recognised(re.compile(begins, re.DOTALL), words, format, frozenset(suffixes.split()))
+def _one(begins: bytes, words: str, format: str = "", suffixes: str = "") -> RecognisedFormat:
+    return RecognisedFormat(re.compile(begins, re.DOTALL), words, format, frozenset(suffixes.split()))
 
 
-def found(table: Iterable[Recognised], head: bytes, suffix: str = "") -> Recognised | None:
+def found(table: Iterable[RecognisedFormat], head: bytes, suffix: str = "") -> RecognisedFormat | None:
     """The first of the table that begins so, and may be called so where a `suffix` is given."""
     fitting = (one for one in table if not suffix or suffix in one.suffixes)
     return next((one for one in fitting if one.begins.match(head)), None)

@@ -32,7 +32,7 @@ _BESIDE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Tensors:
+class SafetensorsHeader:
     """The contents of a header: number of tensors and elements, elements per dtype, the writer's metadata.
 
     `packed_bits` are the bits of tensors whose elements hold several weights each; these elements, and those
@@ -47,7 +47,7 @@ class Tensors:
     not_weights: int = 0
 
 
-def parse(content: Content) -> Tensors:
+def parse(content: Content) -> SafetensorsHeader:
     """The header of a file whose every byte is accounted for; else Malformed."""
     if content.size < 8:
         raise MalformedContent("it is shorter than its 8-byte header length")
@@ -90,7 +90,7 @@ def _no_constant(name: str) -> Any:
     raise MalformedContent(f"its header holds {name}")
 
 
-def _check_layout(tensors: dict[str, Any], *, data_bytes: int, metadata: dict[str, str]) -> Tensors:
+def _check_layout(tensors: dict[str, Any], *, data_bytes: int, metadata: dict[str, str]) -> SafetensorsHeader:
     spans = []
     by_dtype: Counter[str] = Counter()
     packed_bits = not_weights = 0
@@ -111,7 +111,7 @@ def _check_layout(tensors: dict[str, Any], *, data_bytes: int, metadata: dict[st
     if expected != data_bytes:
         raise MalformedContent(f"its tensors cover {expected:,} bytes but {data_bytes:,} follow the header")
     elements = sum(by_dtype.values())
-    return Tensors(len(spans), elements, dict(by_dtype), metadata, packed_bits, not_weights)
+    return SafetensorsHeader(len(spans), elements, dict(by_dtype), metadata, packed_bits, not_weights)
 
 
 def _is_packed(name: str, dtype: str) -> bool:

@@ -28,7 +28,7 @@ def parse(content: Content) -> int:
     return pieces
 
 
-def _check_piece(content: Content, piece: protobuf.Field) -> None:
+def _check_piece(content: Content, piece: protobuf.ProtobufField) -> None:
     wires = {field.number: field.wire for field in protobuf.fields(content, piece.start, piece.end)}
     if wires.get(1) != protobuf.LENGTH or wires.get(2, protobuf.FIXED32) != protobuf.FIXED32:
         raise MalformedContent("one of its pieces has no text or a malformed score")

@@ -9,9 +9,9 @@ from typing import Any
 
 from common import characters
 from trust.formats.gguf import FILE_TYPES, TYPES, Gguf
-from trust.formats.identification import Identified
+from trust.formats.identification import IdentifiedFile
 from trust.formats.network import LARGEST_BYTES, Network, kv_cache_bytes, network_of_config, network_of_gguf
-from trust.formats.safetensors import BITS, Tensors
+from trust.formats.safetensors import BITS, SafetensorsHeader
 
 MAX_CONFIG_BYTES = 65_536
 MAX_TEXT = 4_000
@@ -51,7 +51,7 @@ class Quantization:
     group_size: int | None = None
 
 
-def facts_of(files: Sequence[Identified]) -> ModelFacts:
+def facts_of(files: Sequence[IdentifiedFile]) -> ModelFacts:
     by_path = {file.path: file for file in files}
     found = by_path["config.json"].json if "config.json" in by_path else None
     config = found if isinstance(found, dict) else {}
@@ -143,7 +143,7 @@ def _gguf_bytes(kind: str, elements: int) -> int | None:
     return next((elements // block * size for name, block, size in TYPES.values() if name == kind), None)
 
 
-def _parameters(weights: Sequence[Tensors], quantization: Quantization | None) -> int | None:
+def _parameters(weights: Sequence[SafetensorsHeader], quantization: Quantization | None) -> int | None:
     """Packed weights count by the bits of one; None where these are not told."""
     packed_bits = sum(tensors.packed_bits for tensors in weights)
     bits = quantization.bits if quantization else None
@@ -156,11 +156,11 @@ def _parameters(weights: Sequence[Tensors], quantization: Quantization | None) -
     return elements - sum(tensors.not_weights for tensors in weights) + unpacked
 
 
-def _other_format(files: Sequence[Identified]) -> str:
+def _other_format(files: Sequence[IdentifiedFile]) -> str:
     return "onnx" if any(file.format == "onnx" for file in files) else ""
 
 
-def _weights(files: Sequence[Identified], by_path: Mapping[str, Identified]) -> list[Identified]:
+def _weights(files: Sequence[IdentifiedFile], by_path: Mapping[str, IdentifiedFile]) -> list[IdentifiedFile]:
     """The safetensors files that a loader reads: a second copy in other shards does not count twice."""
     index = by_path.get("model.safetensors.index.json")
     if index and isinstance(index.json, dict) and isinstance(index.json.get("weight_map"), dict):
@@ -230,7 +230,7 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 < value < 2**53
 
 
-def _notes(files: Sequence[Identified]) -> tuple[str, ...]:
+def _notes(files: Sequence[IdentifiedFile]) -> tuple[str, ...]:
     notes = []
     if not any(file.tensors or file.gguf or file.format == "onnx" for file in files):
         notes.append("No weights: no safetensors, GGUF or ONNX file.")

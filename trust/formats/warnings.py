@@ -13,7 +13,7 @@ _TEMPLATES_IN = {"tokenizer_config.json", "chat_template.json", "processor_confi
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class FileWarning:
     """`line` is of the file for a secret, of the template for a template; None where it is not known."""
 
     kind: Literal["secret", "template"]
@@ -22,17 +22,17 @@ class Warned:
     reason: str
 
 
-def warnings_of(path: str, format: str, content: Content) -> tuple[Warned, ...]:
+def warnings_of(path: str, format: str, content: Content) -> tuple[FileWarning, ...]:
     """Return warnings about a file that `identification` found to be of that format: its texts are read
     once more.
     """
     found = [
-        Warned("secret", path, line, f"It seems to hold {what}.")
+        FileWarning("secret", path, line, f"It seems to hold {what}.")
         for line, what in (secrets.found_in(content) if format in _TEXTS else ())
     ]
     for template in _templates(path, format, content)[: templates.MAX_TEMPLATES]:
         doubts = templates.doubts(template)[: templates.MAX_TEMPLATES]
-        found += [Warned("template", path, line, reason) for line, reason in doubts]
+        found += [FileWarning("template", path, line, reason) for line, reason in doubts]
     return tuple(dict.fromkeys(found))
 
 

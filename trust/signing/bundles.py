@@ -27,7 +27,7 @@ MAX_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class SignatureBundle:
     """`fingerprint` is what it names its key by, which proves nothing; empty where that is none of ours."""
 
     payload: bytes
@@ -36,7 +36,7 @@ class Bundle:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BundleVerdict:
     """`fingerprint` is of the key that made the signature where that is proven, else what the bundle says."""
 
     verdict: SignatureVerdict
@@ -58,7 +58,7 @@ def signed(name: str, manifest: FileManifest, signer: Signer) -> str:
     return orjson.dumps(bundle).decode()
 
 
-def verified(text: str, manifest: FileManifest, keys: Mapping[str, PublicKey]) -> Verdict:
+def verified(text: str, manifest: FileManifest, keys: Mapping[str, PublicKey]) -> BundleVerdict:
     """Whether one of the trusted `keys`, by fingerprint, has signed just the files of the manifest.
 
     Nothing that was signed is read before it is known who has signed it.
@@ -66,23 +66,23 @@ def verified(text: str, manifest: FileManifest, keys: Mapping[str, PublicKey]) -
     try:
         bundle = read(text)
     except BadSignature as error:
-        return Verdict(SignatureVerdict.INVALID, str(error))
+        return BundleVerdict(SignatureVerdict.INVALID, str(error))
     told = bundle.fingerprint
     candidates = [keys[told]] if told in keys else [] if told else list(keys.values())
     message = _encoded(bundle.payload)
     signer = next((key for key in candidates if key.verifies(bundle.signature, message)), None)
     if signer is None and told in keys:
-        return Verdict(SignatureVerdict.INVALID, "It names a trusted key that has not made it.", told)
+        return BundleVerdict(SignatureVerdict.INVALID, "It names a trusted key that has not made it.", told)
     if signer is None:
-        return Verdict(SignatureVerdict.UNKNOWN, "No key that the team trusts has made it.", told)
+        return BundleVerdict(SignatureVerdict.UNKNOWN, "No key that the team trusts has made it.", told)
     try:
         check_statement(bundle.payload, manifest)
     except BadSignature as error:
-        return Verdict(SignatureVerdict.INVALID, str(error), signer.fingerprint)
-    return Verdict(SignatureVerdict.VALID, "", signer.fingerprint)
+        return BundleVerdict(SignatureVerdict.INVALID, str(error), signer.fingerprint)
+    return BundleVerdict(SignatureVerdict.VALID, "", signer.fingerprint)
 
 
-def read(text: str) -> Bundle:
+def read(text: str) -> SignatureBundle:
     """Raises BadSignature."""
     if len(text) > MAX_BYTES:
         raise BadSignature(f"It is larger than {MAX_BYTES:,} bytes.")
@@ -100,7 +100,7 @@ def is_bundle(text: str) -> bool:
     return True
 
 
-def _bundle_of(told: Mapping[str, Any]) -> Bundle:
+def _bundle_of(told: Mapping[str, Any]) -> SignatureBundle:
     envelope, material = told["dsseEnvelope"], told["verificationMaterial"]
     signatures = envelope["signatures"]
     if (told["mediaType"], envelope["payloadType"]) != (MEDIA_TYPE, _PAYLOAD_TYPE) or len(signatures) != 1:
@@ -110,7 +110,7 @@ def _bundle_of(told: Mapping[str, Any]) -> Bundle:
             "It was made with a certificate or by Sigstore's service; only signatures by keys are verified."
         )
     hint = str(material["publicKey"].get("hint"))
-    return Bundle(
+    return SignatureBundle(
         base64.b64decode(envelope["payload"], validate=True),
         base64.b64decode(signatures[0]["sig"], validate=True),
         hint if _FINGERPRINT.fullmatch(hint) else "",

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from accounts.errors import BadToken
+from accounts.errors import InvalidToken
 from accounts.models import ApiToken, Team, User
 from accounts.services import people, teams, tokens
 from accounts.states import Right, Role
@@ -72,7 +72,7 @@ class Command(BaseCommand):
             return
         try:
             tokens.use_token(token_file.read_text().strip())
-        except BadToken as error:
+        except InvalidToken as error:
             self.stdout.write(f"The token in {token_file} does not work: {error} {again}")
             return
         if password_file.exists():

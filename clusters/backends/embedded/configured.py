@@ -17,7 +17,7 @@ from clusters.backends.base import (
 from clusters.backends.embedded.backend import ENVIRONMENTS, EmbeddedCluster
 from clusters.backends.embedded.machine import machine_name
 from common.errors import SlipwayError
-from models_registry.errors import OnItsWay
+from models_registry.errors import FilesUnderWay
 from models_registry.files import materialise
 from models_registry.models import Version
 
@@ -48,7 +48,7 @@ def laid_out(version: ModelVersion) -> Path:
         raise CannotRun(f"The registry has no version {version.label} any more.")
     try:
         return materialise(row)
-    except OnItsWay as error:
+    except FilesUnderWay as error:
         come = FilesFetch(place=machine_name(), come_bytes=error.come_bytes, size_bytes=error.size_bytes)
         raise FilesPending(str(error), (come,)) from None
     except SlipwayError as error:

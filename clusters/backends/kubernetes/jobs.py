@@ -18,7 +18,7 @@ from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.node_operations import OperationUnsupported
 from common.errors import Unavailable
-from common.jobs.spec import Container, Ending, JobObservation, JobSpec, JobState
+from common.jobs.spec import Ending, JobContainer, JobObservation, JobSpec, JobState
 from kube.base import KubernetesClient, Object
 from kube.errors import AlreadyExists, InvalidObject, KubeError, NotFound
 from kube.resources import JOBS, PODS, Ref
@@ -254,7 +254,7 @@ def result_of(log: str) -> Mapping[str, Any] | None:
     return None
 
 
-def _security(container: Container) -> Object:
+def _security(container: JobContainer) -> Object:
     if container.is_privileged:
         return {"privileged": True, "runAsUser": 0}
     confined: Object = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}

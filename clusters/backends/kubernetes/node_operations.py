@@ -36,7 +36,7 @@ from clusters.backends.node_operations import (
 from clusters.backends.observed_pods import ObservedPod
 from clusters.backends.placement import Taint
 from common.jobs.runners.base import JobRunner
-from common.jobs.spec import Container, JobSpec
+from common.jobs.spec import JobContainer, JobSpec
 from kube.base import KubernetesClient, Object
 from kube.errors import ApiForbidden, EvictionRefused, NotFound, ObjectChanged, ServerFault
 from kube.resources import DISRUPTION_BUDGETS, NODES, PODS, Ref
@@ -234,7 +234,7 @@ class KubernetesNodeOperations:
                 "The Kubernetes API restarts no machines. Set jobs_image in the settings of the cluster, so "
                 "that a privileged job does it, or drain it and restart it with its provider's tools."
             )
-        container = Container(is_privileged=True)
+        container = JobContainer(is_privileged=True)
         self.run_job(node, JobSpec(order.op_key, REBOOTS, REBOOT, container=container), order)
 
     def pause_operands(self, node: str, order: NodeCommand) -> None:

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from accounts.errors import BadToken
+from accounts.errors import InvalidToken
 from accounts.services.tokens import use_token
 from accounts.states import Right
 from clusters.backends.embedded.machine import machine_id, machine_name
@@ -61,7 +61,7 @@ class Command(BaseCommand):
 def _is_good(file: Path, cluster: Cluster) -> bool:
     try:
         token = use_token(file.read_text().strip())
-    except (OSError, UnicodeDecodeError, BadToken):
+    except (OSError, UnicodeDecodeError, InvalidToken):
         return False
     is_of_this = AgentToken.objects.filter(token=token, cluster=cluster, node_uid=machine_id()).exists()
     return (

@@ -6,7 +6,7 @@ from common.errors import Unavailable
 from common.jobs.spec import JobObservation, JobSpec
 
 
-class NoRoom(Unavailable):
+class NoRoomForJob(Unavailable):
     """The job was not started: there is no room for what it would write."""
 
 
@@ -26,7 +26,7 @@ class JobRunner(Protocol):
         """The outside system that each call waits for, as `Reconciler.lane_of` names it; empty: none."""
 
     def start(self, spec: JobSpec) -> None:
-        """See to it that the job was started. Raises NoRoom."""
+        """See to it that the job was started. Raises NoRoomForJob."""
 
     def observe(self, name: str) -> JobObservation: ...
 

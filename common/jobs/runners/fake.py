@@ -6,7 +6,7 @@ from typing import Any
 
 from common import disk
 from common.hosts import this_host
-from common.jobs.runners.base import NoRoom
+from common.jobs.runners.base import NoRoomForJob
 from common.jobs.spec import Ending, JobObservation, JobSpec, JobState, is_of
 
 Program = Callable[[JobSpec], Mapping[str, Any] | None]
@@ -28,7 +28,7 @@ class FakeRunner:
         if spec.name in self.jobs:
             return
         if disk.is_full():
-            raise NoRoom("The disk is full: no job is started before there is room.", retry_after_s=10)
+            raise NoRoomForJob("The disk is full: no job is started before there is room.", retry_after_s=10)
         self.started.append(spec)
         self.jobs[spec.name] = JobObservation(JobState.RUNNING, host=self.host)
         if self.program is None:

@@ -23,7 +23,7 @@ from common import disk
 from common.hosts import this_host
 from common.jobs import parent_watchdog
 from common.jobs.notes import ENDED, PROGRESS, RESULT, STARTED, JobNotes
-from common.jobs.runners.base import NoRoom
+from common.jobs.runners.base import NoRoomForJob
 from common.jobs.spec import Ending, JobObservation, JobSpec, JobState, is_of
 
 BASIC_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")
@@ -63,7 +63,7 @@ class SubprocessRunner:
         if notes.read(STARTED) is not None:
             return
         if self._is_full():
-            raise NoRoom("The disk is full: no job is started before there is room.", retry_after_s=10)
+            raise NoRoomForJob("The disk is full: no job is started before there is room.", retry_after_s=10)
         self._remove_old()
         notes.directory.mkdir(parents=True, exist_ok=True)
         lock = notes.lock()

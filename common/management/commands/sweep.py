@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from common.disk_watch import watch_disk
 from common.reconcile import kernel
-from common.reconcile.taking import EVERY_SECONDS, OUTSIDE_THREADS, Taker
+from common.reconcile.taking import EVERY_SECONDS, OUTSIDE_THREADS, StepWorker
 from common.watchdog import watched
 
 
@@ -36,7 +36,7 @@ class Command(BaseCommand):
             stop = threading.Event()
             for name in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(name, lambda *_: stop.set())
-            taker = Taker(
+            taker = StepWorker(
                 kernel,
                 role="sweeper",
                 threads=threads,

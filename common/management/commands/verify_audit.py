@@ -4,10 +4,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from common.audit import heads, verify
-from common.audit.verification import Kind
+from common.audit.verification import ChainBreakKind
 from common.errors import Unavailable
 
-STATUS = {Kind.ALTERED: 3, Kind.MISSING: 4, Kind.SIGNATURE: 5, Kind.HEADS: 6}
+STATUS = {
+    ChainBreakKind.ALTERED: 3,
+    ChainBreakKind.MISSING: 4,
+    ChainBreakKind.SIGNATURE: 5,
+    ChainBreakKind.HEADS: 6,
+}
 """Exit status by the kind of the first fault; 1: nothing could be checked."""
 NO_HEADS = 2
 
@@ -45,7 +50,7 @@ class Command(BaseCommand):
             raise CommandError(f"The file of exported heads {heads.file()} is missing.", returncode=NO_HEADS)
 
 
-def _heads_of(file: Path) -> list[heads.Head]:
+def _heads_of(file: Path) -> list[heads.ChainHead]:
     if not file.exists():
         raise CommandError(f"{file} is missing.")
     try:

@@ -11,13 +11,13 @@ from controlplane.env import env, kubeconfig
 from controlplane.sample.failure import SampleFailed
 from controlplane.sample.place import (
     OWN_NAMESPACE,
-    Place,
-    Wish,
+    OwnClusterOptions,
+    SampleTarget,
     on_the_samples_cluster,
     on_this_machine,
     on_your_cluster,
 )
-from controlplane.sample.play import TEXT, VISION, Sample, play
+from controlplane.sample.play import TEXT, VISION, SampleRun, play
 from slipway.client import Client
 from slipway.exits import CommandFailed
 
@@ -51,7 +51,7 @@ class Command(BaseCommand):
         # With HTTPS on, this machine's own port answers no client without the proxy in front of it.
         console = settings.SLIPWAY_PUBLIC_URL if settings.SECURE_SSL_REDIRECT else settings.SLIPWAY_LOCAL_URL
         client = Client(console, token)
-        sample = Sample(
+        sample = SampleRun(
             client=client,
             place=partial(self._place, client, home, console, options),
             directory=home / "imports" / ("sample" if options["of"] == "text" else f"sample-{options['of']}"),
@@ -64,7 +64,7 @@ class Command(BaseCommand):
         except (SampleFailed, CommandFailed) as failure:
             raise CommandError(str(failure)) from None
 
-    def _place(self, client: Client, home: Path, console: str, options: dict[str, Any]) -> Place:
+    def _place(self, client: Client, home: Path, console: str, options: dict[str, Any]) -> SampleTarget:
         if options["of"] == "vision":
             return on_this_machine(settings.SLIPWAY_GATEWAY_URL, service="shapes")
         if not options["kubernetes"]:
@@ -73,7 +73,7 @@ class Command(BaseCommand):
             url = env.local_url(env.sample_gateway_port)
             own = samples_kubeconfig(home)
             return on_the_samples_cluster(client, own, console=console, gateway_url=url, say=self._say)
-        wish = Wish(
+        wish = OwnClusterOptions(
             kubeconfig=file,
             namespace=options["namespace"],
             image=options["image"],

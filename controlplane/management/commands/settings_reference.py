@@ -2,10 +2,10 @@ from pydantic.fields import FieldInfo
 
 from common.management.written import WrittenFromCode
 from controlplane.environment import APP_SETTINGS, Environment, variable
-from controlplane.environment.kept import Kept
-from controlplane.environment.model_files import ModelFiles
-from controlplane.environment.sample_cluster import SampleCluster
-from controlplane.environment.sign_on import SignOn
+from controlplane.environment.kept import RetentionSettings
+from controlplane.environment.model_files import ModelFileSettings
+from controlplane.environment.sample_cluster import SampleClusterSettings
+from controlplane.environment.sign_on import SignOnSettings
 
 HEAD = """\
 # Settings
@@ -16,11 +16,11 @@ missing or malformed setting stops the process with one line that names it (exit
 """
 SECTIONS = {
     Environment: "The process and who reaches it",
-    SignOn: "Signing in",
-    ModelFiles: "Files of models",
-    Kept: "How long things are kept",
+    SignOnSettings: "Signing in",
+    ModelFileSettings: "Files of models",
+    RetentionSettings: "How long things are kept",
     **{part: part.__doc__ or "" for part in APP_SETTINGS},
-    SampleCluster: "The sample's Kubernetes cluster",
+    SampleClusterSettings: "The sample's Kubernetes cluster",
 }
 
 

@@ -56,17 +56,17 @@ class Picture(BaseModel):
     ]
 
 
-class Answer(BaseModel):
+class Classification(BaseModel):
     shape: str
     confidence: float
 
 
 @app.post("/classify", warm_up={"pixels": [0] * SIDE**2})
-def classify(picture: Picture) -> Answer:
+def classify(picture: Picture) -> Classification:
     """The shape in a picture."""
     pixels = np.array(picture.pixels, np.float32).reshape(SIDE, SIDE) / 255
     shares = serve.get(Classifier).run("classify", pixels)
     best = int(shares.argmax())
     if shares[best] < 0.6:
         unsure.observe()
-    return Answer(shape=SHAPES[best], confidence=float(shares[best]))
+    return Classification(shape=SHAPES[best], confidence=float(shares[best]))

@@ -8,14 +8,14 @@ import httpx2
 import numpy as np
 
 from controlplane.sample import traffic
-from controlplane.sample.traffic import Answer, Traffic
+from controlplane.sample.traffic import SampleAnswer, SampleTraffic
 from controlplane.sample.vision import pictures
 
 
-class PictureTraffic(Traffic):
+class PictureTraffic(SampleTraffic):
     """Sends a new picture each time."""
 
-    async def _ask(self, client: httpx2.AsyncClient) -> Answer:
+    async def _ask(self, client: httpx2.AsyncClient) -> SampleAnswer:
         seed = self._chance.getrandbits(31)
         picture = pictures.draw(seed % pictures.COUNT, np.random.default_rng(seed))
         began = time.monotonic()
@@ -29,7 +29,7 @@ class PictureTraffic(Traffic):
             fault = type(error).__name__
         except ValueError:
             fault = "not JSON"
-        return Answer(version, fault, time.monotonic() - began)
+        return SampleAnswer(version, fault, time.monotonic() - began)
 
 
 if __name__ == "__main__":

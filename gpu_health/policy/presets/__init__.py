@@ -14,13 +14,13 @@ from importlib.resources import files
 from typing import Any
 
 from gpu_health.policy.rule import (
-    Action,
     BadRule,
     Citation,
     Conditions,
-    Drain,
+    DrainLevel,
+    FaultRule,
     Mode,
-    Rule,
+    RemediationAction,
     Severity,
     Verification,
 )
@@ -31,27 +31,27 @@ DRIVER = "driver"
 
 
 @dataclass(frozen=True, slots=True)
-class Preset:
+class RulePreset:
     name: str
     title: str
     speaks_of_machines: bool = True
     """False: it hands GPUs out, and only stops doing so."""
 
 
-PRESETS: tuple[Preset, ...] = (
-    Preset(DEFAULT, "Slipway"),
-    Preset("nvidia", "NVIDIA"),
-    Preset("gpud", "gpud"),
-    Preset("eks", "Amazon EKS"),
-    Preset("gke", "GKE"),
-    Preset("azurehpc", "AzureHPC"),
-    Preset("volcano", "Volcano", speaks_of_machines=False),
-    Preset("device_plugin", "NVIDIA device plugin", speaks_of_machines=False),
+PRESETS: tuple[RulePreset, ...] = (
+    RulePreset(DEFAULT, "Slipway"),
+    RulePreset("nvidia", "NVIDIA"),
+    RulePreset("gpud", "gpud"),
+    RulePreset("eks", "Amazon EKS"),
+    RulePreset("gke", "GKE"),
+    RulePreset("azurehpc", "AzureHPC"),
+    RulePreset("volcano", "Volcano", speaks_of_machines=False),
+    RulePreset("device_plugin", "NVIDIA device plugin", speaks_of_machines=False),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class CitedDocument:
     """Where statements are from. `date` and `url` may be empty."""
 
     title: str
@@ -60,7 +60,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class KnownFault:
     """A fault that has a name; `mnemonic` is the driver's own."""
 
     name: str
@@ -69,7 +69,7 @@ class Fault:
 
 
 @cache
-def preset(name: str) -> tuple[Rule, ...]:
+def preset(name: str) -> tuple[FaultRule, ...]:
     """The rules of a preset, and the driver's own. Raises BadRule when there is no such preset."""
     known = [one.name for one in PRESETS]
     if name not in known:
@@ -78,7 +78,7 @@ def preset(name: str) -> tuple[Rule, ...]:
 
 
 @cache
-def complete(name: str) -> tuple[Rule, ...]:
+def complete(name: str) -> tuple[FaultRule, ...]:
     """The rules of a preset, and Slipway's for the faults that it does not speak of. Raises BadRule."""
     own = preset(name)
     spoken = {rule.fault for rule in own}
@@ -86,14 +86,16 @@ def complete(name: str) -> tuple[Rule, ...]:
 
 
 @cache
-def sources() -> Mapping[str, Document]:
-    return {row["source"]: Document(row["title"], row["date"], row["url"]) for row in _rows("sources.csv")}
+def sources() -> Mapping[str, CitedDocument]:
+    return {
+        row["source"]: CitedDocument(row["title"], row["date"], row["url"]) for row in _rows("sources.csv")
+    }
 
 
 @cache
-def faults() -> Mapping[str, Fault]:
+def faults() -> Mapping[str, KnownFault]:
     rows = _rows("faults.csv")
-    return {row["fault"]: Fault(row["fault"], row["mnemonic"], row["title"]) for row in rows}
+    return {row["fault"]: KnownFault(row["fault"], row["mnemonic"], row["title"]) for row in rows}
 
 
 def fault_title(name: str) -> str:
@@ -160,11 +162,11 @@ CONDITION_NAMES = (
 
 
 @cache
-def _read(name: str) -> tuple[Rule, ...]:
+def _read(name: str) -> tuple[FaultRule, ...]:
     return rules_of(_rows("presets", f"{name}.csv"), name=name)
 
 
-def rules_of(rows: Iterable[Mapping[str, str]], *, name: str) -> tuple[Rule, ...]:
+def rules_of(rows: Iterable[Mapping[str, str]], *, name: str) -> tuple[FaultRule, ...]:
     """Rules in the form of the files here, named after `name`. Raises BadRule, which says where."""
     rules = []
     seen: dict[str, int] = {}
@@ -178,20 +180,20 @@ def rules_of(rows: Iterable[Mapping[str, str]], *, name: str) -> tuple[Rule, ...
     return tuple(rules)
 
 
-def _rule_of(row: Mapping[str, str], name: str, seen: dict[str, int]) -> Rule:
+def _rule_of(row: Mapping[str, str], name: str, seen: dict[str, int]) -> FaultRule:
     fault = row["fault"]
     seen[fault] = seen.get(fault, 0) + 1
     if fault == RECOVERY_ACTION:
         suffix = f"-{row['conditions'].removeprefix('details.action=')}"
     else:
         suffix = f"-{seen[fault]}" if seen[fault] > 1 else ""
-    return Rule(
+    return FaultRule(
         name=f"{name}-{fault}{suffix}",
         fault=fault,
         conditions=conditions_of(row["conditions"]),
         severity=Severity(row["severity"]),
-        ladder=tuple(Action(word.strip()) for word in row["ladder"].split(">")),
-        drain=Drain(row["drain"]),
+        ladder=tuple(RemediationAction(word.strip()) for word in row["ladder"].split(">")),
+        drain=DrainLevel(row["drain"]),
         verification=Verification(row["verification"]),
         mode=Mode(row["mode"]),
         citation=Citation(source=row["source"], says=row["says"], is_inferred=row["inferred"] == "yes"),

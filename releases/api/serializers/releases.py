@@ -17,7 +17,7 @@ from releases.reconcilers.clock import StepClock, clock_of
 from releases.selectors import releases as release_selectors
 from releases.selectors.plans import shortfalls_of
 from releases.selectors.releases import page_of, threshold_of, verdict_of, waiting_for_what
-from releases.states import Decision, ReleaseState, StepState
+from releases.states import ApprovalDecision, ReleaseState, StepState
 
 
 class WayBackSerializer(serializers.Serializer[Any]):
@@ -78,7 +78,7 @@ class WaitingForSerializer(serializers.Serializer[Any]):
 
 class ApprovalSerializer(serializers.Serializer[Any]):
     step_index = serializers.IntegerField()
-    decision = serializers.ChoiceField(choices=Decision.choices)
+    decision = serializers.ChoiceField(choices=ApprovalDecision.choices)
     by = serializers.CharField(source="by.username")
     reason = serializers.CharField()
     at = serializers.DateTimeField()

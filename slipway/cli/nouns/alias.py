@@ -4,7 +4,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.moments import with_zone
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, VersionLabel
@@ -106,7 +106,7 @@ def list_aliases(
         context.say(f"Protected but not set: {', '.join(unused)}")
 
 
-def _deletion(context: Context, given: dict[str, Any]) -> str:
+def _deletion(context: CliContext, given: dict[str, Any]) -> str:
     model, (alias,) = _named(given["given"], given["model"], what="MODEL ALIAS", least=1, most=1)
     document = context.client.get(at("models", model, "aliases", alias))
     return f"Delete {model}:{alias}, which points at {document['version']}?"

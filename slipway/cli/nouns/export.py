@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Columns, Context, context_of, secret_of, size
+from slipway.cli.context import CliContext, Columns, context_of, secret_of, size
 from slipway.cli.names import split_version
 from slipway.cli.options import (
     Allow,
@@ -113,7 +113,7 @@ def export(
 
 
 def _open_one(
-    context: Context, model: str, version: str, place: tuple[str, str, str], endpoint: str
+    context: CliContext, model: str, version: str, place: tuple[str, str, str], endpoint: str
 ) -> Document | None:
     """The export of the version to there (kind, repository or model, branch) that is not over."""
     kind, repo_id, branch = place
@@ -176,7 +176,7 @@ def retry(
     _say(context, document)
 
 
-def _say(context: Context, document: Document) -> None:
+def _say(context: CliContext, document: Document) -> None:
     held = f": {document['commit']}" if document["commit"] else how_far(document["progress"])
     named = f"Export {document['id']} of {document['model']}:{document['version']} to {_place(document)}"
     context.say(f"{named} is {document['state']}{held}")

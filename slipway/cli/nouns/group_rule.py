@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.options import Number, Reason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
@@ -104,12 +104,12 @@ def _body(pattern: str, team: str, role: str) -> dict[str, Any]:
     return {"pattern": pattern} | ({"team": team} if team else {}) | ({"role": role} if role else {})
 
 
-def _in_force(context: Context, *, without: int | None = None) -> list[dict[str, Any]]:
+def _in_force(context: CliContext, *, without: int | None = None) -> list[dict[str, Any]]:
     found = context.client.each(at("group-rules"))
     return [_body(one["pattern"], one["team"] or "", one["role"]) for one in found if one["id"] != without]
 
 
-def _try(context: Context, rules: list[dict[str, Any]] | None, groups: list[str]) -> None:
+def _try(context: CliContext, rules: list[dict[str, Any]] | None, groups: list[str]) -> None:
     body: dict[str, Any] = {"groups": groups} | ({} if rules is None else {"rules": rules})
     found = context.client.post(at("group-rules", "dry-run"), body)
     context.show(found)

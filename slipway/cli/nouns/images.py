@@ -4,7 +4,7 @@ from typing import Annotated, Any
 import typer
 
 from serving.engines.registry import ENGINES
-from slipway.cli.context import Columns, Context, context_of, flag, secret_of, size
+from slipway.cli.context import CliContext, Columns, context_of, flag, secret_of, size
 from slipway.cli.image_changes import (
     ACCELERATIONS,
     Mirrors,
@@ -238,7 +238,7 @@ def fit(
         raise CommandFailed(fault, Exit.FAILED)
 
 
-def _tell(context: Context, document: dict[str, Any]) -> None:
+def _tell(context: CliContext, document: dict[str, Any]) -> None:
     if best := document["best"]:
         context.say(f"{best['image']}: {best['why']}")
     for one in document["others"]:

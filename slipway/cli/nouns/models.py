@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli import retention
-from slipway.cli.context import Columns, Context, context_of, flag, size
+from slipway.cli.context import CliContext, Columns, context_of, flag, size
 from slipway.cli.evaluations import compare, evaluate, metrics
 from slipway.cli.files import write_text
 from slipway.cli.importing import import_version
@@ -165,7 +165,7 @@ def signature(
     context.tell(bundle, f"Signature of {version} written to {to}.")
 
 
-def _move(context: Context, label: str, verb: str, body: dict[str, Any]) -> None:
+def _move(context: CliContext, label: str, verb: str, body: dict[str, Any]) -> None:
     model, name = split_version(label)
     version = context.client.post(at("models", model, "versions", name, verb), body)
     context.tell(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.nodes import Cluster, Name, node_named
 from slipway.cli.nodes import app as app
 from slipway.cli.options import Reason, RequiredReason
@@ -157,7 +157,7 @@ def _is_under_way(row: Document) -> bool:
     return row["state"] in UNDER_WAY
 
 
-def _preview(context: Context, found: Document) -> None:
+def _preview(context: CliContext, found: Document) -> None:
     context.show(found)
     context.tabulate(found["pods"], PODS)
     if found["deployments"]:
@@ -168,7 +168,7 @@ def _preview(context: Context, found: Document) -> None:
         context.say(f"It cannot be done so: {found['problem']}")
 
 
-def _tell(context: Context, row: Document) -> None:
+def _tell(context: CliContext, row: Document) -> None:
     context.show(row)
     context.tabulate(row["pods"], PODS)
     if row["replacements"]:

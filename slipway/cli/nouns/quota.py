@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Columns, Context, context_of, size
+from slipway.cli.context import CliContext, Columns, context_of, size
 from slipway.cli.options import RequiredReason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
@@ -69,7 +69,7 @@ def _bytes(text: str) -> int:
     return int(Decimal(found[1]) * _UNITS[(found[2] or "").upper()])
 
 
-def _tell(context: Context, storage: Document) -> None:
+def _tell(context: CliContext, storage: Document) -> None:
     context.show(storage)
     limit = "; no quota" if storage["limit_bytes"] is None else f" of {size(storage['limit_bytes'])}"
     coming = f", {size(storage['reserved_bytes'])} reserved for uploads" if storage["reserved_bytes"] else ""

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, RequiredReason, Timeout, VersionLabel, WaitForEnd
 from slipway.cli.release_status import release_named, status_lines
@@ -25,13 +25,13 @@ COLUMNS: Columns = {
 }
 
 
-class Until(StrEnum):
+class ReleaseWaitGoal(StrEnum):
     END = "end"
     APPROVAL = "approval"
 
 
 WaitFor = Annotated[
-    Until | None,
+    ReleaseWaitGoal | None,
     typer.Option("--wait-for", help="approval: also stop waiting, with exit 5, when an approval is needed."),
 ]
 
@@ -164,7 +164,7 @@ def _act(
     reason: str,
     *,
     wait: bool = False,
-    wait_for: Until | None = None,
+    wait_for: ReleaseWaitGoal | None = None,
     timeout: float = 3600,
 ) -> None:
     context = context_of(typer_context)
@@ -175,25 +175,25 @@ def _act(
     _finish(context, release, wait=wait, wait_for=wait_for, timeout=timeout)
 
 
-def _announce(context: Context, release: Document) -> None:
+def _announce(context: CliContext, release: Document) -> None:
     words = f"Release {release['id']} of {release['version']} to {release['service']}"
     undoes = f", rolls back #{release['undoes']}" if release.get("undoes") else ""
     context.progress.print(f"{words}{undoes}: {release['url']}", markup=False)
 
 
 def _finish(
-    context: Context,
+    context: CliContext,
     release: Document,
     *,
     wait: bool,
-    wait_for: Until | None,
+    wait_for: ReleaseWaitGoal | None,
     timeout: float,
     details: bool = False,
 ) -> None:
     status = Exit.DONE
     if wait or wait_for:
         release, status = watch(
-            context, release, stop_at_approval=wait_for is Until.APPROVAL, timeout_seconds=timeout
+            context, release, stop_at_approval=wait_for is ReleaseWaitGoal.APPROVAL, timeout_seconds=timeout
         )
     details_of = status_lines(release) if details else ()
     context.tell(release, "\n".join((_summary(release), *details_of, *fetch_lines(release))))

@@ -8,7 +8,7 @@ import typer
 from serving.engines.registry import SERVED_ENGINES
 from slipway.cli import pod_patches, service_changes
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.moments import with_zone
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, Timeout, WaitForEnd
@@ -32,7 +32,7 @@ from slipway.cli.pods import (
     read_json,
 )
 from slipway.cli.watching import fetch_lines, watch
-from slipway.client import Document, Refused, at
+from slipway.client import Document, ServerRefused, at
 from slipway.exits import CommandFailed, Exit
 
 COLUMNS: Columns = {
@@ -53,16 +53,16 @@ LIVE_COLUMNS: Columns = {
 }
 
 
-class ReleaseHeader(StrEnum):
+class ReleaseHeaderOption(StrEnum):
     OFF = "off"
     SECRET = "secret"  # noqa: S105 - a mode
     OPEN = "open"
 
 
 TAKEN_FROM = {
-    ReleaseHeader.OFF: "no client",
-    ReleaseHeader.SECRET: "clients that send this key as x-release-key",
-    ReleaseHeader.OPEN: "every client",
+    ReleaseHeaderOption.OFF: "no client",
+    ReleaseHeaderOption.SECRET: "clients that send this key as x-release-key",
+    ReleaseHeaderOption.OPEN: "every client",
 }
 app = typer.Typer(help="Services: a gateway endpoint and the version that serves it.", no_args_is_help=True)
 app.add_typer(pod_patches.app, name="pod-patch")
@@ -116,7 +116,7 @@ def create(
     team: Annotated[str, typer.Option("--team", help="Owner; default: the model's.")] = "",
     description: Annotated[str, typer.Option("--description", help="Description.")] = "",
     release_header: Annotated[
-        ReleaseHeader | None,
+        ReleaseHeaderOption | None,
         typer.Option(
             "--release-header", help="Who may choose the version by x-release: off, secret or open."
         ),
@@ -202,7 +202,7 @@ def set_release_header(
     typer_context: typer.Context,
     name: str,
     release_header: Annotated[
-        ReleaseHeader,
+        ReleaseHeaderOption,
         typer.Argument(
             metavar="off|secret|open", help="Clients that may use it: none, those with the key, all."
         ),
@@ -253,12 +253,12 @@ def live(
     context.tabulate(document["versions"], LIVE_COLUMNS)
 
 
-def _take_header(context: Context, name: str, header: ReleaseHeader, reason: str) -> Document:
+def _take_header(context: CliContext, name: str, header: ReleaseHeaderOption, reason: str) -> Document:
     """Set the release header of a service that was just created. Raises CommandFailed."""
     body = {"release_header": header.value, "reason": reason}
     try:
         return context.client.post(at("services", name, "release-header"), body)
-    except Refused as refused:
+    except ServerRefused as refused:
         message = f"{name} is created, but its release header is not set. {refused}"
         raise CommandFailed(message, refused.exit) from None
 

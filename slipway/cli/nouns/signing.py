@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.files import text_of, write_text
 from slipway.cli.options import Number, OnlyTeam, RequiredReason
-from slipway.client import Document, Refused, at
+from slipway.client import Document, ServerRefused, at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(
@@ -31,7 +31,7 @@ KEY_COLUMNS: Columns = {
 }
 
 
-class Demand(StrEnum):
+class SignatureDemandOption(StrEnum):
     OFF = "off"
     WARN = "warn"
     REQUIRE = "require"
@@ -69,13 +69,13 @@ def policy(typer_context: typer.Context, team: str) -> None:
     context = context_of(typer_context)
     try:
         found = context.client.get(at("signature-policies", team))
-    except Refused as refused:
+    except ServerRefused as refused:
         if refused.status != 404:
             raise
         # No team is a 404 here, too.
         context.client.get(at("teams", team))
         unsaid = {"reason": "", "changed_at": None, "changed_by": ""}
-        found = {"team": team, "demand": Demand.OFF.value, **unsaid}
+        found = {"team": team, "demand": SignatureDemandOption.OFF.value, **unsaid}
     _tell_policy(context, found)
 
 
@@ -85,7 +85,7 @@ def demand(
     typer_context: typer.Context,
     team: str,
     what: Annotated[
-        Demand,
+        SignatureDemandOption,
         typer.Argument(
             help="For versions without a trusted signature: off allows, warn warns, require refuses."
         ),
@@ -140,7 +140,7 @@ def distrust(typer_context: typer.Context, number: Number, reason: RequiredReaso
     context.tell(key, f"{key['team']} no longer trusts {key['name']}.")
 
 
-def _tell_policy(context: Context, found: Document) -> None:
+def _tell_policy(context: CliContext, found: Document) -> None:
     context.show(found)
     said = f" (set by {found['changed_by']}: {found['reason']})" if found["changed_by"] else ""
     context.say(f"{found['team']}: {found['demand']}{said}")

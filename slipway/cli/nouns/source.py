@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of, secret_of
+from slipway.cli.context import CliContext, Columns, context_of, secret_of
 from slipway.cli.options import Allow, HubTokenFile, Ignore, Number, OnlyModel, Reason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
@@ -133,7 +133,7 @@ def edit(
     _tell(context, context.client.patch(at("hub-sources", number), body))
 
 
-def _removal(context: Context, given: dict[str, Any]) -> str:
+def _removal(context: CliContext, given: dict[str, Any]) -> str:
     source = context.client.get(at("hub-sources", given["number"]))
     return f"Remove the source {_repository(source)}?"
 
@@ -150,7 +150,7 @@ def unfollow(typer_context: typer.Context, number: Number, reason: Reason = "") 
     )
 
 
-def _replacement(context: Context, given: dict[str, Any]) -> str:
+def _replacement(context: CliContext, given: dict[str, Any]) -> str:
     source = context.client.get(at("hub-sources", given["number"]))
     return "The previous secret will stop working. Create a new one?" if source["takes_notices"] else ""
 
@@ -171,7 +171,7 @@ def _present(given: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value not in (None, "", [])}
 
 
-def _tell(context: Context, source: Document) -> None:
+def _tell(context: CliContext, source: Document) -> None:
     context.show(source)
     told = {
         "source": source["id"],

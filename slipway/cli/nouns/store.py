@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of, counted, size
+from slipway.cli.context import CliContext, Columns, context_of, counted, size
 from slipway.cli.options import Limit, Reason, Timeout, Wait
 from slipway.cli.waiting import until_over
-from slipway.client import Address, Document, at
+from slipway.client import ApiPath, Document, at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="The model store; for administrators.", no_args_is_help=True)
@@ -122,7 +122,7 @@ def repair(typer_context: typer.Context, finding: int, reason: Reason = "") -> N
     context.tell(row, f"Finding {row['id']} {row['state']}")
 
 
-def _run(context: Context, address: Address, body: Document, *, wait: bool, timeout: float) -> Document:
+def _run(context: CliContext, address: ApiPath, body: Document, *, wait: bool, timeout: float) -> Document:
     row = context.client.create(address, body)
     if wait:
         one = address.below(row["id"])
@@ -131,7 +131,7 @@ def _run(context: Context, address: Address, body: Document, *, wait: bool, time
     return row
 
 
-def _newest(context: Context, address: Address, limit: int) -> list[Document]:
+def _newest(context: CliContext, address: ApiPath, limit: int) -> list[Document]:
     rows: list[Document] = context.client.get(address, limit=limit)["results"]
     context.show(rows)
     return rows

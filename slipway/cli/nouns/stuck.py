@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.options import RequiredReason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
@@ -68,7 +68,7 @@ def answer(
     _say(context, context.client.create(at("stuck", kind, number, "answer"), body))
 
 
-def _say(context: Context, row: Document) -> None:
+def _say(context: CliContext, row: Document) -> None:
     context.show(row)
     rest = "still waits for an answer" if row["stuck"] else "goes on"
     context.say(f"{row['kind']} {row['id']} {rest}.")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.options import Limit, Number, OnlyModel, States, Timeout, WaitForEnd
 from slipway.cli.syncs import DONE
 from slipway.cli.transfers import add_verbs, how_far, seen_through
@@ -59,7 +59,7 @@ def show(
     _say(context, document)
 
 
-def _say(context: Context, document: Document) -> None:
+def _say(context: CliContext, document: Document) -> None:
     told = f"Sync {document['id']} of {document['repository']} is {document['state']}"
     if document["cause"]:
         told += f" ({document['cause']})"

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of, size
+from slipway.cli.context import CliContext, Columns, context_of, size
 from slipway.cli.options import Number, Reason, States
 from slipway.client import Document, at
 
@@ -68,7 +68,7 @@ def cancel(typer_context: typer.Context, model: str, number: Number, reason: Rea
     _say(context, upload)
 
 
-def _say(context: Context, upload: Document) -> None:
+def _say(context: CliContext, upload: Document) -> None:
     sent = f", {_sent(upload)} uploaded" if upload["total_bytes"] else ""
     context.say(f"Upload {upload['id']} to {upload['model']} is {upload['state']}{sent}")
     if why := upload["stuck"] or upload["reason"]:

@@ -6,10 +6,10 @@ import orjson
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of, first_of, flag
+from slipway.cli.context import CliContext, Columns, context_of, first_of, flag
 from slipway.cli.options import Limit, Number, Reason, Timeout, Wait
 from slipway.cli.waiting import until_over
-from slipway.client import Address, Document, at
+from slipway.client import ApiPath, Document, at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="Webhooks: endpoints that receive events, and their deliveries.", no_args_is_help=True)
@@ -128,7 +128,7 @@ def disable(typer_context: typer.Context, number: Number, reason: Reason = "") -
     _change(context_of(typer_context), number, {"enabled": False}, reason)
 
 
-def _deletion(context: Context, given: dict[str, Any]) -> str:
+def _deletion(context: CliContext, given: dict[str, Any]) -> str:
     webhook = context.client.get(at("webhooks", given["number"]))
     return f"Delete webhook {webhook['id']} to {webhook['url']} with its deliveries?"
 
@@ -191,7 +191,7 @@ def delivery(typer_context: typer.Context, number: Number, delivery: DeliveryNum
     context.say(orjson.dumps(found["body"], option=orjson.OPT_INDENT_2).decode())
 
 
-def _issue(context: Context, address: Address, body: Document) -> None:
+def _issue(context: CliContext, address: ApiPath, body: Document) -> None:
     # No retry under an idempotency key: a secret is never told twice.
     webhook = context.client.post(address, body)
     context.show(webhook)
@@ -199,13 +199,13 @@ def _issue(context: Context, address: Address, body: Document) -> None:
     context.say_secret(webhook["secret"])
 
 
-def _change(context: Context, number: int, body: Document, reason: str) -> None:
+def _change(context: CliContext, number: int, body: Document, reason: str) -> None:
     webhook = context.client.patch(at("webhooks", number), body | ({"reason": reason} if reason else {}))
     context.show(webhook)
     _tell(context, webhook)
 
 
-def _send(context: Context, number: int, address: Address, *, wait: bool, timeout: float) -> None:
+def _send(context: CliContext, number: int, address: ApiPath, *, wait: bool, timeout: float) -> None:
     sent = context.client.create(address, {})
     if wait:
         one = at("webhooks", number, "deliveries", sent["id"])
@@ -217,7 +217,7 @@ def _send(context: Context, number: int, address: Address, *, wait: bool, timeou
     context.say(told)
 
 
-def _tell(context: Context, webhook: Document) -> None:
+def _tell(context: CliContext, webhook: Document) -> None:
     heard = f"receives {', '.join(webhook['events']) or 'all events'} of {webhook['team'] or 'all teams'}"
     context.say(f"Webhook {webhook['id']}, {webhook['url']}, {heard}; {_state(webhook)}")
 

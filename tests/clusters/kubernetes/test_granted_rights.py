@@ -19,7 +19,7 @@ from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.rights import RIGHTS, Feature, NeededRight, manifest
 from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from clusters.states import CheckResult
-from common.jobs.spec import Container
+from common.jobs.spec import JobContainer
 from common.reconcile.fence import Fence
 from kube.client import APPLY_PATCH, KubeClient
 from kube.fake.extensions import EXTENSIONS
@@ -105,7 +105,7 @@ def deployments_and_machines() -> list[AccessRequest]:
         (pod,) = (one for one in operations.pods(machine.uid) if one.name == name)
         operations.ask_checkpoint(machine.uid, pod, order)
         operations.evict(machine.uid, pod, order, past_budgets=name == "second")
-    job = replace(JOB, container=Container(image=IMAGE))
+    job = replace(JOB, container=JobContainer(image=IMAGE))
     operations.run_job(machine.uid, job, NodeCommand(JOB.op_key, Fence(1, 2), "ada", "why"))
     operations.jobs(machine.uid).stop(JOB.name)
     world.cluster.pods()

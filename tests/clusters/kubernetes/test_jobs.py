@@ -10,7 +10,7 @@ from clusters.backends.kubernetes.jobs import OP_KEY, ending_of, result_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from common.errors import Unavailable
-from common.jobs.spec import Container, Ending, JobSpec, JobState, Limits, owner_of
+from common.jobs.spec import Ending, JobContainer, JobLimits, JobSpec, JobState, owner_of
 from common.reconcile.fence import Fence
 from kube.fake.transport import failing
 from kube.resources import JOBS, PODS, Ref
@@ -60,8 +60,8 @@ def test_it_runs_on_its_machine_though_that_is_cordoned(rig: KubernetesRig) -> N
 
 
 def test_only_what_asked_for_it_reaches_the_machine_itself(rig: KubernetesRig) -> None:
-    plain = JobSpec("check:1", JOB.owner, ("python3",), container=Container(gpus=2))
-    repair = JobSpec("repair:1", JOB.owner, ("python3",), container=Container(is_privileged=True))
+    plain = JobSpec("check:1", JOB.owner, ("python3",), container=JobContainer(gpus=2))
+    repair = JobSpec("repair:1", JOB.owner, ("python3",), container=JobContainer(is_privileged=True))
     for job, is_privileged in ((plain, False), (repair, True)):
         run(rig, job)
         spec = pod_of(rig, job)["spec"]
@@ -74,7 +74,9 @@ def test_only_what_asked_for_it_reaches_the_machine_itself(rig: KubernetesRig) -
 
 
 def test_it_has_the_directories_of_its_machine_that_it_asks_for(rig: KubernetesRig) -> None:
-    job = JobSpec("drill:1", JOB.owner, ("python3",), container=Container(directories=("/var/lib/slipway",)))
+    job = JobSpec(
+        "drill:1", JOB.owner, ("python3",), container=JobContainer(directories=("/var/lib/slipway",))
+    )
     run(rig, job)
     spec = pod_of(rig, job)["spec"]
     (mount,) = [
@@ -116,7 +118,7 @@ def test_the_end_of_its_container_is_told_in_words() -> None:
 
 
 def test_one_that_takes_too_long_is_ended(rig: KubernetesRig) -> None:
-    job = JobSpec("heal:7:2", JOB.owner, ("sleep", "9999"), limits=Limits(wall_seconds=30))
+    job = JobSpec("heal:7:2", JOB.owner, ("sleep", "9999"), limits=JobLimits(wall_seconds=30))
     jobs = run(rig, job)
     rig.server.advance(60)
     seen = jobs.observe(job.name)

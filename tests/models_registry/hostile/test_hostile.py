@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hubs.backends.base import HubError
-from hubs.backends.connection import Connection
+from hubs.backends.connection import HubConnection
 from hubs.import_source import check_endpoint
 from model_store.backends.local import LocalStore
 from model_store.errors import FileRefused
@@ -100,7 +100,7 @@ def test_a_hub_that_redirects_inward_is_not_followed(hub, store, target: str) ->
 
 
 def test_no_address_of_our_own_network_is_asked_as_a_hub() -> None:
-    connection = Connection(trusted_hosts=())
+    connection = HubConnection(trusted_hosts=())
     for url in INWARD:
         with (
             pytest.raises(HubError, match=r"private network|cannot be resolved|address that is none"),

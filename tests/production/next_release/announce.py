@@ -1,7 +1,7 @@
 from datetime import datetime
 from typing import Any, Literal
 
-from common.reconcile import Outcome
+from common.reconcile import StepOutcome
 from releases.models import Release
 from releases.plans.step import StepSpec
 from releases.reconcilers.base import Executor
@@ -23,5 +23,5 @@ class Announce(StepSpec):
 class AnnounceExecutor(Executor[Announce]):
     name = "announce"
 
-    def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: Any, now: datetime) -> StepOutcome:
         return self.go_on(row)

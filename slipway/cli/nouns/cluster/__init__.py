@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.kubeconfig import whole_kubeconfig
 from slipway.cli.options import RequiredReason
 from slipway.cli.waiting import until_over
@@ -54,7 +54,7 @@ Kubeconfig = Annotated[
     typer.Option("--kubeconfig", metavar="FILE", help="Kubeconfig file; stored encrypted, never shown."),
 ]
 ContextName = Annotated[
-    str | None, typer.Option("--context", help="Context of the kubeconfig; default: its current one.")
+    str | None, typer.Option("--context", help="CliContext of the kubeconfig; default: its current one.")
 ]
 Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace of the workers.")]
 Region = Annotated[str | None, typer.Option("--region", help="Region, as in the mirrors of images.")]
@@ -242,7 +242,7 @@ def _pairs(given: list[str], *, option: str) -> dict[str, str]:
     return found
 
 
-def _end_with_checks(context: Context, row: Document, *, wait: bool, timeout: float) -> None:
+def _end_with_checks(context: CliContext, row: Document, *, wait: bool, timeout: float) -> None:
     if wait:
         address = at("clusters", row["name"])
         row = until_over(
@@ -254,7 +254,7 @@ def _end_with_checks(context: Context, row: Document, *, wait: bool, timeout: fl
         raise CommandFailed(f"{row['name']} fails its checks: {', '.join(failed)}.", Exit.FAILED)
 
 
-def _tell(context: Context, row: Document) -> None:
+def _tell(context: CliContext, row: Document) -> None:
     told = {
         title.lower(): column(row) if callable(column) else row[column] for title, column in COLUMNS.items()
     }

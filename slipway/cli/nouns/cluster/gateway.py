@@ -23,7 +23,7 @@ class GatewayChoice(StrEnum):
     GATEWAY_API = "gateway_api"
 
 
-class Metrics(StrEnum):
+class GatewayMetricsOption(StrEnum):
     GATEWAY = "gateway"
     WORKERS = "workers"
     PROMETHEUS = "prometheus"
@@ -78,7 +78,8 @@ def set_gateway(
         ),
     ] = None,
     metrics: Annotated[
-        Metrics | None, typer.Option("--metrics", help="Source of the counts of requests per version.")
+        GatewayMetricsOption | None,
+        typer.Option("--metrics", help="Source of the counts of requests per version."),
     ] = None,
     public_url: Annotated[
         str | None,
@@ -119,7 +120,7 @@ def _body(
     kind: GatewayChoice | None,
     told: list[tuple[str, str]],
     secrets: dict[str, str],
-    metrics: Metrics | None,
+    metrics: GatewayMetricsOption | None,
     public_url: str | None,
 ) -> dict[str, Any]:
     """`keeps`: the gateway as it is, where what is not given stays."""
@@ -136,7 +137,7 @@ def _body(
         body["metrics"] = str(metrics or (keeps or {})["metrics"])
     elif kind is GatewayChoice.GATEWAY_API:
         # It counts nothing itself.
-        body["metrics"] = str(Metrics.WORKERS)
+        body["metrics"] = str(GatewayMetricsOption.WORKERS)
     body["public_url"] = public_url if public_url is not None else (keeps or {}).get("named_url", "")
     return body
 

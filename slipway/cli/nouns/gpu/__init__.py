@@ -13,7 +13,7 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from gpu_health.evidence import TooMuchEvidence
-from gpu_health.judge import NodeState, Verdict, judge
+from gpu_health.judge import FaultVerdict, JudgedNode, judge
 from gpu_health.policy.disagreements import comparisons
 from gpu_health.policy.presets import (
     DEFAULT,
@@ -26,20 +26,20 @@ from gpu_health.policy.presets import (
     rules_of,
 )
 from gpu_health.policy.rule import (
-    Action,
     BadRule,
     Citation,
-    Drain,
+    DrainLevel,
+    FaultRule,
     Mode,
-    Rule,
+    RemediationAction,
     Severity,
     Verification,
     version_key,
 )
 from gpu_health.signals.kernel_log import KernelLogParser, parse
 from gpu_health.signals.log_forms import LogForm
-from gpu_health.signals.reading import Clock, Kind, Reading
-from slipway.cli.context import Columns, Context, context_of, counted
+from gpu_health.signals.reading import GpuReading, ReadingClock, ReadingKind
+from slipway.cli.context import CliContext, Columns, context_of, counted
 from slipway.cli.gpu_drains import healing_drains
 from slipway.cli.gpu_figures import prices, show_statistics
 from slipway.cli.gpu_incidents import healing, incident, kill_switch
@@ -106,7 +106,7 @@ def replay(
     with _opened(log) as (stream, default_year):
         parser = KernelLogParser(node=node, year=year or default_year)
         try:
-            state = NodeState(node=node, driver_version=driver)
+            state = JudgedNode(node=node, driver_version=driver)
             form = LogForm(stream)
             verdicts = judge(_counting(parse(form, parser), counts), chosen, state)
         except TooMuchEvidence as error:
@@ -118,7 +118,7 @@ def replay(
     document = {
         "rules": rules,
         "readings": counts.total(),
-        "faults": counts[Kind.FAULT],
+        "faults": counts[ReadingKind.FAULT],
         "ignored_lines": parser.ignored,
         "verdicts": [verdict_document(verdict) for verdict in verdicts],
     }
@@ -161,7 +161,7 @@ def disagreements(
     context_of(typer_context).rows(rows, columns)
 
 
-def rule_document(rule: Rule) -> Document:
+def rule_document(rule: FaultRule) -> Document:
     return {
         "name": rule.name,
         "fault": rule.fault,
@@ -177,11 +177,11 @@ def rule_document(rule: Rule) -> Document:
     }
 
 
-def ladder_text(rule: Rule) -> str:
+def ladder_text(rule: FaultRule) -> str:
     return " > ".join(rule.ladder)
 
 
-def verdict_document(verdict: Verdict) -> Document:
+def verdict_document(verdict: FaultVerdict) -> Document:
     return {
         "outcome": str(verdict.outcome),
         "severity": str(verdict.severity),
@@ -203,7 +203,7 @@ def verdict_document(verdict: Verdict) -> Document:
     }
 
 
-def _tell(context: Context, document: Document) -> None:
+def _tell(context: CliContext, document: Document) -> None:
     verdicts = document["verdicts"]
     if not verdicts:
         context.say(f"No fault found by the rules {document['rules']}.")
@@ -223,19 +223,19 @@ def _tell(context: Context, document: Document) -> None:
         )
 
 
-def _rules_of_server(context: Context) -> tuple[Rule, ...]:
+def _rules_of_server(context: CliContext) -> tuple[FaultRule, ...]:
     rows = context.client.get(at("gpu-health", "rules"))["results"]
     try:
         return tuple(
-            Rule(
+            FaultRule(
                 name=row["name"],
                 fault=row["fault"],
                 enabled=row["enabled"],
                 mode=Mode(row["mode"]),
                 severity=Severity(row["severity"]),
                 conditions=conditions_of(row["conditions"]),
-                ladder=tuple(map(Action, row["ladder"])),
-                drain=Drain(row["drain"]),
+                ladder=tuple(map(RemediationAction, row["ladder"])),
+                drain=DrainLevel(row["drain"]),
                 verification=Verification(row["verification"]),
                 citation=Citation(source=row["source"], says=row["says"], is_inferred=row["is_inferred"]),
                 is_own=row["is_own"],
@@ -248,7 +248,7 @@ def _rules_of_server(context: Context) -> tuple[Rule, ...]:
         ) from None
 
 
-def _rules(named: str, *, whole: bool = False) -> tuple[Rule, ...]:
+def _rules(named: str, *, whole: bool = False) -> tuple[FaultRule, ...]:
     """`whole`: as a server judges by that preset."""
     try:
         if named.endswith(".csv"):
@@ -275,16 +275,16 @@ def _opened(log: str) -> Iterator[tuple[BinaryIO, int]]:
         raise CommandFailed(f"{log}: {error.strerror}.", Exit.USAGE) from None
 
 
-def _counting(readings: Iterator[Reading], counts: Counter[str]) -> Iterator[Reading]:
+def _counting(readings: Iterator[GpuReading], counts: Counter[str]) -> Iterator[GpuReading]:
     for reading in readings:
         counts[reading.kind] += 1
         yield reading
 
 
-def _time(reading: Reading) -> Any:
-    if reading.clock is Clock.EPOCH:
+def _time(reading: GpuReading) -> Any:
+    if reading.clock is ReadingClock.EPOCH:
         return datetime.fromtimestamp(reading.at, UTC).isoformat()
-    return f"{reading.at:.3f} s after the start" if reading.clock is Clock.BOOT else None
+    return f"{reading.at:.3f} s after the start" if reading.clock is ReadingClock.BOOT else None
 
 
 app.command("kill-switch")(kill_switch)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.options import Number, Reason, Timeout, WaitForEnd
 from slipway.cli.waiting import until_over
 from slipway.client import Document, at
@@ -86,7 +86,7 @@ def cancel(typer_context: typer.Context, number: Number, reason: Reason = "") ->
     _show(context, context.client.post(CHECKS.below(number, "cancel"), {"reason": reason}))
 
 
-def _show(context: Context, document: Document) -> None:
+def _show(context: CliContext, document: Document) -> None:
     context.show(document)
     names = ("id", "node", "cluster", "level", "state", "why", "ordered_by", "reason")
     context.details({name.replace("_", " "): str(document[name]) for name in names})

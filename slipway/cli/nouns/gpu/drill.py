@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.confirming import confirmed
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.options import Number, Reason, Timeout
 from slipway.cli.waiting import until_over
 from slipway.client import Document, at
@@ -123,7 +123,7 @@ def mark(
     context.tell(found, f"{cluster} {words}.")
 
 
-def _show(context: Context, document: Document) -> None:
+def _show(context: CliContext, document: Document) -> None:
     context.show(document)
     told: dict[str, Any] = document["report"]
     context.details(

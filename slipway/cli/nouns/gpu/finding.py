@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Columns, Context, context_of
+from slipway.cli.context import CliContext, Columns, context_of
 from slipway.cli.options import Number, RequiredReason
 from slipway.client import Document, at
 
@@ -50,7 +50,7 @@ def close(typer_context: typer.Context, number: Number, reason: RequiredReason =
     _show(context, context.client.post(FINDINGS.below(number, "close"), body))
 
 
-def _show(context: Context, document: Document) -> None:
+def _show(context: CliContext, document: Document) -> None:
     context.show(document)
     names = ("node", "cluster", "fault", "title", "severity", "outcome", "state", "rule", "citation", "raw")
     context.details(
