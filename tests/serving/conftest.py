@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tests.serving.tiny_gguf import write_tiny_gguf
-from tests.serving.tiny_model import write_tiny_adapter, write_tiny_model
+from tests.serving.tiny_model import write_tiny_model
 from tests.serving.workers import RunningWorker, running
 
 # How long an example takes says nothing where others use the machine, too.
@@ -49,7 +49,6 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def model_for_vllm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = write_tiny_model(tmp_path_factory.mktemp("models") / "tiny", context=512, head_dim=32)
-    write_tiny_adapter(directory / "adapters" / "pirate", head_dim=32)
     engines = {"vllm": {"enforce-eager": True, "max-model-len": 512, "max-lora-rank": 8}}
     (directory / "slipway.json").write_text(json.dumps({"engines": engines}))
     return directory

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import threading
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from tests.serving.conftest import running_vllm
 from tests.serving.test_worker_life import is_gone
+from tests.serving.tiny_model import write_tiny_adapter
 from tests.serving.workers import RunningWorker, wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(1_500)]
@@ -22,7 +24,10 @@ ASKED: dict[str, Any] = {"prompt": "Hello", "max_tokens": 12, "temperature": 0}
 
 @pytest.fixture
 def worker(tmp_path: Path, model_for_vllm: Path, environments: Path) -> Any:
-    with running_vllm(tmp_path / "log", model_for_vllm, environments, linger_seconds=0.5) as worker:
+    model = tmp_path / "model"
+    shutil.copytree(model_for_vllm, model)
+    write_tiny_adapter(model / "adapters" / "pirate", head_dim=32)
+    with running_vllm(tmp_path / "log", model, environments, linger_seconds=0.5) as worker:
         yield worker
 
 

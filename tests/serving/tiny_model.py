@@ -40,7 +40,11 @@ def write_tiny_model(
         eos_token_id=tokenizer.token_to_id("<|end|>"),
         initializer_range=0.2,
     )
-    LlamaForCausalLM(config).save_pretrained(directory)
+    model = LlamaForCausalLM(config)
+    if head_dim != 8:  # of a model that goes on until it is told to stop
+        with torch.no_grad():
+            model.lm_head.weight[config.eos_token_id] = 0
+    model.save_pretrained(directory)
     return directory
 
 
