@@ -15,7 +15,8 @@ def make_engine(command: WorkerCommand, version_file: VersionFile) -> Engine:
     where = f"settings of the {command.engine} engine"
     spec = ENGINES[command.engine]
     if spec.program is not None:
-        from serving.engines.server import ServerEngine, ServerSettings
+        from serving.engines.server import ServerEngine
+        from serving.engines.server_options import ServerSettings
 
         return ServerEngine(command, spec, ServerSettings.read(settings, spec, where=where))
 

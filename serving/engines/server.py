@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import signal
 import socket
 import sys
@@ -16,22 +15,28 @@ import tempfile
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from serving.engines.base import EngineError, Meter
+from serving.engines.forwarding import (
+    meter_usage,
+    metered_chunk,
+    metered_response,
+    refusal_of,
+    sse_data,
+    whole_body,
+)
 from serving.engines.programs import EngineProgram, find_program
-from serving.engines.spec import AdapterCall, EngineSpec, ServerProgram
+from serving.engines.server_options import ServerSettings, program_of, slots_option
+from serving.engines.spec import AdapterCall, EngineSpec
 from serving.http_client import HttpConnection, HttpError, Url
 from serving.leash import end_with_parent
 from serving.openai import Call, RequestFault, Route
 from serving.scraping.exposition import Samples
 from serving.scraping.reading import read
-from serving.settings import SettingsError
 from serving.worker_command import WorkerCommand
 
-_FLAG = re.compile(r"[a-z][a-z0-9-]*")
 _JSON = {"content-type": "application/json"}
 ADAPTERS = "adapters"
 """Folder of a version with its LoRA adapters, each a directory in PEFT's layout."""
@@ -40,56 +45,13 @@ LOOK_EVERY_SECONDS, SICK_AFTER_LOOKS = 2.0, 2
 STOP_WITHIN_SECONDS = 15.0
 
 
-@dataclass(frozen=True)
-class ServerSettings:
-    """`flags` become options of the server's program, true and false as it has flags."""
-
-    flags: Mapping[str, Any]
-    load_timeout_seconds: float = 1_800.0
-
-    @classmethod
-    def read(cls, data: Mapping[str, Any], spec: EngineSpec, *, where: str) -> Self:
-        """From a JSON object of options, with `-` or `_` in their names, and `load_timeout_seconds`.
-        Raises SettingsError."""
-        program = _program(spec)
-        flags = {str(name).replace("_", "-"): value for name, value in spec.unaliased(data).items()}
-        timeout = flags.pop("load-timeout-seconds", cls.load_timeout_seconds)
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 1 <= timeout <= 86_400:
-            raise SettingsError(f"{where}: load_timeout_seconds must be from 1 to 86400")
-        for name, value in flags.items():
-            if not _FLAG.fullmatch(name):
-                raise SettingsError(f"{where}: {name!r} is not the name of an option of {spec.name}")
-            if re.fullmatch(program.refused, name):
-                raise SettingsError(
-                    f"{where}: {name} is set by the worker or not allowed in a version's settings"
-                )
-            if value is None:
-                raise SettingsError(f"{where}: {name} must not be null")
-        return cls(flags=flags, load_timeout_seconds=float(timeout))
-
-    def arguments(self, program: ServerProgram) -> list[str]:
-        arguments: list[str] = []
-        for name, value in self.flags.items():
-            option = name.replace("-", "_") if program.underscores else name
-            if value is False and program.false_option == "left out":
-                continue
-            if isinstance(value, bool):
-                arguments.append(f"--{option}" if value else f"--no-{option}")
-            elif isinstance(value, list):
-                arguments += [f"--{option}", *map(str, value)]
-            else:
-                text = json.dumps(value) if isinstance(value, dict) else str(value)
-                arguments += _option(program, option, text)
-        return arguments
-
-
 class ServerEngine:
     """An Engine that owns one server process. It listens on a socket in a directory that only this user may
     enter, or, where it knows no sockets of the file system, on a free port of the loopback address."""
 
     def __init__(self, command: WorkerCommand, spec: EngineSpec, settings: ServerSettings) -> None:
         self._command, self._spec, self._settings = command, spec, settings
-        self._server = _program(spec)
+        self._server = program_of(spec)
         self._child: asyncio.subprocess.Process | None = None
         self._said: deque[str] = deque(maxlen=20)
         self._listening: asyncio.Task[None] | None = None
@@ -160,7 +122,7 @@ class ServerEngine:
         arguments = (
             ("--headless", "--served-model-name", "{names}") if command.node_rank else server.arguments
         )
-        options = [] if server.slots_option in self._settings.flags else _slots(server, command.slots)
+        options = [] if server.slots_option in self._settings.flags else slots_option(server, command.slots)
         has_adapters = server.load_adapter is not None and (command.model_dir / ADAPTERS).is_dir()
         return [
             *(word.format_map(filled) for word in program.command),
@@ -232,7 +194,7 @@ class ServerEngine:
         url, data = self._url(path), json.dumps(body).encode() if body is not None else b""
         async with _connection(url) as connection:
             status = await connection.request(method, url, headers=_JSON, body=data)
-            self._answered = (await _whole(connection))[:500].decode(errors="replace")
+            self._answered = (await whole_body(connection))[:500].decode(errors="replace")
             return status
 
     async def load_adapter(self, name: str) -> None:
@@ -264,9 +226,9 @@ class ServerEngine:
 
     async def answer(self, call: Call, meter: Meter) -> bytes:
         async with self._post(call, call.body) as connection:
-            answer = await _whole(connection)
+            answer = await whole_body(connection)
         with contextlib.suppress(ValueError, AttributeError):
-            _meter_usage(json.loads(answer).get("usage"), meter)
+            meter_usage(json.loads(answer).get("usage"), meter)
         return answer
 
     async def stream(self, call: Call, meter: Meter) -> AsyncGenerator[bytes, None]:
@@ -276,14 +238,14 @@ class ServerEngine:
             options = dict(call.body.get("stream_options") or {}) | {"include_usage": True}
             body = {**call.body, "stream": True, "stream_options": options}
         ended = False
-        async with self._post(call, body) as connection, aclosing(_events(connection)) as events:
+        async with self._post(call, body) as connection, aclosing(sse_data(connection)) as events:
             async for payload in events:
                 if payload == b"[DONE]":
                     return
                 if call.route is Route.RESPONSES:
-                    ended = _response_metered(payload, meter)
+                    ended = metered_response(payload, meter)
                     yield payload
-                elif _metered(payload, meter) or call.include_usage:
+                elif metered_chunk(payload, meter) or call.include_usage:
                     yield payload
         if ended:
             return
@@ -294,7 +256,7 @@ class ServerEngine:
         try:
             async with asyncio.timeout(1.0), _connection(url) as connection:
                 status = await connection.request("GET", url)
-                text = await _whole(connection)
+                text = await whole_body(connection)
                 return text + self._in_our_names(text) if status == 200 else b""
         except (HttpError, TimeoutError):
             return b""
@@ -387,7 +349,7 @@ class ServerEngine:
             async with _connection(url) as connection:
                 status = await connection.request("POST", url, headers=_JSON, body=data)
                 if status != 200:
-                    raise _refusal(status, await _whole(connection))
+                    raise refusal_of(status, await whole_body(connection))
                 yield connection
         except HttpError as error:
             raise EngineError(f"{self._spec.name}: {error}") from None
@@ -402,87 +364,9 @@ async def _connection(url: Url) -> AsyncIterator[HttpConnection]:
         await connection.close()
 
 
-async def _whole(connection: HttpConnection) -> bytes:
-    return b"".join([part async for part in connection.body()])
-
-
-async def _events(connection: HttpConnection) -> AsyncGenerator[bytes, None]:
-    """The `data:` of server-sent events; vLLM puts each on one line."""
-    rest = b""
-    async with aclosing(connection.body()) as parts:
-        async for part in parts:
-            *lines, rest = (rest + part).split(b"\n")
-            for line in lines:
-                if line.startswith(b"data:"):
-                    yield line[5:].strip()
-
-
-def _metered(payload: bytes, meter: Meter) -> bool:
-    """Whether the chunk is more than the usage that was asked for the meter's sake."""
-    try:
-        chunk = json.loads(payload)
-        if chunk.get("error"):
-            raise RequestFault.forwarded(500, {"error": chunk["error"]})
-        _meter_usage(chunk.get("usage"), meter)
-        choices = chunk.get("choices")
-        if any((choice.get("delta") or {}).get("content") or choice.get("text") for choice in choices):
-            meter.produced(1)
-        return bool(choices)
-    except (ValueError, AttributeError, TypeError):
-        raise EngineError("the server sent a chunk that is not of OpenAI's shape") from None
-
-
-def _response_metered(payload: bytes, meter: Meter) -> bool:
-    """Whether this event of the Responses API is its last."""
-    try:
-        event = json.loads(payload)
-        kind = str(event["type"])
-        if kind == "response.output_text.delta":
-            meter.produced(1)
-        _meter_usage((event.get("response") or {}).get("usage"), meter)
-    except (ValueError, AttributeError, TypeError, KeyError):
-        raise EngineError("the server sent an event that is not of OpenAI's shape") from None
-    return kind in ("response.completed", "response.failed", "response.incomplete")
-
-
-def _meter_usage(usage: Mapping[str, Any] | None, meter: Meter) -> None:
-    """Reranking tells the total alone."""
-    if usage:
-        read = usage.get("prompt_tokens") or usage.get("input_tokens") or usage.get("total_tokens") or 0
-        written = usage.get("completion_tokens") or usage.get("output_tokens") or 0
-        meter.used(prompt_tokens=int(read), completion_tokens=int(written))
-
-
-def _refusal(status: int, answer: bytes) -> RequestFault:
-    try:
-        document = json.loads(answer)
-    except ValueError:
-        document = None
-    if isinstance(document, dict) and "error" in document:
-        return RequestFault.forwarded(status, document)
-    if isinstance(document, dict) and document.get("object") == "error":  # vLLM before 0.10
-        return RequestFault.forwarded(status, {"error": document})
-    return RequestFault(status, f"the server answered {status}: {answer[:300].decode(errors='replace')}")
-
-
 def _signal_group(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
-
-
-def _program(spec: EngineSpec) -> ServerProgram:
-    if spec.program is None:
-        raise SettingsError(f"the engine {spec.name} is no server program")
-    return spec.program
-
-
-def _slots(server: ServerProgram, slots: int) -> list[str]:
-    option = server.slots_option.replace("-", "_") if server.underscores else server.slots_option
-    return _option(server, option, str(slots)) if option else []
-
-
-def _option(server: ServerProgram, option: str, value: str) -> list[str]:
-    return [f"--{option}", value] if server.separate_values else [f"--{option}={value}"]
 
 
 def _free_port() -> int:

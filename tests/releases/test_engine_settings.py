@@ -10,7 +10,7 @@ from releases.engine_settings import setting_faults, settings_of, split
 from releases.pages.memory import MemoryRequirement, WorkerMemory, advise
 from serving.engines.echo import EchoSettings
 from serving.engines.registry import ENGINES
-from serving.engines.server import ServerSettings
+from serving.engines.server_options import ServerSettings
 from serving.engines.transformers import TransformersSettings
 from serving.settings import Range
 

@@ -8,7 +8,7 @@ import pytest
 
 from serving.engines.echo import EchoSettings
 from serving.engines.registry import ENGINES
-from serving.engines.server import ServerSettings
+from serving.engines.server_options import ServerSettings
 from serving.faults import FaultInjection, Faults
 from serving.openai import RequestFault
 from serving.settings import SettingsError, VersionFile, read_settings
@@ -100,6 +100,7 @@ async def test_no_faults_are_no_faults() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"hos": "0.0.0.0"}, "hos is set by the worker or not allowed"),
         ({"port": 1}, "port is set by the worker or not allowed"),
         ({"trust_remote_code": True}, "trust-remote-code is set by the worker or not allowed"),
         ({"tool-parser-plugin": "x.py"}, "not allowed"),
