@@ -131,6 +131,12 @@ def deployments_of(service: str) -> QuerySet[Deployment]:
     return found.select_related("cluster", "version").order_by("created_at", "pk")
 
 
+def services_of_engine(engine: str) -> set[str]:
+    """Names of the services that have workers of it."""
+    rows = Deployment.objects.filter(engine=engine).exclude(state=DeploymentState.REMOVED)
+    return set(rows.values_list("service", flat=True))
+
+
 def deployment_status(name: str) -> DeploymentStatus:
     """Two queries. Raises DeploymentMissing."""
     row = deployment(name)

@@ -53,7 +53,7 @@ MANIFEST = AppManifest(
         partial(register_cluster_uses, routes_through),
         partial(register_cluster_panel, ClusterPanel("gateway/_panel.html", panel_of)),
     ),
-    metrics=(metrics.gateways, metrics.traffic),
+    metrics=(metrics.gateways, metrics.traffic, metrics.workers),
     probes=(HealthProbe("gateway", _health, vital=False, title=_("Gateway")),),
     alert_rules=(
         AlertRule(
@@ -71,6 +71,33 @@ MANIFEST = AppManifest(
             lasts="5m",
             severity="critical",
             summary="{{ $labels.service }}: more than 5 % of what {{ $labels.version }} answers are errors.",
+        ),
+        AlertRule(
+            name="SlipwayRouteErrors",
+            expr="sum by (service, version, route) (max by (service, version, side, epoch, route)"
+            " (rate(slipway_service_route_errors_total[5m]))) > 0.05 * sum by (service, version, route)"
+            " (max by (service, version, side, epoch, route)"
+            " (rate(slipway_service_route_requests_total[5m])))",
+            lasts="5m",
+            severity="warning",
+            summary="{{ $labels.service }}: more than 5 % of the requests to {{ $labels.route }} of"
+            " {{ $labels.version }} fail.",
+        ),
+        AlertRule(
+            name="SlipwayModelQueueSlow",
+            expr="sum by (service, version, method) (max by (service, version, side, epoch, method)"
+            " (rate(slipway_service_model_queue_seconds_total[5m]))) > 1 * sum by (service, version, method)"
+            " (max by (service, version, side, epoch, method) (rate(slipway_service_model_calls_total[5m])))",
+            lasts="5m",
+            severity="warning",
+            summary="{{ $labels.service }}: calls of {{ $labels.method }} wait above 1 s for a batch.",
+        ),
+        AlertRule(
+            name="SlipwayServiceBusy",
+            expr="max by (service, version) (slipway_service_busy) > 0.95",
+            lasts="10m",
+            severity="warning",
+            summary="{{ $labels.service }}: workers of {{ $labels.version }} have hardly a free slot.",
         ),
     ),
 )

@@ -60,5 +60,55 @@ def traffic() -> Iterator[Metric]:
     )
 
 
+def workers() -> Iterator[Metric]:
+    """Of services of a team's own code: what their workers count, as kept last. One query."""
+    found = [
+        (_version(one), one.figures)
+        for one in selectors.counts_by_version(since=clock.now() - KEPT_FOR)
+        if one.figures is not None
+    ]
+    yield gauge(
+        "service_busy",
+        "Mean share of the slots of a version's workers at work.",
+        ("service", "version", "side"),
+        [(labels, figures.busy) for labels, figures in found],
+    )
+    by_route = (*LABELS, "route")
+    for name, text, of in (
+        ("service_route_requests", "Requests by route.", "requests"),
+        ("service_route_errors", "Those answered 500 to 599.", "errors"),
+    ):
+        yield counter(
+            name,
+            text,
+            by_route,
+            [
+                ((*labels, figures.epoch, route), float(getattr(count, of)))
+                for labels, figures in found
+                for route, count in figures.routes.items()
+            ],
+        )
+    by_method = (*LABELS, "method")
+    for name, text, of in (
+        ("service_model_calls", "Calls of a method of a model.", "calls"),
+        ("service_model_queue_seconds", "How long they waited for their batch.", "queue_seconds"),
+        ("service_model_work_seconds", "How long their batches took.", "seconds"),
+    ):
+        yield counter(
+            name,
+            text,
+            by_method,
+            [
+                ((*labels, figures.epoch, method), float(getattr(count, of)))
+                for labels, figures in found
+                for method, count in figures.methods.items()
+            ],
+        )
+
+
+def _version(one: VersionCounts) -> tuple[str, str, str]:
+    return one.service, one.version, one.side
+
+
 def _labels(one: VersionCounts) -> tuple[str, ...]:
     return one.service, one.version, one.side, one.counts.epoch

@@ -210,6 +210,8 @@ class TrafficReading(models.Model):
     at = models.DateTimeField()
     counts = models.JSONField()
     """By target, cumulative, as `gateway.history.packed` writes it."""
+    figures = models.JSONField(default=dict)
+    """The same of what the workers of a team's own code count, as `packed_figures` writes it."""
 
     class Meta:
         constraints: ClassVar = [

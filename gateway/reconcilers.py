@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
+from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.services.lost_rights import recheck_rights
 from common import clock
@@ -29,9 +30,12 @@ from gateway.errors import (
 )
 from gateway.models import Gateway, Route, TrafficReading, WatchedRoute
 from gateway.traffic import TargetCounts
+from gateway.worker_figures import WorkerFigures, packed_figures
 
 logger = logging.getLogger(__name__)
 
+OWN_CODE = "app"
+"""The engine of services of a team's own code."""
 LOOK_EVERY = timedelta(seconds=15)
 RETRY_AFTER = timedelta(seconds=2)
 TELL_EVERY = timedelta(seconds=1)
@@ -140,6 +144,8 @@ class RouteCounts:
     """Counts of all routes, by the id of the route."""
 
     readings: Mapping[int, Mapping[str, TargetCounts]]
+    figures: Mapping[int, Mapping[str, WorkerFigures]]
+    """What workers of a team's own code count, where they answered."""
 
     @property
     def since(self) -> datetime | None:
@@ -160,14 +166,18 @@ class RecordTraffic(Step[Gateway]):
         # Each minute another one is the first: none is always among those for which there was no time.
         begin = history.minute_of(operation.at) % len(routes) if routes else 0
         found: dict[int, Mapping[str, TargetCounts]] = {}
+        figures: dict[int, Mapping[str, WorkerFigures]] = {}
+        of_own_code = fleet.services_of_engine(OWN_CODE)
         for route in routes[begin:] + routes[:begin]:
             if monotonic() > until:
                 break
             try:
                 found[route.pk] = selectors.counts(route)
+                if route.service in of_own_code:
+                    figures[route.pk] = selectors.worker_figures(route.service)
             except GatewayError as error:
                 logger.info("The traffic of %s is not recorded: %s", route.service, error)
-        return RouteCounts(found)
+        return RouteCounts(found, figures)
 
     def settle(self, row: Gateway, seen: RouteCounts, now: datetime) -> StepOutcome:
         minute = history.minute_of(now)
@@ -175,7 +185,13 @@ class RecordTraffic(Step[Gateway]):
         def write() -> None:
             TrafficReading.objects.bulk_create(
                 (
-                    TrafficReading(route_id=route, minute=minute, at=now, counts=history.packed(counts))
+                    TrafficReading(
+                        route_id=route,
+                        minute=minute,
+                        at=now,
+                        counts=history.packed(counts),
+                        figures=packed_figures(seen.figures.get(route, {})),
+                    )
                     for route, counts in seen.readings.items()
                 ),
                 ignore_conflicts=True,

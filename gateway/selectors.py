@@ -2,6 +2,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from django.db.models import F, Max, Q, QuerySet
@@ -23,7 +24,7 @@ from gateway.history import IntervalCounts, TrafficInterval, answered, minute_of
 from gateway.models import Gateway, Route, TrafficReading
 from gateway.states import COUNT_ANSWERS_ALONE, ON_A_HOST, MetricsKind
 from gateway.traffic import TargetCounts
-from gateway.worker_figures import WorkerFigures
+from gateway.worker_figures import WorkerFigures, WorkerInterval, between, unpacked_figures
 
 UNSEEN_AFTER = timedelta(minutes=1)
 """Its host looks every 15 s at least."""
@@ -213,13 +214,36 @@ def _readings(
     service: str, since: datetime, until: datetime, step: timedelta
 ) -> list[tuple[datetime, Mapping[str, TargetCounts]]]:
     """The last reading of each step: what lies between two of them was counted, whoever slept."""
+    return [(at, unpacked(counts)) for at, counts in _kept_by_step(service, since, until, step, "counts")]
+
+
+def worker_history(
+    service: str, *, since: datetime, until: datetime, step: timedelta = timedelta(minutes=1)
+) -> dict[str, list[WorkerInterval]]:
+    """What the workers of each target did in stretches of about `step`, oldest first, as far as kept; empty
+    where no worker runs a team's own code. One query."""
+    rows = _kept_by_step(service, since - step, until, step, "figures")
+    readings = [(at, unpacked_figures(figures)) for at, figures in rows]
+    found: dict[str, list[WorkerInterval]] = {}
+    for (began_at, before), (at, after) in pairwise(readings):
+        for target, figures in after.items():
+            interval = between(began_at, before.get(target), at, figures)
+            if interval is not None:
+                found.setdefault(target, []).append(interval)
+    return found
+
+
+def _kept_by_step(
+    service: str, since: datetime, until: datetime, step: timedelta, column: str
+) -> list[tuple[datetime, Any]]:
+    """The last reading of each step."""
     kept = TrafficReading.objects.filter(
         route__service=service, minute__gte=minute_of(since), minute__lte=minute_of(until)
     )
     minutes = max(int(step / timedelta(minutes=1)), 1)
     steps = kept.order_by().values(step=F("minute") / minutes)
     rows = kept.filter(minute__in=steps.annotate(last=Max("minute")).values("last")).order_by("minute")
-    return [(at, unpacked(counts)) for at, counts in rows.values_list("at", "counts")]
+    return list(rows.values_list("at", column))
 
 
 def answered_lately(
@@ -291,6 +315,8 @@ class VersionCounts:
     side: str
     """`stable` or `candidate`."""
     counts: TargetCounts
+    figures: WorkerFigures | None
+    """Of workers that run a team's own code."""
 
 
 def counts_by_version(*, since: datetime) -> list[VersionCounts]:
@@ -300,12 +326,13 @@ def counts_by_version(*, since: datetime) -> list[VersionCounts]:
     found = []
     for service, reading in sorted(latest.items()):
         route, counts = reading.route, unpacked(reading.counts)
+        figures = unpacked_figures(reading.figures)
         sides = (
             ("stable", route.stable_target, route.stable_version),
             ("candidate", route.candidate_target, route.candidate_version),
         )
         found += [
-            VersionCounts(service, version, side, counts[target])
+            VersionCounts(service, version, side, counts[target], figures.get(target))
             for side, target, version in sides
             if target in counts
         ]

@@ -3,12 +3,13 @@
 Cumulative, as the gateway's counts are, and of the same `epoch`: two readings of it may be subtracted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from gateway.history import packed_histogram, unpacked_histogram
-from gateway.latency import Histogram
+from gateway.latency import Histogram, since
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,35 @@ class MethodCount:
     queue_seconds: float
     seconds: float
     """At work, of their batches."""
+
+    def __add__(self, other: "MethodCount") -> "MethodCount":
+        return MethodCount(
+            self.calls + other.calls,
+            self.items + other.items,
+            self.queue_seconds + other.queue_seconds,
+            self.seconds + other.seconds,
+        )
+
+    def __sub__(self, other: "MethodCount") -> "MethodCount":
+        return MethodCount(
+            self.calls - other.calls,
+            self.items - other.items,
+            self.queue_seconds - other.queue_seconds,
+            self.seconds - other.seconds,
+        )
+
+    @property
+    def batch_size(self) -> float | None:
+        """Mean of a call; so are the seconds below."""
+        return self.items / self.calls if self.calls else None
+
+    @property
+    def mean_queue_seconds(self) -> float | None:
+        return self.queue_seconds / self.calls if self.calls else None
+
+    @property
+    def mean_seconds(self) -> float | None:
+        return self.seconds / self.calls if self.calls else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +124,55 @@ def unpacked_figures(document: Mapping[str, Any]) -> dict[str, WorkerFigures]:
     return found
 
 
-def mean_of(values: Sequence[tuple[float, int]]) -> float | None:
-    """Return the mean of pairs of value and weight."""
-    weight = sum(one for _, one in values)
-    return sum(value * one for value, one in values) / weight if weight else None
+@dataclass(frozen=True, slots=True)
+class RouteTraffic:
+    """One route in a stretch of time."""
+
+    requests: int
+    errors: int
+    latency_ms: Histogram
+
+    def __add__(self, other: "RouteTraffic") -> "RouteTraffic":
+        both = zip(self.latency_ms, other.latency_ms, strict=False)
+        summed = tuple((bound, one + two) for (bound, one), (_, two) in both)
+        return RouteTraffic(
+            self.requests + other.requests,
+            self.errors + other.errors,
+            summed or self.latency_ms or other.latency_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInterval:
+    """What the workers of one version did between two readings."""
+
+    began_at: datetime
+    at: datetime
+    routes: Mapping[str, RouteTraffic]
+    methods: Mapping[str, MethodCount]
+    busy: float
+    slots: int
+    queue_depth: int
+
+    @property
+    def work(self) -> MethodCount:
+        """Of all methods together."""
+        return sum(self.methods.values(), MethodCount(0, 0, 0.0, 0.0))
+
+
+def between(
+    began_at: datetime, before: WorkerFigures | None, at: datetime, after: WorkerFigures
+) -> WorkerInterval | None:
+    """None: other workers, or some of them started again meanwhile."""
+    if before is None or before.epoch != after.epoch:
+        return None
+    routes = {}
+    for route, late in after.routes.items():
+        early = before.routes.get(route, RouteCount(0, 0))
+        timed = since(before.timings.get(route, ()), after.timings.get(route, ()))
+        routes[route] = RouteTraffic(late.requests - early.requests, late.errors - early.errors, timed)
+    methods = {
+        method: late - before.methods.get(method, MethodCount(0, 0, 0.0, 0.0))
+        for method, late in after.methods.items()
+    }
+    return WorkerInterval(began_at, at, routes, methods, after.busy, after.slots, after.queue_depth)

@@ -88,6 +88,7 @@ class Migration(migrations.Migration):
                 ('minute', models.PositiveBigIntegerField()),
                 ('at', models.DateTimeField()),
                 ('counts', models.JSONField()),
+                ('figures', models.JSONField(default=dict)),
                 ('route', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='gateway.route')),
             ],
         ),

@@ -30,6 +30,7 @@ from releases.errors import UnknownPlan
 from releases.models import PodPatch, Release, Service
 from releases.pages import actions, lanes, strip, values
 from releases.pages.traffic_charts import SPANS, moments_of, span_named, traffic_charts
+from releases.pages.workers import WorkersPanel, workers_panel
 from releases.plans.plan import PlanSpec
 from releases.policy import PolicyTerm, ReleasePolicy, demands, guards_candidate, shortfalls
 from releases.sampling import sampler
@@ -113,6 +114,16 @@ class ServicePage:
             span=self.span,
             keeps=self.span.length,
         )
+
+    @cached_property
+    def workers(self) -> WorkersPanel | None:
+        """What they count of themselves; None: they run no code of the team's own, or are not asked yet."""
+        now = timezone.now()
+        history = gateway.worker_history(
+            self.service.name, since=now - self.span.length, until=now, step=self.span.step
+        )
+        sides = values.sides_of(self.service, self.release)
+        return workers_panel(history, sides) if history else None
 
     spans = SPANS
 
