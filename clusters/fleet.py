@@ -39,6 +39,8 @@ class LastHeartbeat:
     """Time to first token, P95 of the last minute; None without requests."""
     unfinished_seconds: float = 0.0
     """For how long it has had requests in flight of which none has ended."""
+    code_runs: str = ""
+    """As which user a team's own code runs; empty: it runs none."""
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "LastHeartbeat":
@@ -56,6 +58,7 @@ class LastHeartbeat:
             age_seconds=age_seconds,
             full_seconds=0.0 if full_since is None else max(0.0, now - full_since),
             ttft_seconds=record["ttft"]["p95_ms"] / 1000 if record.get("ttft") else None,
+            code_runs=record.get("code_runs", ""),
             unfinished_seconds=0.0 if unfinished_since is None else max(0.0, now - unfinished_since),
         )
 
@@ -138,6 +141,7 @@ class WorkerSnapshot:
     slots: int
     queue_depth: int
     ttft_seconds: float | None = None
+    code_runs: str = ""
 
     @property
     def offers_slots(self) -> bool:
@@ -327,6 +331,7 @@ def _worker_now(
         in_flight=heartbeat.in_flight if heartbeat and is_fresh else 0,
         slots=heartbeat.slots if heartbeat else deployment.slots,
         queue_depth=heartbeat.queue_depth if heartbeat and is_fresh else 0,
+        code_runs=heartbeat.code_runs if heartbeat else "",
         ttft_seconds=heartbeat.ttft_seconds if heartbeat and is_fresh else None,
     )
 

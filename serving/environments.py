@@ -26,6 +26,8 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 MAKE_WITHIN_SECONDS = 3_600.0
+KEPT_SECONDS = 7 * 86_400.0
+IN_USE = "in-use"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -36,17 +38,20 @@ class EnvironmentNotMade(Exception):
 @dataclass(frozen=True, kw_only=True)
 class LockedEnvironment:
     """`lock`: the text of a requirements file in which each package has its hashes (`uv pip compile
-    --generate-hashes`). `python`: the version that it was resolved for, such as 3.11; empty: this one."""
+    --generate-hashes`). `python`: the version that it was resolved for, such as 3.11; empty: this one.
+    `also`: directories whose modules it sees, too, after its own packages."""
 
     name: str
     lock: str
     python: str = ""
+    also: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
         """The name of its directory."""
         python = self.python or platform.python_version()
-        what = "\0".join((self.lock, python, sysconfig.get_platform(), sys.implementation.cache_tag))
+        kind = (python, sysconfig.get_platform(), sys.implementation.cache_tag)
+        what = "\0".join((self.lock, *kind, *self.also))
         return f"{self.name}-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
 
     def made(self, root: Path) -> Path:
@@ -87,6 +92,8 @@ class LockedEnvironment:
                 ],
                 deadline,
             )  # fmt: skip
+            for site in part.glob("lib/python*/site-packages") if self.also else ():
+                (site / "slipway_also.pth").write_text("".join(f"{path}\n" for path in self.also))
             part.chmod(0o755)
             part.rename(place)
         finally:
@@ -94,7 +101,13 @@ class LockedEnvironment:
         log.info("made the environment %s in %.0f s", place.name, time.monotonic() - began)
 
 
-def _uv(arguments: list[str], deadline: float) -> None:
+def exported(directory: Path) -> str:
+    """The `uv.lock` of a project as the text of a requirements file. Raises EnvironmentNotMade."""
+    wanted = ["--frozen", "--no-dev", "--no-emit-project", "--no-header", f"--project={directory}"]
+    return _uv(["export", *wanted], time.monotonic() + MAKE_WITHIN_SECONDS)
+
+
+def _uv(arguments: list[str], deadline: float) -> str:
     beside = Path(sys.executable).with_name("uv")
     program = str(beside) if beside.exists() else shutil.which("uv")
     if program is None:
@@ -114,6 +127,7 @@ def _uv(arguments: list[str], deadline: float) -> None:
     if done.returncode:
         words = " ".join(done.stderr.split())
         raise EnvironmentNotMade(f"uv {arguments[0]} failed: {words[-800:] or f'status {done.returncode}'}")
+    return done.stdout
 
 
 def _wheels() -> str:
@@ -121,8 +135,35 @@ def _wheels() -> str:
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One maker at a time, of all processes; whoever dies lets go of it."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+def _alone(path: Path, *, waits: bool = True) -> Iterator[None]:
+    """One maker at a time, of all processes; whoever dies lets go of it. Raises BlockingIOError."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         yield
+
+
+def held(environment: LockedEnvironment, root: Path) -> Path:
+    """As `made`, and nobody removes it as long as this process lives."""
+    while True:
+        place = environment.made(root)
+        with contextlib.suppress(FileNotFoundError):
+            # Never closed: the lock falls with the process.
+            descriptor = os.open(place / IN_USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            os.utime(descriptor)
+            if place.exists():
+                return place
+            os.close(descriptor)
+
+
+def remove_unused(root: Path, *, kept_seconds: float = KEPT_SECONDS) -> None:
+    """Remove the environments that nobody holds and that nobody has begun to use for so long; others than
+    those that `held` gave stay."""
+    for mark in root.glob(f"*/{IN_USE}"):
+        with contextlib.suppress(OSError):
+            if time.time() - mark.stat().st_mtime < kept_seconds:
+                continue
+            with _alone(mark, waits=False):
+                gone = mark.parent.rename(root / f".{mark.parent.name}.gone")
+            shutil.rmtree(gone, ignore_errors=True)
+            log.info("removed the environment %s, which nobody uses any more", mark.parent.name)

@@ -88,7 +88,8 @@ class Heartbeat:
     `worker` names the seat and survives restarts; `pid` and `started_at` tell its processes apart.
     `address`:`port` is where the gateway reaches it. `busy` (0..1) is the mean share of its slots at work
     over the last 10 s: for people, scaling and alarms. `in_flight / slots` is the load of this instant: for
-    routing. `queue_depth` counts requests that wait for a slot. `reason` says in words why the state is not
+    routing. `queue_depth` counts requests that wait for a slot. `code_runs`: as which user a team's own code
+    runs, or why as no other than the worker's. `reason` says in words why the state is not
     `ready`. `at` and `started_at` are seconds since the epoch by the worker's clock.
     """
 
@@ -109,6 +110,7 @@ class Heartbeat:
     slots: int = 1
     queue_depth: int = 0
     abilities: tuple[str, ...] = ()
+    code_runs: str = ""
     counters: Counters = Counters()
     ttft: Latency | None = None
     tpot: Latency | None = None
@@ -146,6 +148,7 @@ class Heartbeat:
             in_flight=read.whole("in_flight"),
             slots=read.whole("slots", low=1),
             queue_depth=read.whole("queue_depth"),
+            code_runs=read.text("code_runs", default="", longest=500),
             abilities=read.names("abilities", pattern=ABILITY, most=64),
             counters=_counters(read, "counters"),
             ttft=_latency(read, "ttft"),

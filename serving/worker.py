@@ -136,6 +136,7 @@ class Worker:
             slots=desk.slots,
             queue_depth=desk.queue_depth,
             abilities=self._engine.abilities if isinstance(self._engine, AppService) else command.abilities,
+            code_runs=self._engine.code_runs[:500] if isinstance(self._engine, AppService) else "",
             counters=desk.counters,
             ttft=desk.ttft,
             tpot=desk.tpot,

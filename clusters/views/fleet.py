@@ -254,8 +254,9 @@ def worker(request: HttpRequest, name: str) -> HttpResponse:
         "node_name": nodes.get(found.row.node_id or 0, ""),
         "log": log,
         "log_problem": problem,
+        "log_lines": LOG_LINES,
     }
-    return page(request, "clusters/worker.html", context, parts=("now",))
+    return page(request, "clusters/worker.html", context, parts=("now", "log"))
 
 
 @require_safe

@@ -7,19 +7,21 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from serving.leash import end_with_parent, parent_is_gone
 from serving.logs import set_up
+from serving.runtime.isolation import Limits, let_trace
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChildOrder:
     """What a child is started with: JSON on its command line, sockets and pages as inherited descriptors.
 
+    `python`: that of the app's environment; empty: the worker's. `limits`: as `isolation.Limits`.
     `channel`: a socket to the front. `board` and `cell`: its words. `listener`: of a GPU process, where CPU
     processes reach it. `online`: the cells below it belong to CPU processes whose requests somebody waits
     for.
@@ -35,9 +37,11 @@ class ChildOrder:
     listener: int = -1
     online: int = 0
     arena_bytes: int = 0
+    python: str = ""
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     def argv(self) -> list[str]:
-        return [sys.executable, "-m", "serving.runtime.child", json.dumps(vars(self))]
+        return [self.python or sys.executable, "-m", "serving.runtime.child", json.dumps(vars(self))]
 
     @property
     def path(self) -> Path:
@@ -49,6 +53,8 @@ def run_child(order: ChildOrder, work: Callable[[ChildOrder, socket.socket], Non
     end_with_parent(signal.SIGKILL)
     if parent_is_gone(order.parent):
         os._exit(0)
+    let_trace(order.parent)
+    Limits(**order.limits).apply()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the front, which drains
     set_up(order.name)
     channel = socket.socket(fileno=order.channel)

@@ -21,8 +21,10 @@ from serving.runtime.arena import Arena, ArenaUnavailable
 from serving.runtime.board import Board, Phase
 from serving.runtime.children import ChildOrder
 from serving.runtime.frames import Frame, FrameReader, pack_frame
+from serving.runtime.isolation import Isolation, Limits
 from serving.runtime.links import ARENA_BYTES, listener
 from serving.runtime.llm import ENVIRONMENTS_VARIABLE, RUN_VARIABLE
+from serving.runtime.packages import python_for
 from serving.runtime.process_calls import IdlePool, ProcessCall
 
 log = logging.getLogger(__name__)
@@ -54,6 +56,7 @@ class Child(asyncio.Protocol):
         *,
         listening: socket.socket | None = None,
         environment: dict[str, str] | None = None,
+        isolation: Isolation | None = None,
         load_within: float = LOAD_APP_WITHIN_SECONDS,
         work_within: float = 0.0,
         memory_bytes: int = 0,
@@ -63,6 +66,7 @@ class Child(asyncio.Protocol):
         self.load_within, self.work_within, self.memory_bytes = load_within, work_within, memory_bytes
         self._listening = listening
         self._environment = environment or {}
+        self._isolation = isolation or Isolation()
         self._process: asyncio.subprocess.Process | None = None
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader()
@@ -115,8 +119,9 @@ class Child(asyncio.Protocol):
                 *order.argv(),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=passed,
-                env=os.environ | self._environment,
+                env=os.environ | self._environment | self._isolation.environment,
                 start_new_session=True,
+                **self._isolation.starting,
             )
         except OSError as error:
             ours.close()
@@ -211,7 +216,11 @@ class Processes:
         processes: int = 0,
         arena_bytes: int = ARENA_BYTES,
         environments: Path | None = None,
+        limits: Limits | None = None,
     ) -> None:
+        self.isolation = Isolation()
+        self._limits = limits or Limits()
+        self._environments, self._python = environments, ""
         # Made by the first engine that has a socket there.
         self._directory = Path(tempfile.gettempdir(), f"slipway-app-{secrets.token_hex(8)}")
         self._shared = {RUN_VARIABLE: str(self._directory)}
@@ -242,8 +251,8 @@ class Processes:
 
     async def start(self) -> None:
         """Returns when all are ready. Raises EngineError."""
-        loop = asyncio.get_running_loop()
-        described: asyncio.Future[Meta] = loop.create_future()
+        await asyncio.to_thread(self._prepare)
+        described: asyncio.Future[Meta] = asyncio.get_running_loop().create_future()
         first = self._cpu_child(0, "cpu#0")
         self.cpu.append(first)
         first.on_described = described.set_result
@@ -269,6 +278,11 @@ class Processes:
             len(self.job),
             ", ".join(child.order.name for child in self.gpu) or "none",
         )
+
+    def _prepare(self) -> None:
+        self._python = python_for(self._file.parent, self._environments)
+        self.isolation.arrange(self._python, self._file)
+        log.info("%s runs %s, by %s", self._file.name, self.isolation.words, self._python)
 
     def _greet(self, child: Child, said: Meta) -> None:
         if said["routes"] != self.description["routes"]:
@@ -305,6 +319,7 @@ class Processes:
                         self._board,
                         listening=listening,
                         environment=self._shared | ({"CUDA_VISIBLE_DEVICES": gpus[number]} if gpus else {}),
+                        isolation=self.isolation,
                         load_within=model["load_timeout_seconds"],
                         work_within=model["timeout_seconds"],
                         memory_bytes=model["memory_mb"] << 20,
@@ -315,7 +330,15 @@ class Processes:
             for number in range(count):
                 order = self._order("own", f"{name}#{number}", cell, online)
                 within = load_seconds + END_OF_LOAD_SECONDS if load_seconds else LOAD_APP_WITHIN_SECONDS
-                self.own.append(Child(order, self._board, environment=self._shared, load_within=within))
+                self.own.append(
+                    Child(
+                        order,
+                        self._board,
+                        environment=self._shared,
+                        isolation=self.isolation,
+                        load_within=within,
+                    )
+                )
                 cell += 1
         # The first process learns only now how many there are.
         self.cpu[0].order = replace(self.cpu[0].order, online=online)
@@ -331,11 +354,15 @@ class Processes:
             parent=0,
             online=online,
             arena_bytes=self.arena_bytes,
+            python=self._python,
+            # A driver of GPUs allocates far more than is used.
+            limits=vars(self._limits) | ({"memory_mb": 0} if kind == "gpu" else {}),
         )
 
     def _cpu_child(self, cell: int, name: str) -> Child:
         online = self._wanted or (self.description["processes"] if self.description else 1)
-        child = Child(self._order("cpu", name, cell, online), self._board, environment=self._shared)
+        order = self._order("cpu", name, cell, online)
+        child = Child(order, self._board, environment=self._shared, isolation=self.isolation)
         pool = self.idle if name.startswith("cpu") else self.idle_jobs
         child.on_ready = partial(pool.free, child)
         child.on_end = partial(pool.remove, child)
@@ -353,6 +380,7 @@ class Processes:
         for child in self.all:
             child.kill()
         shutil.rmtree(self._directory, ignore_errors=True)
+        self.isolation.end()
 
     def _keep(self, child: Child) -> None:
         self._tasks.append(asyncio.create_task(child.keep()))

@@ -17,6 +17,7 @@ from serving.metrics import WorkerMetrics
 from serving.protocol import ABILITY
 from serving.runtime.api import Problem
 from serving.runtime.front import Front
+from serving.runtime.isolation import Limits
 from serving.runtime.processes import Processes
 from serving.runtime.service_metrics import ServiceMetrics
 from serving.settings import Range, SettingsError, VersionFile, read_settings
@@ -28,11 +29,15 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, kw_only=True)
 class AppSettings:
     """`file`: of the version, with the `serve.App`. `processes`: CPU processes; 0: as many as the App says.
-    `arena_mb`: shared memory between a CPU process and a model's, each way; it takes only what is used."""
+    `arena_mb`: shared memory between a CPU process and a model's, each way; it takes only what is used.
+    `limit_...`: of the kernel, see `isolation.Limits`."""
 
     file: str = "app.py"
     processes: Annotated[int, Range(0, 512)] = 0
     arena_mb: Annotated[int, Range(0, 65_536)] = 64
+    limit_memory_mb: Annotated[int, Range(0, 16_777_216)] = 0
+    limit_processes: Annotated[int, Range(0, 1_048_576)] = 4_096
+    limit_files: Annotated[int, Range(0, 1_048_576)] = 65_536
 
 
 def read_app_settings(command: WorkerCommand, version_file: VersionFile) -> AppSettings:
@@ -55,6 +60,7 @@ class AppService:
             processes=settings.processes,
             arena_bytes=settings.arena_mb << 20,
             environments=command.environments,
+            limits=Limits(settings.limit_memory_mb, settings.limit_processes, settings.limit_files),
         )
         url = os.environ.pop(JOBS_URL, "")
         self._jobs = JobQueue(RedisJobStore.at(url) if url else MemoryJobStore())
@@ -65,6 +71,11 @@ class AppService:
     @property
     def device(self) -> str:
         return self._processes.device
+
+    @property
+    def code_runs(self) -> str:
+        """As which user, or why as no other than the worker's; empty before it starts."""
+        return self._processes.isolation.words
 
     @property
     def abilities(self) -> tuple[str, ...]:
@@ -82,7 +93,10 @@ class AppService:
             metrics=self._metrics,
             faults=faults,
             identity=lambda: identity_headers(self._command, desk),
-            health=lambda: health_document(self._command, desk) | {"processes": self._shown()},
+            health=lambda: (
+                health_document(self._command, desk)
+                | {"processes": self._shown(), "code_runs": self._processes.isolation.words}
+            ),
             expose=worker.expose,
             jobs=self._jobs,
             place=self._command,
