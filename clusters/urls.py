@@ -22,6 +22,7 @@ urlpatterns = [
     path("fleet/clusters/<str:name>/+move/", clusters.move, name="move-cluster"),
     path("fleet/workers/", fleet.workers, name="fleet-workers"),
     path("fleet/workers/<str:name>/", fleet.worker, name="fleet-worker"),
+    path("fleet/workers/<str:name>/+profile/", fleet.profile, name="profile-worker"),
     path("fleet/deployments/", fleet.deployments, name="fleet-deployments"),
     path("fleet/deployments/<str:name>/", fleet.deployment, name="fleet-deployment"),
 ]

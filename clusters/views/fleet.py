@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts.actors import of_request
-from accounts.selectors import may_for_owner
+from accounts.selectors import may, may_for_owner
 from accounts.states import Right
 from clusters import heartbeat_records, overview, selectors
 from clusters.filters import DeploymentFilter, MachineFilter
@@ -24,6 +24,7 @@ from clusters.panels import node_panels
 from clusters.pod_facts import pod_facts
 from clusters.services.logs import worker_log
 from clusters.services.nodes import cordon_node, uncordon_node
+from clusters.services.profiles import SECONDS, profile_worker
 from clusters.states import GpuState, WorkerState
 from clusters.topology import LEVELS, place_of
 from common.actor import Actor
@@ -255,8 +256,23 @@ def worker(request: HttpRequest, name: str) -> HttpResponse:
         "log": log,
         "log_problem": problem,
         "log_lines": LOG_LINES,
+        "profile_seconds": SECONDS,
+        "may_profile": may(actor, Right.FLEET_OPERATE, found.deployment.team_id),
     }
     return page(request, "clusters/worker.html", context, parts=("now", "log"))
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def profile(request: HttpRequest, name: str) -> HttpResponse:
+    """Take a profile and send it as a file."""
+    given = request.POST.get("seconds", "")
+    seconds = int(given) if given.isascii() and given.isdigit() else 0
+    taken = profile_worker(actor=of_request(request), worker=name, seconds=seconds)
+    response = HttpResponse(taken, content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="{name}.speedscope.json"'
+    return response
 
 
 @require_safe

@@ -7,16 +7,25 @@ import pwd
 import resource
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 USER_VARIABLE = "SLIPWAY_APP_USER"
 """Name of the user; unset: `nobody` where the worker is root; `none`: nobody else on purpose."""
 PROBE_WITHIN_SECONDS = 30
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_PTRACER = 0x59616D61
+# uvloop starts no process as another user, and a process of ours must not run code in between.
+_BECOME = """
+import os, sys
+user, group = map(int, sys.argv[1:3])
+os.setgroups([])
+os.setresgid(group, group, group)
+os.setresuid(user, user, user)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 @dataclass(frozen=True)
@@ -89,12 +98,11 @@ class Isolation:
     def environment(self) -> dict[str, str]:
         return {"HOME": str(self._home), "TMPDIR": str(self._home)} if self._home else {}
 
-    @property
-    def starting(self) -> dict[str, Any]:
-        """Arguments of the start of a process."""
+    def command(self, argv: list[str]) -> list[str]:
+        """The same command, begun as that user: no file of the environment is read before."""
         if self.uid is None:
-            return {}
-        return {"user": self.uid, "group": self._gid, "extra_groups": []}
+            return argv
+        return [sys.executable, "-I", "-S", "-c", _BECOME, str(self.uid), str(self._gid), *argv]
 
     def end(self) -> None:
         if self._home is not None:

@@ -116,12 +116,11 @@ class Child(asyncio.Protocol):
         self.cell.phase, self.cell.since_ns = Phase.LOADING, time.monotonic_ns()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *order.argv(),
+                *self._isolation.command(order.argv()),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=passed,
                 env=os.environ | self._environment | self._isolation.environment,
                 start_new_session=True,
-                **self._isolation.starting,
             )
         except OSError as error:
             ours.close()

@@ -159,7 +159,8 @@ def test_code_runs_as_another_user_with_limits_in_its_own_packages(
         environments=open_place / "environments",
         settings={"limit_files": 512, "limit_memory_mb": 4_000},
     )
-    environment = {**os.environ, **WORKER_ENVIRONMENT, "PYTHONPATH": f"{PROJECT}:{site}"}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, **WORKER_ENVIRONMENT, "PYTHONPATH": f"{PROJECT}:{site}", "PATH": path}
     log = open_place / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(given.argv(python), env=environment, stdout=out, stderr=out, cwd="/")
