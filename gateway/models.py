@@ -7,9 +7,9 @@ from django.db import models
 from django.db.models import F, Q
 
 from accounts.querysets import TeamOrShared
+from common.fence import Fence
 from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled
-from common.reconcile.fence import Fence
 from common.revisions import Revised
 from common.sealed import CannotUnseal, seal, unseal
 from gateway.routes import (

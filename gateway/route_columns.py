@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends.state import cohort_to_dict
 from gateway.models import sealed_key
 from gateway.routes import RouteSpec

@@ -23,10 +23,10 @@ from clusters.models import Cluster
 from common import audit, clock, events
 from common.actor import Actor
 from common.errors import Invalid
+from common.fence import Fence
 from common.hosts import this_host
 from common.live.touch import touch
 from common.reconcile import kernel
-from common.reconcile.fence import Fence
 from common.sentences import listed
 from gateway import selectors
 from gateway.backends import checks

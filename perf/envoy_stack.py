@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends.envoy.backend import EnvoyFiles
 from gateway.backends.envoy.bootstrap import command, write_bootstrap
 from gateway.backends.envoy.counters import EnvoyCounters

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.routes import RouteSpec, RouteTarget
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import LoadClient, LoopingClients

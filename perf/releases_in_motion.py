@@ -181,7 +181,7 @@ def lay_routes(stack: EnvoyStack, count: int, stable: Upstream, candidate: Upstr
 
     Envoy ends when it has to watch the files of more targets than fs.inotify.max_user_instances allows.
     """
-    from common.reconcile.fence import Fence
+    from common.fence import Fence
     from gateway.backends.envoy.store import EnvoyFileStore
     from gateway.backends.state import GatewayState
     from gateway.errors import GatewayUnreachable

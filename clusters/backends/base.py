@@ -18,7 +18,7 @@ from clusters.backends.placement import (
     faults_of,
 )
 from clusters.backends.servers import ModelServer
-from common.reconcile.fence import Fence
+from common.fence import Fence
 
 if TYPE_CHECKING:
     from clusters.backends.checks import ClusterCheck

@@ -36,10 +36,10 @@ from clusters.backends.node_operations import (
 from clusters.backends.observed_pods import DisruptionBudget, ObservedPod, ObservedPods
 from clusters.backends.placement import Taint
 from clusters.states import CheckResult
+from common.fence import Fence
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.fake import FakeRunner
 from common.jobs.spec import JobSpec
-from common.reconcile.fence import Fence
 
 NODE = ObservedNode(
     uid="fake-node-uid",

@@ -7,9 +7,9 @@ from typing import Protocol
 from clusters.backends.base import BackendError, ObservedNode
 from clusters.backends.observed_pods import ObservedPod
 from clusters.backends.placement import Taint
+from common.fence import Fence
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobSpec
-from common.reconcile.fence import Fence
 
 
 class UnknownNode(BackendError):

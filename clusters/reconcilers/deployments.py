@@ -33,9 +33,9 @@ from clusters.shared_machines import SharedWorkers
 from clusters.states import GONE, DeploymentState
 from clusters.verdicts import WorkerVerdict, held_back
 from common import events
+from common.fence import Fence
 from common.live.touch import touch
 from common.reconcile import Effect, LeaseLost, Operation, Reconciler, Step, StepOutcome, proceed, rest, wait
-from common.reconcile.fence import Fence
 
 CHANGING = timedelta(seconds=0.5)
 STEADY = timedelta(seconds=2.5)

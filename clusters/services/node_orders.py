@@ -12,8 +12,8 @@ from django.utils.crypto import salted_hmac
 from clusters.backends.configured import backend_of
 from clusters.backends.node_operations import NodeCommand, NodeOperations
 from clusters.models import Node
+from common.fence import Fence
 from common.reconcile import LeaseLost, Operation, Reconciled
-from common.reconcile.fence import Fence
 
 HOLDER_DIGITS = 12
 """48 bits: no two that meet at one machine are the same."""

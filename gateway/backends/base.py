@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.routes import NamedService, RouteSpec, WorkerEndpoint
 from gateway.traffic import TargetCounts
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import get_args
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.cohorts import cohort_fault
 from gateway.errors import InvalidEndpoint, InvalidRoute, StaleRouteFence
 from gateway.routes import (

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from django.conf import settings
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends import checks
 from gateway.backends.base import GatewayBackend, GatewayClass, GatewayHealth, GatewayRowConfig
 from gateway.backends.state import GatewayState

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from django.utils.translation import gettext as _
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends.base import GatewayClass, GatewayHealth
 from gateway.errors import GatewayUnreachable
 from gateway.routes import NamedService, RouteSpec, WorkerEndpoint

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.errors import GatewayError
 from gateway.routes import Cohort, RouteSpec, RouteTarget
 

@@ -2,8 +2,8 @@
 
 from typing import cast
 
+from common.fence import Fence
 from common.reconcile import LeaseLost, Operation
-from common.reconcile.fence import Fence
 from gateway import services as gateway
 from gateway.errors import StaleRouteFence
 from gateway.models import opened_key

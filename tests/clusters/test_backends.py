@@ -15,9 +15,9 @@ from clusters.models import Cluster
 from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.services.clusters import change_cluster, register_cluster
 from common.actor import Actor
+from common.fence import Fence
 from common.models import AuditRecord
 from common.reconcile import kernel
-from common.reconcile.fence import Fence
 from tests.cast import api, person
 from tests.clusters.world import Scene
 from tests.contracts.cluster_rigs import wish

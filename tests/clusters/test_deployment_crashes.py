@@ -10,8 +10,8 @@ from clusters.models import Deployment, Worker
 from clusters.services.deployments import remove_deployment, scale_deployment
 from clusters.states import DeploymentState
 from common import audit
+from common.fence import Fence
 from common.models import AuditRecord, Intent
-from common.reconcile.fence import Fence
 from tests.cast import SYSTEM
 from tests.clusters.world import Scene, World
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die

@@ -11,8 +11,8 @@ from clusters.backends.node_operations import NodeCommand
 from clusters.models import Deployment, Drain, Node, Worker
 from clusters.services.drains import cancel_drain
 from clusters.states import DrainState
+from common.fence import Fence
 from common.models import AuditRecord, Intent
-from common.reconcile.fence import Fence
 from tests.clusters.test_drains import SYSTEM, Draining
 from tests.clusters.test_replacements import TwoMachines
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die

@@ -25,7 +25,7 @@ from clusters.backends.embedded import machine
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.placement import Placement, Resources, Spread, TaintEffect, Toleration
 from clusters.backends.supervisor_rpc import SupervisorUnreachable
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from controlplane.environment import PROJECT
 from tests.contracts.cluster_rigs import PORTS, EmbeddedRig, ready, wish
 from tests.patience import eventually

@@ -13,9 +13,9 @@ from clusters.reconcilers.nodes import OperateNode
 from clusters.services.nodes import cordon_node, uncordon_node
 from clusters.states import DeploymentState, NodeState
 from common.actor import Actor
+from common.fence import Fence
 from common.models import AuditRecord
 from common.reconcile import LeaseLost, Operation, kernel
-from common.reconcile.fence import Fence
 from tests.cast import api, client_of, person
 from tests.clusters.world import Scene
 

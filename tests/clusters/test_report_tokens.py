@@ -13,7 +13,7 @@ from clusters.report_tokens import report_token_of
 from clusters.services.deployments import remove_deployment
 from clusters.services.report_tokens import issue_report_token
 from clusters.states import Alert, ClusterKind, DeploymentState
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from tests.cast import SYSTEM
 from tests.clusters.world import Scene
 

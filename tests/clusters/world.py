@@ -28,8 +28,8 @@ from clusters.reconcilers.deployment_steps import DeploymentTools
 from clusters.reconcilers.deployments import DeploymentReconciler
 from clusters.reconcilers.drains import DrainReconciler
 from clusters.reconcilers.nodes import NodeReconciler
+from common.fence import Fence
 from common.reconcile import Kernel, Reconciler
-from common.reconcile.fence import Fence
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
 from tests.crash.harness import Checkpoints, Clock, worker

@@ -22,9 +22,9 @@ from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.fake import FakeClusterBackend
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.settings import KubernetesSettings
+from common.fence import Fence
 from common.hosts import this_host
 from common.jobs.runners.subprocess import SubprocessRunner
-from common.reconcile.fence import Fence
 from controlplane.embedded import running
 from controlplane.embedded.home import Home
 from controlplane.embedded.programs import supervisord_conf

@@ -17,7 +17,7 @@ from clusters.backends.base import (
 )
 from clusters.backends.placement import Placement, Resources, Spread, Toleration
 from clusters.states import CheckResult
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, Rig, ready, wish
 from tests.patience import eventually
 

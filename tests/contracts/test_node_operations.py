@@ -22,8 +22,8 @@ from clusters.backends.node_operations import (
 )
 from clusters.backends.observed_pods import ObservedPod
 from clusters.backends.placement import Taint, TaintEffect
+from common.fence import Fence
 from common.jobs.spec import JobSpec, JobState, owner_of
-from common.reconcile.fence import Fence
 from kube.resources import NODES, PODS
 from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, KubernetesRig, ready, wish
 from tests.patience import eventually

@@ -8,7 +8,7 @@ import pytest
 from clusters.backends.base import ObservedScale
 from clusters.backends.extras import SupportsExternalScale
 from clusters.backends.fake import FakeClusterBackend
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.client import KubeClient
 from kube.fake.transport import FakeTransport
 from kube.resources import DEPLOYMENTS, Ref

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.errors import (
     GatewayUnreachable,
     InvalidEndpoint,

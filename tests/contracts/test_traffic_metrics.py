@@ -10,7 +10,7 @@ from typing import Protocol
 import httpx2
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends.base import TrafficMetrics
 from gateway.backends.fake import FakeGateway
 from gateway.backends.prometheus import PrometheusCounters, PrometheusSettings

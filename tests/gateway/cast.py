@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from clusters.models import Cluster
 from common.actor import Actor
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway import selectors, services
 from gateway.backends import configured
 from gateway.backends.fake import FakeGateway

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends.envoy.backend import EnvoyFiles
 from gateway.backends.envoy.layout import EnvoyFileLayout
 from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint

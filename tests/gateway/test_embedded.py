@@ -7,7 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from common.actor import Actor
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway import selectors, services
 from gateway.backends import configured
 from gateway.backends.envoy.backend import EnvoyFiles

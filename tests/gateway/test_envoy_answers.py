@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.latency import quantile_ms, total
 from gateway.routes import RouteSpec
 from gateway.traffic import TargetCounts

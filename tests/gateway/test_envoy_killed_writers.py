@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends.envoy.backend import EnvoyFiles
 from gateway.errors import (
     StaleRouteFence,

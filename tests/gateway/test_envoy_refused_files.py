@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends import checks
 from gateway.backends.envoy import proof, routes
 from gateway.errors import (

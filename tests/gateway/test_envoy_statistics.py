@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway import selectors
 from gateway.backends import configured
 from gateway.backends.envoy.proof import envoy_binary

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common import tracing
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.routes import RouteSpec, WorkerEndpoint
 from perf.envoy_stack import STABLE, EnvoyStack
 from tests.collector import Collector, traced

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.latency import Histogram, quantile_ms, total
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import LoadAnswer, LoadClient, LoopingClients

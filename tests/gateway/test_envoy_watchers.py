@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends.envoy import watchers
 from gateway.backends.envoy.backend import EnvoyFiles
 from gateway.errors import InvalidRoute

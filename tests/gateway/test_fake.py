@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends.fake import Behaviour, FakeGateway
 from gateway.latency import quantile_ms, total
 from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from common.actor import Actor
+from common.fence import Fence
 from common.models import AuditRecord
-from common.reconcile.fence import Fence
 from gateway import reconcilers, selectors
 from gateway.backends.fake import FakeGateway
 from gateway.errors import GatewayError, GatewayUnreachable

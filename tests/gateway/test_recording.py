@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from common.actor import Actor
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway import history, selectors
 from gateway.backends.fake import Behaviour, FakeGateway
 from gateway.models import Gateway, TrafficReading

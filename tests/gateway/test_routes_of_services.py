@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import httpx2
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.routes import RouteSpec, WorkerEndpoint
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from tests.patience import eventually

@@ -7,8 +7,8 @@ from django.db import IntegrityError, transaction
 
 from common import audit, events
 from common.actor import Actor
+from common.fence import Fence
 from common.models import AuditRecord
-from common.reconcile.fence import Fence
 from gateway import selectors, services
 from gateway.backends.fake import FakeGateway
 from gateway.errors import GatewayUnreachable, InvalidRoute, StaleRouteFence, UnknownRoute

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.routes import RouteSpec
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from releases.split import interval_percent

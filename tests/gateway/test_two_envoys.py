@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from common.actor import Actor
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway import selectors, services
 from gateway.backends import configured
 from gateway.models import Gateway

@@ -10,8 +10,8 @@ from clusters.services.clusters import register_cluster
 from common import events
 from common.actor import Actor
 from common.errors import Invalid
+from common.fence import Fence
 from common.models import AuditRecord
-from common.reconcile.fence import Fence
 from gateway import selectors, services
 from gateway.backends import configured
 from gateway.errors import GatewayInUse, GatewayTaken, InvalidGateway, InvalidRoute, NoGateway

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from common.fence import Fence
 from common.models import Pulse
-from common.reconcile.fence import Fence
 from gateway import selectors
 from gateway.backends import configured
 from gateway.backends.fake import FakeGateway

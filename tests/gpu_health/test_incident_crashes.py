@@ -12,9 +12,9 @@ from clusters.backends.base import ClusterUnreachable
 from clusters.backends.node_operations import NodeCommand
 from clusters.models import Node
 from common import audit
+from common.fence import Fence
 from common.reconcile import Kernel
 from common.reconcile import kernel as process_kernel
-from common.reconcile.fence import Fence
 from gpu_health.models import HealingSlot
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 from tests.gpu_health.healing import FAILED, PASSED, Ward

@@ -13,7 +13,7 @@ import pytest
 
 from clusters.backends.base import DeploymentSpec, ModelVersion
 from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from controlplane.embedded import running
 from controlplane.environment import PROJECT
 from gateway.backends.envoy.backend import EnvoyFiles

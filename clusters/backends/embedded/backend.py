@@ -41,9 +41,9 @@ from clusters.backends.supervisor_rpc import (
     SupervisorFault,
     SupervisorUnreachable,
 )
+from common.fence import Fence
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.subprocess import local_runner
-from common.reconcile.fence import Fence
 from serving.engines.registry import ENGINES
 from serving.protocol import AGENT_SOCKET
 from serving.worker_command import EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, WorkerCommand

@@ -16,7 +16,7 @@ from clusters.backends.base import (
 )
 from clusters.backends.placement import Placement, Resources, Spread, TaintEffect, Toleration
 from common import files
-from common.reconcile.fence import Fence
+from common.fence import Fence
 
 T = TypeVar("T")
 

@@ -35,9 +35,9 @@ from clusters.backends.supervisor_rpc import (
     SupervisorUnreachable,
 )
 from common import files
+from common.fence import Fence
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobSpec
-from common.reconcile.fence import Fence
 
 NOBODY = Fence(0, 0)
 KEEPS_OFF = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)

@@ -15,7 +15,7 @@ from clusters.backends.base import (
     StaleDeploymentFence,
 )
 from clusters.backends.kubernetes.manifests import DEPLOYMENT, FENCE, MANAGED_BY, fence_of, fence_text
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.base import KubernetesClient, Object, Propagation
 from kube.errors import AlreadyExists, NotFound, ObjectChanged
 from kube.resources import CONFIG_MAPS, Ref

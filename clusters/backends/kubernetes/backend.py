@@ -53,7 +53,7 @@ from clusters.backends.kubernetes.store_token import hand_out
 from clusters.backends.kubernetes.watching import NONE, UNFINISHED, MachineWatch, watch
 from clusters.backends.observed_pods import ObservedPods
 from clusters.states import CheckResult
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube import errors
 from kube.base import KubernetesClient, Object
 from kube.client import FIELD_MANAGER

@@ -14,7 +14,7 @@ from clusters.backends.kubernetes.reporting import report_secret
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.kubernetes.template_patch import patch_faults, patched
 from clusters.backends.kubernetes.templates import pod_spec
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.resources import LEADER_WORKER_SETS
 
 Document = dict[str, Any]

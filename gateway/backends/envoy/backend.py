@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
 
+from common.fence import Fence
 from common.files import sweep_leftovers
-from common.reconcile.fence import Fence
 from gateway.backends import checks
 from gateway.backends.base import GatewayClass, GatewayHealth
 from gateway.backends.envoy import access_log, proof

@@ -8,7 +8,7 @@ from time import monotonic, sleep
 
 from clusters.backends.kubernetes.manifests import DEPLOYMENT
 from clusters.backends.kubernetes.pods import PORT, http_port
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends import checks
 from gateway.backends.base import GatewayClass, GatewayHealth
 from gateway.backends.gateway_api import documents

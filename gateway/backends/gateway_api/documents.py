@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends.gateway_api.rules import (
     Places,
     emptied,

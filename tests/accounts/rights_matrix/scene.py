@@ -19,7 +19,7 @@ from accounts.states import DeliveryState, Right, Role
 from clusters.backends.base import DeploymentSpec, ModelVersion
 from clusters.backends.configured import backend_of
 from clusters.models import Cluster, Deployment, Node, Worker
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from hubs.models import Export, HubSource, HubSync
 from images.models import RuntimeImage
 from images.services import deprecate_image

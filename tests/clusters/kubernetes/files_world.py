@@ -7,7 +7,7 @@ from clusters.backends.base import ModelFile, ModelVersion
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.files.storage import DEFAULT_CLASS
 from clusters.backends.kubernetes.settings import KubernetesSettings
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.client import KubeClient
 from kube.fake.kinds import BUILT_IN
 from kube.fake.server import FakeApiServer

@@ -15,7 +15,7 @@ from clusters.backends.base import (
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.manifests import fence_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.client import KubeClient
 from kube.fake.kinds import BUILT_IN, ObjectKind
 from kube.fake.server import FakeApiServer

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from clusters.backends.base import BackendError
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.settings import KubernetesSettings
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.client import KubeClient
 from kube.fake.chaos import Chaos, Mishap
 from kube.fake.controllers.collecting import collect

@@ -3,7 +3,7 @@
 from typing import Any
 
 from clusters.backends.base import FilesFetch
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.resources import PODS, Ref
 from model_store.fetch_progress import FetchProgress
 from tests.clusters.kubernetes.test_backend import World

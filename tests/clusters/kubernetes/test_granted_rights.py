@@ -19,8 +19,8 @@ from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.rights import RIGHTS, Feature, NeededRight, manifest
 from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from clusters.states import CheckResult
+from common.fence import Fence
 from common.jobs.spec import JobContainer
-from common.reconcile.fence import Fence
 from kube.client import APPLY_PATCH, KubeClient
 from kube.fake.extensions import EXTENSIONS
 from kube.fake.gateway_api import gateway_api

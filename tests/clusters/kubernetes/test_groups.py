@@ -16,7 +16,7 @@ from clusters.backends.base import (
 )
 from clusters.backends.kubernetes.groups import FOLLOWS
 from clusters.backends.placement import Resources
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.fake.controllers.machines import BEHAVIOUR
 from kube.fake.extensions import EXTENSIONS
 from kube.fake.kinds import BUILT_IN

@@ -10,8 +10,8 @@ from clusters.backends.kubernetes.jobs import OP_KEY, ending_of, result_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.node_operations import NodeCommand, OperationUnsupported
 from common.errors import Unavailable
+from common.fence import Fence
 from common.jobs.spec import Ending, JobContainer, JobLimits, JobSpec, JobState, owner_of
-from common.reconcile.fence import Fence
 from kube.fake.transport import failing
 from kube.resources import JOBS, PODS, Ref
 from tests.contracts.cluster_rigs import IMAGE, KubernetesRig

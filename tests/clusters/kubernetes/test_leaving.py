@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from clusters.backends.kubernetes.leaving import COST, FORMER_COST
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.resources import PODS
 from tests.contracts.cluster_rigs import KubernetesRig, ready, wish
 

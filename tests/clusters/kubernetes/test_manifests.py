@@ -15,7 +15,7 @@ from clusters.backends.kubernetes.files.node_cache import NodeCacheDelivery
 from clusters.backends.kubernetes.manifests import fence_of, objects_of
 from clusters.backends.kubernetes.settings import KubernetesSettings
 from clusters.backends.placement import Placement, Resources, Spread, TaintEffect, Toleration
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from serving.fetch.__main__ import command_line as fetch_command_line
 from serving.worker_command import WorkerCommand
 

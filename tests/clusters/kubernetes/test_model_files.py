@@ -15,7 +15,7 @@ from clusters.backends.base import (
     FilesFetch,
     FilesPending,
 )
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.fake.transport import OnlyAt, after_doing, failing, pausing
 from kube.fake.wire import ADMIN
 from kube.resources import DEPLOYMENTS, JOBS, VOLUME_CLAIMS, Ref

@@ -8,7 +8,7 @@ from clusters.backends.kubernetes.namespace_owner import MARK
 from clusters.models import Cluster
 from clusters.reconcilers.clusters import RunChecks
 from clusters.states import CheckResult
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.resources import CONFIG_MAPS, SECRETS, Ref
 from tests.clusters.kubernetes.test_backend import SETTINGS, World
 from tests.clusters.kubernetes.test_manifests import SPEC

@@ -12,7 +12,7 @@ from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.node_operations import CordonedByOther, NodeCommand, OperationUnsupported, UnknownNode
 from clusters.backends.observed_pods import CheckpointRequest, ObservedPod
 from clusters.backends.placement import Taint, TaintEffect
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.fake.transport import failing
 from kube.fake.wire import ADMIN
 from kube.resources import NODES, PODS, Ref

@@ -9,7 +9,7 @@ import pytest
 from clusters.backends.base import CannotRun, FilesPending, StaleDeploymentFence
 from clusters.backends.kubernetes.files.prefetch import MOST_JOBS
 from clusters.backends.servers import ModelServer
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.fake.cluster import node
 from kube.fake.transport import OnlyAt
 from kube.resources import DEPLOYMENTS, JOBS, PODS, Ref

@@ -19,7 +19,7 @@ from clusters.backends.base import (
 )
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.settings import KubernetesSettings
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from controlplane.environment import PROJECT
 from kube.base import KubernetesClient
 from kube.kubeconfig import access_of

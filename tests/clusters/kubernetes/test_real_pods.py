@@ -14,7 +14,7 @@ import pytest
 from clusters.backends.base import DeploymentSpec, ObservedState, ObservedWorker
 from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.backends.kubernetes.settings import FileDeliveryKind, KubernetesSettings
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from controlplane.environment import PROJECT
 from kube.base import KubernetesClient
 from kube.kubeconfig import access_of

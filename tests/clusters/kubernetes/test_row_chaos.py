@@ -11,7 +11,7 @@ from clusters.backends.kubernetes.backend import KubernetesCluster
 from clusters.models import Deployment
 from clusters.services.deployments import remove_deployment, scale_deployment
 from clusters.states import DeploymentState
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from kube.client import KubeClient
 from kube.fake.chaos import Mishap
 from tests.cast import SYSTEM

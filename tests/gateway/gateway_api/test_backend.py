@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends.gateway_api.backend import GatewayApi
 from gateway.backends.gateway_api.parent import address_of
 from gateway.backends.gateway_api.rules import ours

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.errors import GatewayError, GatewayUnreachable
 from gateway.routes import RouteSpec
 from kube.fake.chaos import Chaos, Mishap

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends.gateway_api.backend import TOMBSTONE_LASTS, GatewayApi
 from gateway.backends.gateway_api.documents import record_of
 from gateway.errors import GatewayError, GatewayUnreachable, InvalidRoute, StaleRouteFence

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from releases.split import interval_percent
 from tests.gateway.gateway_api.test_backend import CANARY, OPEN, with_services
 from tests.gateway.gateway_api.worlds import Cluster, DataPlane

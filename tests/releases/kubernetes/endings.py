@@ -8,7 +8,7 @@ from clusters.models import Cluster, Deployment
 from clusters.services.deployments import remove_deployment
 from clusters.states import DeploymentState
 from common import audit
-from common.reconcile.fence import Fence
+from common.fence import Fence
 from gateway.backends.configured import traffic_backend_of
 from gateway.backends.fake import Behaviour
 from gateway.errors import GatewayError
