@@ -29,7 +29,7 @@ class NodeCommand:
     """On whose behalf something is done. One `op_key` is one operation, however often it is ordered.
 
     The machine remembers the highest `fence` that came: whoever has a lower one of the same holder is refused
-    with StaleFence.
+    with StaleDeploymentFence.
     """
 
     op_key: str

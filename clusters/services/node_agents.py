@@ -96,7 +96,7 @@ def issue_to_machines(
 ) -> IssuedToken:
     """A token of machines of this cluster, with one right, which whoever calls has checked that the actor may
     give away; `name` follows the cluster's. It is limited to `team`, or else to the cluster's. Raises
-    Invalid, NameTaken when a person has the account's name.
+    Invalid, FleetNameTaken when a person has the account's name.
     """
     return issue_for_part(
         actor=actor,

@@ -36,7 +36,7 @@ class ActionTarget:
 
 class ActionKind(Protocol):
     def begin(self, target: ActionTarget, order: NodeCommand) -> None:
-        """Start it, at most once under `order.op_key`. Raises OperationUnsupported, StaleFence,
+        """Start it, at most once under `order.op_key`. Raises OperationUnsupported, StaleDeploymentFence,
         ClusterUnreachable.
         """
 

@@ -29,7 +29,7 @@ class Deleter:
         *,
         is_dry_run: bool = False,
     ) -> tuple[Object, int]:
-        """The answer and its status. Raises Refused."""
+        """The answer and its status. Raises RequestRefused."""
         self.admission.check_deletion(kind, name)
         with self.storage.lock:
             item = self.storage.get(kind, namespace, name)

@@ -39,7 +39,7 @@ def check(
     kind: ObjectKind,
     item: Object,
 ) -> None:
-    """Before something new is stored. Raises Refused."""
+    """Before something new is stored. Raises RequestRefused."""
     namespace = item["metadata"].get("namespace", "")
     wanted = usage_of(kind, item)
     for quota in storage.items(quotas, namespace) if namespace else ():

@@ -54,7 +54,7 @@ def written_selector(selector: Mapping[str, Any]) -> str:
 
 
 def label_selector(text: str) -> Matches:
-    """Raises Refused."""
+    """Raises RequestRefused."""
     tests = [_requirement(part) for part in _parts(text)]
     return lambda item: all(test(item["metadata"].get("labels") or {}) for test in tests)
 
@@ -105,7 +105,7 @@ def _is_number(value: str | None) -> bool:
 
 
 def field_selector(kind: ObjectKind, text: str) -> Matches:
-    """Raises Refused."""
+    """Raises RequestRefused."""
     tests = []
     for part in filter(None, text.split(",")):
         found = re.fullmatch(r"([^=!]+)(==|=|!=)(.*)", part)

@@ -76,7 +76,7 @@ class Writer:
     def create(
         self, kind: ObjectKind, namespace: str, item: Object, by: WriteOptions, owners: Managers | None = None
     ) -> WriteResult:
-        """Raises Refused. `owners` of what is applied; others own what they create."""
+        """Raises RequestRefused. `owners` of what is applied; others own what they create."""
         metadata = item["metadata"] = dict(item.get("metadata") or {})
         check_namespace(kind, namespace, metadata)
         self.admission.check_namespace(kind, namespace, metadata.get("name") or "")
@@ -119,7 +119,7 @@ class Writer:
     def update(
         self, kind: ObjectKind, namespace: str, name: str, change: Change, by: WriteOptions
     ) -> WriteResult:
-        """`change` gets a copy of what is stored. Raises Refused, and what `change` raises."""
+        """`change` gets a copy of what is stored. Raises RequestRefused, and what `change` raises."""
         with self.storage.lock:
             old = self.storage.get(kind, namespace, name)
             if old is None:

@@ -30,7 +30,7 @@ class CopiedFile:
 
 
 def judged(staging: Staging, entry: ManifestFile, *, copied_bytes: int, admits_runnable: bool) -> CopiedFile:
-    """Identify a file that the staging area holds and nobody can change any more. Raises Refused."""
+    """Identify a file that the staging area holds and nobody can change any more. Raises FileRefused."""
     with staging.opened(entry.sha256) as content:
         identified = identify(entry.path, content, admits_runnable=admits_runnable)
         warnings = warnings_of(entry.path, identified.format, content)
@@ -41,7 +41,7 @@ def judged(staging: Staging, entry: ManifestFile, *, copied_bytes: int, admits_r
 def judged_together(
     copied: Sequence[CopiedFile], *, skipped: Sequence[tuple[str, str]], what_to_do: str = WHAT_TO_DO
 ) -> ImportResult:
-    """Accepted, or refused for what only shows when all files are there. Raises Refused."""
+    """Accepted, or refused for what only shows when all files are there. Raises FileRefused."""
     refusals, settled = check_together([one.identified for one in copied])
     if refusals:
         return refused(refusals, what_to_do=what_to_do)

@@ -51,7 +51,7 @@ def begin_upload(
     """Announce the files (`{"path", "size", "sha256"}`) of a version, or go on with what the actor began.
 
     What versions that the actor may see hold need not come; the room for the rest is taken. Raises
-    NotAllowed, FilesRefused, QuotaExceeded, StoreFull, Busy, UnknownModel.
+    NotAllowed, FilesRefused, StorageQuotaExceeded, StoreFull, RunUnderWay, UnknownModel.
     """
     require(actor, Right.MODELS_WRITE, model.team)
     manifest = _announced(files, may_run=admits_runnable(model))
