@@ -1,4 +1,4 @@
-"""What heartbeats say against a worker: one entry of a table for each alert. Pure: no clock, no I/O."""
+"""Alerts that heartbeats raise against a worker: one table entry each. Pure: no clock, no I/O."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

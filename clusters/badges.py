@@ -1,4 +1,4 @@
-"""Of machines, deployments and workers."""
+"""Badges of machines, deployments and workers."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Which GPUs of a cluster are free, by the rows: what was seen last, and how old that is."""
+"""Free GPUs of a cluster, by the rows: as last seen, and how old that is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

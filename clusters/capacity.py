@@ -1,4 +1,4 @@
-"""How many GPUs of each type a cluster has free, used and fragmented. Pure.
+"""GPUs of each type that a cluster has free, used and fragmented. Pure.
 
 Used: set aside for pods, ours and others'; a pod that has ended holds none. Free: on machines that take new
 pods. Fragmented, of the free ones: what is left over when every machine takes as many pods of the usual size

@@ -1,4 +1,4 @@
-"""Which cluster a rule picks, and what speaks for and against each. Pure: no clock, no I/O.
+"""The choice of a cluster by a rule, with reasons for and against each. Pure: no clock, no I/O.
 
 The words are kept beside the choice, which has many readers: they are English.
 """

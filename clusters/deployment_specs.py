@@ -1,4 +1,4 @@
-"""What a deployment's row wishes for, as backends are told it."""
+"""The desired state of a deployment's row, as backends get it."""
 
 from pathlib import Path
 

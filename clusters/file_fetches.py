@@ -1,4 +1,4 @@
-"""How far the files of a deployment have come, by place: documents of its row, for pages and REST. Pure."""
+"""Progress of a deployment's files, by place: documents of its row, for pages and REST. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What narrows the lists of machines and deployments: over REST and on the pages."""
+"""Filters of machines and deployments, over REST and on the pages."""
 
 from typing import Any, ClassVar
 

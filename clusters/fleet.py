@@ -1,4 +1,4 @@
-"""What the fleet looks like at one moment: rows and heartbeats in, machines and their busy rates out. Pure.
+"""The fleet at one moment: rows and heartbeats in, machines and their busy rates out. Pure.
 
 Busy, for a worker: mean share of its slots at work over the last 10 s, as it says itself. For a machine, a
 deployment or a cluster: the mean over its workers weighted by their slots, so that it is the share of all

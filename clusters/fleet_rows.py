@@ -1,4 +1,4 @@
-"""The rows that the fleet is made of, read by a few queries however many there are."""
+"""Rows of the fleet, read by a few queries however many there are."""
 
 from collections.abc import Collection
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What people fill in about clusters. Fields only: services decide."""
+"""Forms of clusters. Fields only: services decide."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""How long machines take to pull an image, by cluster, and which images a machine pulled."""
+"""Times that machines take to pull an image, by cluster, and the images that a machine pulled."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which image the workers of a deployment run."""
+"""The image that the workers of a deployment run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What of clusters waits for a person."""
+"""Clusters that wait for a person."""
 
 from collections.abc import Iterator
 

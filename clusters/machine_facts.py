@@ -1,4 +1,4 @@
-"""What a list of machines says of each beside how busy it is: its GPUs, who holds them, where it stands."""
+"""Facts of machines in lists, beside their load: GPUs, who holds them, topology."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

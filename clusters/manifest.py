@@ -1,4 +1,4 @@
-"""What clusters add to the whole."""
+"""The manifest of the app clusters."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""What Prometheus reads of the fleet."""
+"""Prometheus metrics of the fleet."""
 
 from collections import Counter
 from collections.abc import Iterator

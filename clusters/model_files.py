@@ -1,4 +1,4 @@
-"""Which versions a cluster's machines may fetch: those that a deployment on it still needs."""
+"""Versions that a cluster's machines may fetch: those that a deployment on it still needs."""
 
 from contextlib import AbstractContextManager
 

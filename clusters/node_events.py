@@ -1,4 +1,4 @@
-"""What a cluster tells of one of its machines and of the workers that stand there."""
+"""Events that a cluster has of a machine and of the workers on it."""
 
 from collections.abc import Iterable
 from dataclasses import replace

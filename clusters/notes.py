@@ -1,4 +1,4 @@
-"""What the apps above know of a deployment that its rows do not say: asked of them when a page shows it."""
+"""Notes of the apps above on a deployment, asked for when a page shows it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the backend sees against what is noted of it: which rows of workers change, and how. Pure."""
+"""Changes of workers' rows, by comparing what the backend sees with what is stored. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What apps above show on the pages of clusters and machines."""
+"""Panels of the apps above on the pages of clusters and machines."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a service or deployment asks of its workers' pods, as lines of a page."""
+"""Pod settings of a service or deployment, as lines of a page."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple

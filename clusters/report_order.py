@@ -1,4 +1,4 @@
-"""In which order reports of a machine count: what is not newer than what came is refused, in every process.
+"""The order of a machine's reports: one that is not newer than the last is refused, in every process.
 
 A reporter numbers its reports within a session. Redis holds the last number of each machine's session, so
 that all processes judge alike; while it is away, each judges by what it has accepted itself.

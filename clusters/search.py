@@ -1,4 +1,4 @@
-"""What the search box finds of the fleet: workers and deployments that there are, by name or service."""
+"""Search for workers and deployments by name or service."""
 
 from collections.abc import Iterator
 

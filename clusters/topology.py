@@ -1,4 +1,4 @@
-"""Where a machine stands, by labels that clouds, device plugins and people put on machines. Pure."""
+"""The place of a machine, by labels of clouds, device plugins and people. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What keeps a cluster from being removed: its deployments, and what the apps above send there."""
+"""Uses that keep a cluster from being removed: its deployments, and what the apps above send there."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""How a deployment is, judged from its workers, with a reason for its row. Pure: no clock, no I/O."""
+"""The state of a deployment, judged from its workers, with a reason for its row. Pure: no clock, no I/O."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What webhooks tell of deployments and workers, with REST's documents."""
+"""Payloads of webhooks about clusters, with REST's documents."""
 
 from clusters.api.drains import DrainSerializer
 from clusters.api.serializers import ClusterSerializer, DeploymentSerializer, NodeSerializer

@@ -1,4 +1,4 @@
-"""How requests are told to be of a cohort. Pure."""
+"""Recognition of a cohort's requests. Pure."""
 
 import re
 from collections.abc import Mapping

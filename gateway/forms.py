@@ -1,4 +1,4 @@
-"""What people fill in about a cluster's gateway. Fields only: services decide."""
+"""Forms of a cluster's gateway. Fields only: services decide."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What each target of a route answered, minute by minute, from stored readings of cumulative counts. Pure.
+"""Answers of each target of a route, minute by minute, from stored readings of cumulative counts. Pure.
 
 A reading is kept as it was counted, not as a difference: nobody has to remember the one before it, a writer
 that dies leaves a gap instead of a wrong figure, and any two readings of one start of the gateway can be

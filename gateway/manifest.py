@@ -1,4 +1,4 @@
-"""What the gateway adds to the whole."""
+"""The manifest of the app gateway."""
 
 from functools import partial
 

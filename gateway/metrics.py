@@ -1,4 +1,4 @@
-"""What Prometheus reads of the traffic of models: the gateway's counts as they were kept last."""
+"""Prometheus metrics of the traffic of models: the gateway's counts as they were kept last."""
 
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a cluster's page says of its gateway."""
+"""The panel of a gateway on its cluster's page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is routed where, and who said so: the words of the gateway. Pure."""
+"""Routes, their targets and cohorts: the words of the gateway. Pure."""
 
 from dataclasses import dataclass, field, replace
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What was counted of each version, and what passed between two readings. Pure."""
+"""Counts of each version, and the traffic between two readings. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

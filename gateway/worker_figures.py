@@ -1,4 +1,4 @@
-"""What the workers of a version count of themselves, beside what its gateway counts. Pure.
+"""Figures that the workers of a version count, beside what its gateway counts. Pure.
 
 Cumulative, as the gateway's counts are, and of the same `epoch`: two readings of it may be subtracted.
 """

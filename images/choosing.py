@@ -1,4 +1,4 @@
-"""Which image runs a model best, and in words why it is this one and none of the others. Pure."""
+"""The choice of the best image for a model, with reasons against each of the others. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

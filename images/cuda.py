@@ -1,4 +1,4 @@
-"""What NVIDIA says about drivers, toolkits and the code inside a binary."""
+"""NVIDIA's facts of drivers, toolkits and the code inside a binary."""
 
 import re
 from dataclasses import dataclass

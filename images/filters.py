@@ -1,4 +1,4 @@
-"""What narrows the catalogue of images: over REST and on the page."""
+"""Filters of the catalogue of images, over REST and on the page."""
 
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _

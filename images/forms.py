@@ -1,4 +1,4 @@
-"""What people fill in about images. Fields only: services decide."""
+"""Forms of images. Fields only: services decide."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What runtime images add to the whole."""
+"""The manifest of the app images."""
 
 from collections.abc import Mapping
 

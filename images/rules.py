@@ -1,4 +1,4 @@
-"""What keeps an image from running a model on a GPU, rule by rule, and where each rule comes from."""
+"""Rules that keep an image from running a model on a GPU, and where each comes from."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

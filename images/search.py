@@ -1,4 +1,4 @@
-"""What the search box finds of images."""
+"""Search for images."""
 
 from collections.abc import Iterator
 

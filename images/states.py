@@ -1,4 +1,4 @@
-"""What images are of, and what can be said about them."""
+"""States and kinds of images."""
 
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _

@@ -1,4 +1,4 @@
-"""What runs an image: asked of the apps above, which the catalogue does not know."""
+"""Uses of an image, asked of the apps above, which the catalogue does not know."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What somebody asks about, in words, as the rules take it."""
+"""Questions about images, in words, as the rules take them."""
 
 from django.utils.translation import gettext as _
 

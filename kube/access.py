@@ -1,4 +1,4 @@
-"""How a cluster is reached and as whom, once it is read and checked."""
+"""Access to a cluster: its address and credential, once read and checked."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""From an API server's answer to an error in our words."""
+"""Translation of an API server's answers into our errors."""
 
 import json
 from collections.abc import Mapping

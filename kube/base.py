@@ -1,4 +1,4 @@
-"""What Slipway asks of a cluster's API, in our words.
+"""The interface of a cluster's API, in our words.
 
 Objects are JSON as the API has them. Every method has a time limit of its own, waits for no controller,
 repeats nothing by itself, and raises errors of `kube.errors` only.

@@ -1,4 +1,4 @@
-"""How often one cluster is asked: a bucket of tokens, as kubectl has."""
+"""The rate of requests to one cluster: a token bucket, as kubectl has."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How requests get to a cluster: over the network, or into the fake."""
+"""The transport of requests to a cluster: over the network, or into the fake."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager

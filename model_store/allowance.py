@@ -1,4 +1,4 @@
-"""What a team may add to what it holds, as an import's process is told. No Django in here."""
+"""The room that a team has left, as an import's process gets it. No Django in here."""
 
 from dataclasses import dataclass
 

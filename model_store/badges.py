@@ -1,4 +1,4 @@
-"""Of runs over the store, and of what they find."""
+"""Badges of runs over the store, and of their findings."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What can go wrong with the store. Every message is a sentence for the person who asked."""
+"""Errors of the store. Every message is a sentence for the person who asked."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""What has happened to the store: told after the commit."""
+"""Events of the store, published after the commit."""
 
 from dataclasses import dataclass
 

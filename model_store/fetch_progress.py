@@ -1,4 +1,4 @@
-"""How far a fetch is: a line in the log of the container that fetches, which people and programs read.
+"""Progress of a fetch: a line in the log of the container that fetches, which people and programs read.
 
 story:v1 come_bytes=4187593113 size_bytes=15206301952 bytes_per_second=512000000 left_seconds=22 (27 %, ...)
 """

@@ -1,4 +1,4 @@
-"""What waits for a person in the store, and on the disk that holds it."""
+"""Matters of the store, and of the disk that holds it, that wait for a person."""
 
 from collections.abc import Iterator
 

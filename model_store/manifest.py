@@ -1,4 +1,4 @@
-"""What the store adds to the whole."""
+"""The manifest of the app model_store."""
 
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext

@@ -1,4 +1,4 @@
-"""What Prometheus reads of the store."""
+"""Prometheus metrics of the store."""
 
 from collections.abc import Iterator
 

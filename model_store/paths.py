@@ -1,4 +1,4 @@
-"""Which paths the files inside a version may have.
+"""Paths that the files inside a version may have.
 
 Processes without Django use this, and rows keep what they say: it is in English.
 """

@@ -1,4 +1,4 @@
-"""What of the history of the store is deleted once it has been kept for long enough."""
+"""Pruning of the store's history."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""How many bytes the versions of a team hold, how many they may, and whether more fit."""
+"""Bytes that the versions of a team hold, its limit, and whether more fit."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

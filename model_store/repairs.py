@@ -1,4 +1,4 @@
-"""How a blob that is damaged or missing comes back: known to an app above, which the store does not know."""
+"""Repair of a damaged or missing blob, by an app above that the store does not know."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What the store holds, and what checks of it have found."""
+"""The contents of the store, and the findings of its checks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is done to the whole store, and what teams may hold in it."""
+"""Operations on the whole store, and quotas of teams."""
 
 from typing import Any, TypeVar
 

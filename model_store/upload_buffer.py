@@ -1,4 +1,4 @@
-"""Where an upload's contents come together from their parts, in any order, from several requests at once.
+"""Buffers in which an upload's contents are assembled from parts, in any order, by several requests.
 
 It lies where the store does, so that whoever has the store has what came: beside a directory, or in the
 bucket. What is whole cannot be changed by a request that was late. No Django in here.

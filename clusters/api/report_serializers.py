@@ -1,4 +1,4 @@
-"""What agents, relays and workers send every second, and what they are answered."""
+"""Reports that agents, relays and workers send every second, and the replies."""
 
 from typing import Any
 

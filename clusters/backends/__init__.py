@@ -1,1 +1,1 @@
-"""What runs the workers of a cluster: a Protocol, and a package or module for each kind."""
+"""Backends that run the workers of a cluster: a Protocol, and a package or module for each kind."""

@@ -1,4 +1,4 @@
-"""What Slipway asks of whatever runs model workers, in our words."""
+"""The interface of backends that run model workers, in our words."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a backend looks at, step by step, before its cluster is trusted with work."""
+"""Checks that a backend makes, step by step, before its cluster is trusted with work."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

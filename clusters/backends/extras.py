@@ -1,4 +1,4 @@
-"""What some backends can do beyond what all must: ask with `isinstance`."""
+"""Optional abilities of a connected backend: ask with `isinstance`."""
 
 from collections.abc import Callable, Collection, Mapping
 from threading import Event

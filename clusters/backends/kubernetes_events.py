@@ -1,4 +1,4 @@
-"""What a cluster tells of a machine or of a pod of ours (an Event of Kubernetes), in our words."""
+"""An Event of Kubernetes about a machine or a pod of ours, in our words."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What Kubernetes takes as a label."""
+"""Labels as Kubernetes takes them."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What was seen of a machine, as processes hand it to each other: a digest, and the rest for who needs it.
+"""Observations of machines as processes share them: a digest, and the rest for those who need it.
 
 One who knows what was seen before compares digests and reads the few that differ: of thousands of machines
 hardly one changes between two looks.

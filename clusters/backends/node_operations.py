@@ -1,4 +1,4 @@
-"""What may be done to a machine of a cluster, whoever asks for it: the health of its GPUs, a person."""
+"""Operations on a machine of a cluster, whoever asks for them: GPU health, or a person."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What stands on a machine, ours and everybody else's, in our words."""
+"""Pods on a machine, ours and others', in our words."""
 
 import json
 from collections.abc import Mapping

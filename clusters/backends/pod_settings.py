@@ -1,4 +1,4 @@
-"""What a service says of its workers' pods, as REST, forms and commands give it, and what is wrong with it.
+"""Pod settings of a service, as REST, forms and commands give them, and what is wrong with them.
 
 Two JSON objects: `resources`, what is set aside for each worker, and `pod`, where and how its pod runs.
 Pure: what is not known is refused here, before anything is stored.

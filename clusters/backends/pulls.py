@@ -1,4 +1,4 @@
-"""How long a machine took to pull an image, as its kubelet tells it in an event of the pod. Pure."""
+"""The time that a machine took to pull an image, from its kubelet's event. Pure."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How a machine is drained, as somebody ordered it. Pure.
+"""Options of a drain, as somebody ordered it. Pure.
 
 After kubectl's drain (`--force`, `--delete-emptydir-data`, `--ignore-daemonsets`), with a policy for each
 namespace and a drain of the pods that have GPUs alone.

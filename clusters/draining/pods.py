@@ -1,4 +1,4 @@
-"""Which pods of a machine a drain sends away, leaves, waits for or stops at, and why. Pure."""
+"""The plan of a drain: pods that leave, stay, are waited for or stop it, and why. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

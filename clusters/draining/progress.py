@@ -1,4 +1,4 @@
-"""What a drain's row says of each pod, from one look to the next. Pure."""
+"""Progress of each pod in a drain's row, from one look to the next. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What other machines have left for the pods of one that leaves service."""
+"""Capacity of other machines for the pods of one that leaves service."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which of our workers on a machine get others elsewhere before they are evicted."""
+"""Replacement of workers on a machine before they are evicted."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass

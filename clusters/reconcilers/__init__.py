@@ -1,1 +1,1 @@
-"""One step of a deployment, one look at a cluster."""
+"""Reconcilers of clusters, deployments, machines and drains."""

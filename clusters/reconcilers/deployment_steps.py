@@ -1,4 +1,4 @@
-"""What every step of a deployment needs: the state of its workers as the cluster has it."""
+"""The base of a deployment's steps: the state of its workers as the cluster has it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

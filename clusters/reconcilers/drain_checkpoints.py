@@ -1,4 +1,4 @@
-"""What a drain's step asks of webhooks before it evicts, and what of checkpoints is kept in the audit log."""
+"""Requests for checkpoints to webhooks before an eviction, and their audit."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What all steps of a drain have in common."""
+"""The base of all steps of a drain."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

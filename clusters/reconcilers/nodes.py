@@ -1,4 +1,4 @@
-"""What is ordered for a machine is done, one operation at a time: its row is the fence of all who order."""
+"""Operations ordered for a machine, one at a time: its row is the fence of all who order."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta

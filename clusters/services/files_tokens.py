@@ -1,4 +1,4 @@
-"""By which the machines of a cluster fetch model files: made, renewed and taken away."""
+"""Tokens by which a cluster's machines fetch model files: made, renewed and revoked."""
 
 from datetime import timedelta
 

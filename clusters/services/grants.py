@@ -1,4 +1,4 @@
-"""What a cluster's administrator has to grant before it is added."""
+"""The rights that a cluster's administrator has to grant before it is added."""
 
 from collections.abc import Iterable
 

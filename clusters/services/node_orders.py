@@ -1,4 +1,4 @@
-"""What steps of the kernel order of a machine: all orders of one machine stand in one line.
+"""Orders of kernel steps for a machine: all orders of one machine stand in one line.
 
 The machine remembers the highest fence that came, so that whoever slept past their lease is refused there.
 Orders come from rows of several kinds: the machine's own, drains, healing. So the place in the line is not

@@ -1,4 +1,4 @@
-"""What people and reconcilers order for a machine. One order at a time: its row refuses a second one."""
+"""Orders of people and reconcilers for a machine. Its row refuses a second one at a time."""
 
 from django.db import transaction
 from django.utils.translation import gettext as _

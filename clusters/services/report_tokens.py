@@ -1,4 +1,4 @@
-"""By which the workers of a deployment report themselves: made and renewed."""
+"""Tokens by which the workers of a deployment report: made and renewed."""
 
 from datetime import timedelta
 

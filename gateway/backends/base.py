@@ -1,4 +1,4 @@
-"""What Slipway asks of whatever splits the traffic and of whatever counts it, in our words."""
+"""The interfaces of gateways and of counters of traffic, in our words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

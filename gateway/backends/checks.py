@@ -1,4 +1,4 @@
-"""What every gateway would refuse or misroute, found before it is asked."""
+"""Checks for what every gateway would refuse or misroute."""
 
 import ipaddress
 import re

@@ -1,4 +1,4 @@
-"""What the Envoys of a cluster's Gateway have counted, read from `/stats/prometheus` of each.
+"""Counts of the Envoys of a cluster's Gateway, read from `/stats/prometheus` of each.
 
 They count by upstream cluster, whatever rule of a route led there: who chose a side cannot be told from who
 was sent there by weight. So no route may let clients choose while Envoys count.

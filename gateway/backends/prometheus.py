@@ -1,4 +1,4 @@
-"""What the workers have counted themselves, as a cluster's Prometheus has scraped it.
+"""Counts of the workers, as a cluster's Prometheus has scraped them.
 
 For clusters whose workers cannot be reached from here. https://prometheus.io/docs/prometheus/latest/querying/api/
 """

@@ -1,4 +1,4 @@
-"""What the gateway was last told, and by whom: routes, their fences, and targets on their way in or out."""
+"""The gateway's last orders and their writers: routes, fences, and targets on their way in or out."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What the workers have counted themselves, read from the `/metrics` of each."""
+"""Counts of the workers, read from the `/metrics` of each."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What images look like over REST."""
+"""Images over REST."""
 
 from typing import Any
 

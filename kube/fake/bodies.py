@@ -1,4 +1,4 @@
-"""How the API server reads the bodies of requests, and what it refuses of them."""
+"""Bodies of requests as the API server reads and refuses them."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""One fault of a body, as `Status.details.causes` has it."""
+"""A fault of a body, as `Status.details.causes` has it."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What goes wrong between a cluster and whoever asks it, to order: one mishap a call, and one a watch."""
+"""Faults between a cluster and its clients, to order: one mishap a call, and one a watch."""
 
 import json
 from collections import deque

@@ -1,4 +1,4 @@
-"""What the API server fills in when it reads a body, and what it leaves out when it writes one."""
+"""Defaults that the API server fills in when it reads a body, or leaves out when it writes one."""
 
 import base64
 import re

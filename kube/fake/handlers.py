@@ -1,4 +1,4 @@
-"""What a container says of how it is to be asked and ended: probes and `preStop`."""
+"""Handlers of a container: probes and `preStop`."""
 
 import http.client
 

@@ -1,4 +1,4 @@
-"""How an apply's body is laid over an object (structured-merge-diff's merge)."""
+"""The merge of an apply's body into an object (structured-merge-diff)."""
 
 from typing import Any
 

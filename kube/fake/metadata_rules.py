@@ -1,4 +1,4 @@
-"""What the API server refuses in the metadata of any object."""
+"""Rules of the API server for the metadata of any object."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the API server answers when it refuses: `Status` bodies, as recorded."""
+"""Refusals of the API server: `Status` bodies, as recorded."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

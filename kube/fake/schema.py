@@ -1,4 +1,4 @@
-"""What a field may hold, and how its list or map is merged.
+"""Schemas of fields: their values, and how their list or map is merged.
 
 Which fields there are comes from `builtin_types.json`; how lists merge (keys, sets, atomic) is written
 here, as

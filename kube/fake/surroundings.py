@@ -1,4 +1,4 @@
-"""What a container of the fake cluster finds around it: its environment, and what lies on its volumes."""
+"""The environment and volumes of a container of the fake cluster."""
 
 import base64
 from collections.abc import Mapping

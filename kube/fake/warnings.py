@@ -1,4 +1,4 @@
-"""What the API server takes and warns of."""
+"""Warnings of the API server about what it takes."""
 
 from typing import Any
 

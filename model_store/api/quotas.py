@@ -1,4 +1,4 @@
-"""What teams hold and may hold, over REST."""
+"""Quotas of teams and their use, over REST."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""What the registry asks of the place that holds its files, in our words."""
+"""The interface of stores that hold the registry's files, in our words."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager

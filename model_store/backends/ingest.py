@@ -1,4 +1,4 @@
-"""How a staging area takes files, wherever it keeps them: hashed as they are read, moved only when new."""
+"""The common part of staging areas: files are hashed as they are read, and moved only when new."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Where a bucket store is, as a value and as an address."""
+"""The location of a bucket store, as a value and as an address."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a job of the registry is told, as JSON on its command line."""
+"""Arguments of a registry's job, as JSON on its command line."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""How a check of the store advances: its process reads the blobs, then it is looked for what is missing."""
+"""Steps of a check of the store: its process reads the blobs, then missing ones are looked for."""
 
 from collections.abc import Mapping
 from contextlib import suppress

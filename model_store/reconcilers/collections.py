@@ -1,4 +1,4 @@
-"""How a collection advances: part by part over the store, and then what was left beside the blobs."""
+"""Steps of a garbage collection: part by part over the store, then what was left beside the blobs."""
 
 from collections import abc
 from dataclasses import dataclass

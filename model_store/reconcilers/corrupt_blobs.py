@@ -1,4 +1,4 @@
-"""What becomes of a blob that a check has found damaged or missing: it is fetched again, or is lost."""
+"""Steps of a damaged or missing blob: it is fetched again, or is lost."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""How the store is kept: collections every day, checks every so many."""
+"""The schedule of the store: collections every day, checks every so many."""
 
 from contextlib import suppress
 from datetime import datetime, timedelta

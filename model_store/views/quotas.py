@@ -1,4 +1,4 @@
-"""What a team holds and may hold, among its settings; and the same of all teams."""
+"""The quota of a team and its use, among its settings; and of all teams."""
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _

@@ -1,4 +1,4 @@
-"""Which GPUs are free, which are too scattered to be of use, and how old that knowledge is."""
+"""Free GPUs, those too scattered to be of use, and the age of that knowledge."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What only the embedded cluster has: seats that outlive processes, ports, GPUs, workers that misbehave."""
+"""The embedded cluster alone: slots that outlive processes, ports, GPUs, workers that misbehave."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""How far the files of a deployment have come, by machine, with a rate."""
+"""Progress of a deployment's files, by machine, with a rate."""
 
 from clusters.backends.base import FilesFetch
 from clusters.file_fetches import documents

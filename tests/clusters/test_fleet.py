@@ -1,4 +1,4 @@
-"""What the fleet looks like, from rows and heartbeats."""
+"""The fleet, computed from rows and heartbeats."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

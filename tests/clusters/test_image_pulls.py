@@ -1,4 +1,4 @@
-"""How long machines take to pull images is heard from their kubelets, kept and shown."""
+"""Times of image pulls are heard from kubelets, kept and shown."""
 
 from dataclasses import replace
 from datetime import timedelta

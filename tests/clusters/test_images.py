@@ -1,4 +1,4 @@
-"""Which image the workers of a deployment run, and what happens when none does."""
+"""The image of a deployment's workers, and what happens when none fits."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What one process hears of a cluster's machines, all know; and nothing is concluded from what is old."""
+"""Machines heard by one process are known to all; nothing is concluded from old ones."""
 
 import time
 from dataclasses import fields, replace

@@ -1,4 +1,4 @@
-"""How a deployment is, judged from its workers."""
+"""The state of a deployment, judged from its workers."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a cluster tells wakes its rows at once, through one process at a time."""
+"""Changes in a cluster wake its rows at once, through one process at a time."""
 
 from collections.abc import Callable
 from datetime import timedelta

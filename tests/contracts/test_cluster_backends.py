@@ -1,4 +1,4 @@
-"""What every cluster backend keeps, the fake too."""
+"""The contract of every cluster backend, the fake too."""
 
 import re
 from collections.abc import Iterator

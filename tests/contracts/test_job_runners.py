@@ -1,4 +1,4 @@
-"""What every job runner promises; jobs of real processes where it runs some."""
+"""The contract of every job runner; jobs of real processes where it runs some."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What may be done to a machine, whatever the cluster: on a real supervisord, and with the fake."""
+"""The contract of operations on a machine: on a real supervisord, and with the fake."""
 
 import sys
 from collections.abc import Iterator

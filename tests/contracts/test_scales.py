@@ -1,4 +1,4 @@
-"""How many workers a deployment has may be left to others: the backends that can, the fake too."""
+"""Scales may be left to others: the backends that can, the fake too."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What every store does about a blob that is damaged: nobody gets it, and it makes way for a whole one."""
+"""Damaged blobs in every store: nobody gets them, and they make way for whole ones."""
 
 from datetime import timedelta
 

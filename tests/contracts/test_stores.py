@@ -1,4 +1,4 @@
-"""What holds of every store: each content once, whole or not at all, and never taken from under an import."""
+"""The contract of every store: each content once, whole or not at all, never taken from under an import."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""What every traffic backend promises: the fake, the real Envoy and HTTPRoutes pass the same tests."""
+"""The contract of traffic backends: the fake, the real Envoy and HTTPRoutes pass the same tests."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""What everything that counts promises: the fake, Envoy's numbers, the workers', and Prometheus' of them."""
+"""The contract of all counters: the fake, Envoy's numbers, the workers', and Prometheus' of them."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What tests make of the gateway's counts."""
+"""Helpers for counts of the gateway."""
 
 import math
 from bisect import bisect_left

@@ -1,4 +1,4 @@
-"""What tests of Envoy's files have in common."""
+"""Parts shared by tests of Envoy's files."""
 
 from functools import partial
 

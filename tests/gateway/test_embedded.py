@@ -1,4 +1,4 @@
-"""From a row to a real answer, with the settings' own Envoy, and back after its files are lost."""
+"""A row becomes a real answer by the settings' own Envoy, also after its files are lost."""
 
 import shutil
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a client gets from a real Envoy, and what is counted of it."""
+"""Answers of a real Envoy to clients, and what is counted of them."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What Envoy would refuse, or refuses, does not stay in its files."""
+"""Files that Envoy would refuse, or refuses, do not stay."""
 
 import json
 from datetime import UTC, datetime

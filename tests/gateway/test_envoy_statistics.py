@@ -1,4 +1,4 @@
-"""What the Envoys of a Gateway have counted, read from `/stats/prometheus` of each."""
+"""Counts of the Envoys of a Gateway, read from `/stats/prometheus` of each."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What clients see of a real Envoy while everything around it changes."""
+"""Clients of a real Envoy while everything around it changes."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What workers have counted, read from the Prometheus of their cluster."""
+"""Counts of workers, read from the Prometheus of their cluster."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

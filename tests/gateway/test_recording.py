@@ -1,4 +1,4 @@
-"""What the gateway counted is kept minute by minute: true, bounded, and a gap where nobody counted."""
+"""Counts of the gateway are kept minute by minute: true, bounded, and a gap where nobody counted."""
 
 import json
 from datetime import UTC, datetime, timedelta

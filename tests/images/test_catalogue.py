@@ -1,4 +1,4 @@
-"""What the catalogue takes in, what of it changes, and who may say so."""
+"""The catalogue of images: entries, changes, and rights."""
 
 import pytest
 

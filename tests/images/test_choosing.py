@@ -1,4 +1,4 @@
-"""Which image runs a model, and why none of the others does."""
+"""The choice of an image for a model, and why none of the others fits."""
 
 from dataclasses import replace
 from datetime import date

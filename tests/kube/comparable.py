@@ -1,4 +1,4 @@
-"""What of two answers can be compared: without what a server makes up, or does at a time of its own."""
+"""The comparable part of two answers: without what a server makes up, or does at a time of its own."""
 
 import re
 from typing import Any

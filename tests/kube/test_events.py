@@ -1,4 +1,4 @@
-"""What happens in the fake cluster is told in Events, as those who write them in a real one tell it."""
+"""Events of the fake cluster, as controllers and kubelets of a real one write them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a kubeconfig that a person hands in may say, and what it may make this machine do."""
+"""Kubeconfigs that people hand in: what they may say, and make this machine do."""
 
 import base64
 import sys

@@ -1,4 +1,4 @@
-"""What goes over the network to an API server, and what comes of its silence."""
+"""Requests over the network to an API server, and its silence."""
 
 import json
 import ssl

@@ -1,4 +1,4 @@
-"""What was in the recorded cluster before a topic's first request."""
+"""The recorded cluster before a topic's first request."""
 
 import gzip
 import json

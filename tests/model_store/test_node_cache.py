@@ -1,4 +1,4 @@
-"""What a machine's cache gives up, whatever came before."""
+"""Evictions of a machine's cache, whatever came before."""
 
 import fcntl
 import hashlib

@@ -1,4 +1,4 @@
-"""What a team may hold: refused before the first byte, with figures, whoever comes first."""
+"""Quotas of teams: refused before the first byte, with figures, whoever comes first."""
 
 import pytest
 

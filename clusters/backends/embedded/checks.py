@@ -1,4 +1,4 @@
-"""What is looked at before a machine is trusted with work."""
+"""Checks made before a machine is trusted with work."""
 
 from clusters.backends.base import ClusterHealth, ObservedNode
 from clusters.backends.checks import ClusterCheck

@@ -1,4 +1,4 @@
-"""What was asked of the embedded cluster, one file per deployment: it outlives every process."""
+"""The desired state of the embedded cluster, one file per deployment: it outlives every process."""
 
 import dataclasses
 import json

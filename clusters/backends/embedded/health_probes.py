@@ -1,4 +1,4 @@
-"""What the workers say of themselves on `/healthz`."""
+"""Health of workers, read from their `/healthz`."""
 
 import http.client
 import json

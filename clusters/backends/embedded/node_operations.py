@@ -1,4 +1,4 @@
-"""What may be done to this machine: who placed what on it lies in a file, which outlives every process."""
+"""Operations on this machine. A file, which outlives every process, says who placed what on it."""
 
 import json
 from collections.abc import Callable, Iterator

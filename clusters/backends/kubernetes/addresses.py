@@ -1,4 +1,4 @@
-"""Which addresses may be an API server's, in the words of `kube`."""
+"""Addresses that an API server may have, in the words of `kube`."""
 
 from common.outbound import own_machine
 from common.outbound.faults import Forbidden, Unresolved

@@ -1,4 +1,4 @@
-"""What a Kubernetes cluster remembers of who may write a deployment: the fence, beyond the objects' own life.
+"""Anchors keep the fence of a deployment in its cluster, beyond the life of its objects.
 
 A ConfigMap of the deployment's name, its anchor, holds the highest fence that came and owns all that is
 applied. On removal a tombstone takes its place, and the anchor goes with all that it owns: what a writer who

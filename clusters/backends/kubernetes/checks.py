@@ -1,4 +1,4 @@
-"""What is looked at before a cluster is trusted with work, step by step, with words for each failure."""
+"""Checks made before a cluster is trusted with work, step by step, with words for each failure."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What a cluster's API cannot or will not do, as a backend's errors."""
+"""Errors of a cluster's API, translated into a backend's errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What an administrator of a Kubernetes cluster applies for Slipway, as the text of a YAML file."""
+"""The manifest that an administrator of a Kubernetes cluster applies for Slipway."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""How machines get images: by pulling them whole, lazily, from each other, or with their own disk.
+"""Ways in which machines get images: whole, lazily, from each other, or with their own disk.
 
 The API says nothing of snapshotters and mirrors. A machine's label does, put there by whoever set them up,
 or by GKE; for machines without a label the cluster's setting counts.

@@ -1,4 +1,4 @@
-"""Which of a deployment's pods its controller ends first when there are more than are wanted."""
+"""The order in which a controller ends a deployment's pods when there are more than are wanted."""
 
 from collections.abc import Collection
 from contextlib import suppress

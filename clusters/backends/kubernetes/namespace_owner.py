@@ -1,4 +1,4 @@
-"""Whose a namespace is. Two installations in one would take each other's objects for their own."""
+"""Ownership of a namespace: two installations in one would take each other's objects for their own."""
 
 from time import monotonic
 

@@ -1,4 +1,4 @@
-"""What may be done to a Kubernetes node. It is marked with each order: an earlier one comes too late."""
+"""Operations on a Kubernetes node, which is marked with each order: an earlier one comes too late."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""What a Node of the API says, in our words. Fields: kubernetes.io/docs/reference/kubernetes-api, Node v1."""
+"""Nodes of the API in our words. Fields: kubernetes.io/docs/reference/kubernetes-api, Node v1."""
 
 import json
 from collections.abc import Mapping

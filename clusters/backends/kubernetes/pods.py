@@ -1,4 +1,4 @@
-"""What a Pod of the API says of the worker in it, and in words why it does not run."""
+"""The worker in a Pod of the API, and in words why it does not run."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""How workers in pods come to report: a Secret with the token of their deployment, and where to send it.
+"""Reports of workers in pods: a Secret with the token of their deployment, and where to send them.
 
 The Secret belongs to the deployment's anchor and goes with it. It is mounted as a file, which the kubelet
 keeps current: a token that is renewed needs no new pod.

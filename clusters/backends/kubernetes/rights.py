@@ -1,4 +1,4 @@
-"""What Slipway must be allowed to do in a Kubernetes cluster, and what does not work without it: one table.
+"""The rights that Slipway needs in a Kubernetes cluster, and what does not work without them: one table.
 
 The checks of a cluster ask each of them; the manifest that an administrator applies grants exactly these.
 """

@@ -1,4 +1,4 @@
-"""What a cluster of the kind Kubernetes says of itself in its row."""
+"""Settings of a Kubernetes cluster in its row."""
 
 import re
 from collections.abc import Mapping

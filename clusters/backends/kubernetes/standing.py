@@ -1,4 +1,4 @@
-"""What a Pod and a PodDisruptionBudget of the API say of what stands on a machine."""
+"""Pods and PodDisruptionBudgets of the API, as a machine's pods in our words."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

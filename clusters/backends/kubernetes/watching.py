@@ -1,4 +1,4 @@
-"""What changes in a Kubernetes cluster is heard at once, instead of at the next look."""
+"""Changes in a Kubernetes cluster, heard at once instead of at the next look."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence

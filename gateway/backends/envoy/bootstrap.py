@@ -1,4 +1,4 @@
-"""How Envoy is started: its bootstrap, the files that it finds, and its command line."""
+"""The start of Envoy: its bootstrap, the files that it finds, and its command line."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Where Envoy's files lie, where it listens, and how long it waits for clients."""
+"""Paths of Envoy's files, its ports, and how long it waits for clients."""
 
 import hashlib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One reading for all who look at about the same time: a hundred releases are not a hundred questions."""
+"""A reading shared by all who look at about the same time, such as a hundred releases."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta

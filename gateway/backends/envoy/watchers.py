@@ -1,4 +1,4 @@
-"""How many targets one Envoy can watch: each takes an inotify instance, and Envoy aborts without one.
+"""The limit on targets of one Envoy: each takes an inotify instance, and Envoy aborts without one.
 
 See `max_user_instances` in inotify(7): a limit of the machine for all processes of a user together.
 """

@@ -1,4 +1,4 @@
-"""What a Gateway and its controller say of a route. Pure.
+"""The acceptance of a route by a Gateway and its controller. Pure.
 
 Only what was said of this generation counts: a condition that was true of the route before says nothing of
 the weights that were just written. A route has no condition `Programmed`; its Gateway and listener have.

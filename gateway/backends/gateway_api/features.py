@@ -1,4 +1,4 @@
-"""What a GatewayClass says that it can, and what follows for routes. Pure."""
+"""Features of a GatewayClass, and what follows for routes. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

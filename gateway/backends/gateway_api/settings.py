@@ -1,4 +1,4 @@
-"""What the row of a gateway of this kind says of it."""
+"""Settings of a gateway of this kind in its row."""
 
 import re
 from collections.abc import Mapping

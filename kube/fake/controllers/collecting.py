@@ -1,4 +1,4 @@
-"""What goes when something else goes: dependents, what a namespace holds, pods of nodes that are no more."""
+"""Garbage collection: dependents, contents of namespaces, pods of nodes that are no more."""
 
 from kube.fake.controllers.controller_tools import ControllerTools, Object, set_condition
 from kube.fake.deleting import FOREGROUND, ORPHAN

@@ -1,4 +1,4 @@
-"""How controllers look and write: through the same doors as everybody, as kube-controller-manager."""
+"""Reads and writes of controllers, through the same API as everybody's."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""One small record per blob, changed by compare-and-set alone: what is published, held and deleted.
+"""Records of blobs, changed by compare-and-set alone: what is published, held and deleted.
 
 Rows first: whoever publishes has written the rows that refer to a content before, and every publication and
 every hold changes the record. Whoever deletes reads the record, asks for rows that refer to it, and condemns

@@ -1,4 +1,4 @@
-"""Where an API server may be: in private networks, and not among what only our own machine reaches."""
+"""API servers may be in private networks, and not where only our own machine reaches."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a Kubernetes cluster is asked for a deployment, whoever writes late, twice or over others."""
+"""Deployments on a Kubernetes cluster, whoever writes late, twice or over others."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is found out about a cluster before it is trusted, and the least that it must grant."""
+"""Checks of a cluster before it is trusted, and the least that it must grant."""
 
 from collections.abc import Mapping
 from itertools import count

@@ -1,4 +1,4 @@
-"""Which way a version's files take to pods, by what a cluster has and what its settings say."""
+"""The choice of a file delivery, by what a cluster has and its settings."""
 
 from typing import Any
 

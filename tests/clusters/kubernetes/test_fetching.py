@@ -1,4 +1,4 @@
-"""How far a pod's model files have come: what its container that fetches says, as pages tell it."""
+"""Progress of a pod's model files, from the container that fetches to pages."""
 
 from typing import Any
 

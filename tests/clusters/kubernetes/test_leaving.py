@@ -1,4 +1,4 @@
-"""Of a deployment's pods those end first whose machine leaves service."""
+"""Pods whose machine leaves service end first."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is applied to a Kubernetes cluster for one of our deployments."""
+"""Objects that are applied to a Kubernetes cluster for a deployment."""
 
 from dataclasses import replace
 from typing import Any

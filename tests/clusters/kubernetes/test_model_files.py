@@ -1,4 +1,4 @@
-"""How a version's files come to pods: each way on a fake API server, what they share, and which is chosen."""
+"""Each delivery of files to pods on a fake API server, and what they share."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is done to a machine of a Kubernetes cluster, and what is left to others."""
+"""Operations on a machine of a Kubernetes cluster, and what is left to others."""
 
 import json
 from dataclasses import replace

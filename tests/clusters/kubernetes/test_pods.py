@@ -1,4 +1,4 @@
-"""What is said of a worker whose pod does not run. Pods as a real API server showed them (1.36)."""
+"""Reasons why a worker's pod does not run. Pods as a real API server showed them (1.36)."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a patch of the pod template may touch, and how it is merged."""
+"""Patches of the pod template: their limits, and how they are merged."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What pages hear over websockets of what is reported: the real server, the real Valkey, real sockets."""
+"""Pages hear reports over websockets: the real server, the real Valkey, real sockets."""
 
 import asyncio
 import json

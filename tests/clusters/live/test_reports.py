@@ -1,4 +1,4 @@
-"""What is reported over HTTP, by whom and in which order: the real server and the real Valkey."""
+"""Reports over HTTP, by whom and in which order: the real server and the real Valkey."""
 
 import asyncio
 from typing import Any

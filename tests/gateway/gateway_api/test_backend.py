@@ -1,4 +1,4 @@
-"""What a cluster's Gateway is asked for a route, whoever writes late, twice or over others."""
+"""Routes on a cluster's Gateway, whoever writes late, twice or over others."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What every way of bringing a version's files to pods can do."""
+"""The interface of all ways to deliver a version's files to pods."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol

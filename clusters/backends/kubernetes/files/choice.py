@@ -1,4 +1,4 @@
-"""Which way a cluster's pods get model files, by what it has, and why. `look` asks, `choose` is pure."""
+"""The choice of how pods get model files, by what a cluster has, and why. `look` asks, `choose` is pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

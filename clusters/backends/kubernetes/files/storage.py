@@ -1,4 +1,4 @@
-"""Which storage class holds the claims of versions: many machines read them at the same time. Pure."""
+"""The storage class of versions' claims, which many machines read at the same time. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What Envoy starts with."""
+"""Messages of Envoy's bootstrap."""
 
 from typing import TypedDict
 

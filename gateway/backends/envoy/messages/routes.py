@@ -1,4 +1,4 @@
-"""What a request meets: a virtual host, its routes, and where they lead."""
+"""Messages of routes: a virtual host, its routes, and where they lead."""
 
 from typing import Literal, Required, TypedDict
 
