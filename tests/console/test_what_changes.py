@@ -3,9 +3,10 @@
 import re
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import FloatRect, Locator, Route, expect
 
 from tests.console.conftest import Tab
+from tests.console.server import ConsoleServer
 
 pytestmark = pytest.mark.browser
 AWAITED = re.compile(r"\bis-awaited\b")
@@ -42,6 +43,48 @@ def test_results_of_an_earlier_question_are_marked_until_the_answer_is_there(tab
     questions[-1].continue_()
     expect(results).not_to_have_class(AWAITED)
     assert tab.complaints == []
+
+
+def test_a_plan_that_is_checked_again_is_not_called_valid_meanwhile(tab: Tab, server: ConsoleServer) -> None:
+    server.run("from accounts.models import Team; Team.objects.get_or_create(name='planners')")
+    tab.open("/settings/plans/+new/")
+    check = tab.page.locator("#preview")
+    expect(check.get_by_text("A valid plan")).to_be_visible()
+    expect(check.get_by_text("Checking")).not_to_be_visible()
+    questions = held(tab, "**/settings/plans/+new/")
+    tab.page.locator("#editor").get_by_label("Name").fill("careful")
+    expect(check.get_by_text("Checking")).to_be_visible()
+    expect(check.get_by_text("A valid plan")).not_to_be_visible()
+    tab.page.wait_for_timeout(500)
+    questions[-1].continue_()
+    expect(check.get_by_text("Checking")).not_to_be_visible()
+    expect(check.get_by_text("A valid plan")).to_be_visible()
+
+
+def test_a_shadow_tells_at_which_edge_there_is_more(tab: Tab) -> None:
+    tab.page.set_viewport_size({"width": 1280, "height": 1400})
+    place(tab)
+    swap(tab, '<section id="here" class="panel"><div class="card-box" tabindex="0"><p></p></div></section>')
+    box = tab.page.locator("#here > div")
+    box.evaluate("box => { box.firstChild.style.height = '2000px'; }")
+    assert shadows(box, 0) == (False, True)
+    assert shadows(box, 500) == (True, True)
+    assert shadows(box, 9_999) == (True, False)
+
+
+def shadows(box: Locator, scrolled: int) -> tuple[bool, bool]:
+    """Whether the upper and the lower edge are darker than the middle."""
+    box.evaluate("(box, to) => box.scrollTo({ top: to, behavior: 'instant' })", scrolled)
+    box.scroll_into_view_if_needed()
+    area = box.bounding_box()
+    assert area
+
+    def strip(y: float) -> bytes:
+        clip: FloatRect = {"x": area["x"] + 20, "y": area["y"] + y, "width": 80, "height": 3}
+        return box.page.screenshot(clip=clip)
+
+    plain = strip(area["height"] / 2)
+    return strip(0) != plain, strip(area["height"] - 3) != plain
 
 
 def test_a_fold_that_somebody_opened_stays_open_when_news_replace_its_part(tab: Tab) -> None:
