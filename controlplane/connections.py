@@ -1,7 +1,7 @@
 """How long the console waits for a client that has connected.
 
-`uvicorn --http controlplane.connections:Bounded`. uvicorn itself bounds only the pause between two requests
-of a connection (5 s).
+`uvicorn --http controlplane.connections:BoundedProtocol`. uvicorn itself bounds only the pause between two
+requests of a connection (5 s).
 """
 
 import asyncio

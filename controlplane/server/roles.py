@@ -47,7 +47,7 @@ def run_web() -> None:
         "controlplane.asgi:application",
         host=env.bind,
         port=env.port,
-        http="controlplane.connections:Bounded",
+        http="controlplane.connections:BoundedProtocol",
         access_log=False,
         timeout_graceful_shutdown=FINISHES_WITHIN_SECONDS,
         proxy_headers=bool(env.trusted_proxies),

@@ -45,7 +45,7 @@ class ConsoleServer:
         self._log = (self._home / "web.log").open("wb")
         command = [sys.executable, "-m", "uvicorn", "controlplane.asgi:application", "--no-access-log"]
         self._process = subprocess.Popen(
-            [*command, "--http", "controlplane.connections:Bounded", "--fd", str(listener.fileno())],
+            [*command, "--http", "controlplane.connections:BoundedProtocol", "--fd", str(listener.fileno())],
             cwd=PROJECT,
             env=self._environment,
             pass_fds=[listener.fileno()],
