@@ -1,0 +1,1 @@
+"""Planners of capacity: pure functions of what was observed, without Django, clocks or networks."""
