@@ -142,6 +142,8 @@ class WorkerSnapshot:
     queue_depth: int
     ttft_seconds: float | None = None
     code_runs: str = ""
+    requests: int = 0
+    """Answered since its process began."""
 
     @property
     def offers_slots(self) -> bool:
@@ -333,6 +335,7 @@ def _worker_now(
         queue_depth=heartbeat.queue_depth if heartbeat and is_fresh else 0,
         code_runs=heartbeat.code_runs if heartbeat else "",
         ttft_seconds=heartbeat.ttft_seconds if heartbeat and is_fresh else None,
+        requests=heartbeat.requests if heartbeat else 0,
     )
 
 

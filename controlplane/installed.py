@@ -18,6 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("images",),
     ("clusters",),
     ("gateway", "gpu_health"),
+    ("capacity",),
     ("releases",),
 )
 """Lowest first: an app may import those of the lines before its own. Apps of one line are independent."""

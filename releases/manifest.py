@@ -6,6 +6,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from accounts.states import Right
+from capacity.events import WorkersMoved
 from clusters.events import NodeDraining, WorkersChanged
 from clusters.notes import register_deployment_notes
 from clusters.uses import register_cluster_uses
@@ -135,6 +136,7 @@ MANIFEST = AppManifest(
     witnesses=(
         Subscription(NodeQuarantined, subscribers.hold_quarantined),
         Subscription(NodeDraining, subscribers.hold_drained),
+        Subscription(WorkersMoved, subscribers.keep_workers),
     ),
     sealed=(SealedColumn(Service, "sealed_release_key", KEY_PURPOSE),),
     reconcilers=(ReleaseReconciler(),),

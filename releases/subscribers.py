@@ -1,15 +1,18 @@
 """Releases follow machines and workers; their pages look again when something has moved."""
 
+from capacity.events import WorkersMoved
 from clusters.errors import DeploymentMissing
 from clusters.events import NodeDraining, WorkersChanged
 from clusters.models import Drain
 from clusters.selectors import deployment_name
+from common import events
 from common.errors import Missing
 from common.live.touch import touch
 from gpu_health.events import NodeQuarantined, NodeReturned
 from gpu_health.models import Incident
 from releases.events import ReleaseMoved, ServiceChanged
 from releases.machines import MachineProblem
+from releases.models import Service
 from releases.selectors.releases import served_by
 from releases.services import machines
 
@@ -47,6 +50,13 @@ def hold_drained(event: NodeDraining) -> None:
     """In the same transaction: whoever orders a drain, its candidates are not to blame."""
     for drain in Drain.objects.select_related("node__cluster").filter(pk=event.drain_id):
         machines.hold_releases(MachineProblem(drain.node, drain.reason, f"/fleet/drains/{drain.pk}/"))
+
+
+def keep_workers(event: WorkersMoved) -> None:
+    """In the same transaction: the next release of the service starts as many workers as capacity gave it."""
+    Service.objects.filter(name=event.service).update(replicas=max(1, event.workers))
+    for service in Service.objects.filter(name=event.service):
+        events.publish(ServiceChanged(service.pk))
 
 
 def continue_releases(event: NodeReturned) -> None:

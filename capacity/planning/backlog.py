@@ -10,7 +10,7 @@ LEAST_HOLD_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class Backlog:
+class QueueBacklog:
     """Work of one queue.
 
     rate: work that arrives, in workers (items a second x seconds of one item). waiting: work that waits, in
@@ -36,7 +36,7 @@ class Backlog:
         return max(0.0, self.waiting - (self.running + self.starting - self.rate) * self.start_seconds)
 
 
-def workers_for(backlog: Backlog) -> int:
+def workers_for(backlog: QueueBacklog) -> int:
     """Workers for what arrives, at 85 % of their time, and for what waits, within two start-up times."""
     if not backlog.rate and not backlog.waiting:
         return 0

@@ -45,7 +45,7 @@ class SliceNeed:
 
 
 @dataclass(frozen=True)
-class Placement:
+class MigPlacement:
     """An instance on a card: profile, first memory slice, and for whom."""
 
     profile: str
@@ -68,7 +68,9 @@ def profile_for(model: str, need: SliceNeed) -> Profile:
     return min(fits, key=lambda p: (p[3], p[1]))
 
 
-def layout(model: str, needs: Iterable[SliceNeed], kept: Iterable[Placement] = ()) -> tuple[Placement, ...]:
+def layout(
+    model: str, needs: Iterable[SliceNeed], kept: Iterable[MigPlacement] = ()
+) -> tuple[MigPlacement, ...]:
     """Instances for all needs on one card beside those that stay; refuses what has no place."""
     wanted = sorted(
         ((profile_for(model, need), need.name) for need in needs), key=lambda w: (-w[0][3], -w[0][1], w[1])
@@ -95,7 +97,9 @@ def layout(model: str, needs: Iterable[SliceNeed], kept: Iterable[Placement] = (
     return (*standing, *placed)
 
 
-def _placed(wanted: list[tuple[Profile, str]], taken: set[int], compute: int) -> tuple[Placement, ...] | None:
+def _placed(
+    wanted: list[tuple[Profile, str]], taken: set[int], compute: int
+) -> tuple[MigPlacement, ...] | None:
     if not wanted:
         return ()
     (profile, slices, _, size, begins), name = wanted[0]
@@ -107,5 +111,5 @@ def _placed(wanted: list[tuple[Profile, str]], taken: set[int], compute: int) ->
         if not span & taken and max(span) < 8:
             rest = _placed(wanted[1:], taken | span, compute + slices)
             if rest is not None:
-                return (Placement(profile, begin, name), *rest)
+                return (MigPlacement(profile, begin, name), *rest)
     return None

@@ -6,21 +6,21 @@ from collections.abc import Callable
 
 import numpy as np
 
-from capacity.planning.backlog import Backlog, hold_seconds, workers_for
+from capacity.planning.backlog import QueueBacklog, hold_seconds, workers_for
 
 TICK = 5
 DAYS = 3
 CAP = 400
 START_SECONDS = (60, 300, 600)
 
-Rule = Callable[[Backlog, float], int]
+Rule = Callable[[QueueBacklog, float], int]
 
 
-def _keda(backlog: Backlog, _busy: float) -> int:
+def _keda(backlog: QueueBacklog, _busy: float) -> int:
     return math.ceil(backlog.waiting / ITEM_SECONDS / 10)
 
 
-def _hpa(backlog: Backlog, busy: float) -> int:
+def _hpa(backlog: QueueBacklog, busy: float) -> int:
     ratio = busy / 0.7
     have = backlog.running + backlog.starting
     return (
@@ -28,19 +28,19 @@ def _hpa(backlog: Backlog, busy: float) -> int:
     )
 
 
-def _aws(backlog: Backlog, _busy: float) -> int:
+def _aws(backlog: QueueBacklog, _busy: float) -> int:
     return math.ceil(backlog.waiting / 60)
 
 
-def _flink(backlog: Backlog, _busy: float) -> int:
+def _flink(backlog: QueueBacklog, _busy: float) -> int:
     return math.ceil(backlog.rate / 0.7 + backlog.waiting / 900)
 
 
-def _lag60(backlog: Backlog, _busy: float) -> int:
+def _lag60(backlog: QueueBacklog, _busy: float) -> int:
     return math.ceil(backlog.rate / 0.85 + backlog.waiting / 60)
 
 
-def _ours(backlog: Backlog, _busy: float) -> int:
+def _ours(backlog: QueueBacklog, _busy: float) -> int:
     return workers_for(backlog)
 
 
@@ -98,7 +98,7 @@ def run(rule: Rule, items: np.ndarray, start_seconds: int) -> tuple[float, float
         busy = (done - room) / done if done else 1.0
         rates.append(new / TICK)
         starting = sum(count for _, count in coming)
-        backlog = Backlog(
+        backlog = QueueBacklog(
             sum(rates) / len(rates) * ITEM_SECONDS,
             max(0, lag) * ITEM_SECONDS,
             running,

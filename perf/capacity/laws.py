@@ -16,7 +16,7 @@ SWITCH_SECONDS = (10, 60, 180)
 
 
 @dataclass
-class Look:
+class LoadView:
     """What a law sees of one service: figures of the last seconds, and of the future for the oracle alone."""
 
     at: float
@@ -29,13 +29,13 @@ class Look:
     ahead: float
 
 
-Law = Callable[[Look], int]
+Law = Callable[[LoadView], int]
 
 
 def ours(law: ScalingLaw) -> Law:
     memory = ScalingMemory()
 
-    def decide(look: Look) -> int:
+    def decide(look: LoadView) -> int:
         nonlocal memory
         observed = ObservedLoad(look.at, look.offered_10s, look.offered_60s, look.backlog)
         told = recommend(law, memory, observed, look.have)
@@ -48,7 +48,7 @@ def ours(law: ScalingLaw) -> Law:
 def deadband(high: float, low: float, every: float, share: float) -> Law:
     last = -math.inf
 
-    def decide(look: Look) -> int:
+    def decide(look: LoadView) -> int:
         nonlocal last
         if look.at - last < every:
             return look.have
@@ -67,7 +67,7 @@ def flink(target: float, window: float) -> Law:
     seen: list[float] = []
     last = -math.inf
 
-    def decide(look: Look) -> int:
+    def decide(look: LoadView) -> int:
         nonlocal last
         seen.append(look.offered_10s)
         del seen[: -int(window // TICK)]
@@ -86,7 +86,7 @@ def hpa(target: float, count_starting: bool) -> Law:
     """Kubernetes' HorizontalPodAutoscaler: ratio with 10 % tolerance, highest of 300 s on the way down."""
     recent: list[tuple[float, int]] = []
 
-    def decide(look: Look) -> int:
+    def decide(look: LoadView) -> int:
         base = look.have if count_starting else look.serving
         ratio = look.busy / target
         want = (
@@ -105,7 +105,7 @@ def hpa(target: float, count_starting: bool) -> Law:
 def asymmetric(target: float, hold: float) -> Law:
     recent: list[tuple[float, int]] = []
 
-    def decide(look: Look) -> int:
+    def decide(look: LoadView) -> int:
         want = math.ceil(max(look.offered_10s, look.offered_60s) / target + look.backlog / 60)
         recent.append((look.at, want))
         while recent[0][0] < look.at - hold:
@@ -122,7 +122,7 @@ def oracle(hold: float = 300) -> Law:
     """Knows what comes until a move ordered at the next look would end, and keeps that for the hold."""
     recent: list[tuple[float, int]] = []
 
-    def decide(look: Look) -> int:
+    def decide(look: LoadView) -> int:
         recent.append((look.at, math.ceil(look.ahead)))
         while recent[0][0] < look.at - hold:
             recent.pop(0)
@@ -201,7 +201,7 @@ def run(loads: Loads, switch: int) -> dict[str, tuple[float, float, float]]:
             ]
             wanted = []
             for service in range(services):
-                look = Look(
+                look = LoadView(
                     now,
                     ten[service],
                     sixty[service],

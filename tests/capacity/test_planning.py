@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from capacity.planning.backlog import Backlog, workers_by_deadline, workers_for
-from capacity.planning.cards import GEOMETRY, Placement, SliceNeed, layout
+from capacity.planning.backlog import QueueBacklog, workers_by_deadline, workers_for
+from capacity.planning.cards import GEOMETRY, MigPlacement, SliceNeed, layout
 from capacity.planning.errors import PlanningError
 from capacity.planning.fragments import CardNode, PlacedJob, free_nodes, startable
 from capacity.planning.law import ObservedLoad, ScalingLaw, ScalingMemory, law_for, offered_work, recommend
@@ -170,14 +170,14 @@ def test_figures_that_cannot_be_are_refused_and_never_read_as_no_load(figure: fl
     with pytest.raises(PlanningError):
         ObservedLoad(0, figure, 1)
     with pytest.raises(PlanningError):
-        Backlog(figure, 0, 1, 0, 60)
+        QueueBacklog(figure, 0, 1, 0, 60)
     with pytest.raises(PlanningError):
         ScalingLaw(figure)
 
 
 def test_an_empty_queue_needs_no_worker_and_a_waiting_item_needs_one() -> None:
-    assert workers_for(Backlog(0, 0, 5, 0, 60)) == 0
-    assert workers_for(Backlog(0, 0.1, 0, 0, 60)) == 1
+    assert workers_for(QueueBacklog(0, 0, 5, 0, 60)) == 0
+    assert workers_for(QueueBacklog(0, 0.1, 0, 0, 60)) == 1
 
 
 @PATIENT
@@ -295,10 +295,12 @@ def test_instances_of_a_layout_stand_where_the_geometry_allows_and_never_overlap
 
 
 def test_what_stands_on_a_card_stays_where_it_is() -> None:
-    kept = [Placement("2g.20gb", 0, "old")]
+    kept = [MigPlacement("2g.20gb", 0, "old")]
     with pytest.raises(PlanningError):
         layout("H100-80GB", [SliceNeed("new", 1_000, 4 / 7)], kept)
-    assert layout("H100-80GB", [SliceNeed("new", 1_000, 3 / 7)], kept)[-1] == Placement("3g.40gb", 4, "new")
+    assert layout("H100-80GB", [SliceNeed("new", 1_000, 3 / 7)], kept)[-1] == MigPlacement(
+        "3g.40gb", 4, "new"
+    )
 
 
 def test_an_unknown_card_is_refused_with_those_that_are_known() -> None:

@@ -1,0 +1,159 @@
+from typing import Any
+
+from rest_framework import serializers
+
+from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember
+from capacity.states import CapacityPlanState, PoolMode
+from clusters.models import MAX_REPLICAS
+from common.api.examples import example
+
+MEMBER = {"service": "chat", "guarantee": 1, "limit": 8, "weight": 1.0}
+LOOK = {
+    "service": "chat",
+    "deployment": "chat-7",
+    "have": 2,
+    "ready": 2,
+    "busy": 0.91,
+    "in_flight": 15,
+    "waiting": 3,
+    "load": 1.9,
+    "need": 2.6,
+    "wanted": 3,
+    "granted": 3,
+    "target": 0.75,
+    "why": "need_rose",
+    "held": "",
+}
+CHANGE = {
+    "service": "chat",
+    "deployment": "chat-7",
+    "before": 2,
+    "after": 3,
+    "why": "need_rose",
+}
+SETTINGS = {"workers": 8, "mode": "advise", "budget": 10, "dwell_seconds": 300, "parallel_starts": 4}
+NEW = {"name": "shared", "team": "speech", "cluster": "embedded", "description": ""}
+TIME = "2026-11-20T08:00:00Z"
+PLAN = {
+    "id": 12,
+    "pool": 7,
+    "state": "proposed",
+    "reason": "",
+    "changes": [CHANGE],
+    "looks": [LOOK],
+    "decided_by": "",
+    "undoes": None,
+    "created_at": TIME,
+    "ended_at": None,
+}
+
+
+@example(LOOK)
+class LookSerializer(serializers.Serializer[Any]):
+    """A service at the last look; counts are workers."""
+
+    service = serializers.CharField()
+    deployment = serializers.CharField()
+    have = serializers.IntegerField(help_text="Workers that are wanted now.")
+    ready = serializers.IntegerField()
+    busy = serializers.FloatField(allow_null=True, help_text="0 to 1; null: no heartbeats.")
+    in_flight = serializers.IntegerField()
+    waiting = serializers.IntegerField(help_text="Requests in queues.")
+    load = serializers.FloatField(help_text="Work that arrives, in workers.")
+    need = serializers.FloatField(help_text="The load at the target utilisation, with what waits.")
+    wanted = serializers.IntegerField(help_text="Recommended by the law of scaling.")
+    granted = serializers.IntegerField(help_text="What the pool gives.")
+    target = serializers.FloatField(help_text="Utilisation that is aimed at.")
+    why = serializers.CharField(help_text="A code: `need_rose`, `within_band`, ...")
+    held = serializers.CharField(help_text="Code of the guard that holds it back, if one does.")
+
+
+@example({**MEMBER, "switch_seconds": 42.0, "look": LOOK})
+class PoolMemberSerializer(serializers.ModelSerializer[PoolMember]):
+    look = LookSerializer(allow_null=True, help_text="null before the first look.")
+
+    class Meta:
+        model = PoolMember
+        fields = (*MEMBER, "switch_seconds", "look")
+
+
+@example(MEMBER)
+class PoolMemberWish(serializers.Serializer[Any]):
+    guarantee = serializers.IntegerField(
+        min_value=0, max_value=MAX_REPLICAS, help_text="Workers it always has."
+    )
+    limit = serializers.IntegerField(min_value=0, max_value=MAX_REPLICAS, help_text="Workers at most.")
+    weight = serializers.FloatField(
+        min_value=0.01, required=False, help_text="Of its headroom beside others'."
+    )
+
+
+PoolMemberWish.__doc__ = None
+
+
+@example({"id": 7, **NEW, **SETTINGS, "observed_at": TIME, "problem": "", "members": [], "created_at": TIME})
+class PoolSerializer(serializers.ModelSerializer[Pool]):
+    team = serializers.CharField(source="team.name")
+    cluster = serializers.CharField(source="cluster.name")
+    mode = serializers.ChoiceField(PoolMode.choices, source="state")
+    members = PoolMemberSerializer(source="memberships", many=True)
+
+    class Meta:
+        model = Pool
+        fields = ("id", *NEW, *SETTINGS, "observed_at", "problem", "members", "created_at")
+
+
+class PoolSettingsSerializer(serializers.Serializer[Any]):
+    workers = serializers.IntegerField(min_value=1, max_value=MAX_REPLICAS, help_text="That may run at once.")
+    mode = serializers.ChoiceField(PoolMode.choices, source="state", required=False)
+    budget = serializers.IntegerField(
+        min_value=1, required=False, help_text="Workers that one plan may move."
+    )
+    dwell_seconds = serializers.IntegerField(min_value=0, required=False)
+    parallel_starts = serializers.IntegerField(min_value=1, required=False)
+    description = serializers.CharField(max_length=500, required=False, allow_blank=True)
+
+
+@example({"mode": "automatic", "workers": 12})
+class PoolChange(PoolSettingsSerializer):
+    """What of a pool may change."""
+
+
+@example({**NEW, "workers": 8})
+class NewPoolSerializer(PoolSettingsSerializer):
+    name = serializers.CharField(max_length=63)
+    team = serializers.CharField(max_length=63, help_text="Owner.")
+    cluster = serializers.CharField(max_length=63)
+
+
+@example(CHANGE)
+class WorkerChangeSerializer(serializers.Serializer[Any]):
+    service = serializers.CharField()
+    deployment = serializers.CharField()
+    before = serializers.IntegerField(help_text="Workers.")
+    after = serializers.IntegerField()
+    why = serializers.CharField()
+
+
+@example(PLAN)
+class CapacityPlanSerializer(serializers.ModelSerializer[CapacityPlan]):
+    state = serializers.ChoiceField(CapacityPlanState.choices)
+    changes = WorkerChangeSerializer(many=True)
+    looks = LookSerializer(many=True)
+
+    class Meta:
+        model = CapacityPlan
+        fields = tuple(PLAN)
+
+
+@example({"is_on": True, "changed_by": "olga", "reason": "Too many moves.", "changed_at": TIME})
+class CapacityStopSerializer(serializers.ModelSerializer[CapacityStop]):
+    class Meta:
+        model = CapacityStop
+        fields = ("is_on", "changed_by", "reason", "changed_at")
+
+
+@example({"is_on": True, "reason": "Too many moves."})
+class StopWish(serializers.Serializer[Any]):
+    is_on = serializers.BooleanField(help_text="true: no plan begins or goes on; false: plans may begin.")
+    reason = serializers.CharField(max_length=500, required=False, allow_blank=True)

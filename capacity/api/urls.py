@@ -1,0 +1,10 @@
+from rest_framework.routers import SimpleRouter
+
+from capacity.api import views
+
+router = SimpleRouter(use_regex_path=False)
+router.register("capacity/pools", views.CapacityPools, basename="pool")
+router.register("capacity/plans", views.CapacityPlans, basename="capacity-plan")
+router.register("capacity/stop", views.CapacityStopSwitch, basename="capacity-stop")
+
+urlpatterns = router.urls

@@ -1,0 +1,140 @@
+from typing import Any, ClassVar
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.selectors import team_named
+from accounts.states import Right
+from capacity import services
+from capacity.api import serializers
+from capacity.filters import PlanFilter, PoolFilter
+from capacity.models import CapacityPlan, CapacityStop, Pool
+from clusters.selectors import cluster
+from common.api.rows import ReasonSerializer
+from common.api.views import (
+    CreateEndpoint,
+    DestroyEndpoint,
+    Endpoint,
+    ListEndpoint,
+    RetrieveEndpoint,
+    UpdateEndpoint,
+)
+
+
+class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
+    """Pools of workers that services of a cluster share."""
+
+    queryset = Pool.objects.select_related("team", "cluster").prefetch_related("memberships")
+    serializer_class = serializers.PoolSerializer
+    filterset_class = PoolFilter
+    lookup_url_kwarg = "pool"
+    lookup_value_converter = "int"
+    sort = ("name", "-created_at")
+    inputs: ClassVar = {
+        "create": serializers.NewPoolSerializer,
+        "partial_update": serializers.PoolChange,
+        "member": serializers.PoolMemberWish,
+    }
+    needs: ClassVar = dict.fromkeys(
+        ("create", "partial_update", "destroy", "member", "leave"), Right.CAPACITY_WRITE
+    )
+
+    def create_one(self, given: dict[str, Any]) -> Pool:
+        team, place = team_named(self.actor, given.pop("team")), cluster(given.pop("cluster"))
+        return services.create_pool(actor=self.actor, team=team, cluster=place, **given)
+
+    def change_one(self, instance: Pool, given: dict[str, Any], expected: int | None) -> Pool:
+        return services.change_pool(instance, actor=self.actor, expected=expected, **given)
+
+    def delete_one(self, instance: Pool, expected: int | None, reason: str) -> None:
+        services.remove_pool(instance, actor=self.actor, reason=reason)
+
+    @extend_schema(responses={200: serializers.PoolSerializer})
+    @action(detail=True, methods=["put"], url_path="members/<slug:service>")
+    def member(self, request: Request, *args: Any, service: str, **kwargs: Any) -> Response:
+        """Put a service into the pool, or change its share."""
+        pool = self.get_object()
+        services.set_membership(pool, actor=self.actor, service=service, **self.given())
+        return self.answer(self.get_object())
+
+    @extend_schema(responses={204: None})
+    @member.mapping.delete
+    def leave(self, request: Request, *args: Any, service: str, **kwargs: Any) -> Response:
+        """Take a service out of the pool; it keeps the workers that it has."""
+        row = get_object_or_404(self.get_object().memberships, service=service)
+        services.remove_membership(row, actor=self.actor)
+        return Response(status=204)
+
+
+PLAN_SHOWN = extend_schema(responses={200: serializers.CapacityPlanSerializer})
+
+
+class CapacityPlans(ListEndpoint, RetrieveEndpoint):
+    """Plans that move workers between the services of a pool."""
+
+    queryset = CapacityPlan.objects.select_related("pool__team")
+    serializer_class = serializers.CapacityPlanSerializer
+    filterset_class = PlanFilter
+    lookup_url_kwarg = "plan"
+    lookup_value_converter = "int"
+    sort = ("-created_at",)
+    inputs: ClassVar = dict.fromkeys(("approve", "apply", "reject", "undo"), ReasonSerializer)
+    needs: ClassVar = dict.fromkeys(("approve", "apply", "reject", "undo"), Right.CAPACITY_APPLY)
+
+    @PLAN_SHOWN
+    @action(detail=True, methods=["post"])
+    def apply(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Begin a proposed plan."""
+        return self._done(services.apply_plan)
+
+    @PLAN_SHOWN
+    @action(detail=True, methods=["post"])
+    def approve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Approve a proposed plan, which begins it."""
+        return self._done(services.apply_plan)
+
+    @PLAN_SHOWN
+    @action(detail=True, methods=["post"])
+    def reject(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Reject a proposed plan: workers stay as they are."""
+        return self._done(services.reject_plan)
+
+    @PLAN_SHOWN
+    @action(detail=True, methods=["post"])
+    def undo(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Give every service what it had before the plan; answers the plan that does."""
+        return self._done(services.undo_plan)
+
+    def _done(self, deed: Any) -> Response:
+        reason = self.given().get("reason", "")
+        return self.answer(deed(self.get_object(), actor=self.actor, reason=reason))
+
+
+class CapacityStopSwitch(Endpoint):
+    """The kill switch of capacity."""
+
+    queryset = CapacityStop.objects.none()
+    serializer_class = serializers.CapacityStopSerializer
+    inputs: ClassVar = {"create": serializers.StopWish}
+    needs: ClassVar = {"create": Right.CAPACITY_APPLY}
+    pagination_class = None
+
+    def visible(self, rows: QuerySet[CapacityStop]) -> QuerySet[CapacityStop]:
+        return rows
+
+    @extend_schema(operation_id="capacity_stop", responses={200: serializers.CapacityStopSerializer})
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Get the kill switch."""
+        return Response(self.get_serializer(CapacityStop.now()).data)
+
+    @extend_schema(responses={200: serializers.CapacityStopSerializer})
+    def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Throw the kill switch, or let plans begin again."""
+        given = self.given()
+        deed = services.stop if given["is_on"] else services.resume
+        row = deed(actor=self.actor, reason=given.get("reason", ""))
+        return Response(self.get_serializer(row).data)

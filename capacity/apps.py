@@ -1,0 +1,5 @@
+from common import app_config
+
+
+class CapacityConfig(app_config.WithManifest):
+    name = "capacity"

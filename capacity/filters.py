@@ -1,0 +1,15 @@
+from django.utils.translation import gettext_lazy as _
+
+from accounts.team_rows import TeamRowFilter
+from capacity.states import CapacityPlanState, PoolMode
+from common import filters
+from common.filters import ListFilter
+
+
+class PoolFilter(TeamRowFilter):
+    mode = filters.choice(_("Mode"), "How far the pool goes by itself.", PoolMode.choices, "state")
+
+
+class PlanFilter(ListFilter):
+    state = filters.choice(_("State"), "State of the plan.", CapacityPlanState.choices, "state")
+    pool = filters.text(_("Pool"), "Name of the pool.", "pool__name")

@@ -1,0 +1,45 @@
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from accounts.resource_pages import NewTeamRowForm
+from capacity.states import PoolMode
+from clusters.models import MAX_REPLICAS, Cluster
+
+TOGETHER = _("That may run at once, of all its services together.")
+
+
+class NewPool(NewTeamRowForm):
+    cluster = forms.ModelChoiceField(Cluster.objects.none(), label=_("Cluster"), to_field_name="name")
+    workers = forms.IntegerField(min_value=1, max_value=MAX_REPLICAS, label=_("Workers"), help_text=TOGETHER)
+
+    field_order = ("name", "team", "cluster", "workers", "description")
+
+
+class PoolSettings(forms.Form):
+    """What of a pool may be changed."""
+
+    state = forms.ChoiceField(
+        choices=PoolMode.choices,
+        label=_("Mode"),
+        help_text=_("Advise shows plans; automatic applies them without asking."),
+    )
+    workers = forms.IntegerField(min_value=1, max_value=MAX_REPLICAS, label=_("Workers"), help_text=TOGETHER)
+    budget = forms.IntegerField(min_value=1, label=_("Workers that one plan may move"))
+    dwell_seconds = forms.IntegerField(min_value=0, label=_("Seconds that a service keeps a worker"))
+    parallel_starts = forms.IntegerField(min_value=1, label=_("Workers that may start at once"))
+    description = forms.CharField(max_length=500, required=False, label=_("Description"))
+
+
+class PoolMemberForm(forms.Form):
+    service = forms.ChoiceField(label=_("Service"))
+    guarantee = forms.IntegerField(
+        min_value=0, max_value=MAX_REPLICAS, initial=1, label=_("Guaranteed workers")
+    )
+    limit = forms.IntegerField(min_value=0, max_value=MAX_REPLICAS, initial=8, label=_("Workers at most"))
+    weight = forms.FloatField(min_value=0.01, initial=1.0, label=_("Weight"))
+
+    def __init__(self, *args: Any, services: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["service"].choices = [(name, name) for name in services]  # type: ignore[attr-defined]

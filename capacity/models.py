@@ -1,0 +1,131 @@
+from typing import ClassVar
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import F, Q
+from django.utils.translation import gettext as _
+
+from accounts.querysets import TeamOwned
+from accounts.team_rows import TeamRow
+from capacity.states import CapacityPlanState, PoolMode
+from clusters.models import MAX_REPLICAS, Cluster, slug
+from common import clock
+from common.reconcile import Reconciled
+from common.revisions import Revised
+
+
+class PoolRows(TeamOwned["Pool"]):
+    """Pools by team."""
+
+
+class Pool(TeamRow, Reconciled, Revised):
+    """Workers of one cluster that several services share: each has a guarantee, the rest goes to the load."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    workers = models.PositiveSmallIntegerField(
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_REPLICAS)]
+    )
+    """How many workers of its services may run at once."""
+    state = models.CharField(max_length=20, choices=PoolMode.choices, default=PoolMode.ADVISE)
+    """Its mode."""
+    budget = models.PositiveSmallIntegerField(default=10, validators=[MinValueValidator(1)])
+    """Workers that one plan may move."""
+    dwell_seconds = models.PositiveIntegerField(default=300)
+    """For which a service keeps what it got before it gives any of it away."""
+    parallel_starts = models.PositiveSmallIntegerField(default=4, validators=[MinValueValidator(1)])
+    """Workers that may start at the same time for one service."""
+    observed_at = models.DateTimeField(null=True, editable=False)
+    problem = models.TextField(blank=True, editable=False)
+    """Why nothing was planned at the last look, in words."""
+
+    objects = PoolRows.as_manager()
+
+    class Meta(TeamRow.Meta, Reconciled.Meta):
+        indexes = Reconciled.Meta.indexes
+
+
+class PoolMember(models.Model):
+    """A service's share in a pool, and what the last look found."""
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="memberships")
+    service = models.CharField(max_length=63, unique=True, validators=[slug])
+    guarantee = models.PositiveSmallIntegerField(default=1)
+    """Workers that it always has."""
+    limit = models.PositiveSmallIntegerField(
+        default=MAX_REPLICAS, validators=[MaxValueValidator(MAX_REPLICAS)]
+    )
+    """Workers that it has at most."""
+    weight = models.FloatField(default=1.0, validators=[MinValueValidator(0.01)])
+    """Of its headroom against that of others."""
+    switch_seconds = models.FloatField(null=True, editable=False)
+    """Seconds from the order of a worker to its first answer, over the last plans; None: not measured."""
+    moved_at = models.DateTimeField(null=True, editable=False)
+    """When a plan last gave it workers."""
+    memory = models.JSONField(default=dict, editable=False)
+    """What the law of scaling remembers: `capacity.observing.Remembered`."""
+    look = models.JSONField(null=True, editable=False)
+    """Figures of the last look: `capacity.observing.ServiceLook`; None: there was none yet."""
+
+    class Meta:
+        ordering: ClassVar = ["service"]
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(guarantee__lte=F("limit")), name="guarantee_within_limit")
+        ]
+
+    def __str__(self) -> str:
+        return self.service
+
+
+class PlanRows(TeamOwned["CapacityPlan"]):
+    team_path = "pool__team"
+
+
+class CapacityPlan(Reconciled):
+    """Workers that move between the services of a pool: what was seen, what follows, and what came of it."""
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="plans")
+    state = models.CharField(
+        max_length=20, choices=CapacityPlanState.choices, default=CapacityPlanState.PROPOSED, editable=False
+    )
+    state_since = models.DateTimeField(default=clock.now, editable=False)
+    reason = models.TextField(blank=True, editable=False)
+    """Why it is in this state."""
+    changes = models.JSONField(default=list)
+    """`{service, deployment, before, after, why}` of each service that gets or gives workers."""
+    looks = models.JSONField(default=list)
+    """All that was seen and why each service has what it has: `capacity.observing.ServiceLook`."""
+    undoes = models.OneToOneField("self", on_delete=models.CASCADE, null=True, related_name="undone_by")
+    decided_by = models.CharField(max_length=200, blank=True, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+    ended_at = models.DateTimeField(null=True, editable=False)
+
+    objects = PlanRows.as_manager()
+
+    class Meta(Reconciled.Meta):
+        ordering: ClassVar = ["-pk"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["pool"],
+                condition=Q(state__in=["proposed", "releasing", "acquiring"]),
+                name="one_open_plan_of_pool",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return _("Plan %(number)s of %(pool)s") % {"number": self.pk, "pool": self.pool}
+
+
+class CapacityStop(models.Model):
+    """The kill switch, one row: while it is on, no plan begins or goes on, and traffic stays as it is."""
+
+    is_on = models.BooleanField(default=False)
+    changed_by = models.CharField(max_length=200, blank=True)
+    reason = models.TextField(blank=True)
+    changed_at = models.DateTimeField(default=clock.now)
+
+    def __str__(self) -> str:
+        return "kill switch of capacity"
+
+    @classmethod
+    def now(cls) -> "CapacityStop":
+        return cls.objects.filter(pk=1).first() or cls(pk=1)

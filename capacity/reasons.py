@@ -1,0 +1,27 @@
+"""Reasons of plans as codes, which are stored and sent, and their words, which people read."""
+
+from django.utils.translation import gettext_lazy as _
+
+from common.languages import Text
+
+REASONS: dict[str, Text] = {
+    "within_band": _("The need is within the band."),
+    "need_rose": _("The need rose above the workers."),
+    "need_stayed_below": _("The need stayed below the workers for the whole hold."),
+    "others_need_them": _("Others need its workers."),
+    "undone": _("A plan is undone."),
+    "no_workers": _("It has no workers behind the gateway."),
+    "no_heartbeats": _("No heartbeat of its workers: it keeps what it has."),
+    "in_release": _("A release works on it."),
+    "other_cluster": _("Its workers run in another cluster."),
+    "scaled_by_others": _("Something else scales it."),
+    "budget_used": _("The plan moves as many workers as it may."),
+    "starts_already": _("As many of its workers start already as may at once."),
+    "least_time": _("Workers of others must stay for their least time."),
+    "nothing_movable": _("No worker may be moved to it."),
+}
+
+
+def in_words(code: str) -> str:
+    """The words of a code; a code of a newer release is shown as it is."""
+    return str(REASONS.get(code, code))

@@ -1,0 +1,224 @@
+"""Pools look and plan every ten seconds; plans take workers away first, and then give them."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from accounts.states import Right
+from capacity.events import CapacityPlanMoved, WorkersMoved
+from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember
+from capacity.observing import PoolLook, look_at, stored
+from capacity.states import MOVES, RUNNING, CapacityPlanState, PoolMode
+from clusters import selectors as fleet
+from clusters.errors import DeploymentGone, DeploymentMissing
+from clusters.services.deployments import scale_deployment
+from common import audit, events
+from common.actor import Actor
+from common.live.touch import touch
+from common.reconcile import Effect, Operation, Reconciler, Recurring, Step, StepOutcome, kernel, move, wait
+
+ACTOR = Actor.system("capacity")
+START_LIMIT = timedelta(minutes=10)
+"""Workers that do not answer by then make their plan fail; they are left as they are."""
+SOON = timedelta(seconds=1)
+LEARNING = 0.3
+"""Share of the newest measurement in a service's switch time."""
+
+
+class PoolReconciler(Recurring[Pool]):
+    model = Pool
+    name = "look"
+    every = timedelta(seconds=10)
+    right = Right.CAPACITY_WRITE
+
+    def observe(self, row: Pool, operation: Operation) -> PoolLook | None:
+        if row.state == PoolMode.OFF or CapacityStop.now().is_on:
+            return None
+        return look_at(row, operation.at)
+
+    def settle(self, row: Pool, seen: PoolLook | None, now: datetime) -> StepOutcome:
+        if seen is None:
+            return wait(self.every)
+        saved = {"observed_at": now, "problem": seen.problem}
+        return wait(self.every, save=saved, write=lambda: _remember(row, seen, now))
+
+
+def _remember(pool: Pool, seen: PoolLook, now: datetime) -> None:
+    for look in seen.looks:
+        PoolMember.objects.filter(pool=pool, service=look.service).update(
+            look=stored(look), memory=stored(seen.remembered[look.service])
+        )
+    touch("changes", "capacity")
+    open_plan = pool.plans.filter(state__in=[CapacityPlanState.PROPOSED, *RUNNING]).first()
+    if open_plan is not None and open_plan.state in RUNNING:
+        return
+    if open_plan is not None:
+        if _what(open_plan.changes) == _what(seen.changes):
+            return
+        kernel.interrupt(
+            open_plan,
+            to=CapacityPlanState.SUPERSEDED,
+            reason=_("The load has changed since."),
+            state_since=now,
+            ended_at=now,
+        )
+    if not seen.changes:
+        return
+    begins = pool.state == PoolMode.AUTOMATIC
+    plan = CapacityPlan.objects.create(
+        pool=pool,
+        state=CapacityPlanState.RELEASING if begins else CapacityPlanState.PROPOSED,
+        decided_by=ACTOR.name if begins else "",
+        changes=list(seen.changes),
+        looks=[stored(look) for look in seen.looks],
+        next_at=now if begins else None,
+    )
+    if begins:
+        audit.record(ACTOR, "capacity_plan.apply", subject=plan, team_id=pool.team_id)
+    events.publish(CapacityPlanMoved(plan.pk, pool.pk))
+
+
+def _what(changes: Any) -> list[tuple[str, int]]:
+    return sorted((change["service"], change["after"]) for change in changes)
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleLook:
+    """What became of a plan's numbers of workers."""
+
+    is_stopped: bool
+    is_there: bool
+    refusal: str = ""
+
+
+class Scale(Step[CapacityPlan]):
+    """Set the workers of some services to what the plan says, and wait until they are so."""
+
+    effect = Effect.ABSOLUTE
+
+    def __init__(self) -> None:
+        self._refusal = ""
+
+    @abstractmethod
+    def chosen(self, row: CapacityPlan) -> list[dict[str, Any]]:
+        """The changes of the plan that this step makes."""
+
+    @abstractmethod
+    def is_there(self, chosen: list[dict[str, Any]]) -> bool:
+        """Whether the workers are as the changes say."""
+
+    @abstractmethod
+    def next(self, row: CapacityPlan, now: datetime) -> StepOutcome:
+        """What follows when they are."""
+
+    def intent(self, row: CapacityPlan) -> Mapping[str, Any]:
+        return {change["deployment"]: change["after"] for change in self.chosen(row)}
+
+    def act(self, row: CapacityPlan, operation: Operation) -> None:
+        for change in self.chosen(row):
+            try:
+                _set_workers(row, change, operation)
+            except (DeploymentMissing, DeploymentGone) as error:
+                self._refusal = str(error)
+
+    def observe(self, row: CapacityPlan, operation: Operation) -> ScaleLook:
+        return ScaleLook(CapacityStop.now().is_on, self.is_there(self.chosen(row)), self._refusal)
+
+    def settle(self, row: CapacityPlan, seen: ScaleLook, now: datetime) -> StepOutcome:
+        if seen.is_stopped:
+            return _ended(CapacityPlanState.STOPPED, _("The kill switch was thrown."), now)
+        if seen.refusal:
+            return _ended(CapacityPlanState.FAILED, seen.refusal, now)
+        if seen.is_there:
+            return self.next(row, now)
+        if now - row.state_since > START_LIMIT:
+            late = _("Workers did not become ready, or did not end, within %(minutes)s minutes.")
+            return _ended(CapacityPlanState.FAILED, late % {"minutes": START_LIMIT.seconds // 60}, now)
+        return wait(SOON)
+
+
+def _ended(to: CapacityPlanState, reason: str, now: datetime) -> StepOutcome:
+    return move(to, save={"reason": reason, "state_since": now, "ended_at": now}, after=None)
+
+
+def _set_workers(row: CapacityPlan, change: Mapping[str, Any], operation: Operation) -> None:
+    """In one transaction with a look at the plan's fence: a step that lost its lease changes nothing."""
+    with transaction.atomic():
+        mine = CapacityPlan.objects.filter(pk=row.pk, fence=operation.fence).select_for_update()
+        if not mine.exists() or CapacityStop.now().is_on:
+            return
+        if fleet.deployment(change["deployment"]).replicas == change["after"]:
+            return
+        reason = _("Capacity plan %(plan)s") % {"plan": row.pk}
+        scale_deployment(actor=ACTOR, name=change["deployment"], replicas=change["after"], reason=reason)
+        events.publish(WorkersMoved(change["service"], change["after"]))
+
+
+class ReleaseWorkers(Scale):
+    """Services that have too many give workers away; those end their requests first."""
+
+    name = "release"
+
+    def chosen(self, row: CapacityPlan) -> list[dict[str, Any]]:
+        return [change for change in row.changes if change["after"] < change["before"]]
+
+    def is_there(self, chosen: list[dict[str, Any]]) -> bool:
+        counts = {change["deployment"]: change["after"] for change in chosen}
+        now = fleet.deployments_now(counts)
+        return all(name in now and now[name].load.workers <= count for name, count in counts.items())
+
+    def next(self, row: CapacityPlan, now: datetime) -> StepOutcome:
+        return move(CapacityPlanState.ACQUIRING, save={"state_since": now})
+
+
+class AcquireWorkers(Scale):
+    """Services that need more get workers, which load their files and become ready."""
+
+    name = "acquire"
+
+    def chosen(self, row: CapacityPlan) -> list[dict[str, Any]]:
+        return [change for change in row.changes if change["after"] > change["before"]]
+
+    def is_there(self, chosen: list[dict[str, Any]]) -> bool:
+        seen = fleet.readiness([change["deployment"] for change in chosen])
+        counts = {change["deployment"]: change["after"] for change in chosen}
+        return all(name in seen and seen[name].ready >= count for name, count in counts.items())
+
+    def next(self, row: CapacityPlan, now: datetime) -> StepOutcome:
+        took = (now - row.state_since).total_seconds()
+
+        def write() -> None:
+            for change in self.chosen(row):
+                for one in PoolMember.objects.filter(service=change["service"]):
+                    before = one.switch_seconds
+                    one.switch_seconds = took if before is None else before + LEARNING * (took - before)
+                    one.moved_at = now
+                    one.save(update_fields=["switch_seconds", "moved_at"])
+            if row.undoes is not None:
+                kernel.interrupt(row.undoes, to=CapacityPlanState.UNDONE, state_since=now)
+
+        return move(
+            CapacityPlanState.DONE, save={"state_since": now, "ended_at": now}, write=write, after=None
+        )
+
+
+class CapacityPlanReconciler(Reconciler[CapacityPlan]):
+    model = CapacityPlan
+    moves = MOVES
+    right = Right.CAPACITY_APPLY
+
+    def next_step(self, row: CapacityPlan, now: datetime) -> Step[CapacityPlan] | None:
+        if row.state == CapacityPlanState.RELEASING:
+            return ReleaseWorkers()
+        return AcquireWorkers() if row.state == CapacityPlanState.ACQUIRING else None
+
+    def on_move(self, row: CapacityPlan, to: str, note: Any) -> None:
+        detail = {"from": row.state, "to": to}
+        audit.record(ACTOR, "capacity_plan.move", subject=row, team_id=row.pool.team_id, detail=detail)
+        events.publish(CapacityPlanMoved(row.pk, row.pool_id))
+        touch("changes", "capacity")

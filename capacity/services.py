@@ -1,0 +1,221 @@
+"""Every write of capacity."""
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import Sum
+from django.utils.translation import gettext as _
+
+from accounts import team_rows
+from accounts.models import Team
+from accounts.services.rights import require, require_beyond_a_team
+from accounts.states import Right
+from capacity.errors import CapacityStopped, InvalidPool, PlanNotOpen
+from capacity.events import CapacityPlanMoved
+from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember
+from capacity.selectors import services_for
+from capacity.states import RUNNING, CapacityPlanState, PoolMode
+from clusters.models import Cluster
+from common import audit, clock, events
+from common.actor import Actor
+from common.live.touch import touch
+from common.reconcile import kernel
+
+STOP_KEY = 1
+
+
+def create_pool(
+    *, actor: Actor, team: Team, name: str, cluster: Cluster, workers: int, **settings: Any
+) -> Pool:
+    """Make a pool, which advises unless told otherwise. Raises NotAllowed, Conflict, InvalidPool."""
+    row = Pool(team=team, name=name, cluster=cluster, workers=workers, **settings)
+    _check(row)
+    row.next_at = clock.now()
+    team_rows.create(row, actor=actor, right=Right.CAPACITY_WRITE)
+    touch("changes", "capacity")
+    return row
+
+
+def change_pool(
+    row: Pool, *, actor: Actor, expected: int | None = None, reason: str = "", **changes: Any
+) -> Pool:
+    """Raises NotAllowed, InvalidPool, Stale. To let a pool go by itself takes the right to apply plans."""
+    require(actor, Right.CAPACITY_WRITE, row.team)
+    if changes.get("state", row.state) == PoolMode.AUTOMATIC != row.state:
+        require(actor, Right.CAPACITY_APPLY, row.team)
+    with transaction.atomic():
+        row.change(expected=expected, **changes)
+        _check(row)
+        _check_guarantees(row)
+        kernel.wake(row)
+        audit.record(actor, "pool.change", subject=row, reason=reason, detail=changes, team_id=row.team_id)
+        touch("changes", "capacity")
+    return row
+
+
+def remove_pool(row: Pool, *, actor: Actor, reason: str = "") -> None:
+    """The services keep their workers. Raises NotAllowed, and PlanNotOpen while a plan is under way."""
+    require(actor, Right.CAPACITY_WRITE, row.team)
+    with transaction.atomic():
+        if row.plans.filter(state__in=RUNNING).exists():
+            raise PlanNotOpen(_("A plan of the pool is under way; stop it, or wait for its end."))
+        audit.record(actor, "pool.remove", subject=row, reason=reason, team_id=row.team_id)
+        row.delete()
+        touch("changes", "capacity")
+
+
+def set_membership(
+    pool: Pool,
+    *,
+    actor: Actor,
+    service: str,
+    guarantee: int,
+    limit: int,
+    weight: float = 1.0,
+    reason: str = "",
+) -> PoolMember:
+    """Put a service into the pool, or change its share. Raises NotAllowed, InvalidPool."""
+    require(actor, Right.CAPACITY_WRITE, pool.team, service=service)
+    team = services_for(actor, pool).get(service)
+    if team is None:
+        none = _("%(service)s has no workers in %(cluster)s that you may move.")
+        raise InvalidPool(fields={"service": [none % {"service": service, "cluster": pool.cluster}]})
+    require(actor, Right.CAPACITY_WRITE, team, service=service)
+    with transaction.atomic():
+        pool.change()
+        row = PoolMember.objects.filter(service=service).first() or PoolMember(service=service)
+        if row.pool_id and row.pool_id != pool.pk:
+            taken = _("%(service)s is in the pool %(pool)s; take it out there first.")
+            raise InvalidPool(fields={"service": [taken % {"service": service, "pool": row.pool}]})
+        row.pool, row.guarantee, row.limit, row.weight = pool, guarantee, limit, weight
+        _check(row)
+        row.save()
+        _check_guarantees(pool)
+        detail = {"service": service, "guarantee": guarantee, "limit": limit, "weight": weight}
+        audit.record(actor, "pool.member", subject=pool, reason=reason, detail=detail, team_id=pool.team_id)
+        kernel.wake(pool)
+        touch("changes", "capacity")
+    return row
+
+
+def remove_membership(row: PoolMember, *, actor: Actor, reason: str = "") -> None:
+    """The service leaves the pool with the workers that it has. Raises NotAllowed."""
+    require(actor, Right.CAPACITY_WRITE, row.pool.team, service=row.service)
+    with transaction.atomic():
+        detail = {"service": row.service}
+        audit.record(
+            actor, "pool.leave", subject=row.pool, reason=reason, detail=detail, team_id=row.pool.team_id
+        )
+        row.delete()
+        touch("changes", "capacity")
+
+
+def apply_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityPlan:
+    """Begin a proposed plan. Raises NotAllowed, CapacityStopped, PlanNotOpen."""
+    require(actor, Right.CAPACITY_APPLY, row.pool.team)
+    if CapacityStop.now().is_on:
+        raise CapacityStopped(_("Capacity is stopped; resume it first."))
+    return _decide(row, "apply", CapacityPlanState.RELEASING, actor, reason)
+
+
+def reject_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityPlan:
+    """Raises NotAllowed, PlanNotOpen."""
+    require(actor, Right.CAPACITY_APPLY, row.pool.team)
+    return _decide(row, "reject", CapacityPlanState.REJECTED, actor, reason)
+
+
+def undo_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityPlan:
+    """Make and begin the plan that gives every service what it had. Raises as `apply_plan` does."""
+    require(actor, Right.CAPACITY_APPLY, row.pool.team)
+    if CapacityStop.now().is_on:
+        raise CapacityStopped(_("Capacity is stopped; resume it first."))
+    S = CapacityPlanState
+    if row.state not in (S.DONE, S.FAILED, S.STOPPED) or hasattr(row, "undone_by"):
+        raise PlanNotOpen(_("Only a plan that ended can be undone, and once."))
+    back = [
+        {**change, "before": change["after"], "after": change["before"], "why": "undone"}
+        for change in row.changes
+    ]
+    with transaction.atomic():
+        proposed = row.pool.plans.filter(state=S.PROPOSED)
+        for other in proposed:
+            kernel.interrupt(other, to=S.SUPERSEDED, ended_at=clock.now(), next_at=None)
+        try:
+            with transaction.atomic():
+                made = CapacityPlan.objects.create(
+                    pool=row.pool,
+                    changes=back,
+                    undoes=row,
+                    state=S.RELEASING,
+                    decided_by=actor.name,
+                    reason=reason,
+                    next_at=clock.now(),
+                )
+        except IntegrityError:
+            raise PlanNotOpen(_("Another plan of the pool is under way.")) from None
+        audit.record(actor, "capacity_plan.undo", subject=row, reason=reason, team_id=row.pool.team_id)
+        events.publish(CapacityPlanMoved(made.pk, row.pool_id))
+        touch("changes", "capacity")
+    return made
+
+
+def stop(*, actor: Actor, reason: str = "") -> CapacityStop:
+    """Throw the kill switch: no plan begins or goes on, traffic stays. Raises NotAllowed, OutOfScope."""
+    return _switch(actor, "stop", reason, is_on=True)
+
+
+def resume(*, actor: Actor, reason: str = "") -> CapacityStop:
+    """Let plans begin again; those that were stopped stay so. Raises NotAllowed, OutOfScope."""
+    return _switch(actor, "resume", reason, is_on=False)
+
+
+def _switch(actor: Actor, verb: str, reason: str, *, is_on: bool) -> CapacityStop:
+    require_beyond_a_team(actor, Right.CAPACITY_APPLY)
+    with transaction.atomic():
+        columns = {"is_on": is_on, "changed_by": actor.name, "reason": reason, "changed_at": clock.now()}
+        row, _made = CapacityStop.objects.update_or_create(pk=STOP_KEY, defaults=columns)
+        audit.record(actor, f"capacity.{verb}", subject=row, reason=reason)
+        for plan in CapacityPlan.objects.filter(state__in=RUNNING):
+            kernel.wake(plan)
+        for pool in Pool.objects.all():
+            kernel.wake(pool)
+        touch("changes", "capacity")
+    return row
+
+
+def _decide(row: CapacityPlan, verb: str, to: CapacityPlanState, actor: Actor, reason: str) -> CapacityPlan:
+    with transaction.atomic():
+        ended: dict[str, Any] = {"ended_at": clock.now()} if to == CapacityPlanState.REJECTED else {}
+        is_open = row.state == CapacityPlanState.PROPOSED and kernel.interrupt(
+            row, to=to, decided_by=actor.name, reason=reason, state_since=clock.now(), **ended
+        )
+        if not is_open:
+            row.refresh_from_db()
+            raise PlanNotOpen(
+                _("The plan is %(state)s and not proposed any more.")
+                % {"state": row.get_state_display().lower()}
+            )
+        audit.record(actor, f"capacity_plan.{verb}", subject=row, reason=reason, team_id=row.pool.team_id)
+        events.publish(CapacityPlanMoved(row.pk, row.pool_id))
+        touch("changes", "capacity")
+    row.refresh_from_db()
+    return row
+
+
+def _check(row: Pool | PoolMember) -> None:
+    try:
+        row.full_clean(exclude=["pool"] if isinstance(row, PoolMember) else ["name", "team"])
+    except ValidationError as error:
+        raise InvalidPool(fields=error.message_dict) from None
+    if isinstance(row, PoolMember) and row.guarantee > row.limit:
+        few = _("A guarantee of %(guarantee)s is more than the limit of %(limit)s.")
+        raise InvalidPool(fields={"guarantee": [few % {"guarantee": row.guarantee, "limit": row.limit}]})
+
+
+def _check_guarantees(pool: Pool) -> None:
+    promised = pool.memberships.aggregate(total=Sum("guarantee"))["total"] or 0
+    if promised > pool.workers:
+        over = _("The services are guaranteed %(promised)s workers; the pool has %(workers)s.")
+        told = over % {"promised": promised, "workers": pool.workers}
+        raise InvalidPool(fields={"guarantee": [told]})

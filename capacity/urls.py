@@ -1,0 +1,14 @@
+from django.urls import path, re_path
+
+from capacity import views
+
+urlpatterns = [
+    path("capacity/", views.overview, name="capacity"),
+    path("capacity/+new/", views.new_pool, name="new-pool"),
+    re_path(r"^capacity/\+(?P<deed>stop|resume)/$", views.switch, name="capacity-switch"),
+    path("capacity/<int:pk>/", views.pool_page, name="pool"),
+    path("capacity/<int:pk>/+remove/", views.remove_pool, name="remove-pool"),
+    path("capacity/<int:pk>/<slug:service>/+remove/", views.remove_member, name="remove-member"),
+    path("capacity/plans/<int:pk>/", views.plan_page, name="capacity-plan"),
+    path("capacity/plans/<int:pk>/+<str:deed>/", views.decide, name="decide-capacity-plan"),
+]

@@ -1,0 +1,147 @@
+"""Pages of capacity: pools with what their services have and need, plans, the kill switch."""
+
+from django.forms import Form, model_to_dict
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from accounts.actors import of_request
+from accounts.selectors import may, may_everywhere, teams_where
+from accounts.states import Right
+from capacity import selectors, services
+from capacity.forms import NewPool, PoolMemberForm, PoolSettings
+from capacity.models import CapacityPlan, CapacityStop
+from clusters.models import Cluster
+from common.errors import SlipwayError
+from common.pages.access import signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.forms import blame, reason_of
+
+PATH = "/capacity/"
+DEEDS = {"apply": services.apply_plan, "reject": services.reject_plan, "undo": services.undo_plan}
+LATEST = 10
+
+
+@require_safe
+@signed_in
+def overview(request: HttpRequest) -> HttpResponse:
+    actor = of_request(request)
+    context = {
+        "pools": [selectors.pool_now(actor, pool) for pool in selectors.pools(actor)],
+        "plans": selectors.plans(actor)[:LATEST],
+        "stop": CapacityStop.now(),
+        "may_add": may(actor, Right.CAPACITY_WRITE),
+        "may_stop": may_everywhere(actor, Right.CAPACITY_APPLY) or may(actor, Right.CAPACITY_APPLY),
+    }
+    return page(request, "capacity/overview.html", context, parts=("pools",))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def new_pool(request: HttpRequest) -> HttpResponse:
+    actor = of_request(request)
+    form = NewPool(request.POST if request.method == "POST" else None)
+    form.fields["team"].queryset = teams_where(actor, Right.CAPACITY_WRITE)  # type: ignore[attr-defined]
+    form.fields["cluster"].queryset = Cluster.objects.for_actor(actor, Right.READ)  # type: ignore[attr-defined]
+    if form.is_bound and form.is_valid():
+        try:
+            row = services.create_pool(actor=actor, **form.cleaned_data)
+        except SlipwayError as error:
+            blame(form, error)
+        else:
+            return done(request, _("%(row)s was created.") % {"row": row}, to=f"{PATH}{row.pk}/")
+    context = {"form": form, "may_add": may(actor, Right.CAPACITY_WRITE)}
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "capacity/new_pool.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def pool_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """The pool, and the forms that change it: one for its settings, one for a service."""
+    actor = of_request(request)
+    pool = selectors.pool_of(actor, pk)
+    sent = request.POST.get("form") if request.method == "POST" else None
+    settings = PoolSettings(request.POST if sent == "settings" else None, initial=model_to_dict(pool))
+    services_there = list(selectors.services_for(actor, pool))
+    member = PoolMemberForm(request.POST if sent == "member" else None, services=services_there)
+    form: Form = settings if sent == "settings" else member
+    if sent and form.is_valid():
+        try:
+            if sent == "settings":
+                services.change_pool(pool, actor=actor, **settings.cleaned_data)
+            else:
+                services.set_membership(pool, actor=actor, **member.cleaned_data)
+        except SlipwayError as error:
+            blame(form, error)
+        else:
+            return done(request, _("%(row)s was changed.") % {"row": pool}, to=f"{PATH}{pk}/")
+    context = {
+        "now": selectors.pool_now(actor, pool),
+        "settings": settings,
+        "member": member,
+        "plans": pool.plans.all()[:LATEST],
+        "stop": CapacityStop.now(),
+    }
+    status = UNPROCESSABLE if sent else 200
+    return page(request, "capacity/pool.html", context, parts=("pool",), status=status)
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def remove_pool(request: HttpRequest, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    services.remove_pool(
+        selectors.pool_of(actor, pk), actor=actor, reason=reason_of(request, is_demanded=False)
+    )
+    return done(request, _("The pool was removed."), to=PATH)
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def remove_member(request: HttpRequest, pk: int, service: str) -> HttpResponse:
+    actor = of_request(request)
+    row = get_object_or_404(selectors.pool_of(actor, pk).memberships, service=service)
+    services.remove_membership(row, actor=actor, reason=reason_of(request, is_demanded=False))
+    return done(request, _("%(row)s left the pool.") % {"row": service}, to=f"{PATH}{pk}/")
+
+
+@require_safe
+@signed_in
+def plan_page(request: HttpRequest, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    plan = get_object_or_404(selectors.plans(actor), pk=pk)
+    context = {
+        "plan": plan,
+        "may_apply": may(actor, Right.CAPACITY_APPLY, plan.pool.team),
+        "undone_by": CapacityPlan.objects.filter(undoes=plan).first(),
+        "stop": CapacityStop.now(),
+    }
+    return page(request, "capacity/plan.html", context, parts=("plan",))
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def decide(request: HttpRequest, pk: int, deed: str) -> HttpResponse:
+    actor = of_request(request)
+    plan = get_object_or_404(selectors.plans(actor), pk=pk)
+    if deed not in DEEDS:
+        raise Http404
+    row = DEEDS[deed](plan, actor=actor, reason=reason_of(request, is_demanded=False))
+    return done(request, f"{row}: {row.get_state_display()}", to=f"{PATH}plans/{row.pk}/")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def switch(request: HttpRequest, deed: str) -> HttpResponse:
+    actor = of_request(request)
+    if deed == "stop":
+        services.stop(actor=actor, reason=reason_of(request, is_demanded=False))
+        return done(request, _("No plan goes on."), to=PATH)
+    services.resume(actor=actor, reason=reason_of(request, is_demanded=False))
+    return done(request, _("Plans may begin again."), to=PATH)

@@ -1,0 +1,72 @@
+from django.utils import timezone
+
+from accounts.states import Right
+from capacity.models import CapacityPlan, Pool
+from capacity.services import create_pool, set_membership
+from clusters.models import Deployment
+from gateway import models as gateways
+from tests.accounts.rights_matrix.scene import Access, Route, Scene
+from tests.cast import SYSTEM
+
+
+def _pool(scene: Scene) -> Pool:
+    return create_pool(actor=SYSTEM, team=scene.team, name="shared", cluster=scene.cluster, workers=8)
+
+
+def _row(scene: Scene) -> dict[str, int]:
+    return {"pool": _pool(scene).pk}
+
+
+def _member(scene: Scene) -> dict[str, object]:
+    deployment = scene.worker.deployment
+    route = {"stable_target": deployment.name, "stable_version": "chat:v1", "writer": 0, "writer_turn": 0}
+    gateway = gateways.Gateway.objects.create(cluster=deployment.cluster)
+    name = f"chat-{deployment.pk}"
+    Deployment.objects.filter(pk=deployment.pk).update(service=name)
+    gateways.Route.objects.create(gateway=gateway, service=name, changed_at=timezone.now(), **route)
+    pool = create_pool(actor=SYSTEM, team=scene.team, name="routed", cluster=deployment.cluster, workers=8)
+    set_membership(pool, actor=SYSTEM, service=name, guarantee=1, limit=4)
+    return {"pool": pool.pk, "service": name}
+
+
+def _plan(scene: Scene) -> dict[str, int]:
+    return {"plan": CapacityPlan.objects.create(pool=_pool(scene)).pk}
+
+
+def _ended(scene: Scene) -> dict[str, int]:
+    return {"plan": CapacityPlan.objects.create(pool=_pool(scene), state="done").pk}
+
+
+def _new(scene: Scene) -> dict[str, object]:
+    return {"name": "weekly", "team": scene.team.name, "cluster": scene.cluster.name, "workers": 4}
+
+
+def _share(scene: Scene) -> dict[str, object]:
+    return {"guarantee": 1, "limit": 4}
+
+
+ROUTES = [
+    Route("GET", "capacity/pools/", Access.SIGNED_IN, owned=False),
+    Route("POST", "capacity/pools/", Right.CAPACITY_WRITE, body=_new, status=201, owned=False),
+    Route("GET", "capacity/pools/{pool}/", Right.READ, fill=_row),
+    Route("PATCH", "capacity/pools/{pool}/", Right.CAPACITY_WRITE, fill=_row, body=lambda _: {"workers": 9}),
+    Route("DELETE", "capacity/pools/{pool}/", Right.CAPACITY_WRITE, fill=_row, status=204),
+    Route("PUT", "capacity/pools/{pool}/members/{service}/", Right.CAPACITY_WRITE, fill=_member, body=_share),
+    Route(
+        "DELETE", "capacity/pools/{pool}/members/{service}/", Right.CAPACITY_WRITE, fill=_member, status=204
+    ),
+    Route("GET", "capacity/plans/", Access.SIGNED_IN, owned=False),
+    Route("GET", "capacity/plans/{plan}/", Right.READ, fill=_plan),
+    Route("POST", "capacity/plans/{plan}/apply/", Right.CAPACITY_APPLY, fill=_plan),
+    Route("POST", "capacity/plans/{plan}/approve/", Right.CAPACITY_APPLY, fill=_plan),
+    Route("POST", "capacity/plans/{plan}/reject/", Right.CAPACITY_APPLY, fill=_plan),
+    Route("POST", "capacity/plans/{plan}/undo/", Right.CAPACITY_APPLY, fill=_ended),
+    Route("GET", "capacity/stop/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "capacity/stop/",
+        Right.CAPACITY_APPLY,
+        body=lambda _: {"is_on": True, "reason": "x"},
+        owned=False,
+    ),
+]

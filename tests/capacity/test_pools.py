@@ -1,0 +1,237 @@
+"""Pools look at real rows and heartbeats, and plans move workers of a cluster in memory."""
+
+import time
+from datetime import timedelta
+
+import orjson
+import pytest
+import redis
+from django.conf import settings as django_settings
+from django.utils import timezone
+
+from capacity import services
+from capacity.errors import CapacityStopped, InvalidPool, PlanNotOpen
+from capacity.models import CapacityPlan, Pool, PoolMember
+from capacity.observing import look_at
+from capacity.reconcilers import CapacityPlanReconciler, PoolReconciler
+from clusters.models import Deployment
+from common.live import shared
+from gateway.models import Gateway, Route
+from releases.models import Service
+from tests.cast import SYSTEM, api, client_of, person
+from tests.clusters.world import Scene
+from tests.crash.harness import worker
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+
+class Shared:
+    """Two services of one cluster that share six workers: three each at the start."""
+
+    def __init__(self) -> None:
+        self.scene = Scene()
+        self.gateway = Gateway.objects.create(cluster=self.scene.cluster)
+        for name in ("chat", "code"):
+            row = self.scene.deployment(f"{name}-v1", service=name, replicas=3)
+            Route.objects.create(
+                gateway=self.gateway,
+                service=name,
+                stable_target=row.name,
+                stable_version="story:v1",
+                writer=0,
+                writer_turn=0,
+                changed_at=timezone.now(),
+            )
+        self.scene.pass_(3)
+        self.pool = services.create_pool(
+            actor=SYSTEM, team=self.scene.team, name="shared", cluster=self.scene.cluster, workers=6
+        )
+        for name in ("chat", "code"):
+            services.set_membership(self.pool, actor=SYSTEM, service=name, guarantee=1, limit=6)
+        Pool.objects.update(dwell_seconds=0)
+        self.load = {"chat": 1.5, "code": 1.5}
+        """Of each service, in workers."""
+
+    def beat(self) -> None:
+        with redis.Redis.from_url(django_settings.REDIS_URL) as client:
+            for row in Deployment.objects.all():
+                ready = row.workers.filter(state="ready")
+                busy = min(1.0, self.load[row.service] / max(1, len(ready)))
+                for one in ready:
+                    record = {
+                        "pid": one.pid, "state": "ready", "reason": "", "busy": busy,
+                        "in_flight": 1, "slots": 4, "queue_depth": 0, "counters": {"requests": 9},
+                        "full_since": None, "ttft": None,
+                    }  # fmt: skip
+                    entry = orjson.dumps({"at": time.time(), "record": record})
+                    client.hset(shared._hash("heartbeats"), one.uid, entry)
+
+    def pass_(self, seconds: float, *, by: float = 2.0) -> None:
+        """Kernels of capacity and of clusters sweep while time passes."""
+        kernel = worker(
+            [PoolReconciler(), CapacityPlanReconciler(), *self.scene.reconcilers()], self.scene.clock
+        )
+        for _ in range(int(seconds / by)):
+            self.beat()
+            kernel.sweep()
+            self.scene.clock.pass_(timedelta(seconds=by))
+        kernel.sweep()
+
+    def workers(self) -> dict[str, int]:
+        return dict(Deployment.objects.values_list("service", "replicas"))
+
+    def plan(self) -> CapacityPlan:
+        return CapacityPlan.objects.latest("pk")
+
+
+@pytest.fixture
+def shared_pool() -> Shared:
+    return Shared()
+
+
+def test_an_advising_pool_proposes_and_moves_nothing(shared_pool: Shared) -> None:
+    """In a full pool the load of all comes before the headroom of one."""
+    shared_pool.load = {"chat": 2.85, "code": 0.3}
+    shared_pool.pass_(30)
+    plan = shared_pool.plan()
+    assert plan.state == "proposed"
+    assert {c["service"]: (c["before"], c["after"]) for c in plan.changes} == {"chat": (3, 4), "code": (3, 2)}
+    assert shared_pool.workers() == {"chat": 3, "code": 3}
+
+    shared_pool.load = {"chat": 1.5, "code": 1.5}
+    shared_pool.pass_(90)
+    plan.refresh_from_db()
+    assert plan.state == "superseded", "the load has gone"
+
+
+def test_workers_go_from_the_idle_to_the_busy_service_and_back_by_undo(shared_pool: Shared) -> None:
+    Service.objects.create(
+        name="chat", model=shared_pool.scene.version.model, team=shared_pool.scene.team,
+        cluster=shared_pool.scene.cluster, replicas=3,
+    )  # fmt: skip
+    shared_pool.load = {"chat": 2.85, "code": 0.3}
+    shared_pool.pass_(30)
+    plan = shared_pool.plan()
+
+    services.apply_plan(plan, actor=SYSTEM)
+    shared_pool.pass_(30)
+    plan.refresh_from_db()
+    assert plan.state == "done"
+    assert shared_pool.workers() == {"chat": 4, "code": 2}
+    assert Service.objects.get(name="chat").replicas == 4, "the next release starts as many"
+    assert PoolMember.objects.get(service="chat").switch_seconds is not None
+
+    services.undo_plan(plan, actor=SYSTEM)
+    shared_pool.pass_(30)
+    plan.refresh_from_db()
+    assert (plan.state, shared_pool.workers()) == ("undone", {"chat": 3, "code": 3})
+
+
+def test_an_idle_service_gives_workers_away_only_after_the_hold(shared_pool: Shared) -> None:
+    shared_pool.load = {"chat": 1.5, "code": 0.3}
+    shared_pool.pass_(500, by=20)
+    assert not CapacityPlan.objects.exists()
+    shared_pool.pass_(500, by=20)
+    assert [(c["service"], c["after"]) for c in shared_pool.plan().changes] == [("chat", 2), ("code", 1)]
+
+
+def test_an_automatic_pool_applies_its_plans_by_itself(shared_pool: Shared) -> None:
+    Pool.objects.update(workers=9, state="automatic")
+    shared_pool.load = {"chat": 2.85, "code": 1.5}
+    shared_pool.pass_(60)
+    assert shared_pool.workers() == {"chat": 4, "code": 3}
+    assert shared_pool.plan().decided_by == "capacity"
+
+
+def test_the_kill_switch_leaves_a_plan_where_it_is_and_begins_no_other(shared_pool: Shared) -> None:
+    Pool.objects.update(workers=9, state="automatic")
+    shared_pool.scene.world.starts_as = type(shared_pool.scene.world.starts_as).STARTING
+    shared_pool.load = {"chat": 2.85, "code": 1.5}
+    shared_pool.pass_(20)
+    plan = shared_pool.plan()
+    assert plan.state == "acquiring"
+
+    services.stop(actor=SYSTEM, reason="Too much at once.")
+    shared_pool.pass_(4)
+    plan.refresh_from_db()
+    assert plan.state == "stopped"
+    shared_pool.pass_(60)
+    assert CapacityPlan.objects.count() == 1
+    with pytest.raises(CapacityStopped):
+        services.undo_plan(plan, actor=SYSTEM)
+
+
+def test_silence_is_not_idleness(shared_pool: Shared) -> None:
+    """A service without heartbeats keeps its workers, however long, and says why."""
+    shared_pool.load = {"chat": 0.3, "code": 0.3}
+    shared_pool.pass_(20)
+    shared_pool.beat = lambda: None  # type: ignore[method-assign]
+    with redis.Redis.from_url(django_settings.REDIS_URL) as client:
+        client.delete(shared._hash("heartbeats"))
+    shared_pool.pass_(900, by=30)
+    assert CapacityPlan.objects.count() == 0
+    assert all(one.look["held"] == "no_heartbeats" for one in PoolMember.objects.all())
+
+
+def test_a_service_in_release_keeps_its_workers(shared_pool: Shared) -> None:
+    shared_pool.scene.deployment("chat-v2", service="chat", replicas=1)
+    Pool.objects.update(workers=9)
+    shared_pool.load = {"chat": 2.85, "code": 1.5}
+    shared_pool.beat()
+    seen = look_at(Pool.objects.get(), shared_pool.scene.clock())
+    assert not seen.changes
+    assert {look.service: look.held for look in seen.looks} == {"chat": "in_release", "code": ""}
+
+
+def test_guarantees_over_the_pool_and_a_second_pool_for_a_service_are_refused(shared_pool: Shared) -> None:
+    with pytest.raises(InvalidPool) as refused:
+        services.set_membership(shared_pool.pool, actor=SYSTEM, service="chat", guarantee=6, limit=6)
+    assert "guarantee" in refused.value.fields
+    with pytest.raises(InvalidPool):
+        services.set_membership(shared_pool.pool, actor=SYSTEM, service="chat", guarantee=3, limit=2)
+    other = services.create_pool(
+        actor=SYSTEM, team=shared_pool.scene.team, name="other", cluster=shared_pool.scene.cluster, workers=6
+    )
+    with pytest.raises(InvalidPool) as refused:
+        services.set_membership(other, actor=SYSTEM, service="chat", guarantee=1, limit=2)
+    assert "service" in refused.value.fields
+
+
+def test_a_plan_is_decided_once(shared_pool: Shared) -> None:
+    plan = CapacityPlan.objects.create(pool=shared_pool.pool)
+    services.reject_plan(plan, actor=SYSTEM)
+    with pytest.raises(PlanNotOpen):
+        services.apply_plan(plan, actor=SYSTEM)
+
+
+def test_people_make_a_pool_give_it_services_and_decide_on_the_pages(shared_pool: Shared) -> None:
+    browser = client_of(person("ada", vision="approver"))
+    sent = {"name": "night", "team": shared_pool.scene.team.pk, "cluster": "local", "workers": 4}
+    assert browser.post("/capacity/+new/", sent).status_code == 302
+    page = f"/capacity/{Pool.objects.get(name='night').pk}/"
+    assert "Workers" in browser.get(page).content.decode()
+    member = {"form": "member", "service": "chat", "guarantee": 1, "limit": 3, "weight": 1}
+    answer = browser.post(page, member)
+    assert answer.status_code == 422, "chat is in another pool"
+    browser.post(f"/capacity/{shared_pool.pool.pk}/chat/+remove/")
+    assert browser.post(page, member).status_code == 302
+
+    plan = CapacityPlan.objects.create(
+        pool=shared_pool.pool,
+        changes=[{"service": "code", "deployment": "code-v1", "before": 3, "after": 2, "why": ""}],
+    )
+    assert "+apply/" in browser.get(f"/capacity/plans/{plan.pk}/").content.decode()
+    assert browser.post(f"/capacity/plans/{plan.pk}/+apply/").status_code in (204, 302)
+    plan.refresh_from_db()
+    assert plan.state == "releasing"
+    assert plan.decided_by == "ada"
+
+
+def test_rest_lists_pools_with_what_their_services_need(shared_pool: Shared) -> None:
+    shared_pool.pass_(20)
+    rest = api(person("dina", vision="developer"))
+    pool = rest.get(f"capacity/pools/{shared_pool.pool.pk}/").json()
+    assert [member["service"] for member in pool["members"]] == ["chat", "code"]
+    assert pool["members"][0]["look"]["load"] == pytest.approx(1.5)
+    assert rest.patch(f"capacity/pools/{pool['id']}/", {"mode": "automatic"}).status_code == 403
+    assert rest.patch(f"capacity/pools/{pool['id']}/", {"workers": 1}).status_code == 400
