@@ -256,7 +256,7 @@ def test_the_canonical_text_is_pinned_so_that_stored_hashes_stay_true():
         '{"bake_seconds":0,"description":"","format":1,"judge":{"abort_above_percent":50.0,"abort_min_requests":20,"errors":'
         '{"promote_below_percent":1.0,"promote_below_ratio":2.0,"roll_back_above_ratio":1.0,'
         '"roll_back_min_percent":0.1},"false_promote_percent":10.0,"false_roll_back_percent":5.0,'
-        '"min_requests":100,"requests_per_session":1,"slow":null,"slow_above_ms":null},"name":"mine","steps":[{"kind":"deploy","ready_within_seconds":900,'
+        '"indicators":{},"latencies":{},"min_requests":100,"requests_per_session":1,"slow":null,"slow_above_ms":null},"name":"mine","steps":[{"kind":"deploy","ready_within_seconds":900,'
         '"replicas":null,"share_percent":100},{"kind":"promote"}]}'
     )
 
