@@ -1,6 +1,7 @@
 """The desk of a worker: takes requests in, gives them a slot, and keeps the books."""
 
 import asyncio
+import dataclasses
 import logging
 import math
 import time
@@ -8,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from serving.busy import BusyRate, Recent
 from serving.openai import RequestFault
@@ -45,6 +47,13 @@ class RequestWork:
 class Progress:
     """The Meter of one request: when its tokens came, and how many."""
 
+    seated_at: float | None = None
+    first_token_at: float | None = None
+    last_token_at: float | None = None
+    prompt_tokens = 0
+    completion_tokens = 0
+    work: RequestWork | None = None
+
     def __init__(
         self, clock: Clock = time.monotonic, *, chosen_by: str = "gateway", traceparent: str = ""
     ) -> None:
@@ -53,12 +62,6 @@ class Progress:
         self.chosen_by = chosen_by
         self.traceparent = traceparent
         self.began = clock()
-        self.seated_at: float | None = None
-        self.first_token_at: float | None = None
-        self.last_token_at: float | None = None
-        self.prompt_tokens = 0
-        self.completion_tokens = 0
-        self.work: RequestWork | None = None
 
     def produced(self, tokens: int) -> None:
         if tokens > 0:
@@ -96,8 +99,7 @@ class Progress:
         return (self.last_token_at - self.first_token_at) / (self.completion_tokens - 1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How one generation request ended. `code` 499: the client went away."""
 
     route: str
@@ -123,7 +125,7 @@ class Desk:
         self._observers: list[Callable[[Outcome], None]] = []
         self.state = WorkerState.STARTING
         self.reason = "the model is loading"
-        self.counters = Counters()
+        self._counts = dataclasses.asdict(Counters())
 
     # State
 
@@ -236,13 +238,12 @@ class Desk:
         refused = outcome.code in (429, 503)
         failed = outcome.broke_off or outcome.code >= 500
         answered = outcome.code != CLIENT_CLOSED_REQUEST
-        self.counters = Counters(
-            requests=self.counters.requests + answered,
-            errors=self.counters.errors + failed,
-            refused=self.counters.refused + refused,
-            prompt_tokens=self.counters.prompt_tokens + progress.prompt_tokens,
-            completion_tokens=self.counters.completion_tokens + progress.completion_tokens,
-        )
+        counts = self._counts
+        counts["requests"] += answered
+        counts["errors"] += failed
+        counts["refused"] += refused
+        counts["prompt_tokens"] += progress.prompt_tokens
+        counts["completion_tokens"] += progress.completion_tokens
         if outcome.code == 200 and not outcome.broke_off:
             if (ttft := progress.time_to_first_token) is not None:
                 self._ttft.observe(ttft, now=now)
@@ -250,6 +251,10 @@ class Desk:
                 self._tpot.observe(tpot, now=now)
         for observer in self._observers:
             observer(outcome)
+
+    @property
+    def counters(self) -> Counters:
+        return Counters(**self._counts)
 
     @property
     def ttft(self) -> Latency | None:

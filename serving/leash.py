@@ -6,6 +6,7 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 # Looked up now: `end_with_parent` also runs between fork and exec, where little may be done.
 _prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else None
 
@@ -19,3 +20,8 @@ def end_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
 def parent_is_gone(parent_pid: int) -> bool:
     """Whether the parent had died before `end_with_parent` could take hold."""
     return os.getppid() != parent_pid
+
+
+def adopt_orphans() -> bool:
+    """From now on, processes below this one whose parents end become its children. Whether the system can."""
+    return _prctl is not None and _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0

@@ -1,10 +1,10 @@
 """What a worker shows Prometheus. Names begin with `slipway_worker_`; times are seconds."""
 
+from functools import cache
+
 from prometheus_client import (
     CollectorRegistry,
-    Counter,
     Gauge,
-    Histogram,
     Info,
     ProcessCollector,
     disable_created_metrics,
@@ -12,6 +12,7 @@ from prometheus_client import (
 from prometheus_client.exposition import generate_latest
 
 from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Outcome, Progress
+from serving.loop_metrics import CounterSeries, HistogramSeries, LoopCounter, LoopHistogram
 from serving.protocol import LATENCY_BOUNDS_MS, WorkerState
 from serving.worker_command import WorkerCommand
 
@@ -37,40 +38,40 @@ class WorkerMetrics:
                 "engine": command.engine,
             }
         )
-        self._requests = Counter(
+        self._requests = LoopCounter(
             "slipway_worker_requests",
             "Generation requests by route and status.",
             ["route", "code"],
             registry=registry,
         )
-        self._seconds = Histogram(
+        self._seconds = LoopHistogram(
             "slipway_worker_request_seconds",
             "From the request to the end of its answer.",
             ["route"],
             buckets=REQUEST_BUCKETS,
             registry=registry,
         )
-        self._ttft = Histogram(
+        self._ttft = LoopHistogram(
             "slipway_worker_time_to_first_token_seconds",
             "From the request to its first token.",
             buckets=TTFT_BUCKETS,
             registry=registry,
         )
-        self._tpot = Histogram(
+        self._tpot = LoopHistogram(
             "slipway_worker_time_per_output_token_seconds",
             "Mean time between the tokens of an answer.",
             buckets=TPOT_BUCKETS,
             registry=registry,
         )
-        self._tokens = Counter(
+        self._tokens = LoopCounter(
             "slipway_worker_tokens", "Tokens read and written.", ["direction"], registry=registry
         )
-        self._broken = Counter(
+        self._broken = LoopCounter(
             "slipway_worker_broken_streams",
             "Streams that ended in an error after they had begun.",
             registry=registry,
         )
-        self._traffic = Counter(
+        self._traffic = LoopCounter(
             "slipway_worker_traffic",
             "Generation requests by who chose this version for them (the gateway or the client) and by what "
             "became of them: routed (arrived), ended, abandoned (the client left before an answer), errors "
@@ -79,20 +80,20 @@ class WorkerMetrics:
             registry=registry,
         )
         bounds = [bound / 1000 for bound in LATENCY_BOUNDS_MS]
-        self._answer = Histogram(
+        self._answer = LoopHistogram(
             "slipway_worker_answer_seconds",
             "From the request to the end of its answer: whole answers below 400 to requests for which the "
             "gateway chose.",
             buckets=bounds,
             registry=registry,
         )
-        self._first_token = Histogram(
+        self._first_token = LoopHistogram(
             "slipway_worker_answer_first_token_seconds",
             "The same to the first token.",
             buckets=bounds,
             registry=registry,
         )
-        self._timing = Histogram(
+        self._timing = LoopHistogram(
             "slipway_worker_timing_seconds",
             "The same by what a release may be judged by: the whole answer by route, `ttft` and `tpot`.",
             ["of"],
@@ -109,41 +110,57 @@ class WorkerMetrics:
             Gauge(f"slipway_worker_{name}", text, registry=registry).set_function(read)
         desk.observe(self._count)
 
+        self._tokens_in, self._tokens_out = self._tokens.labels("in"), self._tokens.labels("out")
+        self._arrived = cache(lambda chosen_by: self._traffic.labels(chosen_by, "routed"))
+        self._counted = cache(self._counts_of)
+
     def arrived(self, progress: Progress) -> None:
-        self._traffic.labels(progress.chosen_by, "routed").inc()
+        self._arrived(progress.chosen_by).inc()
 
     def _count(self, outcome: Outcome) -> None:
         progress = outcome.progress
-        self._count_traffic(outcome)
-        self._requests.labels(outcome.route, str(outcome.code)).inc()
-        self._seconds.labels(outcome.route).observe(outcome.seconds)
-        self._tokens.labels("in").inc(progress.prompt_tokens)
-        self._tokens.labels("out").inc(progress.completion_tokens)
-        if outcome.broke_off:
-            self._broken.inc()
-        if (ttft := progress.time_to_first_token) is not None:
-            self._ttft.observe(ttft)
-        if (tpot := progress.time_per_output_token) is not None:
-            self._tpot.observe(tpot)
+        counts, times = self._counted(outcome.route, outcome.code, outcome.broke_off, progress.chosen_by)
+        for series in counts:
+            series.inc()
+        for timed in times:
+            timed.observe(outcome.seconds)
+        if progress.first_token_at is not None or progress.prompt_tokens:
+            self._count_tokens(progress, is_judged=len(times) > 1)
 
-    def _count_traffic(self, outcome: Outcome) -> None:
-        """What a gateway would have counted."""
-        progress, is_answered = outcome.progress, outcome.code != CLIENT_CLOSED_REQUEST
+    def _counts_of(
+        self, route: str, code: int, broke_off: bool, chosen_by: str
+    ) -> tuple[list[CounterSeries], list[HistogramSeries]]:
+        """What one more request of this kind is counted in, and what its seconds are. Looked up once for each
+        kind: finding a series costs more than counting."""
+        # What a gateway would have counted.
         events = {
             "ended": True,
-            "abandoned": not is_answered,
-            "errors": outcome.broke_off or outcome.code >= 500,
-            "broken": outcome.broke_off,
+            "abandoned": code == CLIENT_CLOSED_REQUEST,
+            "errors": broke_off or code >= 500,
+            "broken": broke_off,
         }
-        for event in (name for name, has_happened in events.items() if has_happened):
-            self._traffic.labels(progress.chosen_by, event).inc()
-        if progress.chosen_by == "gateway" and outcome.code < 400 and not outcome.broke_off:
-            self._answer.observe(outcome.seconds)
-            self._timing.labels(outcome.route).observe(outcome.seconds)
-            if (ttft := progress.time_to_first_token) is not None:
+        counts = [
+            self._traffic.labels(chosen_by, event) for event, has_happened in events.items() if has_happened
+        ]
+        counts.append(self._requests.labels(route, str(code)))
+        if broke_off:
+            counts.append(self._broken.labels())
+        times = [self._seconds.labels(route)]
+        if chosen_by == "gateway" and code < 400 and not broke_off:
+            times += [self._answer.labels(), self._timing.labels(route)]
+        return counts, times
+
+    def _count_tokens(self, progress: Progress, *, is_judged: bool) -> None:
+        self._tokens_in.inc(progress.prompt_tokens)
+        self._tokens_out.inc(progress.completion_tokens)
+        if (ttft := progress.time_to_first_token) is not None:
+            self._ttft.observe(ttft)
+            if is_judged:
                 self._first_token.observe(ttft)
                 self._timing.labels("ttft").observe(ttft)
-            if (tpot := progress.time_per_output_token) is not None:
+        if (tpot := progress.time_per_output_token) is not None:
+            self._tpot.observe(tpot)
+            if is_judged:
                 self._timing.labels("tpot").observe(tpot)
 
     def expose(self) -> bytes:

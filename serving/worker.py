@@ -151,6 +151,7 @@ class Worker:
             log.warning("stopped at once by a second signal")
             os._exit(EXIT_FAILED)
         self._desk.drain()
+        self._server.is_draining = True
         self._tell()
         self._stop.set()
 
@@ -228,6 +229,8 @@ def _where(listener: socket.socket) -> str:
 
 class _AsgiServer(uvicorn.Server):
     """Serves engines of text. Leaves signals to the worker, which drains before the listener closes."""
+
+    is_draining = False  # their answers say so themselves (`serving.app.identity_headers`)
 
     def __init__(self, app: Any, *, grace_seconds: float) -> None:
         config = uvicorn.Config(

@@ -1,2 +1,2 @@
 """The serving runtime beside its peers, each figure in one run: `python -m perf.serving
-[hop|floor|batching|gpu]`."""
+[hop|floor|batching|processes|gpu]`."""

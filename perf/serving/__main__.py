@@ -1,5 +1,5 @@
 """Measures the parts that are named, or all but `gpu`, and prints a table. `--peers`: a Python with mosec,
-LitServe and Ray (made with `python -m venv PEERS; PEERS/bin/pip install mosec litserve ray numpy`)."""
+LitServe and Ray (`python -m venv PEERS; PEERS/bin/pip install mosec litserve "ray[serve]" numpy`)."""
 
 import argparse
 import sys
@@ -7,13 +7,17 @@ from importlib import import_module
 
 from perf.required import RequiredFigure, report
 
-PARTS = ("hop", "floor", "batching", "gpu")
+PARTS = ("hop", "floor", "batching", "processes", "gpu")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m perf.serving", description=__doc__)
     parser.add_argument(
-        "parts", nargs="*", default=["hop", "floor", "batching"], metavar="PART", help=", ".join(PARTS)
+        "parts",
+        nargs="*",
+        default=list(PARTS[:-1]),
+        metavar="PART",
+        help=", ".join(PARTS),
     )
     parser.add_argument("--peers", default="", help="Python of an environment with the peers")
     chosen = parser.parse_args()

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -17,11 +16,11 @@ import numpy as np
 
 from perf.required import RequiredFigure, at_most
 from serving.runtime.api import GpuModel, runtime
-from serving.runtime.board import Board, Phase
+from serving.runtime.board import Phase, ProcessBoard
 from serving.runtime.children import ChildOrder
 from serving.runtime.gpu_process import GpuProcess
 from serving.runtime.links import ARENA_BYTES, listener
-from serving.runtime.models import Models
+from serving.runtime.models import ModelHandles
 
 SIZES = (600_000, 4_800_000)
 ROUNDS = 400
@@ -36,9 +35,9 @@ class Touch(GpuModel):
 
 
 @contextmanager
-def models(model: type[GpuModel]) -> Iterator[Models]:
+def models(model: type[GpuModel]) -> Iterator[ModelHandles]:
     """The model in a process of its own, and this process as one that calls it."""
-    board, listening = Board.create(16), listener()
+    board, listening = ProcessBoard.create(16), listener()
     order = ChildOrder(
         kind="gpu", file="", name=model.__name__, channel=-1, board=board.descriptor, cell=8,
         parent=os.getpid(), online=1, arena_bytes=ARENA_BYTES,
@@ -54,7 +53,9 @@ def models(model: type[GpuModel]) -> Iterator[Models]:
             os._exit(1)
     while board.cells[8].phase != Phase.READY:
         time.sleep(0.01)
-    calling = Models({model.__name__: [(listening.getsockname().hex(), 8)]}, board, arena_bytes=ARENA_BYTES)
+    calling = ModelHandles(
+        {model.__name__: [(listening.getsockname().hex(), 8)]}, board, arena_bytes=ARENA_BYTES
+    )
     token = runtime.set(calling)  # type: ignore[arg-type]
     board.cells[0].load = 1
     try:
@@ -112,55 +113,23 @@ def queue(size: int) -> dict[str, float]:
         process.join()
 
 
-def mosec(size: int) -> dict[str, float]:
-    """What a stage of it does for another one: pickle, and a Unix socket with its protocol's reads."""
-    import pickle
-    import struct
-
-    here, there = socket.socketpair()
-    if (child := os.fork()) == 0:
-        here.close()
-        stream = there.makefile("rb", buffering=0)
-        while head := stream.read(4):
-            (length,) = struct.unpack("<I", head)
-            body = bytearray(length)
-            view = memoryview(body)
-            while view:
-                view = view[there.recv_into(view) :]
-            there.sendall(struct.pack("<d", float(pickle.loads(body)[-1])))
-        os._exit(0)
-    there.close()
-    array = np.ones(size // 4, np.float32)
-
-    def call() -> None:
-        data = pickle.dumps(array, protocol=5)
-        here.sendall(struct.pack("<I", len(data)))
-        here.sendall(data)
-        here.recv(8)
-
-    try:
-        return {"pickle over a Unix socket (mosec's hop)": p50(call)}
-    finally:
-        here.close()
-        os.waitpid(child, 0)
-
-
 def peers(python: str) -> dict[str, dict[int, float]]:
-    """LitServe's and Ray's own hop, in the environment that has them; what does not install is left out."""
+    """What the array costs in hops of the peers, in the environment that has them. What does not run is left
+    out."""
     found: dict[str, dict[int, float]] = {}
-    for name, source in (("LitServe's queue", _LITSERVE), ("Ray actor with its object store", _RAY)):
+    for name, source in _PEERS.items():
         with tempfile.TemporaryDirectory() as directory:
             file = Path(directory) / "peer.py"
             file.write_text(_PEER + source)
             done = subprocess.run(
-                [python, str(file), str(ROUNDS // 4), *map(str, SIZES)],
-                capture_output=True, text=True, timeout=180, cwd=directory,
+                [python, str(file), str(ROUNDS // 8), *map(str, SIZES)],
+                capture_output=True, text=True, timeout=240, cwd=directory,
             )  # fmt: skip
-        if done.returncode == 0:
-            figures = done.stdout.strip().splitlines()[-1].split()
-            found[name] = dict(zip(SIZES, map(float, figures), strict=True))
+        told = [line for line in done.stdout.splitlines() if line.startswith("figures ")]
+        if told:
+            found[name] = dict(zip(SIZES, map(float, told[-1].split()[1:]), strict=True))
         else:
-            print(f"{name}: not measured: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+            print(f"{name}: not measured: {done.stderr.strip().splitlines()[-3:]}", file=sys.stderr)
     return found
 
 
@@ -175,7 +144,45 @@ def p50(call):
         began = time.perf_counter(); call(); seen.append(time.perf_counter() - began)
     return statistics.median(seen) * 1e6
 """
-_LITSERVE = """
+_PEERS = {
+    # One server whose second stage gets the array of the first, less one whose first stage answers itself.
+    "mosec, one more stage": """
+import os, signal, subprocess, urllib.request
+SERVER = '''
+import os
+import numpy as np
+from mosec import Server, Worker
+size, stages = int(os.environ["SIZE"]), int(os.environ["STAGES"])
+class Make(Worker):
+    def __init__(self): self.array = np.ones(size // 4, np.float32)
+    def forward(self, data): return self.array if stages == 2 else {"last": float(self.array[-1])}
+class Touch(Worker):
+    def forward(self, array): return {"last": float(array[-1])}
+if __name__ == "__main__":
+    server = Server()
+    server.append_worker(Make, num=1)
+    if stages == 2: server.append_worker(Touch, num=1)
+    server.run()
+'''
+open("server.py", "w").write(SERVER)
+def asked(port):
+    url, kind = f"http://127.0.0.1:{port}/inference", {"content-type": "application/json"}
+    return urllib.request.urlopen(urllib.request.Request(url, b"{}", kind), timeout=10).read()
+def served(size, stages, port):
+    server = subprocess.Popen([sys.executable, "server.py", "--port", str(port)],
+                              env=os.environ | {"SIZE": str(size), "STAGES": str(stages)},
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            try: asked(port); break
+            except OSError: time.sleep(0.2)
+        return p50(lambda: asked(port))
+    finally:
+        server.terminate(); server.wait()
+print("figures", *(served(size, 2, 18731) - served(size, 1, 18732) for size in sizes))
+""",
+    # The queue that LitServe's default transport puts requests into, and takes answers out of.
+    "LitServe's queue": """
 from multiprocessing import Manager, Process
 def work(inbox, outbox):
     while (one := inbox.get()) is not None: outbox.put(float(one[-1]))
@@ -189,9 +196,9 @@ if __name__ == "__main__":
         array = np.ones(size // 4, np.float32)
         told.append(p50(lambda: (inbox.put(array), outbox.get())))
     inbox.put(None); process.join()
-    print(*told)
-"""
-_RAY = """
+    print("figures", *told)
+""",
+    "Ray actor with its object store": """
 import ray
 ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", object_store_memory=200_000_000)
 @ray.remote
@@ -202,8 +209,24 @@ told = []
 for size in sizes:
     array = np.ones(size // 4, np.float32)
     told.append(p50(lambda: ray.get(actor.touch.remote(array))))
-print(*told)
-"""
+print("figures", *told)
+""",
+    "Ray Serve, a deployment's handle": """
+import ray
+from ray import serve
+ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", object_store_memory=200_000_000)
+@serve.deployment
+class Touch:
+    def touch(self, array): return float(array[-1])
+serve.start(http_options={"location": "NoServer"})
+handle = serve.run(Touch.bind(), route_prefix=None)
+told = []
+for size in sizes:
+    array = np.ones(size // 4, np.float32)
+    told.append(p50(lambda: handle.touch.remote(array).result()))
+print("figures", *told)
+""",
+}
 
 
 def rows(peer_python: str) -> list[RequiredFigure]:
@@ -211,7 +234,7 @@ def rows(peer_python: str) -> list[RequiredFigure]:
     others = peers(peer_python) if peer_python else {}
     for size in SIZES:
         mine = ours(size)
-        theirs = queue(size) | mosec(size) | {name: figures[size] for name, figures in others.items()}
+        theirs = queue(size) | {name: figures[size] for name, figures in others.items()}
         for name, figure in (mine | theirs).items():
             told.append(RequiredFigure(f"hop of {size // 1_000} KB, {name}: p50", f"{figure:,.0f} us"))
         best = min(theirs.values())

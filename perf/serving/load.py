@@ -65,11 +65,16 @@ class _LoopingConnection(asyncio.Protocol):
                 del self._unread[: head + 4]
                 continue
             fields = self._unread[:head].lower()
-            at = fields.find(b"content-length:")
-            length = int(fields[at + 15 :].split(b"\r", 1)[0]) if at >= 0 else 0
-            if len(self._unread) < head + 4 + length:
+            if (at := fields.find(b"content-length:")) >= 0:
+                end = head + 4 + int(fields[at + 15 :].split(b"\r", 1)[0])
+            elif b"chunked" in fields:
+                last = self._unread.find(b"\r\n0\r\n\r\n", head)
+                end = last + 7 if last >= 0 else len(self._unread) + 1
+            else:
+                end = head + 4
+            if len(self._unread) < end:
                 return
-            del self._unread[: head + 4 + length]
+            del self._unread[:end]
             if self.counts:
                 now = time.perf_counter()
                 self._load.latencies.append(now - self._sent_at)

@@ -220,7 +220,7 @@ class Runtime(Protocol):
 
 
 @dataclass
-class Context:
+class RequestContext:
     """Of the request that is worked on. `deadline`: monotonic seconds."""
 
     deadline: float = float("inf")
@@ -228,7 +228,10 @@ class Context:
 
 
 runtime: contextvars.ContextVar[Runtime | None] = contextvars.ContextVar("slipway_runtime", default=None)
-context: contextvars.ContextVar[Context] = contextvars.ContextVar("slipway_request", default=Context())  # noqa: B039
+context: contextvars.ContextVar[RequestContext] = contextvars.ContextVar(
+    "slipway_request",
+    default=RequestContext(),  # noqa: B039
+)
 
 
 def get(model: type[GpuModel]) -> ModelHandle:

@@ -26,7 +26,7 @@ class ArenaUnavailable(Exception):
     """This system gives no shared memory: messages carry their arrays inline."""
 
 
-class Place(NamedTuple):
+class ArenaPlace(NamedTuple):
     """Where an array lies in an arena."""
 
     block: int
@@ -109,7 +109,7 @@ class Arena:
         block.is_held = True
         return _lend(self._memory, block.begin, length, block.let_go)
 
-    def share(self, data: Bytes) -> Place | None:
+    def share(self, data: Bytes) -> ArenaPlace | None:
         """Marks the block of `data` as being read; copies it into one if it lies elsewhere or is read
         already. None when there is no room."""
         offset = data.__array_interface__["data"][0] - self._base
@@ -118,15 +118,15 @@ class Arena:
             for block in self._blocks:
                 if block.begin <= offset < block.end and not self._memory[block.number]:
                     self._memory[block.number] = 1
-                    return Place(block.number, offset, length)
+                    return ArenaPlace(block.number, offset, length)
         fresh = self._take(length)
         if fresh is None:
             return None
         self._bytes[fresh.begin : fresh.begin + length] = data
         self._memory[fresh.number] = 1
-        return Place(fresh.number, fresh.begin, length)
+        return ArenaPlace(fresh.number, fresh.begin, length)
 
-    def take_back(self, place: Place) -> None:
+    def take_back(self, place: ArenaPlace) -> None:
         """The message about it was never sent."""
         self._memory[place.block] = 0
 
@@ -181,7 +181,7 @@ class ArenaView:
         """All of it, for whoever registers the memory with a device."""
         return np.frombuffer(self._memory, np.uint8)
 
-    def open(self, place: Place) -> Bytes:
+    def open(self, place: ArenaPlace) -> Bytes:
         """The bytes themselves. The block goes back to its owner when nothing refers to them any more."""
         return _lend(
             self._memory, place.offset, place.length, partial(self._memory.__setitem__, place.block, 0)

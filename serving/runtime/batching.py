@@ -1,8 +1,8 @@
 """Which calls of a model's method run together, and when. Pure: times are given, nothing is run.
 
-A batch waits only for calls that may come: as long as fewer requests wait here than are being worked on in
-CPU processes. A lone request therefore never waits, and under load batches fill while the one before them
-runs.
+A batch waits only for calls that may come and probably will: while fewer requests wait here than are being
+worked on in CPU processes, and if calls lately came within such a wait of each other. So nobody waits at low
+load, and under load batches fill while the one before them runs.
 """
 
 from collections import deque
@@ -16,8 +16,8 @@ LATENCY_MAX_SIZE = 256
 MARGIN = 1.15
 """Predicted times are taken this much longer."""
 FORGET = 0.9
-WAIT_IN_VAIN = 16
-"""After so many waits in a row that brought nobody, only each so-manieth batch waits."""
+WAIT_FROM_SHARE = 0.5
+"""A batch waits if such a share of calls, of the latest above all, came within a wait of the one before."""
 ONLINE, OFFLINE = 0, 1
 
 
@@ -79,15 +79,23 @@ class BatchQueue:
         self._rule = rule
         self._times = BatchTimes()
         self._waiting: tuple[deque[Item], deque[Item]] = (deque(), deque())
-        self._in_vain = 0
-        self._since_wait = 0
-        self._had_waited_with = 0
+        self._latest = -float("inf")
+        self._close_share = 0.6
 
     def __len__(self) -> int:
         return len(self._waiting[ONLINE]) + len(self._waiting[OFFLINE])
 
     def add(self, item: Item) -> None:
+        is_close = item.arrived - self._latest <= self._longest_wait(1)
+        self._close_share = FORGET * self._close_share + (1 - FORGET) * is_close
+        self._latest = item.arrived
         self._waiting[item.priority].append(item)
+
+    def _longest_wait(self, size: int) -> float:
+        """Of the first item of a batch of that size, which grows by one while it waits."""
+        if self._rule.latency is None:
+            return self._rule.max_wait
+        return self._rule.latency - self._times.predict(size + 1)
 
     def remove(self, wanted: Callable[[Item], bool]) -> list[Item]:
         """Takes out what is wanted, wherever it stands."""
@@ -111,20 +119,11 @@ class BatchQueue:
     def due_in(self, *, now: float, others: int) -> float:
         """Seconds until its batch should run; 0: now. `others`: requests at work that may still call. Only
         for a queue that is not empty."""
-        if others <= 0 or len(self) >= self._size_limit(now) or self._is_weary():
+        if others <= 0 or self._close_share < WAIT_FROM_SHARE or len(self) >= self._size_limit(now):
             return 0.0
         first = self._first()
-        if self._rule.latency is None:
-            due = first.arrived + self._rule.max_wait
-        else:
-            due = first.arrived + self._rule.latency - self._times.predict(len(self) + 1)
-        due = min(due, first.deadline - self._times.predict(1))
-        if due > now and not self._had_waited_with:
-            self._had_waited_with = len(self)
-        return max(0.0, due - now)
-
-    def _is_weary(self) -> bool:
-        return self._in_vain >= WAIT_IN_VAIN and self._since_wait % WAIT_IN_VAIN != 0
+        due = first.arrived + self._longest_wait(len(self))
+        return max(0.0, min(due, first.deadline - self._times.predict(1)) - now)
 
     def _size_limit(self, now: float) -> int:
         rule = self._rule
@@ -147,10 +146,6 @@ class BatchQueue:
         for waiting in self._waiting:
             while waiting and len(batch) < limit:
                 batch.append(waiting.popleft())
-        if self._had_waited_with:
-            self._in_vain = 0 if len(batch) > self._had_waited_with else self._in_vain + 1
-            self._had_waited_with = 0
-        self._since_wait += 1
         return batch
 
     def observe(self, size: int, seconds: float) -> None:

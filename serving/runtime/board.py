@@ -63,7 +63,7 @@ class Cell:
         self.phase = self.load = self.since_ns = self.owner = 0
 
 
-class Board:
+class ProcessBoard:
     """Cells by number."""
 
     def __init__(self, descriptor: int) -> None:
@@ -72,7 +72,7 @@ class Board:
         self.cells = [Cell(self._words, number) for number in range(len(self._words) // _WORDS)]
 
     @classmethod
-    def create(cls, processes: int) -> "Board":
+    def create(cls, processes: int) -> "ProcessBoard":
         descriptor = os.memfd_create("slipway-board", os.MFD_CLOEXEC)
         os.ftruncate(descriptor, processes * _WORDS * WORD_BYTES)
         return cls(descriptor)

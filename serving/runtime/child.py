@@ -1,4 +1,5 @@
-"""`python -m serving.runtime.child ORDER`: a CPU process, a GPU process, or a process of the user's own."""
+"""`python -m serving.runtime.child ORDER`: a CPU process, their template, a GPU process, or
+a process of the user's own."""
 
 import json
 import sys
@@ -12,6 +13,8 @@ def main() -> None:
         from serving.runtime.gpu_process import run
     elif order.kind == "own":
         from serving.runtime.own_process import run
+    elif order.kind == "template":
+        from serving.runtime.template import run
     else:
         from serving.runtime.cpu_process import run
     run_child(order, run)

@@ -5,58 +5,60 @@ the handler. Sync handlers run right here; async ones on a loop that lives as lo
 """
 
 import asyncio
+import gc
 import json
 import logging
 import select
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from serving.runtime.api import (
-    App,
     Cancelled,
-    Context,
     GpuModel,
     ModelHandle,
     Problem,
     Request,
+    RequestContext,
     Response,
     context,
     runtime,
 )
-from serving.runtime.board import Board
+from serving.runtime.board import ProcessBoard
 from serving.runtime.children import ChildOrder, tell
 from serving.runtime.frames import Frame, FrameReader, pack_frame
-from serving.runtime.handlers import Handler, openapi, read_query, warm_up_body
-from serving.runtime.loading import load_app
-from serving.runtime.models import Models
+from serving.runtime.handlers import RouteHandler, read_query
+from serving.runtime.loaded_app import LoadedApp
+from serving.runtime.models import ModelHandles
 
 log = logging.getLogger(__name__)
+READ_BYTES = 65_536
+"""More would be mapped and unmapped for each request."""
 _PROBLEM_TYPE = "application/problem+json"
 Meta = dict[str, Any]
 
 
 def run(order: ChildOrder, channel: socket.socket) -> None:
-    app, models = load_app(order.path)
-    process = CpuProcess(app, channel, order)
-    tell(channel, {"described": process.description(models)})
-    process.serve()
+    serve_loaded(LoadedApp(order.path), order, channel)
+
+
+def serve_loaded(loaded: LoadedApp, order: ChildOrder, channel: socket.socket) -> None:
+    tell(channel, {"described": loaded.description})
+    CpuProcess(loaded, channel, order).serve()
 
 
 class CpuProcess:
     """The loop; a Runtime for the handlers in it."""
 
-    def __init__(self, app: App, channel: socket.socket, order: ChildOrder) -> None:
-        self._app = app
-        self._handlers = [Handler(route) for route in app.routes]
+    def __init__(self, loaded: LoadedApp, channel: socket.socket, order: ChildOrder) -> None:
+        self._handlers = loaded.handlers
         self._channel = channel
-        self._title = order.path.stem
-        self._cell = Board(order.board).cells[order.cell]
+        self._cell = ProcessBoard(order.board).cells[order.cell]
         self._counts = int(order.cell < order.online)
         self._order = order
-        self._models = Models({}, Board(order.board), arena_bytes=0)
+        self._models = ModelHandles({}, ProcessBoard(order.board), arena_bytes=0)
         self._reader = FrameReader()
         self._queued: list[tuple[Frame, Meta, bytes]] = []
         self._number = -1
@@ -85,64 +87,26 @@ class CpuProcess:
             if readable and self._is_cancelled():
                 raise Cancelled
 
-    def description(self, models: Mapping[str, type[GpuModel]]) -> Meta:
-        """What the front serves by: processes, routes and their limits, the OpenAPI document, what to warm up
-        with."""
-        app = self._app
-        return {
-            "processes": app.processes,
-            "job_processes": app.job_processes if any(one.kind == "job" for one in app.routes) else 0,
-            "abilities": app.abilities,
-            "memory_mb": app.memory_mb,
-            "own": [(one.name, one.count, one.load_seconds) for one in app.own_processes],
-            "indicators": [(one.name, one.help, one.lower_is_better) for one in app.indicators.values()],
-            "models": [
-                {
-                    "name": name,
-                    "processes": one.processes,
-                    "timeout_seconds": one.timeout_seconds,
-                    "load_timeout_seconds": one.load_timeout_seconds,
-                    "memory_mb": one.memory_mb,
-                }
-                for name, one in sorted(models.items())
-            ],
-            "routes": [
-                {
-                    "kind": one.kind,
-                    "method": one.method,
-                    "path": one.path,
-                    "max_bytes": one.max_bytes,
-                    "timeout_seconds": one.timeout_seconds or app.timeout_seconds,
-                    "job": dict(one.job),
-                }
-                for one in app.routes
-            ],
-            "warm_up": [
-                (number, warm_up_body(one).decode("latin-1"))
-                for number, one in enumerate(app.routes)
-                if one.warm_up is not None
-            ],
-            "openapi": openapi(app, self._handlers, self._title),
-        }
-
     def serve(self) -> None:
         while True:
             kind, meta, body = self._next()
             if kind is Frame.REQUEST:
                 self._work(meta, body)
             elif kind is Frame.STATE:
-                self._models = Models(
+                self._models = ModelHandles(
                     meta["models"],
                     self._models.board,
                     arena_bytes=self._order.arena_bytes,
                     front=self._channel.fileno(),
                     interrupted=self._is_cancelled,
                 )
+                gc.collect()
+                gc.freeze()  # what is there by now stays, and need not be looked at again and again
                 tell(self._channel, {"ready": {}})
 
     def _next(self) -> tuple[Frame, Meta, bytes]:
         while not self._queued:
-            data = self._channel.recv(262_144)
+            data = self._channel.recv(READ_BYTES)
             if not data:
                 raise SystemExit(0)
             self._queued += self._reader.feed(data)
@@ -150,7 +114,7 @@ class CpuProcess:
 
     def _is_cancelled(self) -> bool:
         """Reads what the front says while a request is worked on."""
-        data = self._channel.recv(65_536)
+        data = self._channel.recv(READ_BYTES)
         if not data:
             raise SystemExit(0)
         self._queued += self._reader.feed(data)
@@ -162,15 +126,18 @@ class CpuProcess:
         handler = self._handlers[meta["route"]]
         self._cell.load, self._cell.since_ns = self._counts, time.monotonic_ns()
         context.set(
-            Context(meta["deadline"] if meta["deadline"] is not None else float("inf"), meta["priority"])
+            RequestContext(
+                meta["deadline"] if meta["deadline"] is not None else float("inf"), meta["priority"]
+            )
         )
         self._indicated.clear()
         self._models.calls.clear()
         self._traced_since = self._cell.since_ns if "traceparent" in meta["headers"] else 0
         try:
             request = Request(
-                meta["method"], meta["path"], body, meta["headers"], read_query(meta["query"]), meta["params"]
-            )
+                handler.route.method, handler.route.path, body, meta["headers"], read_query(meta["query"]),
+                meta["params"],
+            )  # fmt: skip
             arguments = handler.arguments(request)
             if handler.takes_progress:
                 arguments["progress"] = self._progress
@@ -183,13 +150,13 @@ class CpuProcess:
         except Cancelled:
             self._problem(Problem(499, "Client closed request"))
         except Exception as error:
-            log.exception("%s %s failed", meta["method"], meta["path"])
+            log.exception("%s %s failed", handler.route.method, handler.route.path)
             what = f"{handler.function.__name__} raised {type(error).__name__}"
             self._problem(Problem(500, "The handler failed", f"{what}; the service's log says where."))
         finally:
             self._cell.load = self._cell.since_ns = 0
 
-    def _call(self, handler: Handler, arguments: Meta) -> Any:
+    def _call(self, handler: RouteHandler, arguments: Meta) -> Any:
         if handler.is_async:
             return self._until_done(handler.function(**arguments))
         return handler.function(**arguments)
@@ -209,7 +176,7 @@ class CpuProcess:
 
         return loop.run_until_complete(watched())
 
-    def _stream(self, handler: Handler, arguments: Meta) -> None:
+    def _stream(self, handler: RouteHandler, arguments: Meta) -> None:
         """The headers go with the first piece: what fails before it is an honest error."""
         pieces = handler.function(**arguments)
         head: Meta | None = {"status": 200, "type": handler.route.media_type or "text/event-stream"}

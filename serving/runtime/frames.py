@@ -3,7 +3,7 @@ code, so the front reads nothing of theirs that could run code."""
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import Any
 
@@ -43,7 +43,15 @@ class FrameReader:
     def __init__(self) -> None:
         self._unread = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[tuple[Frame, dict[str, Any], bytes]]:
+    def feed(self, data: bytes) -> Iterable[tuple[Frame, dict[str, Any], bytes]]:
+        if not self._unread and len(data) >= _HEAD.size:
+            kind, meta_size, body_size = _HEAD.unpack_from(data)
+            middle = _HEAD.size + meta_size
+            if middle + body_size == len(data):  # one frame, as nearly always
+                return ((_FRAMES[kind], orjson.loads(data[_HEAD.size : middle]), data[middle:]),)
+        return self._whole(data)
+
+    def _whole(self, data: bytes) -> Iterator[tuple[Frame, dict[str, Any], bytes]]:
         if self._unread:
             self._unread += data
             data = self._unread  # type: ignore[assignment]

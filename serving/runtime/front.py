@@ -5,6 +5,7 @@ that every service pays.
 """
 
 import asyncio
+import gc
 import json
 import logging
 import time
@@ -63,7 +64,6 @@ class Front:
         self._processes, self._desk, self._metrics = processes, desk, metrics
         self._health, self._expose = health, expose
         self._identity = identity
-        self._identity_lines: dict[WorkerState, bytes] = {}
         self._parts = AnswerParts(desk, faults, metrics, processes.idle)
         self._routes: FrontRoutes | None = None
         self._answering: set[asyncio.Task[None]] = set()
@@ -81,6 +81,8 @@ class Front:
         """All processes are ready."""
         self._routes = FrontRoutes(self._processes.description["routes"])
         self.job_runner.start(len(self._processes.job))
+        gc.collect()
+        gc.freeze()  # what is there by now stays, and need not be looked at again and again
 
     async def warm_up(self) -> None:
         """Sends the bodies that the app gave to their handlers. Raises Problem when one is not answered."""
@@ -95,18 +97,10 @@ class Front:
 
     # HttpApplication
 
-    @property
-    def is_leaving(self) -> bool:
-        return self._desk.state is WorkerState.DRAINING
-
     def identity(self) -> bytes:
-        state = self._desk.state
-        if (lines := self._identity_lines.get(state)) is None:
-            told = "".join(
-                f"{name}: {value}\r\n" for name, value in self._identity().items() if name != "connection"
-            )
-            lines = self._identity_lines[state] = told.encode("latin-1")
-        return lines
+        # Connections are the server's business.
+        told = (f"{name}: {value}\r\n" for name, value in self._identity().items() if name != "connection")
+        return "".join(told).encode("latin-1")
 
     def accept(self, request: HttpRequest) -> int:
         path, method = request.path, request.method

@@ -17,9 +17,9 @@ from typing import Any
 
 from serving.runtime.api import Files, GpuModel, Problem
 from serving.runtime.batching import BatchQueue, BatchRule, Item
-from serving.runtime.board import Board, Phase
+from serving.runtime.board import Phase, ProcessBoard
 from serving.runtime.children import ChildOrder, tell
-from serving.runtime.links import NO_DEADLINE, Kind, Link, LinkClosed, Message, check_peer
+from serving.runtime.links import NO_DEADLINE, Link, LinkClosed, LinkMessage, LinkMessageKind, check_peer
 from serving.runtime.loading import load_app
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ _ALONE = BatchRule(max_size=1)
 
 
 def run(order: ChildOrder, channel: socket.socket) -> None:
-    board = Board(order.board)
+    board = ProcessBoard(order.board)
     cell = board.cells[order.cell]
     cell.phase, cell.since_ns = Phase.LOADING, time.monotonic_ns()
     _, models = load_app(order.path)
@@ -69,7 +69,9 @@ class _Stream:
 class GpuProcess:
     """The loop. `board` tells how many requests are at work elsewhere."""
 
-    def __init__(self, model: GpuModel, listening: socket.socket, board: Board, order: ChildOrder) -> None:
+    def __init__(
+        self, model: GpuModel, listening: socket.socket, board: ProcessBoard, order: ChildOrder
+    ) -> None:
         self._model = model
         self._listening = listening
         listening.setblocking(False)
@@ -172,8 +174,8 @@ class GpuProcess:
                 del self._pinned[link.descriptor]
                 log.warning("an arena cannot be page-locked (CUDA error %d): copies are slower", int(status))
 
-    def _take(self, link: Link, message: Message) -> None:
-        if message.kind == Kind.CANCEL:
+    def _take(self, link: Link, message: LinkMessage) -> None:
+        if message.kind == LinkMessageKind.CANCEL:
             self._cancel(lambda item: item.caller is link and item.id == message.id)
             self._end_streams(lambda stream: stream.link is link and stream.id == message.id)
             return
@@ -182,7 +184,7 @@ class GpuProcess:
         try:
             method, arguments = message.load()
             function = self._method(method)
-            if message.kind == Kind.STREAM:
+            if message.kind == LinkMessageKind.STREAM:
                 pieces = function(*arguments)
                 if not isinstance(pieces, Generator):
                     raise Problem(
@@ -278,7 +280,11 @@ class GpuProcess:
         for item, result in zip(batch, results, strict=True):
             waited = max(0, int((began - item.arrived) * 1e9))
             self._answer(
-                item.caller, Kind.RESULT, item.id, (result,), (waited, int(seconds * 1e9), len(batch))
+                item.caller,
+                LinkMessageKind.RESULT,
+                item.id,
+                (result,),
+                (waited, int(seconds * 1e9), len(batch)),
             )
 
     def _step_streams(self) -> None:
@@ -292,12 +298,12 @@ class GpuProcess:
                 piece = next(stream.pieces)
             except StopIteration:
                 self._streams.remove(stream)
-                self._answer(stream.link, Kind.END, stream.id, None)
+                self._answer(stream.link, LinkMessageKind.END, stream.id, None)
             except Exception as error:
                 self._streams.remove(stream)
                 self._fail(stream.link, stream.id, error)
             else:
-                self._answer(stream.link, Kind.ITEM, stream.id, (piece,))
+                self._answer(stream.link, LinkMessageKind.ITEM, stream.id, (piece,))
             self._cell.since_ns = 0
 
     # What goes back
@@ -313,10 +319,15 @@ class GpuProcess:
                 "The model failed",
                 f"{self._name} raised {type(error).__name__}: {error}{where}"[:1_000],
             )
-        self._answer(link, Kind.ERROR, id, told)
+        self._answer(link, LinkMessageKind.ERROR, id, told)
 
     def _answer(
-        self, link: Link, kind: Kind, id: int, value: object, figures: tuple[int, int, int] = (0, 0, 0)
+        self,
+        link: Link,
+        kind: LinkMessageKind,
+        id: int,
+        value: object,
+        figures: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
         if link.descriptor not in self._links:
             return
@@ -327,7 +338,7 @@ class GpuProcess:
                 raise
             except Exception as error:  # it cannot be pickled
                 words = f"The result of {self._name} cannot be sent: {type(error).__name__}: {error}"
-                link.send(Kind.ERROR, id, (500, "The model failed", words[:1_000]))
+                link.send(LinkMessageKind.ERROR, id, (500, "The model failed", words[:1_000]))
             if link.has_unsent:
                 self._poll.modify(link.descriptor, select.EPOLLIN | select.EPOLLOUT)
         except LinkClosed:

@@ -5,6 +5,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
+from urllib.parse import parse_qsl
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
@@ -15,7 +16,7 @@ from serving.runtime.api import App, AppError, Problem, Request, Response, Route
 JSON = "application/json"
 
 
-class Handler:
+class RouteHandler:
     """One route's function with its types. Raises AppError for hints that nothing can be read by."""
 
     def __init__(self, route: Route) -> None:
@@ -83,9 +84,9 @@ class Handler:
     def _body(self, request: Request) -> Any:
         if self.request_type is not None:
             _check_narrowed(self.request_type, request)
-            return self.request_type(
-                **{one.name: getattr(request, one.name) for one in dataclasses.fields(Request)}
-            )
+            if self.request_type is Request:
+                return request
+            return self.request_type(**vars(request))
         if self.body is None:
             return request.body
         if request.is_form:
@@ -169,7 +170,7 @@ class Handler:
         return operation
 
 
-def openapi(app: App, handlers: list[Handler], title: str) -> dict[str, Any]:
+def openapi(app: App, handlers: list[RouteHandler], title: str) -> dict[str, Any]:
     """The service's OpenAPI 3.1 document."""
     schemas: dict[str, Any] = {"Problem": _PROBLEM}
     paths: dict[str, Any] = {}
@@ -251,9 +252,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_query(text: str) -> Mapping[str, str]:
-    from urllib.parse import parse_qsl
-
-    return dict(parse_qsl(text, keep_blank_values=True))
+    return dict(parse_qsl(text, keep_blank_values=True)) if text else {}
 
 
 def warm_up_body(route: Route) -> bytes:

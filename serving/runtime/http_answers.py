@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Outcome, Progress
 from serving.faults import FaultInjection
@@ -22,7 +21,7 @@ from serving.runtime.service_metrics import ServiceMetrics
 TIMEOUT_HEADERS = ("x-slipway-timeout-ms", "x-envoy-expected-rq-timeout-ms")
 PRIORITY_HEADER = "x-slipway-priority"
 ATTEMPT_HEADER = "x-envoy-attempt-count"
-PROXY_HEADERS = (ATTEMPT_HEADER, "x-request-id", "x-forwarded-proto")
+PROXY_HEADERS = frozenset((ATTEMPT_HEADER, "x-request-id", "x-forwarded-proto"))
 """Of a gateway, which must be told when the work begins (`serving.begun`)."""
 GRACE_SECONDS = 2.0
 """How long a handler may go on after its deadline before its process is ended."""
@@ -49,25 +48,27 @@ class AnswerParts:
     pool: IdlePool
 
     def record(self, label: str, code: int, progress: Progress, *, broke_off: bool = False) -> None:
-        self.desk.record(
-            Outcome(route=label, code=code, seconds=progress.elapsed, broke_off=broke_off, progress=progress)
-        )
+        self.desk.record(Outcome(label, code, progress.elapsed, broke_off, progress))
 
 
 def request_meta(
-    route: FrontRoute, query: str, headers: dict[str, str], params: dict[str, str], **figures: Any
+    route: FrontRoute,
+    query: str,
+    headers: dict[str, str],
+    params: dict[str, str],
+    *,
+    deadline: float | None = None,
+    priority: int = ONLINE,
 ) -> Meta:
-    """What a CPU process is told of a request beside its body. `figures`: deadline and priority."""
+    """What a CPU process is told of a request beside its body."""
     return {
         "route": route.number,
-        "method": route.method,
-        "path": route.path,
         "query": query,
         "headers": headers,
         "params": params,
-        "deadline": None,
-        "priority": ONLINE,
-    } | figures
+        "deadline": deadline,
+        "priority": priority,
+    }
 
 
 class HttpAnswer:
@@ -105,7 +106,7 @@ class HttpAnswer:
         self._is_seated, self._seated_at = True, time.monotonic()
         self._accepted.progress.seated()
         headers = self._request.headers
-        if any(name in headers for name in PROXY_HEADERS):
+        if not PROXY_HEADERS.isdisjoint(headers):
             self._request.interim()
         delay, fault = self._parts.faults.draw()
         if delay:

@@ -43,6 +43,7 @@ LINGER_SECONDS = 5.0
 LOOK_EVERY_SECONDS = 1.0
 BACKLOG = 4_096
 MOST_FILES = 2**20
+MOST_HEADS = 256
 _UNFIT = re.compile(r"[\r\n\0]")
 _LINES = {
     one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in HTTPStatus if one.value >= 200
@@ -52,10 +53,6 @@ Headers = Mapping[str, str]
 
 class HttpApplication(Protocol):
     """What a server serves."""
-
-    @property
-    def is_leaving(self) -> bool:
-        """Every connection ends with its next answer."""
 
     def identity(self) -> bytes:
         """Header lines that every answer carries."""
@@ -85,7 +82,7 @@ class HttpRequest:
         "on_gone", "on_pause", "path", "query", "refusal", "version",
     )  # fmt: skip
 
-    def __init__(self, connection: "HttpConnection") -> None:
+    def __init__(self, connection: "HttpServerConnection") -> None:
         self._connection = connection
         self.method = self.path = self.query = ""
         self.version = "1.1"
@@ -147,13 +144,11 @@ class HttpRequest:
 
     def _head(self, status: int, kind: str, headers: Headers | None) -> bytes:
         server = self._connection.server
-        if server.is_leaving or server.application.is_leaving:
+        if server.is_draining:
             self.keeps_alive = False
-        closes = b"" if self.keeps_alive else b"connection: close\r\n"
-        line = _LINES.get(status) or f"HTTP/1.1 {status} Unknown\r\n".encode()
-        extra = _lines(headers) if headers else b""
-        typed = server.lines_of_type.get(kind) or server.add_type(kind)
-        return b"".join((line, server.common, server.application.identity(), closes, typed, extra))
+        key = (status, kind, self.keeps_alive)
+        head = server.heads.get(key) or server.add_head(*key)
+        return head + _lines(headers) if headers else head
 
     def _end(self) -> None:
         self.is_over = True
@@ -167,7 +162,7 @@ def _lines(headers: Headers) -> bytes:
     return "".join(fit).encode("latin-1", "replace")
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpServerConnection(asyncio.Protocol):
     """One client: reads its requests and has them answered in the order in which they came."""
 
     def __init__(self, server: "HttpServer") -> None:
@@ -199,10 +194,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            # No other protocol is spoken here: the request is answered as it is.
-            for request in (self._answering, *self._pipelined):
-                if request is not None:
-                    request.keeps_alive = False
+            pass  # no other protocol is spoken here: the request is answered as it is
         except httptools.HttpParserError:
             self._leave(Problem(400, "Malformed request", "It is not HTTP/1.1."))
         else:
@@ -384,10 +376,11 @@ class HttpServer:
 
     def __init__(self, application: HttpApplication, *, grace_seconds: float = 30.0) -> None:
         self.application = application
-        self.connections: set[HttpConnection] = set()
-        self.is_leaving = False
-        self.common = b""
-        self.lines_of_type: dict[str, bytes] = {}
+        self.connections: set[HttpServerConnection] = set()
+        self.is_draining = False
+        """Every connection ends with its next answer: gateways learn to leave before connections are closed
+        under their hands."""
+        self.heads: dict[tuple[int, str, bool], bytes] = {}
         self._grace_seconds = grace_seconds
         self._server: asyncio.Server | None = None
         self._looks: asyncio.TimerHandle | None = None
@@ -397,12 +390,12 @@ class HttpServer:
         self.loop = asyncio.get_running_loop()
         self._look()
         self._server = await self.loop.create_server(
-            lambda: HttpConnection(self), sock=listener, backlog=BACKLOG
+            lambda: HttpServerConnection(self), sock=listener, backlog=BACKLOG
         )
 
     async def stop(self) -> None:
         """Takes no connection any more and waits for the answers that are being made; cuts off the rest."""
-        self.is_leaving = True
+        self.is_draining = True
         if self._server is not None:
             self._server.close()
         for connection in list(self.connections):
@@ -416,15 +409,17 @@ class HttpServer:
         if self._looks is not None:
             self._looks.cancel()
 
-    def add_type(self, kind: str) -> bytes:
-        """The header line of a media type, kept for the next answer."""
-        line = _lines({"content-type": kind})
-        if len(self.lines_of_type) < 256:
-            self.lines_of_type[kind] = line
-        return line
+    def add_head(self, status: int, kind: str, keeps_alive: bool) -> bytes:
+        """The head of such answers without what is their own; kept for as long as its date holds."""
+        line = _LINES.get(status) or f"HTTP/1.1 {status} Unknown\r\n".encode()
+        common = {"date": formatdate(usegmt=True)} | ({} if keeps_alive else {"connection": "close"})
+        head = line + self.application.identity() + _lines(common | {"content-type": kind})
+        if len(self.heads) < MOST_HEADS:
+            self.heads[status, kind, keeps_alive] = head
+        return head
 
     def _look(self) -> None:
-        self.common = f"date: {formatdate(usegmt=True)}\r\n".encode()
+        self.heads.clear()
         now = self.loop.time()
         for connection in list(self.connections):
             connection.look(now)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from serving.runtime.arena import Arena, ArenaUnavailable, ArenaView, Bytes, Place
+from serving.runtime.arena import Arena, ArenaPlace, ArenaUnavailable, ArenaView, Bytes
 from serving.runtime.packing import pack, unpack
 
 ARENA_BYTES = 64 * 2**20
@@ -27,7 +27,7 @@ _HELLO = struct.Struct("<Q")
 _READ_BYTES = 65_536
 
 
-class Kind(IntEnum):
+class LinkMessageKind(IntEnum):
     CALL = 1
     """Figures: deadline, priority, when it was sent; value: (method, arguments)."""
     STREAM = 2
@@ -44,7 +44,7 @@ class LinkClosed(Exception):
     """The other end is gone."""
 
 
-class Message(NamedTuple):
+class LinkMessage(NamedTuple):
     kind: int
     id: int
     figures: tuple[int, int, int]
@@ -102,7 +102,7 @@ class Link:
         return self._theirs
 
     def send(
-        self, kind: Kind, id: int, value: object = None, figures: tuple[int, int, int] = (0, 0, 0)
+        self, kind: LinkMessageKind, id: int, value: object = None, figures: tuple[int, int, int] = (0, 0, 0)
     ) -> None:
         """On a socket that does not block, keeps what the other end does not take yet (`flush`). Raises
         LinkClosed, and whatever pickling the value raises."""
@@ -152,7 +152,7 @@ class Link:
                 return
             self._unsent.popleft()
 
-    def read(self) -> list[Message]:
+    def read(self) -> list[LinkMessage]:
         """All whole messages that have come; blocks for the first bytes where the socket does. Raises
         LinkClosed."""
         try:
@@ -170,7 +170,7 @@ class Link:
         self._unread += data
         return list(self._whole())
 
-    def _whole(self) -> Iterator[Message]:
+    def _whole(self) -> Iterator[LinkMessage]:
         while len(self._unread) >= _HEAD.size:
             end = _HEAD.size + _HEAD.unpack_from(self._unread)[0]
             if len(self._unread) < end:
@@ -180,7 +180,7 @@ class Link:
             del self._unread[:end]
             yield self._message(memoryview(whole))
 
-    def _message(self, data: memoryview) -> Message:
+    def _message(self, data: memoryview) -> LinkMessage:
         _, kind, count, id, *figures = _HEAD.unpack_from(data)
         at = _HEAD.size
         places = [_PLACE.unpack_from(data, at + index * _PLACE.size) for index in range(count)]
@@ -195,8 +195,8 @@ class Link:
             elif self._theirs is None:
                 raise LinkClosed("it pointed into an arena that it has not shown")
             else:
-                beside.append(self._theirs.open(Place(block, offset, length)))
-        return Message(kind, id, tuple(figures), pickled, beside)
+                beside.append(self._theirs.open(ArenaPlace(block, offset, length)))
+        return LinkMessage(kind, id, tuple(figures), pickled, beside)
 
     def close(self) -> None:
         self._socket.close()

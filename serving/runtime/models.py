@@ -9,22 +9,22 @@ from typing import Any
 
 from serving.runtime.api import AppError, Cancelled, GpuModel, Problem, context
 from serving.runtime.arena import ArenaUnavailable
-from serving.runtime.board import Board, Phase
-from serving.runtime.links import NO_DEADLINE, Kind, Link, LinkClosed, Message, connect, ids
+from serving.runtime.board import Phase, ProcessBoard
+from serving.runtime.links import NO_DEADLINE, Link, LinkClosed, LinkMessage, LinkMessageKind, connect, ids
 
 GREETING_LOOK_MS = 50
 LATE_SECONDS = 0.25
 """How long after the deadline the model's process may still say so itself."""
 
 
-class Models:
+class ModelHandles:
     """All models of a service. `interrupted` is asked when `front` has something to say while a call waits:
     whether its client has left."""
 
     def __init__(
         self,
         places: Mapping[str, Sequence[Sequence[Any]]],
-        board: Board,
+        board: ProcessBoard,
         *,
         arena_bytes: int,
         front: int = -1,
@@ -65,13 +65,13 @@ class _Process:
 class Handle:
     """A ModelHandle."""
 
-    def __init__(self, name: str, processes: Sequence[_Process], models: Models) -> None:
+    def __init__(self, name: str, processes: Sequence[_Process], models: ModelHandles) -> None:
         self._name, self._processes, self._models = name, processes, models
         self._sent_at: dict[int, int] = {}
 
     def run(self, method: str, *arguments: Any) -> Any:
         process = self._ready()
-        with self._sending(process, Kind.CALL, method, arguments) as (link, id):
+        with self._sending(process, LinkMessageKind.CALL, method, arguments) as (link, id):
             while True:
                 for message in self._wait(process, link):
                     if message.id == id:
@@ -79,12 +79,12 @@ class Handle:
 
     def stream(self, method: str, *arguments: Any) -> Iterator[Any]:
         process = self._ready()
-        with self._sending(process, Kind.STREAM, method, arguments) as (link, id):
+        with self._sending(process, LinkMessageKind.STREAM, method, arguments) as (link, id):
             while True:
                 for message in self._wait(process, link):
                     if message.id != id:
                         continue
-                    if message.kind == Kind.END:
+                    if message.kind == LinkMessageKind.END:
                         return
                     yield self._result(method, message)
 
@@ -94,7 +94,7 @@ class Handle:
         own = _Process(process.address, process.cell)
         loop = asyncio.get_running_loop()
         try:
-            with self._sending(own, Kind.CALL, method, arguments) as (link, id):
+            with self._sending(own, LinkMessageKind.CALL, method, arguments) as (link, id):
                 while True:
                     readable = loop.create_future()
                     loop.add_reader(link.descriptor, _settle, readable)
@@ -176,7 +176,7 @@ class Handle:
 
     @contextlib.contextmanager
     def _sending(
-        self, process: _Process, kind: Kind, method: str, arguments: tuple[Any, ...]
+        self, process: _Process, kind: LinkMessageKind, method: str, arguments: tuple[Any, ...]
     ) -> Iterator[tuple[Link, int]]:
         """Whatever ends the call before its answer ends it in the model's process, too."""
         link, id, current = self._link(process), next(ids), context.get()
@@ -193,14 +193,14 @@ class Handle:
                 raise
             finally:
                 if not is_over and process.link is link:
-                    link.send(Kind.CANCEL, id)
+                    link.send(LinkMessageKind.CANCEL, id)
         except LinkClosed as error:
             process.close()
             raise self._gone(str(error)) from None
         finally:
             del self._sent_at[id]
 
-    def _wait(self, process: _Process, link: Link) -> list[Message]:
+    def _wait(self, process: _Process, link: Link) -> list[LinkMessage]:
         """Messages of this and of earlier calls; none now and then."""
         patience = self._patience()
         events = process.poll.poll(None if patience is None else max(1, int(patience * 1_000)))
@@ -220,12 +220,12 @@ class Handle:
     def _late(self) -> Problem:
         return _Late(504, "Deadline exceeded", f"{self._name} did not answer in time.")
 
-    def _result(self, method: str, message: Message) -> Any:
-        if message.kind == Kind.ERROR:
+    def _result(self, method: str, message: LinkMessage) -> Any:
+        if message.kind == LinkMessageKind.ERROR:
             status, title, detail = message.load()
             raise Problem(status, title, detail)
         (result,) = message.load()
-        if message.kind == Kind.RESULT:
+        if message.kind == LinkMessageKind.RESULT:
             self._models.calls.append((f"{self._name}.{method}", self._sent_at[message.id], *message.figures))
         return result
 

@@ -58,8 +58,8 @@ class ProcessCall:
 
     def __init__(self, pool: IdlePool, meta: Meta, body: bytes, hear: Hear) -> None:
         self._pool, self._body, self._hear = pool, body, hear
-        self._number = next(_numbers)
-        self._meta = meta | {"id": self._number}
+        self._number = meta["id"] = next(_numbers)
+        self._meta = meta
         self._child: Child | None = None
         self.is_over = False
 

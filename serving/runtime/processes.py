@@ -14,12 +14,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from serving.engines.base import EngineError
+from serving.leash import adopt_orphans
 from serving.runtime.arena import Arena, ArenaUnavailable
-from serving.runtime.board import Board, Phase
+from serving.runtime.board import Phase, ProcessBoard
 from serving.runtime.children import ChildOrder
+from serving.runtime.forked_process import ForkedProcess, order_fork, reap_orphans
 from serving.runtime.frames import Frame, FrameReader, pack_frame
 from serving.runtime.isolation import Isolation, Limits
 from serving.runtime.links import ARENA_BYTES, listener
@@ -52,7 +54,7 @@ class Child(asyncio.Protocol):
     def __init__(
         self,
         order: ChildOrder,
-        board: Board,
+        board: ProcessBoard,
         *,
         listening: socket.socket | None = None,
         environment: dict[str, str] | None = None,
@@ -67,7 +69,15 @@ class Child(asyncio.Protocol):
         self._listening = listening
         self._environment = environment or {}
         self._isolation = isolation or Isolation()
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | ForkedProcess | None = None
+        self._socket: socket.socket | None = None
+        self._is_paused = False
+        self._forked: asyncio.Future[int] | None = None
+        self._forks_in_turn = asyncio.Lock()
+        self.template: Child | None = None
+        """The process that this one is forked of; None: it is started by its command line."""
+        self.obstacle = ""
+        """Of a template that cannot be forked, and is not needed: why."""
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader()
         self._failed = ""
@@ -92,6 +102,8 @@ class Child(asyncio.Protocol):
             reason = await self._life()
             was_ready = self.is_ready.is_set()
             self.is_ready.clear()
+            if self.obstacle:
+                await asyncio.Event().wait()
             log.warning("%s: %s", self.order.name, reason)
             short = 0 if was_ready and time.monotonic() - began > STEADY_AFTER_SECONDS else short + 1
             failed = 0 if was_ready else failed + 1
@@ -115,25 +127,31 @@ class Child(asyncio.Protocol):
         order = replace(self.order, channel=theirs.fileno(), parent=os.getpid(), listener=listening)
         self.cell.phase, self.cell.since_ns = Phase.LOADING, time.monotonic_ns()
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._isolation.command(order.argv()),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=passed,
-                env=os.environ | self._environment | self._isolation.environment,
-                start_new_session=True,
-            )
+            if self.template is not None:
+                self._process = await self.template.fork(order)
+            else:
+                self._process = await asyncio.create_subprocess_exec(
+                    *self._isolation.command(order.argv()),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    pass_fds=passed,
+                    env=os.environ | self._environment | self._isolation.environment,
+                    start_new_session=True,
+                )
         except OSError as error:
             ours.close()
-            self._failed = f"it cannot be started: {error}"
-            return self._failed
+            reason = f"it cannot be started: {error}"
+            if self.template is None:
+                self._failed = reason
+            return reason
         finally:
             theirs.close()
-        self._reader = FrameReader()
+        self._reader, self._socket, self._is_paused = FrameReader(), ours, False
         transport, _ = await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
-        self._transport = transport
         try:
             status = await self._process.wait()
         finally:
+            if self._forked is not None and not self._forked.done():
+                self._forked.set_exception(OSError("the template ended"))
             self.kill()  # what it has started itself goes with it
             transport.abort()
             self.cell.clear()
@@ -144,6 +162,15 @@ class Child(asyncio.Protocol):
             self.call = None
             call.lost(reason)
         return reason
+
+    async def fork(self, order: ChildOrder) -> ForkedProcess:
+        """Of a template: has it forked. Raises OSError."""
+        async with self._forks_in_turn:
+            await self.is_ready.wait()
+            assert self._socket is not None  # noqa: S101
+            self._forked = asyncio.get_running_loop().create_future()
+            order_fork(self._socket, order)
+            return ForkedProcess(await self._forked)
 
     def kill(self, why: str = "") -> None:
         if self._process is None:
@@ -175,10 +202,15 @@ class Child(asyncio.Protocol):
 
     def pause(self, is_paused: bool) -> None:
         """Its socket fills while nobody reads it, and it waits."""
-        if self._transport is not None and not self._transport.is_closing():
+        if is_paused != self._is_paused and self._transport is not None and not self._transport.is_closing():
+            self._is_paused = is_paused
             (self._transport.pause_reading if is_paused else self._transport.resume_reading)()
 
     # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Before a fork's first words, which may be there already.
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         for kind, meta, body in self._reader.feed(data):
@@ -188,7 +220,11 @@ class Child(asyncio.Protocol):
             elif "failed" in meta:
                 self._failed = str(meta["failed"])
             elif "described" in meta:
+                self.obstacle = meta.get("obstacle", "")
                 self.on_described(meta["described"])
+            elif "forked" in meta:
+                if self._forked is not None and not self._forked.done():
+                    self._forked.set_result(meta["forked"])
             else:
                 self.said = meta
                 if self.order.kind != "gpu":
@@ -228,7 +264,7 @@ class Processes:
         self._file = file.resolve()
         self._wanted = processes
         self.arena_bytes = _checked_arena(arena_bytes)
-        self._board = Board.create(CELLS)
+        self._board = ProcessBoard.create(CELLS)
         self.description: Meta = {}
         self.cpu: list[Child] = []
         self.job: list[Child] = []
@@ -237,6 +273,7 @@ class Processes:
         self._tasks: list[asyncio.Task[str]] = []
         self._looking: asyncio.Task[None] | None = None
         self._places: Meta = {}
+        self._template: Child | None = None
         self.idle, self.idle_jobs = IdlePool(), IdlePool()
 
     @property
@@ -246,28 +283,35 @@ class Processes:
 
     @property
     def all(self) -> list[Child]:
-        return [*self.cpu, *self.job, *self.gpu, *self.own]
+        is_kept = self._template is not None and not self._template.obstacle
+        return [*([self._template] if is_kept else ()), *self.cpu, *self.job, *self.gpu, *self.own]
 
     async def start(self) -> None:
         """Returns when all are ready. Raises EngineError."""
         await asyncio.to_thread(self._prepare)
+        adopt_orphans()
         described: asyncio.Future[Meta] = asyncio.get_running_loop().create_future()
-        first = self._cpu_child(0, "cpu#0")
-        self.cpu.append(first)
-        first.on_described = described.set_result
-        self._keep(first)
+        self._template = Child(
+            self._order("template", "template", CELLS - 1, 0),
+            self._board,
+            environment=self._shared,
+            isolation=self.isolation,
+        )
+        self._template.on_described = partial(_describe, described)
+        self._keep(self._template)
         self._looking = asyncio.create_task(self._look())
         await self._first_of(described)
         self.description = described.result()
+        if self._template.obstacle:
+            log.warning("each CPU process imports %s by itself: %s", self._file.name, self._template.obstacle)
         try:
             self._add_others()
         except OSError as error:
             raise EngineError(f"its processes cannot be started: {error}") from None
-        for child in self.all:
-            if child.order.kind == "cpu":
-                child.on_described = partial(self._greet, child)
-        self._greet(first, self.description)
-        for child in self.all[1:]:
+        for child in (*self.cpu, *self.job):
+            child.on_described = partial(self._greet, child)
+            child.template = None if self._template.obstacle else self._template
+        for child in self.all[1:] if self._template in self.all else self.all:
             self._keep(child)
         await self._first_of(*(asyncio.ensure_future(child.is_ready.wait()) for child in self.all))
         log.info(
@@ -300,7 +344,7 @@ class Processes:
     def _add_others(self) -> None:
         said = self.description
         online = self._wanted or said["processes"]
-        self.cpu += [self._cpu_child(number, f"cpu#{number}") for number in range(1, online)]
+        self.cpu = [self._cpu_child(number, f"cpu#{number}") for number in range(online)]
         jobs = said["job_processes"]
         self.job = [self._cpu_child(online + number, f"job#{number}") for number in range(jobs)]
         for child in (*self.cpu, *self.job):
@@ -339,8 +383,6 @@ class Processes:
                     )
                 )
                 cell += 1
-        # The first process learns only now how many there are.
-        self.cpu[0].order = replace(self.cpu[0].order, online=online)
 
     def _order(self, kind: str, name: str, cell: int, online: int) -> ChildOrder:
         return ChildOrder(
@@ -359,7 +401,7 @@ class Processes:
         )
 
     def _cpu_child(self, cell: int, name: str) -> Child:
-        online = self._wanted or (self.description["processes"] if self.description else 1)
+        online = self._wanted or self.description["processes"]
         order = self._order("cpu", name, cell, online)
         child = Child(order, self._board, environment=self._shared, isolation=self.isolation)
         pool = self.idle if name.startswith("cpu") else self.idle_jobs
@@ -386,11 +428,19 @@ class Processes:
 
     async def _look(self) -> None:
         looks = 0
+        orphans: set[int] = set()
         while True:
             await asyncio.sleep(LOOK_EVERY_SECONDS)
             looks += 1
             for child in self.all:
                 child.look(with_memory=looks % MEMORY_EVERY == 0)
+            if looks % MEMORY_EVERY == 0:
+                orphans = reap_orphans({child.pid for child in self.all}, orphans)
+
+
+def _describe(described: "asyncio.Future[Meta]", said: Meta) -> None:
+    if not described.done():
+        described.set_result(said)
 
 
 def _checked_arena(wanted: int) -> int:

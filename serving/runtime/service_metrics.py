@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry
 
 from serving.desk import ModelCall, Progress, RequestWork
+from serving.loop_metrics import LoopCounter, LoopHistogram
 from serving.metrics import REQUEST_BUCKETS, WorkerMetrics
 
 _CALL = ("method", "sent_at", "queued", "worked", "batch_size")
@@ -18,35 +19,35 @@ class ServiceMetrics:
 
     def __init__(self, worker: WorkerMetrics, registry: CollectorRegistry) -> None:
         self.arrived = worker.arrived
-        self._batch = Histogram(
+        self._batch = LoopHistogram(
             "slipway_worker_batch_size",
             "Size of the batch that a call of a model was answered in.",
             ["method"],
             buckets=_SIZES,
             registry=registry,
         )
-        self._queue = Histogram(
+        self._queue = LoopHistogram(
             "slipway_worker_model_queue_seconds",
             "From a call of a model to the start of its batch.",
             ["method"],
             buckets=_SECONDS,
             registry=registry,
         )
-        self._work = Histogram(
+        self._work = LoopHistogram(
             "slipway_worker_model_seconds",
             "How long the batch of a call took.",
             ["method"],
             buckets=_SECONDS,
             registry=registry,
         )
-        self._indicated = Counter(
+        self._indicated = LoopCounter(
             "slipway_worker_indicator_requests",
             "Requests for which the gateway chose and in which an indicator of the service was above 0.",
             ["name", "better"],
             registry=registry,
         )
         self._better: dict[str, str] = {}
-        self._indicators = Counter(
+        self._indicators = LoopCounter(
             "slipway_worker_indicator",
             "Sum of an indicator of the service's own.",
             ["name"],

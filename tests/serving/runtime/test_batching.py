@@ -1,6 +1,6 @@
 """Which calls run together, and when."""
 
-from serving.runtime.batching import OFFLINE, ONLINE, WAIT_IN_VAIN, BatchQueue, BatchRule, Item
+from serving.runtime.batching import OFFLINE, ONLINE, BatchQueue, BatchRule, Item
 
 
 def item(id: int, arrived: float = 0.0, priority: int = ONLINE, deadline: float = float("inf")) -> Item:
@@ -51,14 +51,27 @@ def test_a_deadline_shortens_the_wait() -> None:
     assert waiting.due_in(now=0.0, others=1) == 2.0
 
 
-def test_waiting_in_vain_is_given_up_and_tried_again_now_and_then() -> None:
-    waiting = queue(max_wait=1.0)
-    waits = 0
-    for id in range(10 * WAIT_IN_VAIN):
-        waiting.add(item(id))
-        waits += waiting.due_in(now=0.0, others=1) > 0
-        waiting.take(now=0.0)
-    assert WAIT_IN_VAIN <= waits <= 2.5 * WAIT_IN_VAIN
+def after(gaps: list[float], **rule: float) -> BatchQueue:
+    """A queue to which calls came that far apart, each taken before the next; then one more that waits."""
+    made, now = queue(**rule), 0.0
+    for id, gap in enumerate(gaps):
+        now += gap
+        made.add(item(id, arrived=now))
+        made.take(now=now)
+    made.add(item(len(gaps), arrived=now + gaps[-1]))
+    return made
+
+
+def test_calls_that_come_rarely_wait_for_nobody_although_others_are_at_work() -> None:
+    assert after([0.1] * 10, max_wait=0.002).due_in(now=1.1, others=3) == 0
+
+
+def test_calls_that_come_in_bursts_wait_for_the_rest_of_theirs() -> None:
+    assert after([0.03, 0.001, 0.001, 0.001] * 10, max_wait=0.002).due_in(now=0.0, others=3) > 0
+
+
+def test_calls_wait_again_as_soon_as_they_come_close() -> None:
+    assert after([0.1] * 50 + [0.001] * 10, max_wait=0.002).due_in(now=0.0, others=3) > 0
 
 
 def measured(rule: BatchRule, fixed: float, each: float) -> BatchQueue:

@@ -88,7 +88,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWorker]:
         yield running
 
 
-@pytest.mark.parametrize(("victim", "stage"), list(itertools.product(("cpu", "Adder"), STAGES)))
+@pytest.mark.parametrize(("victim", "stage"), list(itertools.product(("cpu", "Adder", "template"), STAGES)))
 def test_a_killed_process_loses_its_own_requests_and_comes_back(
     worker: RunningWorker, victim: str, stage: str
 ) -> None:
@@ -106,12 +106,12 @@ def test_a_killed_process_loses_its_own_requests_and_comes_back(
             is_stream = status == 200
             assert is_stream or (status, answer["title"]) == (500, "Process ended")
             assert not is_stream or b"Process ended" in answer
-        elif stage in ("in the model", "in a stream"):
+        elif victim == "Adder" and stage in ("in the model", "in a stream"):
             is_stream = status == 200
             assert is_stream or (status, answer["title"]) == (503, "Model process ended")
             assert not is_stream or b"Model process ended" in answer
         else:
-            assert status == 200
+            assert status in (200, 204)
     wait_until(
         lambda: len(now := pids(worker)) == len(before) and not set(killed) & set(now.values()), seconds=60
     )
@@ -137,12 +137,16 @@ def test_while_a_model_loads_again_its_calls_are_refused_and_others_answered(wor
     wait_until(lambda: worker.post("/add").status_code == 200, seconds=30)
 
 
-def test_a_job_whose_process_dies_fails_and_can_be_tried_again(worker: RunningWorker) -> None:
-    address = worker.post("/job", seconds=30).headers["location"]
-    time.sleep(0.3)
+def test_a_job_whose_process_dies_is_tried_again(worker: RunningWorker) -> None:
+    address = worker.post("/job", seconds=3).headers["location"]
+
+    def job(name: str) -> object:
+        return worker.client.get(f"{worker.url}{address}").json()[name]
+
+    wait_until(lambda: job("state") == "running", seconds=30)
     os.kill(pids(worker)["job#0"], signal.SIGKILL)
-    wait_until(lambda: worker.client.get(f"{worker.url}{address}").json()["state"] == "failed", seconds=30)
-    wait_until(lambda: "job#0" in pids(worker), seconds=60)
+    wait_until(lambda: job("state") == "succeeded", seconds=60)
+    assert job("attempts") == 2
 
 
 def test_processes_of_the_users_own_are_kept(worker: RunningWorker) -> None:
@@ -157,7 +161,7 @@ def test_a_killed_front_takes_all_of_its_processes_with_it(tmp_path: Path) -> No
         client.start()
         time.sleep(0.3)
         all_of_them = descendants(running.process.pid)
-        assert len(all_of_them) == 7
+        assert len(all_of_them) == 8
         shared = _shared_memory()
         running.process.kill()
         running.wait(10)
@@ -219,13 +223,13 @@ def test_after_200_kills_under_load_nothing_is_left_and_all_is_back(tmp_path: Pa
             time.sleep(chance.uniform(0.05, 0.4))
             if there := [pid for name, pid in pids(running).items() if not name.startswith("feed")]:
                 os.kill(chance.choice(there), signal.SIGKILL)
-        wait_until(lambda: len(pids(running)) == 6, seconds=30, what="all processes")
+        wait_until(lambda: len(pids(running)) == 7, seconds=30, what="all processes")
         is_over.set()
         for client in clients:
             client.join(30)
         assert seen.keys() <= {200, 500, 503}
         assert seen[200] > seen[500], seen
-        assert len(descendants(running.process.pid)) == 7
+        assert len(descendants(running.process.pid)) == 8
         assert _descriptors(running.process.pid) <= descriptors + 4
         assert running.post("/add").json() == 50_000.0
 

@@ -76,7 +76,7 @@ def test_an_engine_that_is_killed_is_back_alone_and_requests_meanwhile_say_so(tm
         os.kill(engine.pid, signal.SIGKILL)
         wait_until(lambda: worker.post("/ask", prompt="again", tokens=1).status_code == 503)
         wait_until(lambda: worker.post("/ask", prompt="again", tokens=1).status_code == 200)
-        assert pids(worker)["llm#0"] != kept
+        wait_until(lambda: pids(worker).get("llm#0", kept) != kept, seconds=30)
         (engine,) = psutil.Process(pids(worker)["llm#0"]).children()
         worker.process.kill()
         worker.wait()

@@ -1,0 +1,70 @@
+"""Processes that the template was forked for, as the front sees them: its children by adoption."""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Collection
+from pathlib import Path
+
+from serving.runtime.children import ChildOrder
+
+
+def order_fork(template: socket.socket, order: ChildOrder) -> None:
+    """Asks for a fork that works by the order. Raises OSError."""
+    socket.send_fds(template, [json.dumps(vars(order)).encode()], [order.channel])
+
+
+class ForkedProcess:
+    """As much of `asyncio.subprocess.Process` as is needed."""
+
+    def __init__(self, pid: int) -> None:
+        """Raises OSError."""
+        if not pid:
+            raise OSError("there can be no further process")
+        self.pid = pid
+        self._descriptor = os.pidfd_open(pid)
+
+    async def wait(self) -> int:
+        """Its status; below 0: the signal that ended it."""
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+        loop.add_reader(self._descriptor, _settle, ended)
+        try:
+            await ended
+        finally:
+            loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+        try:
+            return os.waitstatus_to_exitcode(os.waitpid(self.pid, os.WNOHANG)[1])
+        except ChildProcessError:
+            return 255  # it ended before it was adopted
+
+
+def _settle(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def reap_orphans(known: Collection[int | None], seen: Collection[int]) -> set[int]:
+    """Of what the service's own code left behind, takes away what has ended and was `seen` so before; returns
+    what has ended by now."""
+    ended = {pid for pid in _children() if pid not in known and _has_ended(pid)}
+    for pid in ended.intersection(seen):
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    return ended
+
+
+def _children() -> list[int]:
+    return [
+        int(pid) for task in Path("/proc/self/task").glob("*/children") for pid in task.read_text().split()
+    ]
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return False
