@@ -20,6 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("gateway", "gpu_health"),
     ("capacity",),
     ("releases",),
+    ("jobs",),
 )
 """Lowest first: an app may import those of the lines before its own. Apps of one line are independent."""
 APPS = tuple(app for layer in LAYERS for app in layer)

@@ -14,6 +14,7 @@ from common.audit import MAX_REASON
 from common.reconcile import Effect, Operation, StepOutcome, move
 from models_registry.services import aliases
 from releases.events import ServiceChanged
+from releases.held_workers import is_held
 from releases.messages import MessageTemplate, text
 from releases.models import Release, Service
 from releases.plans.step import StepFault, StepPosition, StepSpec
@@ -107,6 +108,8 @@ class PromoteExecutor(Executor[PromoteStep]):
             return blame(row, FAILED_AT_LAST(), now)
 
         bake = timedelta(seconds=plan_of(row).bake_seconds) if row.stable_deployment else timedelta(0)
+        if row.stable_deployment and not bake and is_held(row.stable_deployment):
+            bake = timedelta(seconds=1)
         began = now - self.elapsed(row, now)
         if (
             row.stable_deployment

@@ -83,13 +83,15 @@ class JobQueue:
         """A job that is over stays as it is. Raises JobMissing."""
         return await self._change(job_id, lambda job, now: job if job.is_over else job.cancelled(now))
 
-    async def retry(self, job_id: str) -> QueuedJob:
-        """Raises JobMissing, JobConflict when it has not failed."""
+    async def retry(self, job_id: str, *, target: str = "", version: str = "") -> QueuedJob:
+        """On another version, where one is named: its own may be gone. Raises JobMissing, JobConflict when it
+        has not failed."""
 
         def again(job: QueuedJob, now: float) -> QueuedJob:
             if job.state not in (QueuedJobState.FAILED, QueuedJobState.CANCELLED):
                 raise JobConflict(f"The job is {job.state}.")
-            return job.retried(now)
+            again = job.retried(now)
+            return again.moved(now, target=target, version=version) if target else again
 
         return await self._change(job_id, again)
 

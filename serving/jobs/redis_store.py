@@ -191,6 +191,10 @@ class RedisJobStore:
             found = await _answer(self._client.zrange(f"{PREFIX}due:{_named(pool)}", 0, -1))
         return [one.decode() for one in found]
 
+    async def last_change(self) -> int:
+        with _reached():
+            return int(await _answer(self._client.get(f"{PREFIX}sequence")) or 0)
+
     async def changed(self, after: int, limit: int) -> Sequence[tuple[int, str]]:
         """Number and id of the jobs that changed since that number, in order."""
         with _reached():

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from urllib.request import urlopen
 
 import pytest
 
@@ -232,6 +233,22 @@ async def test_the_only_worker_of_a_target_is_never_left_out_for_its_errors(stac
     answers = [await client.get(SHORT) for _ in range(60)]
     client.close()
     assert {answer.status for answer in answers} == {500}
+
+
+async def test_a_worker_that_died_gets_nothing_after_its_first_failed_connection(stack: EnvoyStack) -> None:
+    gone, other = stack.run_workers(STABLE, 2)
+    stack.release()
+    eventually(lambda: len(stack.gateway.ready(STABLE.name)) == 2)
+    gone.kill()
+    client = LoadClient(stack.layout.port)
+    answers = [await client.get(SHORT) for _ in range(20)]
+    client.close()
+    assert {answer.status for answer in answers} == {200}
+    with urlopen(f"http://127.0.0.1:{stack.layout.admin_port}/clusters", timeout=5) as told:
+        figures = told.read().decode()
+    failed = [line for line in figures.splitlines() if f":{gone.port}::cx_connect_fail::" in line]
+    assert [line.rpartition("::")[2] for line in failed] == ["1"]
+    assert other.get("/served") == b"20"
 
 
 async def test_requests_go_to_the_worker_with_the_fewest_in_flight(stack: EnvoyStack) -> None:

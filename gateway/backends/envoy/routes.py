@@ -268,7 +268,7 @@ def _cluster(target: str, layout: EnvoyFileLayout) -> EnvoyCluster:
                 "http_health_check": {"path": HEALTH_PATH},
             }
         ],
-        # Faster than health checks at a worker that is gone (3 refused connections) or that fails all it gets
+        # Faster than health checks at a worker that is gone (one failed connection) or that fails all it gets
         # (a broken one answers fastest, so that least-request would feed it most). Never more than half of
         # the workers, so never the only one: a service that errs must be seen to err, not to have no workers.
         "outlier_detection": {
@@ -277,7 +277,7 @@ def _cluster(target: str, layout: EnvoyFileLayout) -> EnvoyCluster:
             "max_ejection_time": "30s",
             "max_ejection_percent": 50,
             "split_external_local_origin_errors": True,
-            "consecutive_local_origin_failure": 3,
+            "consecutive_local_origin_failure": 1,
             "consecutive_5xx": 10,
             "enforcing_consecutive_5xx": 100,
             "enforcing_success_rate": 0,

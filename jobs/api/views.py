@@ -1,0 +1,70 @@
+import json
+from typing import Any, ClassVar
+
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.states import Right
+from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint
+from common.errors import Conflict
+from jobs import services
+from jobs.api.serializers import NewServiceJobSerializer, ServiceJobSerializer
+from jobs.job_queue import ask_queue
+from jobs.models import ServiceJob
+from jobs.pages import ServiceJobFilter, service_named
+from jobs.states import UNFINISHED
+
+
+class ServiceJobs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
+    """Jobs of services: long work that waits in a queue until a worker takes it."""
+
+    queryset = ServiceJob.objects.all()
+    serializer_class = ServiceJobSerializer
+    filterset_class = ServiceJobFilter
+    inputs: ClassVar = {"create": NewServiceJobSerializer}
+    lookup_field = "name"
+    lookup_url_kwarg = "job"
+    sort = ("-created_at", "name")
+    needs: ClassVar = dict.fromkeys(("create", "cancel", "retry"), Right.JOBS_WRITE)
+
+    def visible(self, rows: Any) -> Any:
+        return super().visible(rows).select_related("team", "service__stable_version__model")
+
+    def create_one(self, given: dict[str, Any]) -> Any:
+        return services.submit_job(
+            actor=self.actor,
+            service=service_named(self.actor, given["service"]),
+            path=given["path"],
+            body=json.dumps(given.get("body", {})),
+        )
+
+    @extend_schema(responses={200: ServiceJobSerializer})
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Cancel one that waits or runs."""
+        return self.answer(services.cancel_job(self.get_object(), actor=self.actor))
+
+    @extend_schema(responses={200: ServiceJobSerializer})
+    @action(detail=True, methods=["post"])
+    def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Queue one that failed or was cancelled again, on the stable version."""
+        return self.answer(services.retry_job(self.get_object(), actor=self.actor))
+
+    @extend_schema(responses={(200, "*/*"): OpenApiTypes.BINARY})
+    @action(detail=True, methods=["get"])
+    def result(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Read what its handler answered, as long as it is kept."""
+        row: ServiceJob = self.get_object()
+        if row.state in UNFINISHED:
+            raise Conflict(f"The job is {row.state}.")
+        job = ask_queue(lambda queue, _: queue.get(row.name))
+        body = ask_queue(lambda _, store: store.result(row.name))
+        answer = HttpResponse(body, content_type=job.result_type or "application/octet-stream")
+        # Of the team's code: no page of ours.
+        answer["Content-Disposition"] = f'attachment; filename="{row.name}"'
+        answer["X-Content-Type-Options"] = "nosniff"
+        return answer

@@ -1,0 +1,3 @@
+from jobs.pages import PAGES
+
+urlpatterns = PAGES.urlpatterns
