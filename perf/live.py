@@ -103,7 +103,7 @@ def web_process() -> Iterator[tuple[psutil.Process, int]]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "uvicorn", "controlplane.asgi:application", "--port", str(port)]
-    command += ["--http", "controlplane.connections:Bounded"]
+    command += ["--http", "controlplane.connections:BoundedProtocol"]
     command += ["--no-access-log", "--log-level", "error", "--ws-per-message-deflate", "false"]
     with subprocess.Popen(command, cwd=PROJECT) as process:
         try:

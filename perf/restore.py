@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from perf.required import Row
+from perf.required import RequiredFigure
 from perf.required import report as required
 from slipway.client import Client, at
 from tests.e2e.conftest import write_version
@@ -54,13 +54,13 @@ def main() -> int:
     parser.add_argument("--entries", type=int, default=2_000)
     parser.add_argument("--gigabytes", type=float, default=1.0, help="of files of a model")
     options = parser.parse_args()
-    rows: list[Row] = []
+    rows: list[RequiredFigure] = []
 
     @contextmanager
     def timed(what: str) -> Iterator[None]:
         began = time.monotonic()
         yield
-        rows.append(Row(what, f"{time.monotonic() - began:.1f} s"))
+        rows.append(RequiredFigure(what, f"{time.monotonic() - began:.1f} s"))
 
     server = DatabaseServer()
     with tempfile.TemporaryDirectory(prefix="slipway-perf-") as home:
@@ -73,8 +73,8 @@ def main() -> int:
             server.sql("ANALYZE")
             fill_store(host, options.gigabytes)
             size = server.sql("SELECT pg_size_pretty(pg_database_size(current_database()))")
-            rows.append(Row("database", f"{size}, {options.entries:,} audit entries"))
-            rows.append(Row("files of models", f"{options.gigabytes:g} GB"))
+            rows.append(RequiredFigure("database", f"{size}, {options.entries:,} audit entries"))
+            rows.append(RequiredFigure("files of models", f"{options.gigabytes:g} GB"))
             backups = Path(home) / "backups"
             with timed("backup"):
                 done(host.run("backup", str(backups)))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from perf.required import RequiredFigure
 from perf.serving.load import MeasuredLoad, measure, request
-from perf.serving.running import Service, free_port, service
+from perf.serving.running import RunningService, free_port, service
 
 APP = """
 from slipway import serve
@@ -104,7 +104,7 @@ def _answers(port: int, pid: int) -> bool:
         return False
 
 
-def _compared(ours: Service, name: str, port: int, pid: int) -> Iterator[RequiredFigure]:
+def _compared(ours: RunningService, name: str, port: int, pid: int) -> Iterator[RequiredFigure]:
     for clients in (1, 16):
         slices = [
             (_measured(ours.port, ours.pid, clients), _measured(port, pid, clients)) for _ in range(SLICES)
