@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("images",),
     ("clusters",),
     ("gateway", "gpu_health"),
-    ("capacity",),
+    ("benchmarks", "capacity"),
     ("releases",),
     ("jobs",),
 )

@@ -34,6 +34,10 @@ service_name = RegexValidator(
 )
 
 
+class ReleasePlanRows(TeamOwned["Plan"]):
+    pass
+
+
 class Plan(Revised):
     """A team's own release plan; the built-in ones are data in `releases.plans`."""
 
@@ -46,13 +50,17 @@ class Plan(Revised):
     changed_by = models.CharField(max_length=200)
     changed_at = models.DateTimeField(default=clock.now)
 
-    objects = TeamOwned["Plan"].as_manager()
+    objects = ReleasePlanRows.as_manager()
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["team", "name"], name="plan_name_in_team")]
 
     def __str__(self) -> str:
         return self.name
+
+
+class TeamPolicyRows(TeamOwned["TeamPolicy"]):
+    pass
 
 
 class TeamPolicy(Revised):
@@ -64,10 +72,14 @@ class TeamPolicy(Revised):
     changed_by = models.CharField(max_length=200)
     changed_at = models.DateTimeField(default=clock.now)
 
-    objects = TeamOwned["TeamPolicy"].as_manager()
+    objects = TeamPolicyRows.as_manager()
 
     def __str__(self) -> str:
         return f"release policy of {self.team}"
+
+
+class ServiceRows(TeamOwned["Service"]):
+    pass
 
 
 class Service(Revised):
@@ -120,13 +132,17 @@ class Service(Revised):
     created_by = models.CharField(max_length=200)
     created_at = models.DateTimeField(default=clock.now)
 
-    objects = TeamOwned["Service"].as_manager()
+    objects = ServiceRows.as_manager()
 
     summary: "ServiceSummary"
     """Set by `selectors.summarised`."""
 
     def __str__(self) -> str:
         return self.name
+
+
+class ReleaseRows(TeamOwned["Release"]):
+    pass
 
 
 class Release(Reconciled):
@@ -194,7 +210,7 @@ class Release(Reconciled):
     evidence = models.JSONField(default=dict)
     """What `releases.judge.Evidence` reads."""
 
-    objects = TeamOwned["Release"].as_manager()
+    objects = ReleaseRows.as_manager()
 
     class Meta(Reconciled.Meta):
         indexes: ClassVar = [

@@ -128,6 +128,8 @@ class Sampling:
     top_p: float | None
     seed: int | None
     stop: tuple[str, ...]
+    ignore_eos: bool = False
+    """Go on to `max_tokens` where the model would end, as vLLM's parameter: benchmarks need equal lengths."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +201,7 @@ def text_request(call: Call) -> TextRequest:
             top_p=_number(body, "top_p", 0, 1, above=True),
             seed=_whole(body, "seed", -MAX_SEED - 1, MAX_SEED),
             stop=_stop(body),
+            ignore_eos=bool(_typed(body, "ignore_eos", bool, "true or false")),
         ),
     )
 

@@ -65,7 +65,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Lines over time. Every series has as many values as there are `moments`."""
+    """Lines over time, or over a quantity. Every series has as many values as there are `moments`, or
+    `positions`."""
 
     title: str
     moments: Sequence[datetime]
@@ -89,13 +90,16 @@ class Chart:
     """Live values closer together than this replace the last one, so that old and new are equally fine."""
     join_seconds: float = 0.0
     """Live values further apart than this are no neighbours: the line breaks. 0: it never does."""
+    positions: Sequence[float] = ()
+    """On the horizontal axis, ascending, where that is no time; `moments` is empty then."""
+    axis: str = ""
+    """What `positions` are, with their unit."""
 
     def __post_init__(self) -> None:
+        places, of = len(self.positions or self.moments), "positions" if self.positions else "moments"
         for series in self.series:
-            if len(series.values) != len(self.moments):
-                raise ValueError(
-                    f"{series.name!r} has {len(series.values)} values for {len(self.moments)} moments."
-                )
+            if len(series.values) != places:
+                raise ValueError(f"{series.name!r} has {len(series.values)} values for {places} {of}.")
 
     def say(self, value: float | None) -> str:
         return _SAY[self.unit](value)
@@ -123,6 +127,14 @@ class Chart:
         return table
 
     @property
+    def points(self) -> list[tuple[str, list[str]]]:
+        """The table behind a picture over a quantity: each position and the value of each series there."""
+        return [
+            (formats.three_digits(position), [self.say(series.values[place]) for series in self.series])
+            for place, position in enumerate(self.positions)
+        ]
+
+    @property
     def in_words(self) -> str:
         if self.is_empty:
             return _("%(title)s: nothing measured yet.") % {"title": self.title}
@@ -142,7 +154,8 @@ class Chart:
         """What `static/js/charts.js` reads; times in seconds since 1970."""
         return {
             "unit": self.unit,
-            "x": [moment.timestamp() for moment in self.moments],
+            "x": list(self.positions) or [moment.timestamp() for moment in self.moments],
+            "axis": self.axis,
             "series": [{**asdict(series), "values": list(series.values)} for series in self.series],
             "limits": [asdict(limit) for limit in self.limits],
             "marks": [{"name": mark.name, "at": mark.at.timestamp()} for mark in self.marks],

@@ -15,9 +15,9 @@ def main() -> int:
         "--sample",
         nargs="?",
         const="text",
-        choices=("text", "vision"),
+        choices=("text", "vision", "benchmark"),
         help="play the main job on a real small model, up to the approval: a language model, or a vision "
-        "model with a service of its own code",
+        "model with a service of its own code; or a benchmark of two configurations, up to its verdict",
     )
     parser.add_argument(
         "--bad", action="store_true", help="with --sample: release a bad version, which the judge rolls back"
@@ -49,7 +49,7 @@ def main() -> int:
     for option in ("bad", "kubernetes"):
         if getattr(given, option) and not given.sample:
             parser.error(f"--{option} goes with --sample")
-    if given.kubernetes and given.sample == "vision":
+    if given.kubernetes and given.sample != "text":
         parser.error("--kubernetes goes with --sample text")
     errand = ["sample", f"--of={given.sample}"] if given.sample else []
     errand += [f"--{option}" for option in ("bad", "kubernetes") if getattr(given, option)]

@@ -48,6 +48,25 @@ class SampleStory:
     has_code: bool = False
 
 
+BENCHMARK: dict[str, Any] = {
+    "name": "slots",
+    "cluster": "local",
+    "description": "How many requests a worker should work on at a time. The sample.",
+    "scenario": {
+        "arrivals": "concurrency",
+        "rates": [4],
+        "requests": 40,
+        "warm_up_requests": 4,
+        "input": 24,
+        "output": 16,
+    },
+    "spec": {
+        "device": "cpu",
+        "repeats": 5,
+        "space": {"engines": ["transformers"], "parameters": {"slots": [1, 4]}},
+    },
+}
+"""In a closed loop: on a busy machine of two cores an open one is sent late, and says so."""
 GOOD = {"v1": "Half of the training.", "v2": "Trained to the end."}
 BAD = {"v3": "Slow, and fails one request in ten: for the judge."}
 TEXT = SampleStory(
@@ -114,6 +133,40 @@ def play(sample: SampleRun, *, bad: bool) -> None:
         sample.say(f"The sample took {time.monotonic() - began:.0f} s. Traffic goes on until you stop it.")
         while True:
             time.sleep(60)
+
+
+def play_benchmark(sample: SampleRun) -> None:
+    """How many slots serve version 2 best, up to the verdict: some minutes. One that ended is shown."""
+    _train(sample, bad=False)
+    _ensure_model(sample)
+    _ensure_version(sample, "v2")
+    rows = sample.client.each(at("benchmarks"), q=BENCHMARK["name"])
+    row = next((one for one in rows if one["state"] in ("running", "finished")), None)
+    if row is None:
+        taken = sum(1 for _ in sample.client.each(at("benchmarks"), q=BENCHMARK["name"]))
+        name = f"{BENCHMARK['name']}-{taken + 1}"
+        team = sample.client.get(at("models", sample.story.model))["team"]
+        spec = {**BENCHMARK["spec"], "versions": [f"{sample.story.model}:v2"]}
+        row = sample.client.create(at("benchmarks"), {**BENCHMARK, "name": name, "team": team, "spec": spec})
+    page = f"{sample.client.url}/benchmarks/{row['id']}/"
+    sample.say(f"Benchmark {row['name']}: {page}")
+    address = at("benchmarks", row["id"])
+    said: set[int] = set()
+
+    def news(seen: Document) -> bool:
+        for run in seen["result"]["runs"]:
+            if run["ended_at"] and run["id"] not in said:
+                said.add(run["id"])
+                sample.say(f"  run {run['position']} is {run['state']} {run['reason']}".rstrip())
+        return bool(seen["state"] in ("finished", "failed", "cancelled"))
+
+    ended = _follow(sample, address, news, within_seconds=1_800)
+    if ended["state"] != "finished":
+        raise SampleFailed(f"The benchmark is {ended['state']}: {ended['reason']}")
+    conclusion = ended["result"]["conclusion"]
+    best = next(cell for cell in ended["result"]["cells"] if cell["id"] == conclusion["best"])
+    parameters = " ".join(f"{name}={value}" for name, value in best["parameters"].items())
+    sample.say(f"Use {best['version']} with {parameters} (verdict: {conclusion['verdict']}): {page}")
 
 
 def _train(sample: SampleRun, *, bad: bool) -> None:

@@ -9,7 +9,7 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from releases.engine_settings import settings_of, split
+from clusters.engine_settings import settings_of, split
 from serving.engines.spec import EngineSetting
 
 PREFIX = "engine_"

@@ -12,11 +12,11 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from clusters.engine_settings import split
 from clusters.images import gpus_of
 from clusters.models import Cluster
 from common.pages import formats
 from models_registry.models import Version
-from releases.engine_settings import split
 from serving.engines.registry import ENGINES
 
 USABLE = 0.9

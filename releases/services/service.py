@@ -12,13 +12,13 @@ from accounts.services.rights import require
 from accounts.states import Right
 from clusters.candidates import candidates
 from clusters.choosing import ClusterRequirements, choose, with_resource
+from clusters.engine_settings import setting_faults
 from clusters.models import Cluster
 from common import audit, events
 from common.actor import Actor
 from common.sentences import joined
 from images.models import RuntimeImage
 from models_registry.models import Model, Version
-from releases.engine_settings import setting_faults
 from releases.errors import InvalidService, UnknownPlan
 from releases.events import ServiceChanged
 from releases.models import Service

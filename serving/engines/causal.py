@@ -232,6 +232,7 @@ class Continuation:
         self._made = 0
         self._cache: DynamicCache | None = None
         self.position = 0
+        self._ends = frozenset[int]() if sampling.ignore_eos else model.ends
         self._pick = Pick.of(sampling, model.defaults, seed=seed)
         self._text = Unrolling(lambda some: model.tokenizer.decode(some, skip_special_tokens=True))
         self._window = StopWindow(stops)
@@ -260,7 +261,7 @@ class Continuation:
             return None
         token = self._pick.token(logits)
         self._made += 1
-        if token in self._model.ends:
+        if token in self._ends:
             text = self._window.feed(self._text.flush())
             return self._piece(text + self._window.flush(), "stop")
         self._pending = [token]

@@ -113,6 +113,9 @@ function stretch(data) {
   };
 }
 
+// Of a quantity: from nothing to a little more than the last position.
+const extent = (_plot, _low, high) => [0, (high || 1) * 1.05];
+
 const wordsFor = (data) => FORMATS[data.unit === "percent" ? "share" : data.unit] ?? FORMATS.plain;
 
 // The numbers beside the names: those at the pointer, or the last known ones.
@@ -157,9 +160,9 @@ function options(figure, data, plotBox) {
     legend: { show: false },
     cursor: { points: { size: 7 }, drag: { x: false, y: false }, y: false },
     plugins: [lines(data, paints)],
-    scales: { x: { time: true, range: stretch(data) }, y: { range: range(data), distr: data.logarithmic ? 3 : 1 } },
+    scales: { x: data.axis ? { time: false, range: extent } : { time: true, range: stretch(data) }, y: { range: range(data), distr: data.logarithmic ? 3 : 1 } },
     axes: [
-      { ...axis, grid: { show: false }, size: 22, gap: 5, space: 72, values: (plot, splits, _axis, _space, step) => whole(plot, splits, clock(splits, step)) },
+      { ...axis, grid: { show: false }, size: 22, gap: 5, space: 72, values: (plot, splits, _axis, _space, step) => whole(plot, splits, data.axis ? splits.map(String) : clock(splits, step)) },
       {
         ...axis,
         size: widest,
@@ -179,7 +182,7 @@ function options(figure, data, plotBox) {
         dash: DASHES[series.dash],
         paths: series.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
         // A line needs two: a value between gaps is a dot.
-        points: { show: true, size: 4, fill: paints[series.paint], filter: (plot, position) => lone(plot.data[position]) },
+        points: { show: true, size: data.axis ? 6 : 4, fill: paints[series.paint], filter: data.axis ? undefined : (plot, position) => lone(plot.data[position]) },
         spanGaps: false,
       })),
     ],

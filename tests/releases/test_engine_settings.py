@@ -6,7 +6,7 @@ from typing import get_type_hints
 import jsonschema
 import pytest
 
-from releases.engine_settings import setting_faults, settings_of, split
+from clusters.engine_settings import setting_faults, settings_of, split
 from releases.pages.memory import MemoryRequirement, WorkerMemory, advise
 from serving.engines.echo import EchoSettings
 from serving.engines.registry import ENGINES

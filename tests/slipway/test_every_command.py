@@ -28,6 +28,8 @@ WORDS = {
     "alias list": "m",
     "alias protect": "m production",
     "alias unprotect": "m production",
+    "bench compare": "1/1 1/2",
+    "bench run": "--file {file}",
     "cluster add": "west --kubeconfig {file}",
     "cluster change": "west --region eu",
     "cluster gateway set": "west --kind envoy",

@@ -17,11 +17,11 @@ from controlplane.sample.place import (
     on_this_machine,
     on_your_cluster,
 )
-from controlplane.sample.play import TEXT, VISION, SampleRun, play
+from controlplane.sample.play import TEXT, VISION, SampleRun, play, play_benchmark
 from slipway.client import Client
 from slipway.exits import CommandFailed
 
-STORIES = {"text": TEXT, "vision": VISION}
+STORIES = {"text": TEXT, "vision": VISION, "benchmark": TEXT}
 
 
 class Command(BaseCommand):
@@ -54,13 +54,16 @@ class Command(BaseCommand):
         sample = SampleRun(
             client=client,
             place=partial(self._place, client, home, console, options),
-            directory=home / "imports" / ("sample" if options["of"] == "text" else f"sample-{options['of']}"),
+            directory=home / "imports" / ("sample-vision" if options["of"] == "vision" else "sample"),
             log=home / "logs" / "sample.log",
             say=self._say,
             story=STORIES[options["of"]],
         )
         try:
-            play(sample, bad=bad)
+            if options["of"] == "benchmark":
+                play_benchmark(sample)
+            else:
+                play(sample, bad=bad)
         except (SampleFailed, CommandFailed) as failure:
             raise CommandError(str(failure)) from None
 

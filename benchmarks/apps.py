@@ -1,0 +1,5 @@
+from common import app_config
+
+
+class BenchmarksConfig(app_config.WithManifest):
+    name = "benchmarks"

@@ -1,0 +1,82 @@
+"""The deployment of a run, as the services of clusters make and remove it."""
+
+from contextlib import suppress
+from typing import Any
+
+from benchmarks.models import BenchmarkRun
+from benchmarks.selectors import OP_KEY, gpus_per_worker
+from benchmarks.spec import DEPLOYMENT_SETTINGS, spec_of
+from clusters import selectors as fleet
+from clusters.errors import DeploymentMissing
+from clusters.models import Gpu, Worker
+from clusters.services import deployments
+from clusters.states import DeploymentState
+from common.actor import Actor
+
+ACTOR = Actor.system("benchmark")
+DEFAULT_SLOTS = 8
+
+
+def deployment_name(run: BenchmarkRun) -> str:
+    return f"bench-{run.benchmark_id}-{run.position}"
+
+
+def lease_key(run: BenchmarkRun) -> str:
+    """Of what the run has to itself: the kind of machines in its cluster."""
+    return f"{run.benchmark.cluster_id}/{run.cell.machine}"
+
+
+def ensure(run: BenchmarkRun) -> None:
+    """Raises what `ensure_deployment` raises."""
+    cell, cluster = run.cell, run.benchmark.cluster
+    spec = spec_of(run.benchmark.spec)
+    gpus = gpus_per_worker(cell.parameters, cluster, spec.device)
+    labels = spec.space.machines.get(cell.machine, {})
+    deployments.ensure_deployment(
+        actor=ACTOR,
+        name=deployment_name(run),
+        op_key=f"{OP_KEY}{run.pk}",
+        cluster=cluster,
+        team=run.benchmark.team,
+        service=f"bench-{run.benchmark_id}",
+        version=cell.version,
+        replicas=int(cell.parameters.get("replicas", 1)),
+        slots=int(cell.parameters.get("slots", DEFAULT_SLOTS)),
+        engine=cell.engine,
+        device=spec.device,
+        resources={"gpus_per_worker": gpus} if gpus > 1 else {},
+        pod={"node_selector": dict(labels)} if labels else {},
+        settings={name: value for name, value in cell.parameters.items() if name not in DEPLOYMENT_SETTINGS},
+        image=cell.image,
+    )
+
+
+def remove(run: BenchmarkRun) -> bool:
+    """Ask for its removal; whether it is gone."""
+    name = run.deployment or deployment_name(run)
+    with suppress(DeploymentMissing):
+        deployments.remove_deployment(actor=ACTOR, name=name, reason=f"The end of {run}.")
+        return fleet.deployment_state(name)[0] == DeploymentState.REMOVED
+    return True
+
+
+def addresses(name: str) -> list[str]:
+    return [f"http://{host}:{port}" for host, port in fleet.endpoints(name).addresses]
+
+
+def environment(run: BenchmarkRun, name: str) -> dict[str, Any]:
+    """On what and with what it is measured."""
+    status = fleet.deployment_status(name)
+    workers = Worker.objects.filter(deployment__name=name, node__isnull=False)
+    nodes = list(workers.values_list("node", "node__name").order_by("node__name").distinct())
+    gpus = Gpu.objects.filter(node__in=[pk for pk, _ in nodes]).values_list("name", "driver").order_by("pk")
+    spec = spec_of(run.benchmark.spec)
+    per_worker = gpus_per_worker(run.cell.parameters, run.benchmark.cluster, spec.device)
+    return {
+        "machines": [node for _, node in nodes],
+        "gpu": next((f"{gpu}, driver {driver}" for gpu, driver in gpus), "") if per_worker else "",
+        "gpus": per_worker * int(run.cell.parameters.get("replicas", 1)),
+        "image": status.image_reference,
+        "restarts": status.restarts,
+        "flags": dict(run.cell.parameters),
+    }

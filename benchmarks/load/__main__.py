@@ -1,0 +1,77 @@
+"""Run a scenario against servers: `python -m benchmarks.load` with its order as JSON on standard input.
+
+As a job (`common.jobs`) it notes progress and result there; records are written to `records.jsonl.gz`.
+By hand: `python -m benchmarks.load --scenario FILE --url http://127.0.0.1:9000 --model NAME`.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import summarise
+from benchmarks.load import course, records
+from benchmarks.load.builtin import BuiltinEngine
+from benchmarks.load.engine import LoadTarget, TooFewCores
+from benchmarks.load.records import WindowRecord
+from benchmarks.load.scenario import ScenarioFaults, scenario_of
+from common.jobs.notes import DIRECTORY
+from common.jobs.run import Running, read_json, run
+
+RECORDS = "records.jsonl.gz"
+
+
+def measure(order: Mapping[str, Any], directory: Path, tell: Any) -> dict[str, Any]:
+    """Carry the order out: `{scenario, addresses, model, token?, price_per_hour?}`. The figures of each
+    window, or why there are none."""
+    scenario = scenario_of(order["scenario"])
+    target = LoadTarget(tuple(order["addresses"]), order["model"], order.get("token", ""))
+    price = order.get("price_per_hour")
+
+    def holds(window: WindowRecord) -> bool:
+        return summarise(window, scenario).good_share >= scenario.targets.share
+
+    found: list[WindowRecord] = []
+    try:
+        found.extend(course.windows(BuiltinEngine(), scenario, target, holds=holds, tell=tell))
+    except (course.SmokeFailed, TooFewCores) as error:
+        return {"failed": str(error)}
+    with gzip.open(directory / RECORDS, "wt") as file:
+        records.write(found, file)
+    return {
+        "engine": BuiltinEngine.name,
+        "summaries": [summarise(one, scenario, price_per_hour=price).as_json() for one in found],
+        "heads": [one.head() for one in found],
+    }
+
+
+def _as_job(running: Running) -> Mapping[str, Any]:
+    def tell(stage: str, window: int, rate: float) -> None:
+        running.report({"stage": stage, "window": window, "rate": rate})
+
+    return measure(read_json(), Path(os.environ[DIRECTORY]), tell)
+
+
+def _by_hand(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__.splitlines()[0])
+    parser.add_argument("--scenario", type=Path, required=True, help="JSON file with the scenario")
+    parser.add_argument("--url", action="append", required=True, help="address of a server; repeatable")
+    parser.add_argument("--model", required=True, help="model's name in requests")
+    parser.add_argument("--records", type=Path, default=Path(), help="directory for records.jsonl.gz")
+    given = parser.parse_args(arguments)
+    order = {"scenario": json.loads(given.scenario.read_text()), "addresses": given.url, "model": given.model}
+    try:
+        result = measure(order, given.records, lambda *told: sys.stderr.write(f"{told}\n"))
+    except ScenarioFaults as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(json.dumps(result, indent=2) + "\n")
+    return 1 if "failed" in result else 0
+
+
+if __name__ == "__main__":
+    sys.exit(_by_hand(sys.argv[1:]) if len(sys.argv) > 1 else run(_as_job))

@@ -1,0 +1,214 @@
+"""The built-in load engine: asyncio over plain sockets, an absolute schedule, no cap on what is in flight."""
+
+import asyncio
+import gc
+import math
+import multiprocessing
+import os
+import resource
+import time
+from collections.abc import AsyncIterator, Sequence
+from multiprocessing.connection import Connection
+
+from benchmarks.load.engine import LoadTarget, TooFewCores
+from benchmarks.load.openai import StreamedAnswer, body_of, plain_usage
+from benchmarks.load.prompts import TokenRatio, prompt_of
+from benchmarks.load.records import RequestRecord, WindowRecord
+from benchmarks.load.scenario import LoadScenario
+from benchmarks.load.schedule import PlannedRequest, schedule, window_seconds
+from benchmarks.load.sockets import BadAnswer, Connections
+
+REQUEST_CPU_SECONDS, TOKEN_CPU_SECONDS = 0.6e-3, 20e-6
+"""Of a core, for each request and each streamed token: twice what was measured on a quiet one."""
+MOST_BUSY = 0.5
+"""Share of a core that is planned for: above, sends come late."""
+_HEAD_START_SECONDS = 0.1
+
+
+class BuiltinEngine:
+    name = "builtin"
+
+    def check(self, scenario: LoadScenario) -> None:
+        """Raises TooFewCores."""
+        if scenario.arrivals != "concurrency":
+            processes(scenario, max(scenario.rates))
+
+    def measure(
+        self, scenario: LoadScenario, target: LoadTarget, ratio: TokenRatio, *, rate: float, window: int
+    ) -> WindowRecord:
+        planned = schedule(scenario, rate, window=window)
+        shares = 1 if scenario.arrivals == "concurrency" else processes(scenario, rate)
+        record = WindowRecord(
+            window=window, rate=rate, seconds=window_seconds(scenario, rate, planned), began_at=time.time()
+        )
+        job = _Share(scenario, target, ratio, rate, window)
+        began = time.monotonic()
+        if shares == 1:
+            record.requests, record.client_cpu = job.run(planned, time.monotonic() + _HEAD_START_SECONDS)
+        else:
+            found = _in_processes(job, [planned[place::shares] for place in range(shares)])
+            record.requests = sorted((one for some, _ in found for one in some), key=lambda one: one.number)
+            record.client_cpu = max(cpu for _, cpu in found)
+        record.took = time.monotonic() - began - _HEAD_START_SECONDS
+        return record
+
+
+def processes(scenario: LoadScenario, rate: float, cores: int | None = None) -> int:
+    """How many processes of a core each make this load. Raises TooFewCores."""
+    cores = cores or len(os.sched_getaffinity(0))
+    tokens = scenario.output.mean if scenario.streaming else 0
+    needed = math.ceil(rate * (REQUEST_CPU_SECONDS + tokens * TOKEN_CPU_SECONDS) / MOST_BUSY)
+    if needed > cores:
+        raise TooFewCores(
+            f"{rate:g} requests/s with {tokens:.0f} tokens each need {needed} cores of the load generator; "
+            f"it has {cores}. Lower the rate, or give the generator a larger machine."
+        )
+    return max(1, needed)
+
+
+class _Share:
+    """What one process sends of a window."""
+
+    def __init__(
+        self, scenario: LoadScenario, target: LoadTarget, ratio: TokenRatio, rate: float, window: int
+    ) -> None:
+        self.scenario, self.target, self.ratio = scenario, target, ratio
+        self.rate, self.window = rate, window
+        self.connections: Connections
+
+    def run(self, planned: Sequence[PlannedRequest], start: float) -> tuple[list[RequestRecord], float]:
+        """Records, and the share of the core that they took. `start`: by the monotonic clock."""
+        # A collection in mid-window is a pause of every stream.
+        gc.collect()
+        gc.disable()
+        before, began = _cpu_seconds(), time.monotonic()
+        try:
+            records = asyncio.run(self._send_all(planned, start))
+        finally:
+            gc.enable()
+        return records, (_cpu_seconds() - before) / max(time.monotonic() - began, 1e-6)
+
+    async def _send_all(self, planned: Sequence[PlannedRequest], start: float) -> list[RequestRecord]:
+        bodies = self._bodies(planned)
+        # Prompts are made before the first is due, however many.
+        self.start = max(start, time.monotonic() + _HEAD_START_SECONDS)
+        self.connections = Connections(self.target.addresses)
+        try:
+            if self.scenario.arrivals == "concurrency":
+                return await self._closed_loop(planned, bodies)
+            return await self._open_loop(planned, bodies)
+        finally:
+            await self.connections.close()
+
+    def _bodies(self, planned: Sequence[PlannedRequest]) -> "list[bytes] | None":
+        return [self._body(one) for one in planned] if len(planned) <= 20_000 else None
+
+    def _body(self, planned: PlannedRequest) -> bytes:
+        prompt = prompt_of(
+            planned,
+            self.ratio,
+            shared_prefix=self.scenario.shared_prefix,
+            prefix_seed=self.scenario.seed + 1_000_003 * (self.window + 1),
+        )
+        return body_of(self.scenario, self.target.model, prompt, planned.output_tokens)
+
+    async def _open_loop(
+        self, planned: Sequence[PlannedRequest], bodies: list[bytes] | None
+    ) -> list[RequestRecord]:
+        tasks = []
+        for place, one in enumerate(planned):
+            if (left := self.start + one.at - time.monotonic()) > 0:
+                await asyncio.sleep(left)
+            body = bodies[place] if bodies else self._body(one)
+            tasks.append(asyncio.create_task(self._send(one, body, one.at)))
+        return list(await asyncio.gather(*tasks))
+
+    async def _closed_loop(
+        self, planned: Sequence[PlannedRequest], bodies: list[bytes] | None
+    ) -> list[RequestRecord]:
+        todo = iter(range(len(planned)))
+        records: list[RequestRecord] = []
+        until = self.start + self.scenario.seconds if self.scenario.seconds else math.inf
+        await asyncio.sleep(max(0.0, self.start - time.monotonic()))
+
+        async def work() -> None:
+            for place in todo:
+                now = time.monotonic()
+                if now >= until:
+                    return
+                body = bodies[place] if bodies else self._body(planned[place])
+                records.append(await self._send(planned[place], body, now - self.start))
+
+        await asyncio.gather(*(work() for _ in range(int(self.rate))))
+        return sorted(records, key=lambda one: one.number)
+
+    async def _send(self, planned: PlannedRequest, body: bytes, scheduled: float) -> RequestRecord:
+        record = RequestRecord(
+            window=self.window,
+            number=planned.number,
+            scheduled=scheduled,
+            asked_input=planned.input_tokens,
+            asked_output=planned.output_tokens,
+        )
+        path = "/v1/chat/completions" if self.scenario.api == "chat" else "/v1/completions"
+        record.sent = time.monotonic() - self.start
+        try:
+            async with asyncio.timeout(self.scenario.timeout_seconds):
+                answer = self.connections.post(path, body, token=self.target.token)
+                if self.scenario.streaming:
+                    await self._read_stream(answer, record)
+                else:
+                    await self._read_whole(answer, record)
+        except TimeoutError:
+            record.error = "timeout"
+        except BadAnswer as error:
+            record.error = str(error)
+        except ConnectionRefusedError:
+            record.error = "connect"
+        except (OSError, EOFError, ValueError, LookupError, asyncio.LimitOverrunError):
+            record.error = "broken"
+        record.ended = time.monotonic() - self.start
+        return record
+
+    async def _read_stream(self, answer: AsyncIterator[bytes], record: RequestRecord) -> None:
+        told = StreamedAnswer(record)
+        async for data in answer:
+            told.feed(data, time.monotonic() - self.start)
+        told.end()
+
+    async def _read_whole(self, answer: AsyncIterator[bytes], record: RequestRecord) -> None:
+        whole = b"".join([data async for data in answer])
+        record.last = time.monotonic() - self.start
+        record.input_tokens, record.output_tokens = plain_usage(whole)
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _in_processes(
+    job: _Share, shares: Sequence[Sequence[PlannedRequest]]
+) -> list[tuple[list[RequestRecord], float]]:
+    context = multiprocessing.get_context("spawn")
+    started = []
+    for share in shares:
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_in_process, args=(theirs, job, share), daemon=True)
+        process.start()
+        theirs.close()
+        started.append((process, ours))
+    for _, pipe in started:
+        pipe.recv()
+    start = time.monotonic() + _HEAD_START_SECONDS
+    for _, pipe in started:
+        pipe.send(start)
+    found = [pipe.recv() for _, pipe in started]
+    for process, _ in started:
+        process.join()
+    return found
+
+
+def _in_process(pipe: Connection, job: _Share, share: Sequence[PlannedRequest]) -> None:
+    pipe.send("ready")
+    pipe.send(job.run(share, pipe.recv()))

@@ -1,0 +1,100 @@
+"""The course of one run's load: smoke requests, calibration of prompts, warm-up, a window for each rate."""
+
+import json
+import random
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from benchmarks.load import scraping
+from benchmarks.load.engine import LoadEngine, LoadTarget
+from benchmarks.load.max_rate import RateProbe, next_rate
+from benchmarks.load.openai import plain_usage
+from benchmarks.load.prompts import WORDS, TokenRatio
+from benchmarks.load.records import WindowRecord
+from benchmarks.load.scenario import Arrivals, LoadScenario
+
+CALIBRATION_WORDS = ((len(WORDS) // 2, len(WORDS)), (24, 48), (6, 12))
+"""Of two prompts; the shorter ones for models of a short context."""
+WARM_UP_WINDOW = 1_000_000
+"""No window of measuring has its number, so none has its prompts."""
+
+
+class SmokeFailed(Exception):
+    """The server does not answer as it must; the message says how."""
+
+
+def windows(
+    engine: LoadEngine,
+    scenario: LoadScenario,
+    target: LoadTarget,
+    *,
+    holds: Callable[[WindowRecord], bool],
+    tell: Callable[[str, int, float], object] = print,
+) -> Iterator[WindowRecord]:
+    """Raises SmokeFailed, TooFewCores. `holds`: whether a window keeps its targets; `tell`: stage, window and
+    rate of what begins."""
+    engine.check(scenario)
+    tell("smoke", 0, 0)
+    ratio = calibrated(target, scenario)
+    if scenario.warm_up_requests:
+        tell("warm up", 0, scenario.rates[0])
+        like: Arrivals = "concurrency" if scenario.arrivals == "concurrency" else "constant"
+        warm_up = replace(scenario, requests=scenario.warm_up_requests, seconds=None, arrivals=like)
+        engine.measure(warm_up, target, ratio, rate=scenario.rates[0], window=WARM_UP_WINDOW)
+    probes: list[RateProbe] = []
+    for number, rate in enumerate(_rates(scenario, probes)):
+        tell("measure", number, rate)
+        before = scraping.prefix_cache(target.addresses)
+        record = engine.measure(scenario, target, ratio, rate=rate, window=number)
+        record.prefix_hits = scraping.hit_share(before, scraping.prefix_cache(target.addresses))
+        probes.append(RateProbe(rate, holds(record) if scenario.find_max_rate else True))
+        yield record
+
+
+def _rates(scenario: LoadScenario, probes: Sequence[RateProbe]) -> Iterator[float]:
+    if not scenario.find_max_rate:
+        yield from scenario.rates
+        return
+    while (rate := next_rate(probes, scenario.rates[0])) is not None:
+        yield rate
+
+
+def calibrated(target: LoadTarget, scenario: LoadScenario) -> TokenRatio:
+    """How the server counts the tokens of our words. Raises SmokeFailed."""
+    words = list(WORDS)
+    random.Random(scenario.seed).shuffle(words)  # noqa: S311  (to be repeated)
+    fault = ""
+    for few, many in CALIBRATION_WORDS:
+        try:
+            counted = [
+                (count, _prompt_tokens(target, scenario, " ".join(words[:count]))) for count in (few, many)
+            ]
+        except SmokeFailed as error:
+            fault = fault or str(error)
+            continue
+        return TokenRatio.measured(counted[0], counted[1])
+    raise SmokeFailed(fault)
+
+
+def _prompt_tokens(target: LoadTarget, scenario: LoadScenario, prompt: str) -> int:
+    chat = scenario.api == "chat"
+    asked = {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
+    body = json.dumps({"model": target.model, "max_tokens": 1, "temperature": 0, **asked}).encode()
+    path = "/v1/chat/completions" if chat else "/v1/completions"
+    headers = {"Content-Type": "application/json"}
+    if target.token:
+        headers["Authorization"] = f"Bearer {target.token}"
+    request = urllib.request.Request(f"{target.addresses[0].rstrip('/')}{path}", body, headers)  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=scenario.timeout_seconds) as answer:  # noqa: S310
+            tokens, _ = plain_usage(answer.read())
+    except urllib.error.HTTPError as error:
+        said = error.read(300).decode("utf-8", "replace")
+        raise SmokeFailed(f"The server answered a smoke request {error.code}: {said}") from None
+    except (OSError, ValueError) as error:
+        raise SmokeFailed(f"The server did not answer a smoke request: {error}") from None
+    if not tokens:
+        raise SmokeFailed("The server does not count the tokens of prompts (usage.prompt_tokens).")
+    return tokens

@@ -1,0 +1,35 @@
+"""What the course of a run asks of whatever makes the load."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from benchmarks.load.prompts import TokenRatio
+from benchmarks.load.records import WindowRecord
+from benchmarks.load.scenario import LoadScenario
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTarget:
+    """Where requests go; each address gets them in turn. `token` is sent as a bearer's and never recorded."""
+
+    addresses: Sequence[str]
+    """`http://10.0.0.7:8000`, without the path."""
+    model: str
+    token: str = field(default="", repr=False)
+
+
+class LoadEngine(Protocol):
+    name: str
+
+    def check(self, scenario: LoadScenario) -> None:
+        """Raises TooFewCores when this machine could not make the load."""
+
+    def measure(
+        self, scenario: LoadScenario, target: LoadTarget, ratio: TokenRatio, *, rate: float, window: int
+    ) -> WindowRecord:
+        """Send one window's requests by their schedule and return what came of each."""
+
+
+class TooFewCores(Exception):
+    """The message says how many the rate needs."""

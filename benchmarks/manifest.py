@@ -1,0 +1,83 @@
+"""Benchmarks and where they show."""
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from accounts.states import Right
+from benchmarks.models import BenchmarkRecords
+from benchmarks.reconcilers.benchmarks import BenchmarkReconciler
+from benchmarks.reconcilers.cleanup import CleanupReconciler
+from benchmarks.reconcilers.runs import RunReconciler
+from benchmarks.record_store import RECORDS
+from benchmarks.search_box import find
+from benchmarks.states import BenchmarkState, ObjectiveKind, RunState, Strategy
+from common.choices import ChoiceSet
+from common.declared import AppManifest
+from common.pages.badges import Badge
+from common.pages.search import SearchDestination, SearchSource
+from common.pages.shell import NavItem
+from common.pages.subjects import Subject
+from common.reconcile.pruning import PruningRule
+from model_store.references import register_references
+
+MANIFEST = AppManifest(
+    reconcilers=(BenchmarkReconciler(), RunReconciler(), CleanupReconciler()),
+    subjects=(
+        Subject("benchmarks.benchmark", _("Benchmark"), "/benchmarks/{pk}/", badges="benchmark"),
+        Subject(
+            "benchmarks.benchmarkrun",
+            _("Benchmark run"),
+            "/benchmarks/{benchmark_id}/",
+            badges="benchmark_run",
+        ),
+    ),
+    choices=(
+        ChoiceSet(BenchmarkState, badges="benchmark", schema="BenchmarkState"),
+        ChoiceSet(RunState, badges="benchmark_run"),
+        ChoiceSet(Strategy),
+        ChoiceSet(ObjectiveKind),
+    ),
+    badges={
+        "benchmark": {
+            "running": Badge(_("Running"), "busy", "player-play"),
+            "cancelling": Badge(_("Cancelling"), "busy", "player-stop"),
+            "finished": Badge(_("Finished"), "good", "circle-check"),
+            "failed": Badge(_("Failed"), "bad", "circle-x"),
+            "cancelled": Badge(_("Cancelled"), "idle", "ban"),
+        },
+        "benchmark_run": {
+            "waiting": Badge(_("Waiting"), "idle", "clock"),
+            "deploying": Badge(_("Deploying"), "busy", "server-bolt"),
+            "measuring": Badge(_("Measuring"), "busy", "gauge"),
+            "collecting": Badge(_("Collecting"), "busy", "download"),
+            "removing": Badge(_("Removing"), "busy", "trash"),
+            "valid": Badge(_("Valid"), "good", "circle-check"),
+            "invalid": Badge(_("Invalid"), "warn", "alert-triangle"),
+            "failed": Badge(_("Failed"), "bad", "circle-x"),
+            "cancelled": Badge(_("Cancelled"), "idle", "ban"),
+        },
+    },
+    nav=(NavItem(name=_("Benchmarks"), path="/benchmarks/", icon="gauge", rank=45, follows_changes=True),),
+    search=(SearchSource(_("Benchmarks"), find),),
+    destinations=(
+        SearchDestination(title=_("Benchmarks"), url="/benchmarks/", icon="gauge"),
+        SearchDestination(
+            title=_("New benchmark"),
+            url="/benchmarks/+new/",
+            icon="gauge",
+            right=Right.BENCHMARKS_WRITE,
+            is_command=True,
+        ),
+    ),
+    nouns={"benchmarks": lambda count: ngettext("benchmark", "benchmarks", count)},
+    pruning=(
+        PruningRule(
+            BenchmarkRecords,
+            _("Request records of benchmarks"),
+            "SLIPWAY_KEEP_BENCHMARK_RECORDS_DAYS",
+            lambda before: BenchmarkRecords.objects.filter(created_at__lt=before).order_by("pk"),
+            kept=_("Figures stay."),
+        ),
+    ),
+    hooks=(lambda: register_references(RECORDS),),
+)

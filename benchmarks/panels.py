@@ -1,0 +1,192 @@
+"""What the page of a benchmark shows: charts over the rate, its configurations, its result in words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from benchmarks import selectors
+from benchmarks.documents import said
+from benchmarks.load.scenario import LoadScenario
+from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkRun
+from benchmarks.selectors import CellEstimate
+from benchmarks.spec import BenchmarkObjective, spec_of
+from benchmarks.states import ObjectiveKind, RunState
+from common.pages.charts import Chart, Dash, Limit, Paint, Series
+from common.pages.formats import three_digits
+
+MOST_LINES = 6
+STYLES: Sequence[tuple[Paint, Dash]] = (
+    ("candidate", "solid"),
+    ("stable", "dashed"),
+    ("earlier-1", "dotted"),
+    ("earlier-2", "dash-dot"),
+    ("warn", "dashed"),
+    ("ink", "dotted"),
+)
+VERDICTS: Mapping[str, Any] = {
+    "best": gettext_lazy("Better than every other configuration (95 %, Holm)."),
+    "tied": gettext_lazy("Not told apart from some others: repeats do not show a difference."),
+    "no verdict": gettext_lazy("No verdict: a configuration needs 5 valid repeats."),
+    "only": gettext_lazy("The only configuration that ran."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CellLine:
+    """A configuration in the table."""
+
+    cell: BenchmarkCell
+    differing: Mapping[str, Any]
+    """Parameters that are not the same everywhere."""
+    runs: Sequence[BenchmarkRun]
+    value: str = ""
+    interval: str = ""
+    against_best: str = ""
+    is_best: bool = False
+    figures: Mapping[str, str] = field(default_factory=dict)
+    """At the highest rate that counts."""
+
+    @property
+    def name(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self.differing.items()) or str(self.cell.version)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {
+            state: sum(run.state == state for run in self.runs) for state in ("valid", "invalid", "failed")
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkPage:
+    lines: Sequence[CellLine]
+    charts: Mapping[str, Chart]
+    verdict: str
+    best: CellLine | None
+    runs: int
+    done: int
+    current: Sequence[BenchmarkRun]
+    unit: str
+    broken: Sequence[tuple[BenchmarkRun, Sequence[str]]]
+    """Runs that do not count, and why."""
+
+
+def page_of(benchmark: Benchmark) -> BenchmarkPage:
+    cells = list(benchmark.cells.select_related("version__model", "image"))
+    runs = list(benchmark.runs.select_related("cell__version__model"))
+    objective = spec_of(benchmark.spec).objective
+    estimates = {cell.pk: selectors.estimates(cell) for cell in cells if not cell.refusal}
+    told = {one["cell"]: one for one in benchmark.conclusion.get("cells", ())}
+    order = {pk: place for place, pk in enumerate(told)}
+    lines = [
+        _line(cell, cells, [run for run in runs if run.cell_id == cell.pk], told, estimates.get(cell.pk, ()))
+        for cell in sorted(cells, key=lambda cell: (order.get(cell.pk, len(order)), cell.position))
+    ]
+    shown = [line for line in lines if estimates.get(line.cell.pk)][:MOST_LINES]
+    load = benchmark.scenario.load
+    verdict = benchmark.conclusion.get("verdict")
+    ended = [run for run in runs if run.ended_at]
+    return BenchmarkPage(
+        lines=lines,
+        charts={name: _over_rate(name, shown, estimates, load) for name in ("ttft", "tpot")},
+        verdict=str(VERDICTS.get(verdict, "")),
+        best=next((line for line in lines if line.is_best), None),
+        runs=len(runs),
+        done=len(ended),
+        current=[run for run in runs if not run.ended_at and run.state != RunState.WAITING],
+        unit=unit_of(objective),
+        broken=[
+            (run, [said(one) for one in run.violations] or [run.reason])
+            for run in runs
+            if run.violations or run.state in (RunState.INVALID, RunState.FAILED)
+        ],
+    )
+
+
+def unit_of(objective: BenchmarkObjective) -> str:
+    if objective.kind == ObjectiveKind.LATENCY:
+        return f"ms {objective.figure}"
+    if objective.kind == ObjectiveKind.GOODPUT:
+        return _("requests/s within targets")
+    return _("million good tokens per unit of price")
+
+
+def _line(
+    cell: BenchmarkCell,
+    cells: Sequence[BenchmarkCell],
+    runs: Sequence[BenchmarkRun],
+    told: Mapping[int, Mapping[str, Any]],
+    estimates: Sequence[CellEstimate],
+) -> CellLine:
+    kinds = {"engine": cell.engine, "machine": cell.machine, "version": str(cell.version)}
+    everywhere = [
+        {"engine": one.engine, "machine": one.machine, "version": str(one.version)} for one in cells
+    ]
+    differing = {
+        name: value for name, value in kinds.items() if any(one[name] != value for one in everywhere)
+    }
+    differing |= {
+        name: value
+        for name, value in cell.parameters.items()
+        if any(one.parameters.get(name) != value for one in cells)
+    }
+    highest = max((one.rate for one in estimates), default=0)
+    figures = {one.name: three_digits(one.value.value) for one in estimates if one.rate == highest}
+    found = told.get(cell.pk)
+    if found is None:
+        return CellLine(cell, differing, runs, figures=figures)
+    value, against = found["value"], found["against_best"]
+    return CellLine(
+        cell,
+        differing,
+        runs,
+        value=three_digits(value["value"]),
+        interval=_interval(value),
+        against_best=f"{(against['ratio'] - 1) * 100:+.0f} %" if against else "",
+        is_best=against is None,
+        figures=figures,
+    )
+
+
+def _interval(value: Mapping[str, Any]) -> str:
+    if value["low"] is None:
+        return ""
+    return f"{three_digits(value['low'])}–{three_digits(value['high'])}"
+
+
+def _over_rate(
+    name: str,
+    lines: Sequence[CellLine],
+    estimates: Mapping[int, Sequence[CellEstimate]],
+    load: LoadScenario,
+) -> Chart:
+    """With the percentile that is known for all, and intervals where at most two lines are shown."""
+    known = {one.name for line in lines for one in estimates[line.cell.pk]}
+    figure = next((f"{name}_p{percent}" for percent in (95, 90, 50) if f"{name}_p{percent}" in known), name)
+    rates = sorted({one.rate for line in lines for one in estimates[line.cell.pk] if one.name == figure})
+    series = []
+    for line, (paint, dash) in zip(lines, STYLES, strict=False):
+        found = {one.rate: one.value for one in estimates[line.cell.pk] if one.name == figure}
+        values = [found[rate].value / 1000 if rate in found else None for rate in rates]
+        series.append(Series(line.name, values, paint=paint, dash=dash))
+        if len(lines) <= 2:
+            for label, side in ((_("low"), "low"), (_("high"), "high")):
+                edge = [getattr(found[rate], side) if rate in found else None for rate in rates]
+                if any(value is not None for value in edge):
+                    scaled = [None if value is None else value / 1000 for value in edge]
+                    series.append(Series(f"{line.name}, {label}", scaled, paint=paint, dash="dotted"))
+    target = load.targets.ttft_ms if name == "ttft" else load.targets.tpot_ms
+    return Chart(
+        title=figure.upper().replace("_P", " p"),
+        moments=(),
+        positions=rates,
+        axis=_("requests in flight") if load.arrivals == "concurrency" else _("requests/s"),
+        series=series,
+        unit="seconds",
+        caption=_("over the rate, requests/s"),
+        limits=[Limit(_("target"), target / 1000)] if target else [],
+        minimum=0,
+    )

@@ -1,0 +1,1 @@
+"""How benchmarks, their runs, and the look for what runs have left behind advance."""

@@ -1,0 +1,275 @@
+"""The course of a run: lease, deploy, measure, keep its records, remove everything."""
+
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+
+from accounts.states import Right
+from benchmarks import deploying, record_store, selectors
+from benchmarks.load.__main__ import RECORDS
+from benchmarks.models import BenchmarkFigure, BenchmarkLease, BenchmarkRecords, BenchmarkRun
+from benchmarks.spec import spec_of
+from benchmarks.states import RUN_ENDED, RUN_MOVES, RunState
+from benchmarks.validity import BY_NAME, violations
+from clusters import selectors as fleet
+from clusters.errors import ClusterRemoving, DeploymentGone, DeploymentMissing, FleetNameTaken, NoImageFits
+from clusters.selectors import DeploymentStatus
+from clusters.states import DeploymentState
+from common.jobs.spec import JobLimits, JobObservation, JobSpec
+from common.jobs.steps import AwaitJob, CannotStart, CollectJob, JobReconciler, StartJob, owner
+from common.reconcile import Effect, Operation, Step, StepOutcome, move, wait
+from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
+
+LOOK_EVERY = timedelta(seconds=0.5)
+SLACK_SECONDS = 600
+"""Beyond the windows and their timeouts a generator may take so long before it is ended."""
+
+
+class Lease(Step[BenchmarkRun]):
+    """Wait for the run's turn, and for its machine, which it then has to itself."""
+
+    name = "lease"
+    effect = Effect.ABSOLUTE
+
+    def act(self, row: BenchmarkRun, operation: Operation) -> None:
+        key = deploying.lease_key(row)
+        before = BenchmarkRun.objects.filter(benchmark=row.benchmark, position__lt=row.position)
+        same = before.filter(cell__machine=row.cell.machine)
+        if not same.exclude(state__in=RUN_ENDED).exists():
+            BenchmarkLease.objects.get_or_create(key=key, defaults={"run": row, "since": operation.at})
+
+    def observe(self, row: BenchmarkRun, operation: Operation) -> str:
+        """Whose the machine is."""
+        held = BenchmarkLease.objects.filter(key=deploying.lease_key(row)).select_related("run__benchmark")
+        found = held.first()
+        return "" if found and found.run_id == row.pk else str(found.run) if found else _("its turn")
+
+    def settle(self, row: BenchmarkRun, seen: str, now: datetime) -> StepOutcome:
+        if seen:
+            return wait(LOOK_EVERY, save={"reason": _("Waiting for %(what)s.") % {"what": seen}})
+        name = deploying.deployment_name(row)
+        save = {"reason": "", "began_at": now, "state_since": now, "deployment": name}
+        return move(RunState.DEPLOYING, save=save)
+
+
+class DeployRun(Step[BenchmarkRun]):
+    """Start a fresh server and wait until it is ready."""
+
+    name = "deploy"
+    effect = Effect.CREATE
+
+    def __init__(self) -> None:
+        self._refusal = ""
+
+    def act(self, row: BenchmarkRun, operation: Operation) -> None:
+        try:
+            deploying.ensure(row)
+        except (
+            ClusterRemoving,
+            CodeNotAllowed,
+            SignatureNotTrusted,
+            NoImageFits,
+            FleetNameTaken,
+            DeploymentGone,
+        ) as error:
+            self._refusal = str(error)
+
+    def observe(self, row: BenchmarkRun, operation: Operation) -> DeploymentStatus | str:
+        return self._refusal or fleet.deployment_status(row.deployment)
+
+    def settle(self, row: BenchmarkRun, seen: DeploymentStatus | str, now: datetime) -> StepOutcome:
+        if isinstance(seen, str):
+            return leave(RunState.FAILED, now, seen)
+        if seen.state == DeploymentState.FAILING or seen.is_stuck:
+            return leave(RunState.FAILED, now, _("It does not start: %(reason)s") % {"reason": seen.reason})
+        if seen.ready >= seen.wanted and seen.wanted:
+            environment = deploying.environment(row, row.deployment)
+            return move(RunState.MEASURING, save={"environment": environment, "state_since": now})
+        within = spec_of(row.benchmark.spec).ready_within_seconds
+        if now - row.state_since > timedelta(seconds=within):
+            late = _("It was not ready within %(seconds)s s. %(reason)s")
+            return leave(RunState.FAILED, now, late % {"seconds": within, "reason": seen.reason})
+        return wait(LOOK_EVERY, save={"reason": seen.reason})
+
+
+class StartLoad(StartJob[BenchmarkRun]):
+    """Start the load generator: a process of its own, which gets its order through its standard input."""
+
+    def spec(self, row: BenchmarkRun, op_key: str) -> JobSpec:
+        scenario = row.benchmark.scenario.load
+        content = scenario.as_json()
+        if row.fraction < 1:
+            shorter = {"requests": scenario.requests, "seconds": scenario.seconds}
+            content |= {
+                name: type(value)(max(1, value * row.fraction)) if value else None
+                for name, value in shorter.items()
+            }
+        # No repeat sends the prompts of another.
+        content["seed"] = scenario.seed + 7_919 * row.repeat
+        addresses = deploying.addresses(row.deployment)
+        if not addresses:
+            raise CannotStart(_("No worker of it is ready any more."))
+        order = {
+            "scenario": content,
+            "addresses": addresses,
+            "model": str(row.cell.version),
+            "price_per_hour": selectors.price_per_hour(row.benchmark.cluster, row.environment["gpus"]),
+        }
+        longest = 2 * selectors.seconds_of(scenario) + len(scenario.rates) * scenario.timeout_seconds
+        return JobSpec(
+            op_key=op_key,
+            owner=owner(row),
+            argv=(sys.executable, "-m", "benchmarks.load"),
+            stdin=dumps(order).encode(),
+            limits=JobLimits(wall_seconds=longest + SLACK_SECONDS),
+        )
+
+    def refused(self, row: BenchmarkRun, why: str, now: datetime) -> StepOutcome:
+        return leave(RunState.INVALID, now, why)
+
+
+class AwaitLoad(AwaitJob[BenchmarkRun]):
+    """Watch the generator. One that died is not followed by another: windows are never glued together."""
+
+    def observe(self, row: BenchmarkRun, operation: Operation) -> JobObservation:
+        self._restarts = 0
+        with suppress(DeploymentMissing):
+            restarts = fleet.deployment_status(row.deployment).restarts
+            self._restarts = restarts - row.environment.get("restarts", 0)
+        return super().observe(row, operation)
+
+    def is_final(self, seen: JobObservation) -> bool:
+        return True
+
+    def underway(self, row: BenchmarkRun, seen: JobObservation) -> Mapping[str, Any]:
+        return {"progress": dict(seen.progress or {})}
+
+    def settle(self, row: BenchmarkRun, seen: JobObservation, now: datetime) -> StepOutcome:
+        if seen.is_live or seen.result is not None:
+            return super().settle(row, seen, now)
+        said = f"{seen.why} {seen.last_words}".strip()
+        return leave(RunState.INVALID, now, _("The load generator ended: %(said)s") % {"said": said})
+
+    def succeeded(self, row: BenchmarkRun, seen: JobObservation, now: datetime) -> StepOutcome:
+        result = seen.result or {}
+        if failed := result.get("failed"):
+            return leave(RunState.FAILED, now, str(failed))
+        scenario = row.benchmark.scenario.load
+        summaries = [
+            selectors.summary_of({**told, "restarts": self._restarts}) for told in result["summaries"]
+        ]
+        broken = [one for each in summaries for one in violations(each, scenario)]
+        rates = {one.rate for one in broken}
+        is_measuring = any(BY_NAME[one.rule].is_measuring for one in broken)
+        is_valid = not is_measuring and any(one.rate not in rates for one in summaries)
+        rows = [
+            BenchmarkFigure(
+                run=row,
+                window=one.window,
+                rate=one.rate,
+                is_valid=one.rate not in rates,
+                **{
+                    name: getattr(figure, name)
+                    for name in ("name", "unit", "value", "low", "high", "samples")
+                },
+            )
+            for one in summaries
+            for figure in one.figures.values()
+        ]
+
+        def write() -> None:
+            BenchmarkFigure.objects.bulk_create(rows)
+
+        save = {
+            "outcome": RunState.VALID if is_valid else RunState.INVALID,
+            "summaries": [one.as_json() for one in summaries],
+            "violations": [one.as_json() for one in broken],
+            "environment": {**row.environment, "load_engine": result["engine"], "windows": result["heads"]},
+            "progress": {},
+            "reason": "",
+            "state_since": now,
+        }
+        return move(RunState.COLLECTING, save=save, write=write)
+
+    def failed(self, row: BenchmarkRun, seen: JobObservation, now: datetime) -> StepOutcome:
+        return leave(RunState.INVALID, now, self.why_given_up(row, seen, _("The load generator")))
+
+
+class KeepRecords(Step[BenchmarkRun]):
+    """Bring the records of the requests to the model store."""
+
+    name = "keep records"
+    effect = Effect.ABSOLUTE
+
+    def act(self, row: BenchmarkRun, operation: Operation) -> None:
+        self._kept = record_store.keep(row.pk, Path(settings.SLIPWAY_JOBS_DIR) / row.job / RECORDS)
+
+    def settle(self, row: BenchmarkRun, seen: Any, now: datetime) -> StepOutcome:
+        kept = self._kept
+
+        def write() -> None:
+            if kept is not None:
+                BenchmarkRecords.objects.get_or_create(
+                    run=row, defaults={"sha256": kept.sha256, "size": kept.size, "created_at": now}
+                )
+
+        return move(RunState.REMOVING, save={"state_since": now}, write=write)
+
+
+class RemoveRun(CollectJob[BenchmarkRun]):
+    """End the generator, remove the workers, give the machine back."""
+
+    name = "remove"
+
+    def act(self, row: BenchmarkRun, operation: Operation) -> None:
+        super().act(row, operation)
+        self._is_gone = not self._lives and deploying.remove(row)
+        record_store.forget(row.pk)
+
+    def settle(self, row: BenchmarkRun, seen: Any, now: datetime) -> StepOutcome:
+        if not self._is_gone:
+            return wait(timedelta(seconds=0.5))
+
+        def write() -> None:
+            BenchmarkLease.objects.filter(run=row).delete()
+
+        save = {"job": "", "job_host": "", "state_since": now, "ended_at": now, "progress": {}}
+        return move(row.outcome or RunState.CANCELLED, save=save, write=write, after=None)
+
+
+class RunReconciler(JobReconciler[BenchmarkRun]):
+    model = BenchmarkRun
+    moves = RUN_MOVES
+    right = Right.BENCHMARKS_WRITE
+
+    def rows(self) -> QuerySet[BenchmarkRun]:
+        related = ("benchmark__scenario", "benchmark__cluster", "benchmark__team", "cell__version__model")
+        return BenchmarkRun.objects.select_related(*related, "cell__image")
+
+    def next_step(self, row: BenchmarkRun, now: datetime) -> Step[BenchmarkRun] | None:
+        match row.state:
+            case RunState.WAITING:
+                return Lease()
+            case RunState.DEPLOYING:
+                return DeployRun()
+            case RunState.MEASURING:
+                return AwaitLoad(self.runner) if row.job else StartLoad(self.runner)
+            case RunState.COLLECTING:
+                return KeepRecords()
+            case RunState.REMOVING:
+                return RemoveRun(self.runner)
+        return None
+
+
+def leave(outcome: RunState, now: datetime, reason: str) -> StepOutcome:
+    """Remove everything, and end like this."""
+    save = {"outcome": outcome, "reason": reason, "state_since": now}
+    return move(RunState.REMOVING, save=save)

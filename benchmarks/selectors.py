@@ -1,0 +1,178 @@
+"""Named reads of benchmarks."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+
+from accounts.models import Team
+from benchmarks import statistics
+from benchmarks.conclusion import objective_value
+from benchmarks.figures import Summary, WindowFigure
+from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkFigure, BenchmarkRun
+from benchmarks.rounds import PastRun
+from benchmarks.spec import BenchmarkSpec, spec_of
+from benchmarks.states import BENCHMARK_ENDED, RUN_ENDED, RunState
+from benchmarks.statistics import MeanEstimate, RatioEstimate
+from clusters.images import gpus_of
+from clusters.models import Cluster, Node
+from clusters.states import MachineGroup, NodeState
+from common import clock
+from gpu_health.incident_statistics import prices
+from gpu_health.statistics.cases import price_of
+
+OP_KEY = "benchmark-run:"
+"""Begins the `op_key` of every deployment that a run makes."""
+
+
+def open_benchmarks() -> QuerySet[Benchmark]:
+    return Benchmark.objects.exclude(state__in=BENCHMARK_ENDED)
+
+
+def open_runs(benchmark: Benchmark) -> QuerySet[BenchmarkRun]:
+    return BenchmarkRun.objects.filter(benchmark=benchmark).exclude(state__in=RUN_ENDED)
+
+
+def summaries_of(run: BenchmarkRun) -> list[Summary]:
+    """Of all its windows."""
+    return [summary_of(told) for told in run.summaries]
+
+
+def summary_of(told: Mapping[str, Any]) -> Summary:
+    """What `as_json` wrote."""
+    figures = {name: WindowFigure(**one) for name, one in told["figures"].items()}
+    return Summary(**{**told, "figures": figures})
+
+
+def valid_windows(run: BenchmarkRun) -> list[Summary]:
+    broken = {one["rate"] for one in run.violations}
+    return [one for one in summaries_of(run) if one.rate not in broken]
+
+
+def value_of(run: BenchmarkRun, spec: BenchmarkSpec) -> float | None:
+    """The objective's; None unless the run is valid and has one."""
+    if run.state != RunState.VALID:
+        return None
+    targets = run.benchmark.scenario.load.targets
+    return objective_value(spec.objective, targets, valid_windows(run))
+
+
+def past_runs(benchmark: Benchmark) -> list[PastRun]:
+    spec = spec_of(benchmark.spec)
+    rows = BenchmarkRun.objects.filter(benchmark=benchmark).order_by("position")
+    return [
+        PastRun(run.cell_id, run.state, value_of(run, spec), run.fraction)
+        for run in rows.select_related("benchmark__scenario")
+    ]
+
+
+def values_of(past: Iterable[PastRun]) -> dict[int, list[float]]:
+    """Of whole valid runs, by cell."""
+    found: dict[int, list[float]] = defaultdict(list)
+    for one in past:
+        if one.value is not None and one.fraction == 1.0:
+            found[one.cell].append(one.value)
+    return found
+
+
+def gpus_per_worker(cell_parameters: Mapping[str, Any], cluster: Cluster, device: str) -> int:
+    """GPUs that a worker of the cell takes; 0 where it runs on the CPU."""
+    if device == "cpu" or not gpus_of(cluster):
+        return 0
+    tensor_parallel = cell_parameters.get("tensor_parallel_size", 1)
+    return int(cell_parameters.get("gpus_per_worker", tensor_parallel))
+
+
+def is_out_of_service(cluster: Cluster) -> bool:
+    """Whether it has machines for requests, and every one is cordoned, as by an incident."""
+    machines = Node.objects.filter(cluster=cluster, group=MachineGroup.ONLINE).exclude(state=NodeState.GONE)
+    return machines.exists() and not machines.filter(is_cordoned=False).exists()
+
+
+def price_per_hour(cluster: Cluster, gpus: int) -> float | None:
+    """Of so many GPUs there; None: it has none, or no price is set."""
+    kinds = gpus_of(cluster) if gpus else None
+    if not kinds:
+        return None
+    price = price_of(prices().entries, cluster.name, kinds[0].name)
+    return None if price is None else float(price) * gpus
+
+
+def gpu_hours_used(team: Team, *, days: int = 30) -> float:
+    """GPU hours of the team's runs that began in so many days."""
+    since = clock.now() - timedelta(days=days)
+    rows = BenchmarkRun.objects.filter(benchmark__team=team, began_at__gte=since)
+    return gpu_hours_of(rows, clock.now())
+
+
+def gpu_hours_of(runs: QuerySet[BenchmarkRun], now: datetime) -> float:
+    """What those that have begun took, or take until now."""
+    told = runs.filter(began_at__isnull=False).values_list("began_at", "ended_at", "environment")
+    return sum(
+        ((ended or now) - began).total_seconds() / 3600 * float(environment.get("gpus", 0))
+        for began, ended, environment in told
+        if began
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CellEstimate:
+    """A figure of a configuration at a rate, over its valid repeats."""
+
+    rate: float
+    name: str
+    unit: str
+    value: MeanEstimate
+
+
+def estimates(cell: BenchmarkCell) -> list[CellEstimate]:
+    found: dict[tuple[float, str, str], list[float]] = defaultdict(list)
+    for rate, name, unit, value in _valid_figures(cell).values_list("rate", "name", "unit", "value"):
+        found[rate, name, unit].append(value)
+    told = []
+    for (rate, name, unit), values in sorted(found.items()):
+        if (estimate := statistics.estimate(values)) is not None:
+            told.append(CellEstimate(rate, name, unit, estimate))
+    return told
+
+
+def compared(ours: BenchmarkCell, theirs: BenchmarkCell) -> list[tuple[float, str, RatioEstimate]]:
+    """Ratios of each figure that both have at a rate, adjusted by Holm over all of them."""
+    sides = [_by_rate_and_name(cell) for cell in (ours, theirs)]
+    found = {
+        key: ratio
+        for key in sorted(sides[0].keys() & sides[1].keys())
+        if (ratio := statistics.compare(sides[0][key], sides[1][key])) is not None
+    }
+    tested = {f"{rate} {name}": one.p_value for (rate, name), one in found.items() if one.p_value is not None}
+    adjusted = statistics.holm(tested)
+    return [
+        (rate, name, statistics.judged(one, p_value) if (p_value := adjusted.get(f"{rate} {name}")) else one)
+        for (rate, name), one in found.items()
+    ]
+
+
+def _by_rate_and_name(cell: BenchmarkCell) -> dict[tuple[float, str], list[float]]:
+    found: dict[tuple[float, str], list[float]] = defaultdict(list)
+    for rate, name, value in _valid_figures(cell).values_list("rate", "name", "value"):
+        found[rate, name].append(value)
+    return found
+
+
+def _valid_figures(cell: BenchmarkCell) -> QuerySet[BenchmarkFigure]:
+    runs = BenchmarkRun.objects.filter(cell=cell, state=RunState.VALID, fraction=1.0)
+    return BenchmarkFigure.objects.filter(run__in=runs, is_valid=True).order_by("run", "pk")
+
+
+def seconds_of(scenario: Any) -> float:
+    """How long the windows of a run take, at least."""
+    load = scenario if not hasattr(scenario, "load") else scenario.load
+    windows: Sequence[float] = load.rates
+    if load.arrivals == "trace":
+        return sum(len(load.trace) / rate for rate in windows)
+    if load.find_max_rate:
+        return 10 * float(load.seconds or (load.requests or 0) / load.rates[0])
+    return sum(float(load.seconds or (load.requests or 0) / rate) for rate in windows)

@@ -1,0 +1,16 @@
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+from common.setting_types import days
+
+
+class Settings(BaseSettings):
+    """Benchmarks"""
+
+    benchmark_gpu_hours: float = Field(
+        0,
+        ge=0,
+        description="GPU hours that the benchmarks of one team may take in 30 days; one that could take more "
+        "is refused. 0: as many as their budgets say.",
+    )
+    keep_benchmark_records_days: int = days(90, "the records of a benchmark's requests are kept.")

@@ -1,0 +1,279 @@
+"""What a benchmark is asked to do, as a JSON object says it; and its cells. Pure."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from hashlib import sha256
+from json import dumps
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from benchmarks.constraints import BadConstraint, holds
+from benchmarks.figures import SAMPLE_FLOORS
+from benchmarks.states import ObjectiveKind, Strategy
+from clusters.engine_settings import fault, setting_faults, settings_of
+from serving.engines.registry import ENGINES
+from serving.engines.spec import EngineSetting
+
+MOST_CELLS = 10_000
+MOST_RUNS = 2_000
+MOST_REPEATS = 20
+MOST_VALUES = 64
+DEPLOYMENT_SETTINGS: Mapping[str, EngineSetting] = {
+    "slots": EngineSetting("slots", "Slots", "integer", least=1, most=4096),
+    "replicas": EngineSetting("replicas", "Replicas", "integer", least=1, most=64),
+    "gpus_per_worker": EngineSetting("gpus_per_worker", "GPUs per worker", "integer", least=1, most=64),
+}
+"""Parameters of the deployment, beside those of its engine."""
+LATENCIES = tuple(f"{name}_p{percent}" for name in ("ttft", "tpot", "e2e") for percent in SAMPLE_FLOORS)
+
+
+class SpecFaults(ValueError):
+    def __init__(self, faults: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{name}: {said}" for name, said in faults.items()))
+        self.fields = dict(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSpace:
+    engines: tuple[str, ...] = ("transformers",)
+    parameters: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Values of each."""
+    constraints: tuple[str, ...] = ()
+    machines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Kinds of machines: labels that select them, by a name."""
+    images: tuple[str, ...] = ()
+    """Names in the catalogue; empty: the one that fits best."""
+
+    def size(self, versions: int) -> int:
+        """Cells before constraints."""
+        sides = (len(self.engines), len(self.machines) or 1, len(self.images) or 1)
+        return versions * math.prod(sides) * math.prod(len(some) for some in self.parameters.values())
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkObjective:
+    kind: str = ObjectiveKind.GOODPUT
+    figure: str = "ttft_p95"
+    """Of `latency`: which one is to be low."""
+
+    @property
+    def is_lower_better(self) -> bool:
+        return self.kind == ObjectiveKind.LATENCY
+
+
+@dataclass(frozen=True, slots=True)
+class RunBudget:
+    """None: no limit of this kind."""
+
+    runs: int | None = None
+    gpu_hours: float | None = None
+    money: float | None = None
+    hours: float | None = None
+    """After its beginning nothing new is started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkSpec:
+    versions: tuple[str, ...]
+    """`model:version` each."""
+    space: SearchSpace = SearchSpace()
+    objective: BenchmarkObjective = BenchmarkObjective()
+    strategy: str = Strategy.GRID
+    repeats: int = 5
+    budget: RunBudget = RunBudget()
+    device: str = "auto"
+    ready_within_seconds: int = 900
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class CellPlan:
+    """A configuration of the space."""
+
+    version: str
+    engine: str
+    machine: str = ""
+    image: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        return sha256(dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Parameters of the engine."""
+        return {name: value for name, value in self.parameters.items() if name not in DEPLOYMENT_SETTINGS}
+
+
+def spec_of(given: Mapping[str, Any]) -> BenchmarkSpec:
+    """Raises SpecFaults."""
+    faults: dict[str, str] = {}
+    values = _known(given, BenchmarkSpec, "", faults)
+    versions = values.get("versions")
+    if not isinstance(versions, Sequence) or not versions or not all(_is_label(one) for one in versions):
+        faults["versions"] = _("Name at least one version, such as chat:v1.")
+        versions = ()
+    values["versions"] = tuple(dict.fromkeys(versions))
+    if "space" in values:
+        values["space"] = _space(values["space"], faults)
+    if "objective" in values:
+        told = _known(values["objective"], BenchmarkObjective, "objective.", faults)
+        if told.get("kind", ObjectiveKind.GOODPUT) not in ObjectiveKind.values:
+            faults["objective.kind"] = _one_of(ObjectiveKind.values)
+        if told.get("figure", LATENCIES[0]) not in LATENCIES:
+            faults["objective.figure"] = _one_of(LATENCIES)
+        values["objective"] = BenchmarkObjective(**told)
+    if values.get("strategy", Strategy.GRID) not in Strategy.values:
+        faults["strategy"] = _one_of(Strategy.values)
+    _whole("repeats", values, 1, MOST_REPEATS, faults)
+    _whole("ready_within_seconds", values, 5, 86_400, faults)
+    if values.get("device", "auto") not in ("auto", "cpu", "cuda"):
+        faults["device"] = _one_of(("auto", "cpu", "cuda"))
+    if "budget" in values:
+        told = _known(values["budget"], RunBudget, "budget.", faults)
+        for name, value in told.items():
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (is_number and math.isfinite(value) and value > 0):
+                faults[f"budget.{name}"] = _("Give a number above 0, or leave it out.")
+        values["budget"] = RunBudget(**told)
+    if faults:
+        raise SpecFaults(faults)
+    spec = BenchmarkSpec(**values)
+    size = spec.space.size(len(spec.versions))
+    if size > MOST_CELLS:
+        raise SpecFaults(
+            {"space": _("%(size)s configurations are more than %(most)s: give fewer values.")
+             % {"size": f"{size:,}", "most": f"{MOST_CELLS:,}"}}
+        )  # fmt: skip
+    found = next(iter_cells(spec), None)
+    if found is None:
+        raise SpecFaults({"space.constraints": _("No configuration of the space meets the constraints.")})
+    return spec
+
+
+def iter_cells(spec: BenchmarkSpec) -> Iterator[CellPlan]:
+    """In the order of the space. Raises SpecFaults for a constraint that cannot be meant."""
+    space = spec.space
+    names = list(space.parameters)
+    sides = (spec.versions, space.engines, list(space.machines) or [""], space.images or ("",))
+    for version, engine, machine, image in itertools.product(*sides):
+        for chosen in itertools.product(*space.parameters.values()):
+            parameters = dict(zip(names, chosen, strict=True))
+            known = {**parameters, "engine": engine, "machine": machine, "version": version, "image": image}
+            try:
+                if all(holds(one, known) for one in space.constraints):
+                    yield CellPlan(version, engine, machine, image, parameters)
+            except BadConstraint as error:
+                raise SpecFaults({"space.constraints": str(error)}) from None
+
+
+def _space(given: object, faults: dict[str, str]) -> SearchSpace:
+    told = _known(given, SearchSpace, "space.", faults)
+    engines = told.get("engines", ("transformers",))
+    if not isinstance(engines, Sequence) or not engines or any(one not in ENGINES for one in engines):
+        faults["space.engines"] = _one_of(tuple(ENGINES))
+        engines = ()
+    parameters: dict[str, tuple[Any, ...]] = {}
+    asked = told.get("parameters", {})
+    if not isinstance(asked, Mapping):
+        faults["space.parameters"] = _("Give a JSON object: values by the parameter's name.")
+        asked = {}
+    for name, wanted in asked.items():
+        place = f"space.parameters.{name}"
+        found = _values(wanted)
+        if not found or len(found) > MOST_VALUES:
+            faults[place] = _("Give 1 to %(most)s values, or a range: least, most, and step or factor.") % {
+                "most": MOST_VALUES
+            }
+        elif said := _parameter_fault(name, found, engines):
+            faults[place] = said
+        parameters[name] = found
+    for name in ("constraints", "images"):
+        some = told.get(name, ())
+        if (
+            not isinstance(some, Sequence)
+            or isinstance(some, str)
+            or not all(isinstance(x, str) for x in some)
+        ):
+            faults[f"space.{name}"] = _("Give a list of texts.")
+            some = ()
+        told[name] = tuple(some)
+    machines = told.get("machines", {})
+    if not isinstance(machines, Mapping) or not all(isinstance(one, Mapping) for one in machines.values()):
+        faults["space.machines"] = _("Give a JSON object: labels of machines by a name of your choice.")
+        machines = {}
+    kinds = {name: dict(labels) for name, labels in machines.items()}
+    return SearchSpace(tuple(engines), parameters, told["constraints"], kinds, told["images"])
+
+
+def _values(wanted: object) -> tuple[Any, ...]:
+    """Those of a list, or of a range by steps or factors."""
+    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
+        return tuple(dict.fromkeys(one for one in wanted if isinstance(one, str | int | float)))
+    if not isinstance(wanted, Mapping) or not {"least", "most"} <= set(wanted) <= {
+        "least",
+        "most",
+        "step",
+        "factor",
+    }:
+        return ()
+    numbers = [value for value in wanted.values() if isinstance(value, int | float)]
+    step, factor = wanted.get("step"), wanted.get("factor")
+    if len(numbers) != len(wanted) or not ((step or 0) > 0 or ((factor or 0) > 1 and wanted["least"] > 0)):
+        return ()
+    found: list[Any] = []
+    value = wanted["least"]
+    while value <= wanted["most"] and len(found) <= MOST_VALUES:
+        found.append(value)
+        value = value + step if step else value * factor
+    return tuple(found)
+
+
+def _parameter_fault(name: str, values: Sequence[Any], engines: Sequence[str]) -> str:
+    if name in DEPLOYMENT_SETTINGS:
+        return next((said for value in values if (said := fault(DEPLOYMENT_SETTINGS[name], value))), "")
+    for engine in engines:
+        known = [one.key for one in settings_of(engine)]
+        if name not in known:
+            names = ", ".join((*known, *DEPLOYMENT_SETTINGS))
+            return _("%(engine)s has no such parameter. Known: %(names)s.") % {
+                "engine": engine,
+                "names": names,
+            }
+        for value in values:
+            if faults := setting_faults(engine, {name: value}):
+                return faults[0].removeprefix(f"{name}: ")
+    return ""
+
+
+def _known(given: object, kind: type, prefix: str, faults: dict[str, str]) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        faults[prefix.rstrip(".") or "spec"] = _("Give a JSON object.")
+        return {}
+    names = [one.name for one in fields(kind)]
+    for name in given:
+        if name not in names:
+            faults[f"{prefix}{name}"] = _("There is no such field. Known: %(names)s.") % {
+                "names": ", ".join(names)
+            }
+    return {name: given[name] for name in names if name in given}
+
+
+def _whole(name: str, values: Mapping[str, Any], least: int, most: int, faults: dict[str, str]) -> None:
+    value = values.get(name, least)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        faults[name] = _("Give a whole number from %(least)s to %(most)s.") % {"least": least, "most": most}
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, str) and 0 < value.find(":") < len(value) - 1
+
+
+def _one_of(choices: Sequence[str]) -> str:
+    return _("Choose one of %(known)s.") % {"known": ", ".join(choices)}
