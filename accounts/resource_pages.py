@@ -53,7 +53,7 @@ class ResourceColumn:
 
     @property
     def key(self) -> str:
-        """By which the list is sorted in the address."""
+        """Sort key in the address."""
         return self.value.partition(".")[0]
 
     def shown(self, row: Model) -> Any:
@@ -65,7 +65,7 @@ class ResourceColumn:
 
 @dataclass(frozen=True, slots=True)
 class ResourceVerb:
-    """What may be done to a row; a dialog asks why, and the audit record keeps it."""
+    """An action on a row; a dialog asks why, and the audit record keeps it."""
 
     name: str
     label: Text
@@ -78,7 +78,7 @@ class ResourceVerb:
 
 
 def columns(badges: str) -> tuple[ResourceColumn, ...]:
-    """What every `TeamRow` with a state shows."""
+    """Return the columns of every `TeamRow` with a state."""
     return (
         ResourceColumn(gettext_lazy("Name"), "name"),
         ResourceColumn(gettext_lazy("State"), "state", badges=badges),
@@ -148,7 +148,7 @@ class TeamResource:
         )
 
     def rows(self, actor: Actor, right: Right = Right.READ) -> QuerySet[Any]:
-        """Those of the teams in which the actor has the right."""
+        """Return the rows of the teams in which the actor has the right."""
         found: TeamOwned[Any] = self.model._default_manager.all()  # type: ignore[assignment]
         return found.for_actor(actor, right).select_related("team")
 
@@ -221,7 +221,7 @@ class TeamResource:
 
 
 class NewTeamRowForm(forms.Form):
-    """What every new row of a team is given."""
+    """Fields of every new row of a team."""
 
     name = forms.CharField(max_length=63, label=gettext_lazy("Name"))
     team = forms.ModelChoiceField(Team.objects.none(), label=gettext_lazy("Team"))

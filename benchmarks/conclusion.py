@@ -15,7 +15,7 @@ from benchmarks.statistics import LEAST_REPEATS, MeanEstimate, RatioEstimate
 def objective_value(
     objective: BenchmarkObjective, targets: LatencyTargets, windows: Sequence[Summary]
 ) -> float | None:
-    """Of a run, from its valid windows; None: it has none that counts.
+    """Return the objective of a run from its valid windows, or None when it has none that counts.
 
     Goodput is that of the best window in which the share within the targets was reached; latency that of the
     window with the highest rate.

@@ -22,7 +22,7 @@ def deployment_name(run: BenchmarkRun) -> str:
 
 
 def lease_key(run: BenchmarkRun) -> str:
-    """Of what the run has to itself: the kind of machines in its cluster."""
+    """Return the key of what a run has to itself: the kind of machines in its cluster."""
     return f"{run.benchmark.cluster_id}/{run.cell.machine}"
 
 

@@ -69,7 +69,7 @@ def run_document(run: BenchmarkRun, value: float | None) -> dict[str, Any]:
 
 
 def said(violation: Mapping[str, Any]) -> str:
-    """In words, for the reader's language."""
+    """Return the violation in words, in the reader's language."""
     words = gettext(BY_NAME[violation["rule"]].words)
     return words % {"value": f"{violation['value']:.4g}", "limit": f"{violation['limit']:.4g}"}
 

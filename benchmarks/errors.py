@@ -2,8 +2,8 @@ from common.errors import Conflict, Invalid
 
 
 class InvalidBenchmark(Invalid):
-    """It cannot be meant; `fields` says which part and why."""
+    """The benchmark makes no sense; `fields` says which part and why."""
 
 
 class BenchmarkEnded(Conflict):
-    """It has ended already."""
+    """The benchmark has ended already."""

@@ -14,7 +14,7 @@ HIGHER_IS_BETTER = frozenset({"goodput", "output_rate"})
 
 
 def tell_versions(benchmark: Benchmark) -> None:
-    """Of each version its best cell, at the highest of its valid rates."""
+    """Tell each version its best cell, at the highest of its valid rates."""
     objective = spec_of(benchmark.spec).objective
     values = selectors.values_of(selectors.past_runs(benchmark))
     best: dict[int, BenchmarkCell] = {}

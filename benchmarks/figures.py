@@ -172,7 +172,7 @@ def is_within(record: RequestRecord, targets: LatencyTargets) -> bool:
 
 
 def percentiles(name: str, values: Sequence[float], *, requests: int) -> list[WindowFigure]:
-    """Those whose sample floor is reached, with the interval of their order statistics."""
+    """Return the percentiles whose sample floor is reached, with the interval of their order statistics."""
     ordered = sorted(values)
     found = []
     for percent, floor in SAMPLE_FLOORS.items():

@@ -20,7 +20,7 @@ class BenchmarkRows(TeamOwned["Benchmark"]):
 
 
 class BenchmarkScenario(TeamRow):
-    """What is sent and when. It never changes: another content is another scenario."""
+    """The requests of a benchmark and their times. It never changes: another content is another scenario."""
 
     content = models.JSONField(editable=False)
     """See `load.scenario.LoadScenario`."""

@@ -163,7 +163,7 @@ def _over_rate(
     estimates: Mapping[int, Sequence[CellEstimate]],
     load: LoadScenario,
 ) -> Chart:
-    """With the percentile that is known for all, and intervals where at most two lines are shown."""
+    """Chart the percentile that is known for all, with intervals where at most two lines are shown."""
     known = {one.name for line in lines for one in estimates[line.cell.pk]}
     figure = next((f"{name}_p{percent}" for percent in (95, 90, 50) if f"{name}_p{percent}" in known), name)
     rates = sorted({one.rate for line in lines for one in estimates[line.cell.pk] if one.name == figure})

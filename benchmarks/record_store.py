@@ -16,7 +16,7 @@ STAGING = "benchmark-"
 
 
 def keep(run_id: int, path: Path) -> Ingested | None:
-    """None: there is no such file. Raises StoreUnavailable, StoreFull."""
+    """Keep the file; None when there is no such file. Raises StoreUnavailable, StoreFull."""
     key = f"{STAGING}{run_id}"
     try:
         with path.open("rb") as file, store().staging(key) as staging:

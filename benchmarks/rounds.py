@@ -25,7 +25,7 @@ class NextRun:
 
 
 def next_round(cells: Sequence[int], past: Sequence[PastRun], repeats: int) -> list[NextRun]:
-    """One run of each that lacks some; none: all have their repeats, or have failed."""
+    """Return one run of each cell that lacks some; none when all have their repeats or have failed."""
     whole = [one for one in past if one.fraction == 1.0]
     wanting = [cell for cell in cells if _lacks([one for one in whole if one.cell == cell], repeats)]
     done = max((sum(one.cell == cell for one in whole) for cell in cells), default=0)

@@ -37,12 +37,12 @@ def open_runs(benchmark: Benchmark) -> QuerySet[BenchmarkRun]:
 
 
 def summaries_of(run: BenchmarkRun) -> list[Summary]:
-    """Of all its windows."""
+    """Return the summaries of all windows of a run."""
     return [summary_of(told) for told in run.summaries]
 
 
 def summary_of(told: Mapping[str, Any]) -> Summary:
-    """What `as_json` wrote."""
+    """Read what `as_json` wrote."""
     figures = {name: WindowFigure(**one) for name, one in told["figures"].items()}
     return Summary(**{**told, "figures": figures})
 
@@ -70,7 +70,7 @@ def past_runs(benchmark: Benchmark) -> list[PastRun]:
 
 
 def values_of(past: Iterable[PastRun]) -> dict[int, list[float]]:
-    """Of whole valid runs, by cell."""
+    """Return the values of whole valid runs, by cell."""
     found: dict[int, list[float]] = defaultdict(list)
     for one in past:
         if one.value is not None and one.fraction == 1.0:
@@ -93,7 +93,7 @@ def is_out_of_service(cluster: Cluster) -> bool:
 
 
 def price_per_hour(cluster: Cluster, gpus: int) -> float | None:
-    """Of so many GPUs there; None: it has none, or no price is set."""
+    """Return the price of so many GPUs there; None when it has none, or no price is set."""
     kinds = gpus_of(cluster) if gpus else None
     if not kinds:
         return None
@@ -109,7 +109,7 @@ def gpu_hours_used(team: Team, *, days: int = 30) -> float:
 
 
 def gpu_hours_of(runs: QuerySet[BenchmarkRun], now: datetime) -> float:
-    """What those that have begun took, or take until now."""
+    """Return the GPU hours of the runs that have begun, until their end or until now."""
     told = runs.filter(began_at__isnull=False).values_list("began_at", "ended_at", "environment")
     return sum(
         ((ended or now) - began).total_seconds() / 3600 * float(environment.get("gpus", 0))
@@ -168,7 +168,7 @@ def _valid_figures(cell: BenchmarkCell) -> QuerySet[BenchmarkFigure]:
 
 
 def seconds_of(scenario: Any) -> float:
-    """How long the windows of a run take, at least."""
+    """Return how long the windows of a run take, at least."""
     load = scenario if not hasattr(scenario, "load") else scenario.load
     windows: Sequence[float] = load.rates
     if load.arrivals == "trace":

@@ -49,7 +49,7 @@ class PlannedCell:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkPlan:
-    """What a benchmark would do, before anything is started."""
+    """The outline of a benchmark, before anything is started."""
 
     cluster: Cluster
     spec: BenchmarkSpec
@@ -184,7 +184,7 @@ def cancel_benchmark(row: Benchmark, *, actor: Actor, reason: str = "") -> Bench
 
 
 def cancel_run(run: BenchmarkRun) -> None:
-    """In the caller's transaction."""
+    """Cancel a run in the caller's transaction."""
     now = kernel.clock()
     if run.state == RunState.WAITING:
         where = {"state": RunState.WAITING}

@@ -66,7 +66,7 @@ class BenchmarkObjective:
 
 @dataclass(frozen=True, slots=True)
 class RunBudget:
-    """None: no limit of this kind."""
+    """Limits of what the runs take. None: no limit of this kind."""
 
     runs: int | None = None
     gpu_hours: float | None = None
@@ -158,7 +158,7 @@ def spec_of(given: Mapping[str, Any]) -> BenchmarkSpec:
 
 
 def iter_cells(spec: BenchmarkSpec) -> Iterator[CellPlan]:
-    """In the order of the space. Raises SpecFaults for a constraint that cannot be meant."""
+    """Yield the cells in the order of the space. Raises SpecFaults for a constraint that makes no sense."""
     space = spec.space
     names = list(space.parameters)
     sides = (spec.versions, space.engines, list(space.machines) or [""], space.images or ("",))
@@ -213,7 +213,7 @@ def _space(given: object, faults: dict[str, str]) -> SearchSpace:
 
 
 def _values(wanted: object) -> tuple[Any, ...]:
-    """Those of a list, or of a range by steps or factors."""
+    """Return the values of a list, or of a range by steps or factors."""
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):
         return tuple(dict.fromkeys(one for one in wanted if isinstance(one, str | int | float)))
     if not isinstance(wanted, Mapping) or not {"least", "most"} <= set(wanted) <= {

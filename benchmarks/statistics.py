@@ -25,7 +25,7 @@ class MeanEstimate:
 
 @dataclass(frozen=True, slots=True)
 class RatioEstimate:
-    """One configuration's figure over another's."""
+    """The ratio of one configuration's figure to another's."""
 
     ratio: float
     low: float | None
@@ -36,7 +36,7 @@ class RatioEstimate:
 
 
 def estimate(values: Sequence[float]) -> MeanEstimate | None:
-    """None without a value above 0."""
+    """Estimate the mean; None without a value above 0."""
     logs = [math.log(value) for value in values if value > 0]
     if not logs:
         return None
@@ -48,7 +48,7 @@ def estimate(values: Sequence[float]) -> MeanEstimate | None:
 
 
 def compare(ours: Sequence[float], theirs: Sequence[float]) -> RatioEstimate | None:
-    """By Welch's t interval of the difference of logarithms. None where a side has no value above 0."""
+    """Compare by Welch's t interval of the difference of logarithms; None where a side has no value > 0."""
     one = [math.log(value) for value in ours if value > 0]
     other = [math.log(value) for value in theirs if value > 0]
     if not one or not other:
@@ -79,7 +79,7 @@ def compare(ours: Sequence[float], theirs: Sequence[float]) -> RatioEstimate | N
 
 
 def judged(found: RatioEstimate, p_value: float) -> RatioEstimate:
-    """With the verdict that this p-value gives, adjusted or not."""
+    """Return the estimate with the verdict that this p-value gives, adjusted or not."""
     if min(found.samples) < LEAST_REPEATS:
         return replace(found, p_value=p_value, verdict="no verdict")
     verdict: ComparisonVerdict = "no difference"
@@ -99,7 +99,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def mser5(values: Sequence[float], *, gain: float = 0.2) -> int:
-    """How many leading values are warm-up: where the mean square error of the rest is least (MSER-5,
+    """Return how many leading values are warm-up: where the mean square error of the rest is least (MSER-5,
     White 1997), at most half; 0 unless that is less than the whole's by the `gain`.
     """
     batches = [fmean(values[place : place + 5]) for place in range(0, len(values) - 4, 5)]
@@ -149,7 +149,7 @@ def t_probability(t: float, freedom: float) -> float:
 
 
 def t_quantile(probability: float, freedom: float) -> float:
-    """By bisection; `probability` above one half."""
+    """Return the quantile by bisection; `probability` must be above one half."""
     low, high = 0.0, 1.0
     while t_probability(high, freedom) < probability:
         high *= 2

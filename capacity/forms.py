@@ -18,7 +18,7 @@ class NewPool(NewTeamRowForm):
 
 
 class PoolSettings(forms.Form):
-    """What of a pool may be changed."""
+    """Settings of a pool that may be changed."""
 
     state = forms.ChoiceField(
         choices=PoolMode.choices,

@@ -45,7 +45,7 @@ class Remembered:
 
 @dataclass(frozen=True)
 class ServiceLook:
-    """One service at one moment. Everything counts in workers, seconds and shares of 1.
+    """A service at one moment. Everything counts in workers, seconds and shares of 1.
 
     have: workers that are wanted now. ready: those that answer. load: work that arrives. need: the load at
     the target utilisation, with what waits. wanted: recommended by its law. granted: what the pool gives it.

@@ -89,7 +89,7 @@ def _what(changes: Any) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class ScaleLook:
-    """What became of a plan's numbers of workers."""
+    """State of a plan's changes to numbers of workers."""
 
     is_stopped: bool
     is_there: bool
@@ -114,7 +114,7 @@ class Scale(Step[CapacityPlan]):
 
     @abstractmethod
     def next(self, row: CapacityPlan, now: datetime) -> StepOutcome:
-        """What follows when they are."""
+        """Return the outcome once the workers are as the changes say."""
 
     def intent(self, row: CapacityPlan) -> Mapping[str, Any]:
         return {change["deployment"]: change["after"] for change in self.chosen(row)}
@@ -147,7 +147,7 @@ def _ended(to: CapacityPlanState, reason: str, now: datetime) -> StepOutcome:
 
 
 def _set_workers(row: CapacityPlan, change: Mapping[str, Any], operation: Operation) -> None:
-    """In one transaction with a look at the plan's fence: a step that lost its lease changes nothing."""
+    """Scale in one transaction with a look at the plan's fence: a lost lease changes nothing."""
     with transaction.atomic():
         mine = CapacityPlan.objects.filter(pk=row.pk, fence=operation.fence).select_for_update()
         if not mine.exists() or CapacityStop.now().is_on:

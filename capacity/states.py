@@ -5,7 +5,7 @@ from common.transitions import StateMachine
 
 
 class PoolMode(TextChoices):
-    """How far a pool goes by itself."""
+    """Degree to which a pool acts by itself."""
 
     OFF = "off", _("Off")
     ADVISE = "advise", _("Advise")

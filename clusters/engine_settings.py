@@ -13,7 +13,7 @@ from serving.engines.spec import EngineSetting
 
 
 def settings_of(engine: str) -> Sequence[EngineSetting]:
-    """Those of the engine that have a field."""
+    """Return the settings of the engine that have a field."""
     return ENGINES[engine].settings if engine in ENGINES else ()
 
 
@@ -39,7 +39,7 @@ def fault(setting: EngineSetting, value: object) -> str:
 
 
 def setting_faults(engine: str, settings: Mapping[str, Any]) -> list[str]:
-    """What the engine would not take of the settings, as sentences that name the setting."""
+    """Return what the engine would refuse of the settings, as sentences that name the setting."""
     spelt = split(engine, settings)[0]
     return [
         f"{known.key}: {found}"
@@ -49,7 +49,7 @@ def setting_faults(engine: str, settings: Mapping[str, Any]) -> list[str]:
 
 
 def split(engine: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Those that have a field, by the field's key, and the rest as it is."""
+    """Return the settings that have a field, by the field's key, and the rest as it is."""
     keys = {known.key for known in settings_of(engine)}
     fielded, rest = {}, {}
     for key, value in settings.items():

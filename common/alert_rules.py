@@ -27,7 +27,7 @@ class AlertRule:
 
 
 def as_yaml(rules: Iterable[AlertRule]) -> str:
-    """One group, as `rule_files` of Prometheus takes it."""
+    """Return one group of rules, as `rule_files` of Prometheus takes it."""
     return _dumped(_groups(rules))
 
 

@@ -23,12 +23,12 @@ _PLAIN = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 
 
 def storable(text: str) -> str:
-    """What others have said, as every database keeps it: without zero bytes and halves of surrogate pairs."""
+    """Return foreign text as every database keeps it: without zero bytes and halves of surrogate pairs."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def marked(text: str) -> str:
-    """What can be read as it stands: hidden characters as `[U+202E]`.
+    """Return the text with hidden characters made visible, as `[U+202E]`.
 
     Joiners stay, which Persian, the scripts of India and emoji are written with; so do soft hyphens.
     """

@@ -35,7 +35,7 @@ def seconds() -> float:
 
 
 def skew_seconds() -> float:
-    """How far the database's clock is ahead of this host's, as last measured; behind: negative."""
+    """Return how far the database's clock is ahead of this host's, as last measured; behind: negative."""
     return _skew.total_seconds()
 
 
@@ -59,7 +59,7 @@ def measure_when_old() -> None:
 
 
 def keep_measuring() -> threading.Thread:
-    """In a thread of its own, for a process that takes no rows."""
+    """Measure in a thread, for a process that takes no rows."""
     thread = threading.Thread(target=_measure_for_ever, name="clock", daemon=True)
     thread.start()
     return thread

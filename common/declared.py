@@ -119,5 +119,5 @@ def declare(manifest: AppManifest) -> None:
 
 
 def manifests() -> tuple[AppManifest, ...]:
-    """In the order of the apps."""
+    """Return the manifests in the order of the apps."""
     return tuple(_manifests)

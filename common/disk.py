@@ -35,7 +35,7 @@ class DiskFull(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class DiskSpace:
-    """Of one file system, in bytes."""
+    """Space of one file system, in bytes."""
 
     path: Path
     total: int
@@ -108,7 +108,7 @@ _seen: tuple[float, DiskSpace] | None = None
 
 
 def room() -> DiskSpace:
-    """As it was at most a second ago. Raises OSError when the home cannot be asked."""
+    """Return the space as it was at most a second ago. Raises OSError when the home cannot be asked."""
     global _seen
     now = time.monotonic()
     if _seen is None or now - _seen[0] > KEPT_SECONDS or _seen[1].path != settings.SLIPWAY_HOME:

@@ -56,7 +56,7 @@ EVENTS = {DiskState.LOW: DiskRanLow, DiskState.FULL: DiskFilled, DiskState.OK: D
 
 
 class DiskWatch:
-    """One process's eye on the disk of its home."""
+    """A process's watch on the disk of its home."""
 
     def __init__(self, *, host: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self._host = host or socket.gethostname()

@@ -28,7 +28,7 @@ class WrongState(Conflict):
 
 
 class Stale(SlipwayError):
-    """It was changed by someone else since the actor read it."""
+    """The object was changed by someone else since the actor read it."""
 
 
 class Unavailable(SlipwayError):
@@ -40,7 +40,7 @@ class Unavailable(SlipwayError):
 
 
 class Invalid(SlipwayError):
-    """What was sent cannot be accepted. `fields` maps dotted field names to sentences."""
+    """Input that cannot be accepted. `fields` maps dotted field names to sentences."""
 
     def __init__(self, message: str = "", *, fields: Mapping[str, Sequence[str]] | None = None) -> None:
         self.fields = {name: list(sentences) for name, sentences in (fields or {}).items()}

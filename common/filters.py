@@ -38,7 +38,7 @@ class ListFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 
 def described(made: F, says: str, **schema: Any) -> F:
-    """With what the schema says of it: it cannot be told from a filter that takes every value."""
+    """Add what the schema says of the filter: it cannot be told from one that takes every value."""
     told: F = extend_schema_field({"type": "string", "description": says, **schema})(made)
     return told
 
@@ -105,7 +105,7 @@ def named(
     unknown: Text,
     shared: Text | None = None,
 ) -> django_filters.ModelChoiceFilter:
-    """One of the rows that `rows` finds for a request, by its name; with `shared`, `null` for none."""
+    """Filter for one of the rows that `rows` finds for a request, by name; with `shared`, `null` for none."""
     made = django_filters.ModelChoiceFilter(
         method=_where(by) if shared is None else None,
         field_name=None if shared is None else by,

@@ -23,7 +23,7 @@ def this_host() -> str:
 
 
 def name_for_logs() -> str:
-    """As `this_host`, or the machine's own name where the home has none yet: a log line makes none."""
+    """Return `this_host`, or the machine's own name where the home has none yet: a log line makes none."""
     if settings.SLIPWAY_HOST or (Path(settings.SLIPWAY_HOME) / FILE).exists():
         return this_host()
     return socket.gethostname()
@@ -40,7 +40,7 @@ def take_name(name: str) -> bool:
 
 @cache
 def _kept_in(home: Path) -> str:
-    """By the home and not by the machine: its name may change, and a container has another each time."""
+    """Return the home's name, not the machine's: that may change, and a container has another each time."""
     if not (home / FILE).exists():
         _keep(home, f"{socket.gethostname()[: MOST_CHARACTERS - 5]}-{secrets.token_hex(2)}")
     return (home / FILE).read_text().strip()

@@ -45,7 +45,7 @@ def compile_catalogues(target: Path) -> None:
 
 @lru_cache(maxsize=8)
 def browser_texts(language: str) -> str:
-    """What the modules in `static/js` say, as JSON: `{source: translation or [plural forms]}`."""
+    """Return the texts of the modules in `static/js`, as JSON: `{source: translation or [plural forms]}`."""
     if language == SOURCE:
         return ""
     texts: dict[str, object] = {}

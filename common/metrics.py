@@ -29,7 +29,7 @@ def gauge(
 
 
 def database_connections() -> Iterator[Metric]:
-    """As the server counts them, for all processes of all machines."""
+    """Yield the connections as the server counts them, for all processes of all machines."""
     found = server_connections()
     yield gauge(
         "database_connections",

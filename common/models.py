@@ -10,7 +10,7 @@ from common.logs.context import PACKED_LENGTH
 
 
 class AuditRecord(models.Model):
-    """One deed. Written by `common.audit.record` alone; never changed, never deleted.
+    """A record of one act. Written by `common.audit.record` alone; never changed, never deleted.
 
     People, tokens and subjects are kept as plain ids and names, so that the record outlives them.
     """

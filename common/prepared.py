@@ -56,13 +56,13 @@ def prepared(build: Callable[P, QuerySet[Any, Row]]) -> Callable[P, list[Row]]:
 
 
 def _padded(ids: Collection[Any]) -> Sequence[Any]:
-    """As many as a power of two, the last one repeated: so few statements do for any number."""
+    """Repeat the last id up to a power of two: so few statements do for any number."""
     listed = list(ids)
     return listed + listed[-1:] * ((1 << (len(listed) - 1).bit_length()) - len(listed)) if listed else listed
 
 
 class _Statement(Generic[Row]):
-    """One statement, for lists of these lengths."""
+    """A statement for lists of these lengths."""
 
     def __init__(
         self, build: Callable[..., QuerySet[Any, Row]], kinds: Sequence[Any], lengths: Sequence[int]

@@ -21,7 +21,7 @@ def current() -> str:
 
 
 def accepted(offered: str) -> str:
-    """What the client calls its request, if that can do no harm; else a name of our own."""
+    """Return the client's name for its request, if that can do no harm; else a name of our own."""
     return offered if _acceptable.fullmatch(offered) else uuid.uuid4().hex
 
 

@@ -38,7 +38,7 @@ class SealedColumn:
                 yield row
 
     def texts(self, row: Model) -> Mapping[str, str]:
-        """By name; the name of the only one is empty."""
+        """Return the texts by name; the name of the only one is empty."""
         value = getattr(row, self.column)
         return value if self.holds_many else {"": value}
 
@@ -66,7 +66,7 @@ class DeadSecret:
 
 
 def dead_secrets() -> Iterator[DeadSecret]:
-    """Those that name a key which is not here; not those that are damaged, which only opening them shows."""
+    """Yield the secrets that name a missing key; not damaged ones, which only opening shows."""
     known = key_ids()
     for column in _columns:
         for row in column.besides(known):
@@ -106,7 +106,7 @@ def reseal(column: SealedColumn) -> Resealed:
 
 
 def _in_batches(rows: QuerySet[Model]) -> Iterator[Model]:
-    """By their keys, so that a row that was changed meanwhile moves none of the others."""
+    """Yield rows by their keys, so that a row that was changed meanwhile moves none of the others."""
     last: Any = None
     while some := list((rows if last is None else rows.filter(pk__gt=last))[:_AT_ONCE]):
         yield from some

@@ -21,7 +21,7 @@ def backoff(
 
 
 def retry_after(value: str, *, now: datetime, longest: timedelta) -> timedelta | None:
-    """What a `Retry-After` asks for (RFC 9110), in seconds or as a date; None when it says nothing."""
+    """Read a `Retry-After` (RFC 9110), in seconds or as a date; None when it says nothing."""
     text = value.strip()
     if text.isascii() and text.isdigit():
         return min(timedelta(seconds=int(text[:9])), longest)

@@ -15,7 +15,7 @@ from django.conf import settings
 
 
 class CannotUnseal(Exception):
-    """It was sealed under another SECRET_KEY or for another purpose, or it is damaged."""
+    """The text was sealed under another SECRET_KEY or for another purpose, or it is damaged."""
 
 
 def seal(secret: str, *, purpose: str) -> str:

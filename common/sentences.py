@@ -20,7 +20,7 @@ def listed(items: Iterable[str]) -> str:
 
 
 def in_each_language(path: str, tell: Callable[[], str]) -> dict[str, str]:
-    """What many readers get at once, under `path.<language>`: each page follows the one of its language."""
+    """Tell many readers at once, under `path.<language>`: each page follows the one of its language."""
     told = {}
     for code, _ in settings.LANGUAGES:
         with translation.override(code):
@@ -39,6 +39,6 @@ def day(moment: date) -> str:
 
 
 def row_kind(row: Model) -> str:
-    """What rows like this one are called: `models`."""
+    """Return the plural name of the row's kind: `models`."""
     names = row._meta
     return ngettext(str(names.verbose_name), str(names.verbose_name_plural), 2)

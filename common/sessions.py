@@ -15,7 +15,7 @@ _BYTES = 30
 
 
 def stored_key(session_key: str) -> str:
-    """What stands in the table for the key that the browser holds."""
+    """Return the table's key for the key that the browser holds."""
     return urlsafe_b64encode(hashlib.sha256(session_key.encode()).digest()[:_BYTES]).decode()
 
 

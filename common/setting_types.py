@@ -24,7 +24,7 @@ _BUCKET_URL = re.compile(
 
 
 class SecretPart(Enum):
-    """What of a setting is a secret; a kind of setting without this mark holds none."""
+    """Part of a setting that is a secret; a kind of setting without this mark holds none."""
 
     ALL = "all"
     PASSWORD = "password"  # noqa: S105
@@ -32,7 +32,7 @@ class SecretPart(Enum):
 
 
 def days(default: int, what: str) -> Any:
-    """How long something is kept."""
+    """Return the setting for how many days something is kept."""
     return Field(default, ge=0, le=3_650, description=f"Days that {what} 0: for good.")
 
 

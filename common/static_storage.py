@@ -5,7 +5,7 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
 class NoStaticFiles(Exception):
-    """None were collected; the message says what to do."""
+    """No static files were collected; the message says what to do."""
 
 
 class CollectedFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc]

@@ -15,7 +15,7 @@ def visible_name(name: str) -> None:
 
 
 def hidden_fault(found: list[str]) -> str:
-    """What is wrong with a name in which these were found."""
+    """Say what is wrong with a name in which these were found."""
     return _("It has characters that cannot be seen (%(codes)s). Type it without them.") % {
         "codes": ", ".join(found[:5])
     }
@@ -39,7 +39,7 @@ def text(field: str, value: str, *, limit: int) -> str:
 
 
 def name(field: str, value: str, *, limit: int) -> str:
-    """As `text`; Invalid also when it has characters that cannot be seen."""
+    """Check like `text`; Invalid also when it has characters that cannot be seen."""
     given = text(field, value, limit=limit)
     if found := hidden(given):
         raise Invalid(fields={field: [hidden_fault(found)]})
@@ -52,7 +52,7 @@ def reason(value: str) -> str:
 
 
 def demanded_reason(value: str, *, asks: str = "") -> str:
-    """As `reason`; Invalid, with what it `asks`, also when nothing is said."""
+    """Check like `reason`; Invalid, with what it `asks`, also when nothing is said."""
     why = reason(value)
     if not why:
         raise Invalid(fields={"reason": [asks or _("Say why.")]})

@@ -26,7 +26,7 @@ _held: "ContextVar[list[Any] | None]" = ContextVar("held_spans", default=None)
 
 
 def trace(resource: Attributes) -> None:
-    """From now on there are spans, in this process and in those that it forks. `resource`: what all say."""
+    """Record spans from now on, in this process and in those that it forks. `resource`: what all say."""
     global _resource
     _resource = resource
 
@@ -36,14 +36,14 @@ def is_on() -> bool:
 
 
 class TraceSpan:
-    """What may be said of something that is being done."""
+    """A span of work in progress, and what may be said of it."""
 
     def __init__(self, span: Any = None) -> None:
         self._span = span
         self.is_kept = False
 
     def keep(self) -> None:
-        """It is worth sending; of what is told only then (`span(..., on_demand=True)`)."""
+        """Mark it as worth sending, without which `span(..., on_demand=True)` sends nothing."""
         self.is_kept = True
 
     def name(self, name: str) -> None:
@@ -126,7 +126,7 @@ def traceparent() -> str:
 
 
 def headers() -> dict[str, str]:
-    """For a request to a part of ours."""
+    """Return the headers of a request to a part of ours."""
     current = traceparent()
     return {"traceparent": current} if current else {}
 

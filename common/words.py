@@ -11,7 +11,7 @@ Row = TypeVar("Row", bound=Model)
 
 
 def mentioning(rows: QuerySet[Row], text: str, columns: Sequence[str]) -> QuerySet[Row]:
-    """Those in which every word of the text, of the first few, occurs in one of the columns."""
+    """Narrow to rows in which every word of the text, of the first few, occurs in one of the columns."""
     for word in text.split()[:MAX_WORDS]:
         rows = rows.filter(occurs_in(columns, word))
     return rows

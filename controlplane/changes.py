@@ -31,7 +31,7 @@ class ChangesTopic(Topic):
 
 
 def show_changes(event: Recorded) -> None:
-    """To the audit log, and to the part of the console in which the thing has its page."""
+    """Tell the audit log, and the part of the console in which the thing has its page."""
     touch(ChangesTopic.kind, AUDIT)
     address = subjects.address_of_kind(event.subject_kind)
     item = current_item(address) if address else None

@@ -26,7 +26,7 @@ def one(title: str, query: str, legend: str = "", *, unit: str = "short", note: 
 
 
 def quantiles(metric: str, by: str, *shares: float) -> tuple[tuple[str, str], ...]:
-    """Of a histogram, over five minutes."""
+    """Return the quantiles of a histogram over five minutes: each one's query and legend."""
     labels = ", ".join(f"{{{{{label.strip()}}}}}" for label in by.split(","))
     query = "histogram_quantile({share}, sum by (le, {by}) (rate({metric}_bucket[5m])))"
     return tuple(
@@ -217,7 +217,7 @@ def queries() -> list[str]:
 
 
 def dashboard() -> dict[str, Any]:
-    """As Grafana 10 and newer import it."""
+    """Return the dashboard as Grafana 10 and newer import it."""
     panels: list[dict[str, Any]] = []
     top = 0
     for title, row in ROWS:

@@ -50,7 +50,7 @@ def _fault_line(fault: Any) -> str:
 
 
 def _strangers_in_file() -> list[str]:
-    """One line per line of the file that would do nothing: what stands there is meant. Raises OSError."""
+    """Return a line for each line of the file that would do nothing: it is meant. Raises OSError."""
     if not ENV_FILE.exists():
         return []
     names = {variable(field) for field in Environment.model_fields}
@@ -87,7 +87,7 @@ def secrets_of(settings: Environment) -> set[str]:
 
 
 def _passwords_in(url: str) -> set[str]:
-    """That of the URL as it stands there, and as it is sent."""
+    """Return the URL's password as it stands there, and as it is sent."""
     written = urlsplit(url).password or ""
     return {written, unquote(written)}
 
@@ -128,8 +128,9 @@ def kubeconfig() -> Path | None:
 
 
 def otlp_traces() -> str:
-    """Where traces are POSTed, by OpenTelemetry's own variables; empty: there are none. Exit status 2 when
-    its packages are missing, or it is no address."""
+    """Return the address that traces are POSTed to, by OpenTelemetry's own variables; empty: there is none.
+    Exit status 2 when its packages are missing, or it is no address.
+    """
     traces, base = (os.environ.get(name, "") for name in ENDPOINTS)
     address = traces or (f"{base.rstrip('/')}/v1/traces" if base else "")
     if not address or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":

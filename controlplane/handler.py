@@ -32,7 +32,7 @@ Answer = HttpResponse | StreamingHttpResponse
 
 
 def _threads() -> int:
-    """So many that no request waits for a connection that another request holds."""
+    """Return so many threads that no request waits for a connection that another request holds."""
     pool = settings.DATABASES["default"].get("OPTIONS", {}).get("pool")
     return min(THREADS, pool["max_size"] - SPARE_CONNECTIONS) if pool else THREADS
 

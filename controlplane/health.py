@@ -84,7 +84,7 @@ def takes_here(role: str) -> HealthProbe:
 
 
 def _taking(found: StepWorkers) -> Words:
-    """How the processes of one role fare. Raises Unhealthy when one hangs, or none is there."""
+    """Describe how the processes of one role fare. Raises Unhealthy when one hangs, or none is there."""
     if found.hung_since is not None:
         raise Unhealthy(
             format_lazy(

@@ -26,7 +26,7 @@ def living_workers() -> list[str]:
 
 @heartbeat_sent.connect
 def beat(sender: Any, **_: Any) -> None:
-    """In the worker's main process. A Redis that is away costs beats, never the worker."""
+    """Beat in the worker's main process. A Redis that is away costs beats, never the worker."""
     now = clock.seconds()
     with suppress(NotShared):
         ask(lambda redis: redis.zadd(KEY, {sender.eventer.hostname: now}))
@@ -38,11 +38,11 @@ _worker: list[int] = []
 
 @worker_before_create_process.connect
 def be_known(**_: Any) -> None:
-    """In the worker's main process: who comes up after its death must not take another for it."""
+    """Note the main process: who comes up after its death must not take another for it."""
     _worker[:] = [os.getpid()]
 
 
 @worker_process_init.connect
 def end_with_the_worker(**_: Any) -> None:
-    """In each pool process: a killed worker must not leave it behind with a task in hand."""
+    """End each pool process with its worker: a killed worker must not leave it behind with a task in hand."""
     die_with(_worker[0] if _worker else os.getppid(), signal.SIGKILL)

@@ -47,7 +47,7 @@ requests = Histogram(
 @never_cache
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """In the format that the client asks for: Prometheus's text, or OpenMetrics."""
+    """Answer in the format that the client asks for: Prometheus's text, or OpenMetrics."""
     if (refused := door.refusal(request)) is not None:
         return HttpResponse(
             refused.text, status=refused.status, content_type="text/plain", headers=refused.headers
@@ -57,7 +57,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def exposed(*collectors: Collector, accepts: str) -> tuple[bytes, str]:
-    """What they and this process tell, in the format that the client asks for, and its name."""
+    """Return what they and this process tell, in the format that the client asks for, and its name."""
     registry = CollectorRegistry(auto_describe=False)
     for collector in collectors:
         registry.register(collector)
@@ -76,7 +76,7 @@ def parts_up(parts: Mapping[str, PartHealth]) -> Metric:
 
 
 class StateOfThings(Collector):
-    """What the rows, the heartbeats and the parts say at this moment."""
+    """Metrics of what the rows, the heartbeats and the parts say at this moment."""
 
     def describe(self) -> list[Metric]:
         """Nothing beforehand: to register must not ask a thing."""

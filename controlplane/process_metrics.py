@@ -34,7 +34,7 @@ def process() -> Iterator[Metric]:
 
 
 def pools_of_takers(role: str) -> Iterator[Metric]:
-    """Of the processes of this machine that take what is due in that role, each by its `pid`."""
+    """Yield metrics of this machine's processes that take what is due in that role, each by its `pid`."""
     found = pulses.pools(role, socket.gethostname())
     yield from _pools(("role", "pid"), {(role, str(pid)): pool for pid, pool in found.items()})
 
@@ -65,7 +65,7 @@ def _pools(labels: tuple[str, ...], pools: Mapping[tuple[str, ...], Mapping[str,
 
 
 def queues() -> Iterator[Metric]:
-    """Of the broker; without a sample while it is away."""
+    """Yield metrics of the broker's queues; without a sample while it is away."""
     names = list(app.amqp.queues)
     try:
         lengths = ask(lambda redis: [redis.llen(name) for name in names])
@@ -80,7 +80,7 @@ def queues() -> Iterator[Metric]:
 
 
 def disks() -> Iterator[Metric]:
-    """Of the machine that answers: where the home lies, and the model store unless it is a bucket."""
+    """Yield metrics of this machine's disks: the home's, and the model store's unless it is a bucket."""
     places = {"home": Path(settings.SLIPWAY_HOME)}
     if not settings.SLIPWAY_STORE:
         places["store"] = Path(settings.SLIPWAY_STORE_DIR)

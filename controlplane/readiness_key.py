@@ -7,5 +7,5 @@ HEADER = "X-Slipway-Readiness"
 
 
 def readiness_key(secret: str) -> str:
-    """From the installation's secret key, which it does not give away."""
+    """Derive the key from the installation's secret key, which it does not give away."""
     return hmac.new(secret.encode(), b"readiness", hashlib.sha256).hexdigest()

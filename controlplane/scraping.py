@@ -38,7 +38,7 @@ class ScrapeGuard:
         """By sha256 of the token: when it was let in last."""
 
     def refusal(self, request: HttpRequest) -> ScrapeRefusal | None:
-        """None: it may read."""
+        """Return why it may not read; None when it may."""
         if settings.SLIPWAY_METRICS == "off":
             return ScrapeRefusal(404, "SLIPWAY_METRICS is off.\n")
         if settings.SLIPWAY_METRICS != "token":

@@ -10,7 +10,7 @@ from common.pages.search import Person, SearchDestination, SearchHit, destinatio
 
 
 def find_destinations(person: Person, text: str, limit: int) -> Iterator[SearchHit]:
-    """Those whose title begins with the text before the others, then commands before pages."""
+    """Find destinations; titles that begin with the text come first, then commands before pages."""
     if not isinstance(person, User):
         return
     wanted = text.casefold().split()

@@ -23,13 +23,14 @@ _stopped = threading.Event()
 
 @worker_before_create_process.connect
 def take_in_each(**_: Any) -> None:
-    """In the main process. Each new process takes after Celery's own receiver, which closes its pool of
-    connections: not under threads that use it already."""
+    """Have each new process take, after Celery's own receiver, which closes its pool of connections: not
+    under threads that use it already. Runs in the main process.
+    """
     worker_process_init.connect(begin_to_take)
 
 
 def begin_to_take(**_: Any) -> None:
-    """In each pool process."""
+    """Begin to take, in each pool process."""
     # Not before: Celery loads this module, and Django's apps after it.
     from common.disk_watch import watch_disk
     from common.reconcile import kernel

@@ -61,7 +61,7 @@ def traffic() -> Iterator[Metric]:
 
 
 def workers() -> Iterator[Metric]:
-    """Of services of a team's own code: what their workers count, as kept last. One query."""
+    """Yield what workers count for services of a team's own code, as kept last. One query."""
     found = [
         (_version(one), one.figures)
         for one in selectors.counts_by_version(since=clock.now() - KEPT_FOR)

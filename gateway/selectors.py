@@ -220,8 +220,9 @@ def _readings(
 def worker_history(
     service: str, *, since: datetime, until: datetime, step: timedelta = timedelta(minutes=1)
 ) -> dict[str, list[WorkerInterval]]:
-    """What the workers of each target did in stretches of about `step`, oldest first, as far as kept; empty
-    where no worker runs a team's own code. One query."""
+    """Return what the workers of each target did in stretches of about `step`, oldest first, as far as kept;
+    empty where no worker runs a team's own code. One query.
+    """
     rows = _kept_by_step(service, since - step, until, step, "figures")
     readings = [(at, unpacked_figures(figures)) for at, figures in rows]
     found: dict[str, list[WorkerInterval]] = {}

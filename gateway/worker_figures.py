@@ -126,7 +126,7 @@ def unpacked_figures(document: Mapping[str, Any]) -> dict[str, WorkerFigures]:
 
 @dataclass(frozen=True, slots=True)
 class RouteTraffic:
-    """One route in a stretch of time."""
+    """Traffic of one route in a stretch of time."""
 
     requests: int
     errors: int
@@ -144,7 +144,7 @@ class RouteTraffic:
 
 @dataclass(frozen=True, slots=True)
 class WorkerInterval:
-    """What the workers of one version did between two readings."""
+    """Work of one version's workers between two readings."""
 
     began_at: datetime
     at: datetime
@@ -156,14 +156,14 @@ class WorkerInterval:
 
     @property
     def work(self) -> MethodCount:
-        """Of all methods together."""
+        """Sum of all methods."""
         return sum(self.methods.values(), MethodCount(0, 0, 0.0, 0.0))
 
 
 def between(
     began_at: datetime, before: WorkerFigures | None, at: datetime, after: WorkerFigures
 ) -> WorkerInterval | None:
-    """None: other workers, or some of them started again meanwhile."""
+    """Return the work between two readings; None: other workers, or some of them started again meanwhile."""
     if before is None or before.epoch != after.epoch:
         return None
     routes = {}

@@ -26,7 +26,7 @@ def offset_of(sent_at: float | None, received_at: datetime) -> float:
 
 
 def in_our_time(readings: Iterable[GpuReading], offset: float, received_at: datetime) -> list[GpuReading]:
-    """None is later than now; readings without a date have the time at which they come."""
+    """Shift dated readings by `offset`, none later than `received_at`; others stay as they are."""
     latest = received_at.timestamp()
     return [
         replace(one, at=max(0.0, min(one.at + offset, latest)))
@@ -37,7 +37,7 @@ def in_our_time(readings: Iterable[GpuReading], offset: float, received_at: date
 
 
 def told(offset: float, received_at: datetime, *, is_known: bool) -> GpuReading | None:
-    """What is to be said of the clock: once an hour while it is far off, and that it is right again."""
+    """Return the reading about the clock: once an hour while it is far off, once when it is right again."""
     is_large = abs(offset) >= LARGE_SECONDS
     if not is_large and not is_known:
         return None

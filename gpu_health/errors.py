@@ -86,7 +86,7 @@ class NotATestCluster(Conflict):
 
 
 class DrillRefused(Conflict):
-    """Not now: another drill, or a real fault, has the machine."""
+    """The drill cannot run now: another drill, or a real fault, has the machine."""
 
 
 class DrillEnded(Conflict):

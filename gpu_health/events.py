@@ -28,7 +28,7 @@ class IncidentMoved:
 
 @dataclass(frozen=True, slots=True)
 class IncidentApprovalAsked:
-    """It goes no further until a person has approved."""
+    """An incident waits until a person has approved it."""
 
     incident_id: int
 

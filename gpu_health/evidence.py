@@ -38,8 +38,9 @@ class ClockTime:
     at: float
 
     def seconds_to(self, other: "ClockTime") -> float | None:
-        """None: nobody knows. Lines without any time are taken as written at one moment; after a restart the
-        clock of the boot says nothing about what was before."""
+        """Return the seconds between two times; None: unknown. Lines without a time count as simultaneous.
+        After a restart the boot clock says nothing about earlier times.
+        """
         if self.clock is not other.clock:
             return None
         if self.clock is ReadingClock.NONE:
@@ -83,7 +84,7 @@ class Burst:
 
 @dataclass(slots=True)
 class _Tracker:
-    """One rule's conditions, for one set of its `same` details."""
+    """The conditions of one rule, for one set of its `same` details."""
 
     recent: deque[Burst]
     best: int = 0
@@ -175,7 +176,7 @@ class FaultEvidence:
         group.undescribed += bool(rules) and not any(_speaks_of(rule.conditions, reading) for rule in rules)
 
     def note_recovery_action(self, device: str, action: int) -> None:
-        """What a driver asks for, as a poll or a line of the kernel said it."""
+        """Keep the recovery action that a driver asks for, from a poll or a kernel line."""
         self._recovery[self._buses.get(device, device)] = (action, self._rank)
 
     def end(self, boot: str) -> None:
@@ -206,7 +207,7 @@ class FaultEvidence:
             self._failing.discard(group.last.source)
 
     def _notice_restart(self, reading: GpuReading) -> None:
-        """Of the machine, or of the driver: then it has forgotten what it asked for."""
+        """Notice a restart of the machine or driver: the driver has then forgotten what it asked for."""
         if reading.boot and (not self._boots or self._boots[-1] != reading.boot):
             self._boots.append(reading.boot)
         restarted = reading.fault == DRIVER_VERSION and reading.source is ReadingSource.KERNEL_LOG
@@ -238,7 +239,7 @@ class FaultEvidence:
         return found.last.gpu_uuid or self._uuids.get(found.device, "")
 
     def missing(self, rule: FaultRule, found: Occurrences) -> str:
-        """What a rule still asks for, in words."""
+        """Say in words what a rule still asks for."""
         conditions = rule.conditions
         trackers = [one for (name, _), one in found.trackers.items() if name == rule.name]
         if any(one.is_accompanied for one in trackers):

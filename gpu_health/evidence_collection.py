@@ -27,7 +27,7 @@ COLLECT = JobAction(
 
 
 def known_evidence(incident: Incident) -> dict[str, Any]:
-    """What the control plane has of the machine, JSON-ready."""
+    """Return what the control plane knows of the machine, JSON-ready."""
     node = incident.node
     rows = StoredReading.objects.filter(node=node).order_by("-at", "-pk")[:MOST_READINGS]
     gpus = Gpu.objects.filter(node=node).order_by("index")

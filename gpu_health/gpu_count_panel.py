@@ -12,7 +12,7 @@ from gpu_health.services.gpu_counts import AGENT, CLUSTER
 
 
 def gpu_count_panel(node: Node) -> Mapping[str, Any] | None:
-    """None: nobody has ever counted a GPU there."""
+    """Return the values of the panel; None: nobody has ever counted a GPU there."""
     row = GpuCount.objects.filter(node=node).first()
     if row is None:
         return None

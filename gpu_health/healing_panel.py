@@ -13,7 +13,7 @@ from gpu_health.services.draining import drains_under_way
 
 
 def healing_panel(actor: Actor) -> Mapping[str, Any]:
-    """What `gpu_health/_healing.html` shows."""
+    """Return the values that `gpu_health/_healing.html` shows."""
     return {
         "policy": policy(),
         "drains": drains_under_way().count(),

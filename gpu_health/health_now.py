@@ -38,7 +38,7 @@ class MachineStates:
 
 
 def machine_states() -> Mapping[int, MachineStates]:
-    """By cluster. Three queries."""
+    """Return machine states by cluster, in three queries."""
     machines = dict(
         Node.objects.exclude(state=NodeState.GONE)
         .order_by()
@@ -71,7 +71,7 @@ def _kind_of(state: str) -> str:
 
 
 def live_values() -> dict[Shard, dict[str, Any]]:
-    """What the topic `gpu-health` shows, by team: machines and incidents to whoever may see the cluster."""
+    """Return the topic `gpu-health` by team: machines and incidents go to whoever may see the cluster."""
     held = policy()
     parts: dict[Shard, dict[str, Any]] = {
         PUBLIC: {
@@ -124,7 +124,7 @@ class HealthCard:
 
     @cached_property
     def machines(self) -> MachineStates:
-        """Of the clusters that the reader may see."""
+        """The machine states of all clusters that the reader may see."""
         visible = set(Cluster.objects.for_actor(self._actor).values_list("pk", flat=True))
         return total_of(one for pk, one in machine_states().items() if pk in visible)
 

@@ -31,7 +31,7 @@ ACTIONABLE = (FindingOutcome.ACT, FindingOutcome.PROPOSE)
 
 
 def policy() -> HealingPolicy:
-    """As stored; the defaults, not stored, while nobody has changed anything."""
+    """Return the stored policy, or unstored defaults while nobody has changed anything."""
     return HealingPolicy.objects.filter(pk=HealingPolicy.ONLY).first() or HealingPolicy(
         pk=HealingPolicy.ONLY, revision=0
     )
@@ -71,7 +71,7 @@ def _waived(row: Finding) -> str:
 
 
 def open_findings(node_id: int) -> list[FindingFacts]:
-    """Those of a machine about which something is to be done."""
+    """Return a machine's open findings that call for an action."""
     rows = Finding.objects.filter(node_id=node_id, state=FindingState.OPEN, outcome__in=ACTIONABLE)
     return [finding_facts(row) for row in rows.order_by("pk")]
 
@@ -96,7 +96,7 @@ def incident_facts(row: Incident) -> IncidentFacts:
 
 
 def lead_columns(lead: FindingFacts, gpu_uuid: str, rule: str) -> dict[str, Any]:
-    """Of an incident that this finding leads."""
+    """Return the columns of an incident that this finding leads."""
     return {
         "finding_id": lead.pk,
         "fault": lead.fault,
@@ -120,14 +120,14 @@ def gpu_columns(node: Node) -> dict[str, Any]:
 
 
 def settled_until(node_id: int) -> datetime | None:
-    """What was seen of the machine until then is dealt with: it was acted on, or a person has said so."""
+    """Return the time until which all readings are dealt with, by an action or by a person's word."""
     ended = Incident.objects.filter(node_id=node_id, state__in=ENDED_INCIDENTS, drill=None)
     found = ended.aggregate(acted=Max("acted_at"), cancelled=Max("ended_at", filter=~Q(cancelled_by="")))
     return max((at for at in found.values() if at is not None), default=None)
 
 
 def stopping(row: Incident, held: HealingPolicy) -> GuardRefusal | None:
-    """Of the guards that stop everything."""
+    """Return the refusal of a guard that stops everything; None: there is none."""
     found = refusal(_plain_facts(row, held, row.state_since), held.figures, EVERY)
     return found if found is not None and found.stops_all else None
 
@@ -209,7 +209,7 @@ def guard_facts(row: Incident, pool: HealingPool, held: HealingPolicy, now: date
 
 
 def domain_machines(node: Node) -> list[Node]:
-    """Of its rack or NVLink domain, with itself; none where it is in no known one."""
+    """Return the machines of the node's rack or NVLink domain, itself included; empty: no known domain."""
     name = domain_of(node.labels)
     if not name:
         return []
@@ -219,7 +219,7 @@ def domain_machines(node: Node) -> list[Node]:
 
 
 def domain_incidents(incident: Incident) -> list[Incident]:
-    """Of its domain, those that the guard of domains holds until somebody approves."""
+    """Return the domain's incidents that the guard of domains holds until somebody approves."""
     rows = Incident.objects.filter(node__in=domain_machines(incident.node), hold="domain")
     found = rows.exclude(state__in=ENDED_INCIDENTS).select_related("node__cluster__team").order_by("pk")
     return [one for one in found if one.waits_for_approval]

@@ -33,7 +33,7 @@ TIMELINE = (IncidentState.QUARANTINED, IncidentState.WATCHING, *ENDED_INCIDENTS)
 
 @dataclass(frozen=True)
 class StatisticsQuery:
-    """What is asked about; empty: all."""
+    """The filter of the statistics; an empty field means all."""
 
     window: StatisticsWindow
     cluster: str = ""
@@ -58,17 +58,17 @@ class StatisticsResult:
 
     @cached_property
     def nodes(self) -> Mapping[int, IncidentCase]:
-        """By machine, one of its cases."""
+        """A case of each machine, by machine."""
         return {one.node_id: one for one in self.cases}
 
 
 def counted(rows: QuerySet[Incident]) -> QuerySet[Incident]:
-    """Those that statistics count: what drills have played is left out."""
+    """Leave out the incidents of drills."""
     return rows.filter(drill=None)
 
 
 def prices() -> GpuPrices:
-    """As stored; without any, not stored, while nobody has set one."""
+    """Return the stored prices, or an unstored empty row while nobody has set one."""
     return GpuPrices.objects.filter(pk=GpuPrices.ONLY).first() or GpuPrices(pk=GpuPrices.ONLY, revision=0)
 
 
@@ -87,7 +87,7 @@ def statistics(actor: Actor | None, question: StatisticsQuery) -> StatisticsResu
 
 
 def of_window(rows: QuerySet[Incident], window: StatisticsWindow) -> QuerySet[Incident]:
-    """Those first seen before its end that had not ended before its beginning."""
+    """Keep incidents first seen before the window's end that had not ended before its beginning."""
     return rows.filter(Q(ended_at=None) | Q(ended_at__gte=window.since), first_at__lt=window.until)
 
 

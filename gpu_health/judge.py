@@ -43,7 +43,7 @@ class VerdictOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedNode:
-    """What is known of a node besides readings. `recovery_actions` (field 230) by bus or UUID of a GPU."""
+    """Facts about a node besides readings. `recovery_actions` (field 230) by bus or UUID of a GPU."""
 
     node: str = ""
     driver_version: str = ""
@@ -56,7 +56,7 @@ class JudgedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultVerdict:
-    """What is to be done about one fault of one device, and why."""
+    """The rules' answer to one fault of one device: what to do, and why."""
 
     fault: str
     node: str
@@ -85,10 +85,10 @@ class FaultVerdict:
 def judge(
     readings: Iterable[GpuReading], rules: Sequence[FaultRule], state: JudgedNode | None = None
 ) -> tuple[FaultVerdict, ...]:
-    """One verdict per fault and device, the most severe first, then in the order in which they began.
+    """Return one verdict per fault and device, the most severe first, then in the order in which they began.
 
-    Readings are taken in the order given and only once, so that a log of any length may be judged as it is
-    parsed: what is kept is bounded by the number of devices and faults. Raises TooMuchEvidence beyond that.
+    Reads the readings once, in the order given, so that a log of any length can be judged while it is parsed.
+    Memory is bounded by the number of devices and faults. Raises TooMuchEvidence beyond that.
     """
     state = state or JudgedNode()
     evidence = FaultEvidence(rules, driver=state.driver_version, uuids=state.uuids)

@@ -328,7 +328,7 @@ class LimitsForm(forms.Form):
 
     @property
     def given(self) -> dict[str, Any]:
-        """What `change_policy` takes: of the limits only what differs from the defaults."""
+        """The arguments of `change_policy`: of the limits only those that differ from the defaults."""
         chosen = self.cleaned_data
         names = ("mode", "two_people", "dry_clusters")
         found: dict[str, Any] = {name: chosen[name] for name in names if name in chosen}

@@ -52,7 +52,7 @@ def healing() -> Iterator[Metric]:
 
 
 def figures() -> Iterator[Metric]:
-    """Of the last 30 days, as the page of statistics shows them first."""
+    """Yield the figures of the last 30 days that the statistics page shows first."""
     answer = statistics(None, StatisticsQuery.of_the_last())
     total = answer.report.total
     for name, help_text, times in (

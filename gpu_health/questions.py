@@ -15,7 +15,7 @@ FARTHEST = timedelta(days=3_650)
 
 
 def question_of(chosen: Mapping[str, Any]) -> StatisticsQuery:
-    """Of the cleaned values of `StatisticsFilter`. Raises InvalidQuestion."""
+    """Read the cleaned values of `StatisticsFilter`. Raises InvalidQuestion."""
     now = clock.now()
     until = min(chosen.get("until") or now, now)
     span = chosen.get("span")

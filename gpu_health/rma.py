@@ -115,7 +115,7 @@ def _json(value: Any) -> str:
 
 
 def _safe(text: str) -> str:
-    """Of a file name, on every system."""
+    """Return a file name that is safe on every system."""
     return "".join(one if one.isascii() and (one.isalnum() or one in "-_.") else "-" for one in text).strip(
         "-."
     )

@@ -6,7 +6,7 @@ from gpu_health.rma import bundle
 
 
 def zip_of(incident: Incident) -> HttpResponse:
-    """As a download; never kept by anybody between."""
+    """Return the RMA bundle as a download that no cache may keep."""
     name, content = bundle(incident, timezone.now())
     return HttpResponse(
         content,

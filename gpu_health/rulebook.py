@@ -52,7 +52,7 @@ class RuleInForce:
 
 
 def preset_of(cluster: Cluster | None = None) -> str:
-    """That of the cluster, else of the installation."""
+    """Return the preset of the cluster, else of the installation."""
     held = policy()
     return str(held.cluster_presets.get(cluster.name, held.preset) if cluster else held.preset)
 
@@ -64,7 +64,7 @@ def presets_in_force() -> list[str]:
 
 
 def rules_in_force(name: str | None = None) -> list[RuleInForce]:
-    """Of that preset, else of the installation's; those of the installation's own come first."""
+    """Return the rules of that preset, else of the installation's; the installation's own come first."""
     rows = {row.name: row for row in RuleChange.objects.all()}
     own = [RuleInForce(row.own_rule(), row.own_rule(), row) for row in rows.values() if row.fault]
     found = []
@@ -76,7 +76,7 @@ def rules_in_force(name: str | None = None) -> list[RuleInForce]:
 
 
 def rule_in_force(name: str) -> RuleInForce:
-    """Of any preset that is used somewhere. Raises RuleMissing."""
+    """Return a rule of any preset that is used somewhere. Raises RuleMissing."""
     for used in presets_in_force():
         found = next((one for one in rules_in_force(used) if one.rule.name == name), None)
         if found is not None:
@@ -150,7 +150,7 @@ def presets_now() -> list[PresetStatus]:
 
 
 def row_of(rule: FaultRule) -> RuleChange:
-    """Not stored."""
+    """Return an unstored row with the fields of the rule."""
     return RuleChange(
         name=rule.name,
         enabled=rule.enabled,
@@ -165,7 +165,7 @@ def row_of(rule: FaultRule) -> RuleChange:
 
 
 def node_state(node: Node, *, boot: str = "") -> JudgedNode:
-    """What the cluster shows of the machine and its GPUs. `boot`: its present start, where that is known."""
+    """Return what the cluster shows of the machine and its GPUs. `boot`: its present boot, if known."""
     gpus = list(Gpu.objects.filter(node=node))
     drivers = sorted({gpu.driver for gpu in gpus if gpu.driver})
     uuids = {bus: gpu.uuid for gpu in gpus if (bus := bus_id(gpu.pci_bus_id))}
@@ -174,8 +174,9 @@ def node_state(node: Node, *, boot: str = "") -> JudgedNode:
 
 
 def readings_of(node: Node) -> QuerySet[StoredReading]:
-    """Of the last 30 days, without those of drills that are over. Of very many, those that rules need: what
-    is said all the time pushes out nothing else."""
+    """Return the readings of the last 30 days, without those of drills that are over. Of very many, keep
+    those that rules need, so that constant repeats push out nothing else.
+    """
     rows = StoredReading.objects.filter(node=node, at__gte=clock.now() - MEMORY, drill__ended_at=None)
     if not rows.order_by("-at", "-pk")[MOST_OF_A_NODE:].exists():
         return rows.order_by("at", "pk")
@@ -194,7 +195,7 @@ def readings_of(node: Node) -> QuerySet[StoredReading]:
 
 @dataclass(frozen=True, slots=True)
 class VerdictDifference:
-    """One fault of one device that another set of rules judges otherwise."""
+    """A fault of one device that another set of rules judges otherwise."""
 
     node: str
     device: str
@@ -205,7 +206,7 @@ class VerdictDifference:
 
 @dataclass(frozen=True, slots=True)
 class RuleTrial:
-    """What other rules would have made of the readings of the last 30 days."""
+    """The result of other rules over the readings of the last 30 days."""
 
     readings: int
     verdicts: int
@@ -233,8 +234,7 @@ def try_rule(actor: Actor, changed: FaultRule) -> RuleTrial:
 
 
 def try_preset(actor: Actor, name: str, cluster: Cluster | None = None) -> RuleTrial:
-    """What the preset would have made of them, in that cluster; without one, wherever the installation's is
-    used."""
+    """Try the preset on the readings of that cluster; without one, wherever the installation's is used."""
     then = _plain(name)
     rows = StoredReading.objects.all()
     if cluster is not None:

@@ -100,12 +100,12 @@ def incidents_by_guard() -> Mapping[str, int]:
 
 
 def pools() -> QuerySet[HealingPool]:
-    """Those in which healing has done or refused something, with the slots taken."""
+    """Return the pools in which healing has done or refused something, with the slots taken."""
     return HealingPool.objects.annotate(taken=Count("slots"))
 
 
 def gpu_machines(rows: QuerySet[Node]) -> QuerySet[Node]:
-    """Those of the machines that have GPUs, or must have."""
+    """Keep the machines that have GPUs, or must have."""
     counted = [one.node_id for one in GpuCount.objects.filter(node__in=rows) if one.expected]
     return rows.filter(Q(pk__in=counted) | Exists(Gpu.objects.filter(node=OuterRef("pk"))))
 
@@ -135,7 +135,7 @@ def drill(actor: Actor, pk: int) -> Drill:
 
 
 def pools_at_work() -> QuerySet[HealingPool]:
-    """With a slot taken, or an open breaker."""
+    """Return the pools with a slot taken or an open breaker."""
     return pools().filter(Q(taken__gt=0) | Q(breaker_opened_at__isnull=False))
 
 
@@ -156,6 +156,6 @@ def open_by_severity() -> Mapping[str, int]:
 
 
 def unread_lines() -> int:
-    """How many lines name an Xid or SXid and could not be read, by the findings that are open."""
+    """Count the lines of open findings that name an Xid or SXid and could not be read."""
     rows = Finding.objects.filter(state=FindingState.OPEN, drill=None, fault__startswith="unread.")
     return rows.aggregate(lines=Sum("count"))["lines"] or 0

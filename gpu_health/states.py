@@ -75,7 +75,7 @@ class HealingMode(TextChoices):
 
 
 class CheckLevel(IntegerChoices):
-    """Of `python -m serving.checks gpu --level`."""
+    """The level of `python -m serving.checks gpu --level`."""
 
     SHORT = 1, _("Short check (15 seconds)")
     MEDIUM = 2, _("Medium check (2 minutes)")

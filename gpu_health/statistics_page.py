@@ -23,7 +23,7 @@ MOST_MACHINES = 20
 
 @dataclass(frozen=True, slots=True)
 class StatisticsRow:
-    """Of one of the tables."""
+    """A row of one of the tables."""
 
     name: str
     url: str
@@ -71,7 +71,7 @@ def fault_rows(answer: StatisticsResult, url_of: Any) -> list[StatisticsRow]:
 
 
 def model_rows(answer: StatisticsResult, url_of: Any) -> list[StatisticsRow]:
-    """Of every model that there is, also those without an incident."""
+    """Return a row for every GPU model, also those without an incident."""
     none = IncidentFigures.none()
     rows = []
     known = answer.report.availability

@@ -41,7 +41,7 @@ def check_spec(target: ActionTarget, op_key: str) -> JobSpec:
 
 
 def demand_of(incident: Incident) -> VerificationDemand:
-    """What must be checked before the machine of this incident returns."""
+    """Return what must be checked before the machine of this incident returns."""
     device = bus_id(incident.device)
     gpus = Gpu.objects.filter(node_id=incident.node_id).exclude(state=GpuState.GONE)
     is_split = gpus.filter(sharing=GpuSharing.MIG).exists()
@@ -64,7 +64,7 @@ def demand_of(incident: Incident) -> VerificationDemand:
 
 
 def expected_gpus(node: Node) -> int:
-    """How many GPUs the machine must have; 0: nobody knows."""
+    """Return how many GPUs the machine must have; 0: nobody knows."""
     row = GpuCount.objects.filter(node=node).select_related("node").first()
     return row.expected if row else 0
 

@@ -23,7 +23,7 @@ OWNERS = frozenset(
 
 
 class TokenRequirements(NamedTuple):
-    """What a credential says of tokens."""
+    """The demands of a credential on tokens."""
 
     audience: str
     subject: str

@@ -21,7 +21,7 @@ class GroupPattern(NamedTuple):
 
 
 def given_by(rules: Iterable[GroupPattern], groups: Collection[str]) -> ProvisionedRoles:
-    """What the rules give to a member of these groups."""
+    """Return the roles that the rules give to a member of these groups."""
     roles: dict[int, Role] = {}
     administrator = False
     for rule in rules:
@@ -54,7 +54,7 @@ class MembershipChange(NamedTuple):
 
 
 def changes(held: HeldMemberships, given: ProvisionedRoles) -> Sequence[MembershipChange]:
-    """What applying it would change. Roles given by hand stay, so nothing is said of those teams."""
+    """Return what applying the roles would change. Teams with a role given by hand are left out."""
     found = []
     for team_id in sorted({*held.by_rule, *given.roles} - set(held.by_hand)):
         before, after = held.by_rule.get(team_id), given.roles.get(team_id)

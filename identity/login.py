@@ -61,7 +61,7 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         self._link(sociallogin)
 
     def _link(self, sociallogin: Any) -> None:
-        """To the account that the provider has provisioned for them, at their first sign-in."""
+        """Link the first sign-in to the account that the provider has provisioned."""
         if sociallogin.is_existing:
             return
         claims = _claims(sociallogin)

@@ -118,7 +118,7 @@ class UsedAssertion(models.Model):
 
 
 class RefusedExchange(models.Model):
-    """How often an address was refused a token for one reason since the audit record last said so."""
+    """The count of refused tokens of one address for one reason since the last audit record of it."""
 
     address = models.CharField(max_length=45)
     reason = models.CharField(max_length=500)
@@ -148,8 +148,9 @@ class ProvisionedGroup(models.Model):
 
 
 class FederatedCredential(Revised):
-    """Which tokens of a CI system a service account accepts: those of this issuer, for this audience, about
-    this subject, with these claims."""
+    """A rule of which CI tokens a service account accepts: those of this issuer, for this audience, about
+    this subject, with these claims.
+    """
 
     account = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=100)

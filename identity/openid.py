@@ -42,7 +42,7 @@ def forget() -> None:
 
 
 def discovery(issuer: str) -> Mapping[str, Any]:
-    """What the issuer publishes (OpenID Connect Discovery 1.0). Raises ProviderUnavailable."""
+    """Return the issuer's metadata (OpenID Connect Discovery 1.0). Raises ProviderUnavailable."""
     url = issuer if "/.well-known/" in issuer else f"{issuer}/.well-known/openid-configuration"
     document: Mapping[str, Any] = _documents.get(
         url, lambda: _metadata(url, issuer), seconds=REMEMBERED_SECONDS

@@ -22,5 +22,5 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def fixed_part(pattern: str) -> str:
-    """What stands before its first `*`."""
+    """Return the part of a pattern before its first `*`."""
     return pattern.partition("*")[0]

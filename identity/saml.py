@@ -68,7 +68,7 @@ _published = CachedDocuments()
 
 @dataclass(frozen=True, slots=True)
 class SamlAssertion:
-    """What the provider says of somebody, verified; as allauth asks for it."""
+    """The provider's verified statement about a person, in the form that allauth asks for."""
 
     name_id: str
     name_id_format: str
@@ -101,7 +101,7 @@ class SamlAssertion:
 
 
 def forget() -> None:
-    """What this process remembers of the provider."""
+    """Forget what this process remembers of the provider."""
     _published.clear()
 
 
@@ -138,7 +138,7 @@ def request_to_sign_in() -> tuple[str, str]:
 
 
 def verified(response: str) -> SamlAssertion:
-    """What a posted `SAMLResponse` says. Raises BadAssertion, ProviderUnavailable."""
+    """Verify a posted `SAMLResponse`. Raises BadAssertion, ProviderUnavailable."""
     if not response or len(response) > MAX_ANSWER:
         raise BadAssertion("There is no SAMLResponse, or one that is too long.")
     known = provider()
@@ -154,8 +154,9 @@ def verified(response: str) -> SamlAssertion:
 
 
 def opened(read: Callable[[str], Read]) -> Read:
-    """What `read` makes with the first of our private keys with which it can; "" if there is none. Raises
-    what it raised with the first."""
+    """Call `read` with each of our private keys until one works; with "" if there is none. Raises what it
+    raised with the first.
+    """
     first, *others = saml_keys.private_keys() or [""]
     try:
         return read(first)
@@ -232,8 +233,9 @@ def _read(source: str) -> Mapping[str, Any]:
 def configured(
     provider: Mapping[str, Any], *, key: str = "", security: Mapping[str, bool | str] | None = None
 ) -> dict[str, Any]:
-    """As python3-saml wants it; `key`: another one of our own than the first. Raises ProviderUnavailable when
-    our own key cannot be read."""
+    """Return the settings of python3-saml; `key`: another of our keys than the first. Raises
+    ProviderUnavailable when our own key cannot be read.
+    """
     signs = saml_keys.has_key()
     shown = saml_keys.certificate_texts()
     sign_out = {"url": settings.SLIPWAY_PUBLIC_URL + reverse("saml-sign-out"), "binding": REDIRECT}

@@ -20,7 +20,7 @@ def has_key() -> bool:
 
 
 def private_keys() -> Sequence[str]:
-    """As PEM, the one that signs first; each of them opens what is encrypted. Raises ProviderUnavailable."""
+    """Return our keys as PEM, the signing one first; all of them decrypt. Raises ProviderUnavailable."""
     return [_read(getattr(settings, key)) for key, _ in _pairs()]
 
 
@@ -30,8 +30,9 @@ def certificate_texts() -> Sequence[str]:
 
 
 def certificates() -> Sequence[x509.Certificate]:
-    """With which the provider encrypts for Slipway, and knows its signature. Raises ProviderUnavailable, also
-    when one is not that of its key."""
+    """Return the certificates by which the provider encrypts for Slipway and checks its signatures. Raises
+    ProviderUnavailable, also when one does not match its key.
+    """
     texts = zip(_pairs(), private_keys(), certificate_texts(), strict=True)
     return [_certificate(names, key, certificate) for names, key, certificate in texts]
 

@@ -43,7 +43,7 @@ class LogoutRequest:
 
 
 def request_to_sign_out(session: Mapping[str, Any]) -> str:
-    """Where to send the browser; empty when either side offers no single logout. Raises
+    """Return where to send the browser; empty when either side offers no single logout. Raises
     ProviderUnavailable.
     """
     from onelogin.saml2.auth import OneLogin_Saml2_Auth
@@ -96,7 +96,7 @@ def asked_to_sign_out(parameters: Mapping[str, str], query: str) -> LogoutReques
 
 
 def _name_id(xml: str, key: str) -> str:
-    """Of a request to sign out. Raises BadAssertion."""
+    """Return the NameID of a request to sign out. Raises BadAssertion."""
     from onelogin.saml2.logout_request import OneLogin_Saml2_Logout_Request
 
     try:

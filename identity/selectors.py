@@ -23,7 +23,7 @@ def rules_in_force() -> list[GroupPattern]:
 
 @dataclass(frozen=True, slots=True)
 class ShownChange:
-    """What somebody would gain or lose."""
+    """A role that somebody would gain or lose."""
 
     team: str
     """Empty: administrator of the installation."""
@@ -46,8 +46,9 @@ class DryRun:
 
 
 def dry_run(rules: Iterable[GroupPattern]) -> DryRun:
-    """What these rules would change for everybody whose groups are known, by their last sign-in. A few
-    queries, however many people."""
+    """Return what these rules would change for everybody whose groups are known from their last sign-in.
+    Takes a few queries, however many people.
+    """
     rules = list(rules)
     identities = list(Identity.objects.select_related("user").order_by("user__username"))
     held, provisioned = _held([one.user for one in identities]), _provisioned()
@@ -100,11 +101,11 @@ def _held(users: Sequence[User]) -> Mapping[int, HeldMemberships]:
 
 
 def service_accounts(actor: Actor) -> QuerySet[User]:
-    """Those in teams that the actor may see; all of them for administrators."""
+    """Return the service accounts in teams that the actor may see; all of them for administrators."""
     return accounts.people(actor).filter(kind=AccountKind.SERVICE)
 
 
 def credentials(actor: Actor) -> QuerySet[FederatedCredential]:
-    """Of the service accounts that the actor may see."""
+    """Return the credentials of the service accounts that the actor may see."""
     found = FederatedCredential.objects.select_related("account")
     return found.filter(account__in=service_accounts(actor))

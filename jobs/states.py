@@ -3,7 +3,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class ServiceJobState(TextChoices):
-    """As `serving.jobs.job.QueuedJobState`."""
+    """States of a job, as in `serving.jobs.job.QueuedJobState`."""
 
     QUEUED = "queued", _("Queued")
     RUNNING = "running", _("Running")

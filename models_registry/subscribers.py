@@ -4,5 +4,5 @@ from trust.models import TrustedKey
 
 
 def verify_signatures(event: KeyTrusted) -> None:
-    """In the same transaction: what the key has signed is to be found out."""
+    """Verify in the same transaction: what the key has signed is to be found out."""
     verify_by(TrustedKey.objects.get(pk=event.key_id))

@@ -39,7 +39,7 @@ ENDED = ("promoted", "aborted", "rolled_back", "rejected", "failed", "stuck")
 
 @dataclass(frozen=True, slots=True)
 class ClickTimes:
-    """What followed one click; milliseconds from the moment the request with it was sent."""
+    """Times of what followed one click, in milliseconds from the moment its request was sent."""
 
     answered: float
     first_new_split: float

@@ -119,7 +119,7 @@ class Upstream:
         self.port = int(self.process.stdout.readline())
 
     def get(self, path: str) -> bytes:
-        """What it answers when asked past the gateway."""
+        """Return the answer to a request past the gateway."""
         with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
             return bytes(answer.read())
 

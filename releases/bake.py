@@ -18,7 +18,7 @@ from releases.states import ReleaseState, StepState
 
 @dataclass(frozen=True, slots=True)
 class RollbackEstimate:
-    """What rolling a promoted release back takes."""
+    """Estimate of what rolling a promoted release back takes."""
 
     warm_workers: int
     """Ready, without traffic; 0: workers must start first."""
@@ -45,7 +45,7 @@ def warm_workers(release: Release) -> int:
 
 
 def warm_deployments() -> Mapping[str, DeploymentNote]:
-    """For the fleet's pages: which deployments have no traffic, until when, and for which release."""
+    """Tell the fleet's pages which deployments have no traffic, until when, and for which release."""
     rows = Release.objects.filter(bake_until__isnull=False, state=ReleaseState.PROMOTED)
     found = rows.values_list("stable_deployment", "pk", "bake_until")
     return {

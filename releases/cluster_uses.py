@@ -8,7 +8,7 @@ from releases.states import IN_MOTION
 
 
 def releases_going_to(cluster: Cluster) -> list[str]:
-    """Those in motion that bring workers there, in words."""
+    """Return the releases in motion that bring workers there, in words."""
     rows = Release.objects.filter(state__in=IN_MOTION, service__cluster=cluster)
     found = rows.order_by("pk").values_list("pk", "service__name")
     return [_("release %(id)s of %(service)s") % {"id": pk, "service": name} for pk, name in found]

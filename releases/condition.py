@@ -15,7 +15,7 @@ FAILING_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class StableWorkers:
-    """Of the stable version. Each of `wanted` is `ready`, or is missing for some reason."""
+    """Workers of the stable version. Each of `wanted` is `ready`, or is missing for some reason."""
 
     wanted: int
     ready: int

@@ -83,7 +83,7 @@ def _workers(deployment: DeploymentSnapshot) -> StableWorkers:
 
 
 def _reasons(deployment: DeploymentSnapshot) -> Iterator[str]:
-    """Of those who are not ready or lost: why."""
+    """Yield why workers are lost or not ready."""
     failing = deployment.row.reason if deployment.row.state == DeploymentState.FAILING else ""
     yield from filter(None, [failing])
     for one in deployment.workers:

@@ -50,7 +50,7 @@ class ReleasesCard:
 
     @cached_property
     def next_step(self) -> str:
-        """What somebody who begins should do: `model`, `version`, `service`, `release`; empty: nothing."""
+        """Name the next step of a beginner: `model`, `version`, `service`, `release`; empty: nothing."""
         if Release.objects.for_actor(self._actor).exists():
             return ""
         if Service.objects.for_actor(self._actor).exists():

@@ -44,7 +44,7 @@ class MachineProblem:
 
 @dataclass(frozen=True, slots=True)
 class OutageState:
-    """How the release stands while a machine is out of service."""
+    """State of the release while a machine is out of service."""
 
     is_over: bool
     is_whole: bool
@@ -86,7 +86,7 @@ def trouble_under(release: Release, now: datetime) -> MachineProblem | None:
 
 
 def held_deployments() -> Mapping[str, DeploymentNote]:
-    """For the fleet's pages: whose release waits for a machine."""
+    """Tell the fleet's pages whose release waits for a machine."""
     rows: Sequence[tuple[str, int]] = list(
         Release.objects.filter(disturbed_at__isnull=False, state__in=IN_MOTION).values_list(
             "candidate_deployment", "pk"

@@ -62,7 +62,7 @@ class ReleaseMessage:
 
     @classmethod
     def kept(cls, text: str, document: Document | None) -> Self:
-        """As a row keeps it. A kind that is not known here, or had other values, leaves the text."""
+        """Read it as a row keeps it. A kind that is not known here, or had other values, leaves the text."""
         try:
             found = tuple(
                 (kind, kind.checked(one["values"])) for one in document or () for kind in [KINDS[one["kind"]]]
@@ -73,7 +73,7 @@ class ReleaseMessage:
 
     @property
     def text(self) -> str:
-        """In English, for the row."""
+        """Return the text in English, for the row."""
         if not self.sentences:
             return self.words
         with translation.override("en"):

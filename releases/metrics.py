@@ -32,7 +32,7 @@ def approval_waits() -> Iterator[Metric]:
 
 
 def durations() -> Iterator[Metric]:
-    """Of releases that have ended, from their request on; one query."""
+    """Yield how long ended releases took, from their request on; one query."""
     yield histogram(
         "release_duration_seconds",
         "From the request of a release to its end, by outcome.",

@@ -64,7 +64,7 @@ class TeamPolicyRows(TeamOwned["TeamPolicy"]):
 
 
 class TeamPolicy(Revised):
-    """What every release of a team's services must go through at least."""
+    """The least that every release of a team's services must go through."""
 
     team = models.OneToOneField("accounts.Team", on_delete=models.CASCADE, related_name="+")
     body = models.JSONField()
@@ -375,7 +375,7 @@ class EvidencePoint(models.Model):
 
 
 class SlowThreshold(models.Model):
-    """From when on an answer of the service is slow: its newest row. Learnt, or set by a person."""
+    """The time above which an answer of the service is slow: its newest row. Learnt, or set by a person."""
 
     service = models.ForeignKey(Service, on_delete=models.CASCADE, related_name="+")
     release = models.ForeignKey(Release, on_delete=models.SET_NULL, null=True, related_name="+")

@@ -123,7 +123,7 @@ def stricter(one: ReleasePolicy, other: ReleasePolicy) -> ReleasePolicy:
 
 
 def demanded_by(plan: PlanSpec) -> ReleasePolicy:
-    """What the plan itself makes sure of: a service whose plan it is demands no less of other plans."""
+    """Return what the plan itself ensures: a service whose plan it is demands no less of other plans."""
     approvals = [(index, step) for index, step in _approvals(plan) if step.when == "always"]
     judge = not _judge_lacks(plan)
     if not approvals:
@@ -141,7 +141,7 @@ def demanded_by(plan: PlanSpec) -> ReleasePolicy:
 
 
 def shortfalls(plan: PlanSpec, policy: ReleasePolicy) -> tuple[PolicyTerm, ...]:
-    """What the plan lacks of what is demanded; empty when it may be followed."""
+    """Return what the plan lacks of what is demanded; empty when it may be followed."""
     found: list[PolicyTerm] = []
     if policy.plans is not None and plan.name not in policy.plans:
         found.append(PolicyTerm("lacks.plan", {"names": ", ".join(policy.plans)}))
@@ -177,7 +177,7 @@ def guards_candidate(policy: ReleasePolicy) -> bool:
 
 
 def lowered(before: ReleasePolicy, after: ReleasePolicy) -> tuple[PolicyTerm, ...]:
-    """What `before` demanded and `after` no longer does; empty when nothing became easier."""
+    """Return what `before` demanded and `after` no longer does; empty when nothing became easier."""
     joined = stricter(before, after)
     return tuple(term for term in demands(joined) if term not in demands(after))
 

@@ -51,7 +51,7 @@ class Prober(Protocol):
     def ask(
         self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float
     ) -> SmokeTestProbe:
-        """One completion from the worker at `base_url`; never raises for what the worker does."""
+        """Ask the worker at `base_url` for one completion; never raises for what the worker does."""
 
 
 class HttpProber:

@@ -10,7 +10,8 @@ EXACT_BELOW = 2_000
 
 
 def interval_percent(requests: int, percent: float, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Where the observed share, in percent, lies when each of `requests` > 0 is sent with that chance.
+    """Return the range of the observed share, in percent, when each of `requests` > 0 is sent with that
+    chance.
 
     The central interval: exact binomial quantiles for few requests, the normal limit for many.
     """

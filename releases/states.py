@@ -46,7 +46,7 @@ class ThresholdSource(TextChoices):
 
 
 class PatchState(TextChoices):
-    """Of a patch of a service's pods."""
+    """State of a patch of a service's pods."""
 
     PROPOSED = "proposed", _("Proposed")
     APPROVED = "approved", _("In effect")
@@ -61,7 +61,7 @@ class ApprovalDecision(TextChoices):
 
 
 class ReleaseHeader(TextChoices):
-    """From whom the gateway takes `x-release`, by which a client chooses between stable and candidate."""
+    """Clients of whom the gateway takes `x-release`, which chooses between stable and candidate."""
 
     OFF = "off", _("Nobody")
     SECRET = "secret", _("Clients that send the key")
@@ -97,7 +97,7 @@ def is_known(state: str) -> bool:
 
 
 def word_of(state: str) -> str:
-    """As it stands in a sentence."""
+    """Return the state's word as it stands in a sentence."""
     if is_known(state):
         return str(ReleaseState(state).label.lower())
     return gettext("%(state)s, which is unknown to this version of Slipway") % {"state": state}

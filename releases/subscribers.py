@@ -39,7 +39,7 @@ def show_workers(event: WorkersChanged) -> None:
 
 
 def hold_quarantined(event: NodeQuarantined) -> None:
-    """In the same transaction: whoever has workers there is not judged by what a faulty machine does."""
+    """Hold releases in the same transaction: nobody's workers are judged by what a faulty machine does."""
     for incident in Incident.objects.select_related("node__cluster").filter(pk=event.incident_id):
         machines.hold_releases(
             MachineProblem(incident.node, incident.title, f"/gpu-health/incidents/{incident.pk}/")
@@ -47,13 +47,13 @@ def hold_quarantined(event: NodeQuarantined) -> None:
 
 
 def hold_drained(event: NodeDraining) -> None:
-    """In the same transaction: whoever orders a drain, its candidates are not to blame."""
+    """Hold releases in the same transaction: whoever orders a drain, its candidates are not to blame."""
     for drain in Drain.objects.select_related("node__cluster").filter(pk=event.drain_id):
         machines.hold_releases(MachineProblem(drain.node, drain.reason, f"/fleet/drains/{drain.pk}/"))
 
 
 def keep_workers(event: WorkersMoved) -> None:
-    """In the same transaction: the next release of the service starts as many workers as capacity gave it."""
+    """Have the service's next release start as many workers as capacity gave it; in the same transaction."""
     Service.objects.filter(name=event.service).update(replicas=max(1, event.workers))
     for service in Service.objects.filter(name=event.service):
         events.publish(ServiceChanged(service.pk))

@@ -4,7 +4,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ServiceSummary:
-    """What a service's row does not hold itself."""
+    """Facts that a service's row does not hold itself."""
 
     state: str
     """One of `releases.condition.STATES`."""

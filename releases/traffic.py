@@ -18,7 +18,7 @@ Reading = Mapping[str, TargetCounts]
 
 @dataclass(frozen=True, slots=True)
 class SideTraffic:
-    """One target over the last seconds. Latencies in seconds; None: nothing to tell it from."""
+    """Traffic of one target over the last seconds. Latencies in seconds; None: nothing to tell it from."""
 
     rate: float | None = None
     """Requests answered per second, over RATE_SECONDS."""
@@ -48,7 +48,7 @@ class TrafficWindow:
 
     @property
     def latest_at(self) -> float:
-        """Of the newest reading."""
+        """Return the time of the newest reading."""
         return self._readings[-1][0] if self._readings else float("-inf")
 
     def add(self, at: float, reading: Reading) -> None:
@@ -63,7 +63,7 @@ class TrafficWindow:
             self._readings.popleft()
 
     def sides(self) -> dict[str, SideTraffic]:
-        """By target name. All but what is in flight is None until a second reading has come."""
+        """Return sides by target name. All but what is in flight is None until a second reading has come."""
         if not self._readings:
             return {}
         at, latest = self._readings[-1]
@@ -88,7 +88,7 @@ def _is_reset(before: Reading, after: Reading) -> bool:
 
 
 def side_of(figures: TargetTraffic) -> SideTraffic:
-    """Of one stretch of time; what was in flight, nobody knows afterwards."""
+    """Return the side over one stretch of time; what was in flight, nobody knows afterwards."""
     return SideTraffic(
         rate=figures.requests_per_s,
         requests=figures.requests,

@@ -15,7 +15,7 @@ ATTEMPT_HEADER = b"x-envoy-attempt-count"
 
 
 def tells_begin(app: ASGIApp) -> ASGIApp:
-    """For directly under uvicorn: ASGI has no interim answers, so they go past it to the connection."""
+    """Pass interim answers past ASGI, which has none, to the connection. For directly under uvicorn."""
 
     async def told(scope: Scope, receive: Receive, send: Send) -> None:
         transport = getattr(getattr(send, "__self__", None), "transport", None)
@@ -32,7 +32,7 @@ def tells_begin(app: ASGIApp) -> ASGIApp:
 
 
 def begin_of(scope: Scope) -> Callable[[], None]:
-    """What to call once, before the answer, when the work begins."""
+    """Return the function to call once, before the answer, when the work begins."""
     begin: Callable[[], None] = scope.get("extensions", {}).get(EXTENSION, _nobody_listens)
     return begin
 

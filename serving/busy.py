@@ -22,7 +22,7 @@ class BusyRate:
         self._past: deque[tuple[float, float, int]] = deque()
 
     def change(self, level: int, *, now: float) -> None:
-        """From `now` on, `level` slots are at work."""
+        """Note that `level` slots are at work from `now` on."""
         if level != self._level:
             self._past.append((self._since, now, self._level))
             self._level, self._since = level, now

@@ -35,8 +35,9 @@ class ModelCall:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestWork:
-    """Where the time of a request to a service went: its handler in one of the CPU processes, and the models
-    that it called. Times are nanoseconds of the machine's monotonic clock."""
+    """Times of a request to a service: its handler in one of the CPU processes, and the models that it
+    called. Times are nanoseconds of the machine's monotonic clock.
+    """
 
     process: str
     began_at: int
@@ -73,7 +74,7 @@ class Progress:
         self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
 
     def seated(self) -> None:
-        """It has its slot."""
+        """Note that the request has its slot."""
         self.seated_at = self._clock()
 
     @property
@@ -100,7 +101,7 @@ class Progress:
 
 
 class Outcome(NamedTuple):
-    """How one generation request ended. `code` 499: the client went away."""
+    """The end of one generation request. `code` 499: the client went away."""
 
     route: str
     code: int

@@ -21,7 +21,7 @@ READINGS: dict[str, tuple[str, float]] = {
 
 
 async def read_devices() -> tuple[Device, ...]:
-    """None where there is no such tool, or where it does not answer."""
+    """Read the GPUs; none where there is no such tool, or where it does not answer."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return ()

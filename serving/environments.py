@@ -136,14 +136,14 @@ def _wheels() -> str:
 
 @contextlib.contextmanager
 def _alone(path: Path, *, waits: bool = True) -> Iterator[None]:
-    """One maker at a time, of all processes; whoever dies lets go of it. Raises BlockingIOError."""
+    """Let in one maker at a time, of all processes; whoever dies lets go of it. Raises BlockingIOError."""
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         yield
 
 
 def held(environment: LockedEnvironment, root: Path) -> Path:
-    """As `made`, and nobody removes it as long as this process lives."""
+    """Return the place like `made`; nobody removes it as long as this process lives."""
     while True:
         place = environment.made(root)
         with contextlib.suppress(FileNotFoundError):

@@ -34,7 +34,7 @@ class FaultInjection:
         self._seen = 0
 
     def draw(self) -> tuple[float, RequestFault | None]:
-        """For one request: seconds of delay, and what it fails with after them."""
+        """Draw for one request: seconds of delay, and what it fails with after them."""
         self._seen += 1
         if self._seen <= self._faults.after_requests:
             return 0.0, None

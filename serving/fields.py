@@ -78,5 +78,5 @@ class Fields:
 
 
 def no_constant(name: str) -> float:
-    """For `json.loads(parse_constant=...)`: JSON has no NaN and no Infinity."""
+    """Refuse NaN and Infinity, which JSON has not; for `json.loads(parse_constant=...)`."""
     raise ValueError(f"{name} is not a number of JSON")

@@ -103,8 +103,9 @@ def _on_a_thread(read: Read, at: float) -> "asyncio.Future[Sequence[GpuReading]]
 
 
 def own_probes(dcgm_url: str = "") -> tuple[Probe, ...]:
-    """Of this machine. Without a driver of GPUs there is no NVML to ask. `dcgm_url`: of dcgm-exporter's
-    metrics; blank: it is not asked."""
+    """Return the probes of this machine. Without a driver of GPUs there is no NVML to ask. `dcgm_url`: of
+    dcgm-exporter's metrics; blank: it is not asked.
+    """
     session = secrets.token_hex(6)
     probes = [Probe(ReadingSource.INFINIBAND, InfinibandReader(session=session).read)]
     if DRIVER.exists() and (library := _library()) is not None:

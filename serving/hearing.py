@@ -15,7 +15,7 @@ MAX_HEARTBEAT_BYTES = 64_000
 
 
 class Heard:
-    """What each worker said last. Whoever is silent for 5 s is left out."""
+    """The last heartbeat of each worker. Whoever is silent for 5 s is left out."""
 
     def __init__(self, *, most: int, place: str) -> None:
         """`most`: workers; `place`: who has them, for people."""
@@ -40,7 +40,7 @@ class Heard:
         self._last.pop(worker, None)
 
     def __iter__(self) -> Iterator[Heartbeat]:
-        """Of those that are not silent."""
+        """Yield the heartbeats of those that are not silent."""
         self._forget_silent()
         return iter([heartbeat for _, heartbeat in self._last.values()])
 

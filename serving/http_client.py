@@ -20,7 +20,7 @@ class HttpError(Exception):
 
 @dataclass(frozen=True)
 class Url:
-    """Where a request goes. With `socket`, a path, it goes there instead of to host and port."""
+    """The destination of a request. With `socket`, a path, it goes there instead of to host and port."""
 
     host: str
     port: int

@@ -100,7 +100,7 @@ class KernelMessages:
 
 
 def booted_at() -> float:
-    """By the clock as it stands now, since which the kernel counts."""
+    """Return the moment since which the kernel counts, by the clock as it stands now."""
     return time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 

@@ -12,7 +12,7 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else
 
 
 def end_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
-    """From now on, this process gets the signal when its parent dies. Nothing where the system cannot."""
+    """Have this process get the signal when its parent dies, from now on; nothing where the system cannot."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
 
@@ -23,5 +23,5 @@ def parent_is_gone(parent_pid: int) -> bool:
 
 
 def adopt_orphans() -> bool:
-    """From now on, processes below this one whose parents end become its children. Whether the system can."""
+    """Adopt processes below this one when their parents end, from now on; return whether the system can."""
     return _prctl is not None and _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0

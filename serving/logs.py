@@ -27,7 +27,7 @@ def set_up(role: str, **whose: str) -> None:
 
 
 class JsonLines(logging.Formatter):
-    """One object per line."""
+    """A formatter that writes one JSON object per line."""
 
     def __init__(self, role: str, whose: Mapping[str, str]) -> None:
         super().__init__()

@@ -130,8 +130,9 @@ class WorkerMetrics:
     def _counts_of(
         self, route: str, code: int, broke_off: bool, chosen_by: str
     ) -> tuple[list[CounterSeries], list[HistogramSeries]]:
-        """What one more request of this kind is counted in, and what its seconds are. Looked up once for each
-        kind: finding a series costs more than counting."""
+        """Return what counts one more request of this kind, and what its seconds. Looked up once for each
+        kind: finding a series costs more than counting.
+        """
         # What a gateway would have counted.
         events = {
             "ended": True,

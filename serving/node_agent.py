@@ -35,7 +35,7 @@ PLAYED_EVERY_SECONDS = 5.0
 
 
 class NodeAgent:
-    """What its workers said last, and the report that follows from it."""
+    """The last heartbeats of a machine's workers, and the report that follows from them."""
 
     def __init__(self, node: str) -> None:
         self._node = node

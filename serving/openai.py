@@ -121,7 +121,7 @@ Prompt = ChatPrompt | TextPrompt | TokenPrompt
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """None means: as the model's own generation settings say."""
+    """Sampling settings. None means: as the model's own generation settings say."""
 
     max_tokens: int | None
     temperature: float | None

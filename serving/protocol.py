@@ -83,7 +83,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """What one worker says about itself once a second.
+    """A worker's report of itself, once a second.
 
     `worker` names the seat and survives restarts; `pid` and `started_at` tell its processes apart.
     `address`:`port` is where the gateway reaches it. `busy` (0..1) is the mean share of its slots at work
@@ -162,7 +162,7 @@ _HEARTBEAT_FIELDS = tuple(one.name for one in dataclasses.fields(Heartbeat))
 
 
 def decode_heartbeat(body: bytes | str) -> Heartbeat:
-    """What a worker POSTs. Raises ProtocolError."""
+    """Read what a worker POSTs. Raises ProtocolError."""
     try:
         document = json.loads(body, parse_constant=no_constant)
     except ValueError as error:

@@ -69,7 +69,7 @@ class ReadingsSender:
         return len(self._unsent)
 
     def take(self, readings: Sequence[GpuReading]) -> None:
-        """Those without an origin cannot be told apart and are not taken."""
+        """Take readings; those without an origin cannot be told apart and are not taken."""
         new = {
             one.origin: self._kept(one) for one in readings if one.origin and one.origin not in self._unsent
         }
@@ -93,7 +93,7 @@ class ReadingsSender:
             pause = min(LONGEST_PAUSE_SECONDS, pause * 2)
 
     async def send(self) -> bool:
-        """One batch; False when nobody has stored it."""
+        """Send one batch; False when nobody has stored it."""
         batch = dict(list(self._unsent.items())[:AT_ONCE])
         if not batch:
             return True
@@ -141,7 +141,7 @@ class ReadingsSender:
         return kept
 
     def _dated(self, kept: dict[str, Any]) -> dict[str, Any]:
-        """By the clock as it stands now; of another start of the machine by what the clock said then."""
+        """Date a reading by the clock as it stands; of another start of the machine, by its clock then."""
         seen, told = kept.get(SEEN), {name: value for name, value in kept.items() if name != SEEN}
         if seen and self._boot and seen["boot"] == self._boot:
             told["at"] = max(0.0, self._clock() - (self._ticks() - seen["ticks"]))
@@ -212,5 +212,5 @@ def _seen_of(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def readings_url(report_url: str) -> str:
-    """Where readings go, of the address that reports go to."""
+    """Return the URL for readings, given the address that reports go to."""
     return report_url if report_url.startswith("unix:") else urljoin(report_url, f"../{READINGS}")

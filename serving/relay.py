@@ -40,7 +40,7 @@ class NotLetIn(Exception):
 
 
 class Relay:
-    """What workers said last, who they may be, and the report that follows."""
+    """The last heartbeats of workers, the list of who they may be, and the report that follows."""
 
     def __init__(self) -> None:
         self._session = secrets.token_hex(8)
@@ -69,7 +69,7 @@ class Relay:
         return self.keep(heartbeat)
 
     def keep(self, heartbeat: Heartbeat) -> bool:
-        """What was scraped, too. Raises ProtocolError."""
+        """Keep a heartbeat, a scraped one, too. Raises ProtocolError."""
         return self._heard.keep(heartbeat)
 
     def compose(self) -> bytes:

@@ -30,7 +30,7 @@ gauges."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineReport:
-    """What the workers of one machine said last."""
+    """The last heartbeats of one machine's workers."""
 
     machine: str
     """Name of the machine in the cluster; empty: they did not say."""
@@ -104,7 +104,7 @@ class Target:
         )
 
     def heartbeat(self, **said: Any) -> Heartbeat:
-        """What the server would say of itself. `said`: fields of Heartbeat that were read of it."""
+        """Return what the server would say of itself. `said`: fields of Heartbeat that were read of it."""
         who: dict[str, Any] = {name: getattr(self, name) for name in _OF_TARGET}
         return Heartbeat(**who | {"device": "", "pid": 1, "state": WorkerState.READY} | said)
 

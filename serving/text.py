@@ -43,7 +43,7 @@ class Unrolling:
         return self._delta(final=False)
 
     def flush(self) -> str:
-        """What is left, though its last character may be unfinished."""
+        """Return what is left, though its last character may be unfinished."""
         return self._delta(final=True)
 
     def _delta(self, *, final: bool) -> str:

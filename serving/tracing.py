@@ -63,7 +63,7 @@ class Spans:
         self._tracer = provider.get_tracer("slipway.serving")
 
     def tell(self, outcome: Outcome) -> None:
-        """Of one request that has ended. Never raises: its answer is on its way."""
+        """Trace one request that has ended. Never raises: its answer is on its way."""
         if self._tracer is None or not is_sampled(outcome.progress.traceparent):
             return
         try:
@@ -106,8 +106,9 @@ class Spans:
         span.end(end_time=ended_at)
 
     def _tell_parts(self, parent: Any, progress: Progress, work: RequestWork) -> None:
-        """Where the time of the request went: waiting for a slot, its handler, and of each call of a model
-        the wait in its queue and the batch that it was answered in."""
+        """Trace where the time of the request went: waiting for a slot, its handler, and of each call of a
+        model the wait in its queue and the batch that it was answered in.
+        """
         from opentelemetry.trace import set_span_in_context
 
         offset = time.time_ns() - time.monotonic_ns()

@@ -160,9 +160,10 @@ class Worker:
             self._heartbeats.hurry()
 
     async def _engine_life(self) -> None:
-        """From loading to death. A worker whose engine failed stays a while, so that its heartbeats and its
-        health can say why, and then exits so that whoever supervises it may try again; at once when its files
-        are others by now."""
+        """Run the engine from loading to death. A worker whose engine failed stays a while, so that its
+        heartbeats and its health can say why, and then exits so that whoever supervises it may try again; at
+        once when its files are others by now.
+        """
         began, files = time.monotonic(), _inode(self._command.model_dir)
         try:
             await self._engine.start()
@@ -191,7 +192,7 @@ class Worker:
         self._stop.set()
 
     async def _check(self) -> None:
-        """One real answer before anybody else asks."""
+        """Ask for one real answer before anybody else asks."""
         if isinstance(self._engine, AppService):
             return  # it has answered its own
         name = served_names(self._command)[0]
@@ -202,7 +203,7 @@ class Worker:
 
 
 def _inode(directory: Path) -> int | None:
-    """None when it is not there."""
+    """Return the inode; None when the directory is not there."""
     try:
         return directory.stat().st_ino
     except OSError:

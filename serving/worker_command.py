@@ -38,7 +38,7 @@ WORKER_ENVIRONMENT: Mapping[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerCommand:
-    """How one worker is started. `argv()` builds the command line, `parse()` reads it back.
+    """The start of one worker. `argv()` builds the command line, `parse()` reads it back.
 
     The process should be given `WORKER_ENVIRONMENT` on top of its environment. It exits 0 after a drain
     (SIGTERM or SIGINT), 1 when its engine failed, 2 when the command is wrong, 3 when another program has
@@ -181,7 +181,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def default_environments() -> Path:
-    """Where environments are made on a laptop."""
+    """Return the place where environments are made on a laptop."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slipway" / "environments"
 
 

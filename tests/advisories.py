@@ -16,7 +16,7 @@ PROBE = "Django==5.2.0\n"
 
 
 def audit(requirements: Path, *, limit_seconds: float) -> list[dict[str, Any]]:
-    """pip-audit's `dependencies`; empty when the service does not answer within the limit."""
+    """Return pip-audit's `dependencies`; empty when the service does not answer within the limit."""
     command = [sys.executable, "-m", "pip_audit", "--no-deps", "--disable-pip", "--timeout", "5"]
     command += ["--progress-spinner", "off", "--format", "json", "--requirement", str(requirements)]
     try:

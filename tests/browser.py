@@ -22,7 +22,7 @@ FLAGS = (
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """As long as it lives, no other event loop runs in this process."""
+    """A Chromium. While it lives, no other event loop runs in this process."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         raise RuntimeError(

@@ -73,7 +73,7 @@ def collecting() -> Iterator[Collector]:
             self.end_headers()
 
         def _body(self) -> bytes:
-            """Of a length that is known, or in pieces, as Envoy sends it."""
+            """Read a body of known length, or one in chunks, as Envoy sends it."""
             if length := self.headers["content-length"]:
                 return self.rfile.read(int(length))
             body = b""

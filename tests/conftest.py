@@ -44,7 +44,7 @@ def subscriptions() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> None:
-    """As Django's own; but emptying the tables does not bring back the rows that describe models.
+    """Extend Django's own fixture: emptying tables does not bring back the rows that describe models.
 
     Making those again is nearly all that a flush takes, and nothing here reads them.
     """

@@ -6,7 +6,7 @@ MARK = "SLIPWAY_TEST_MARK"
 
 
 def living(mark: str) -> list[psutil.Process]:
-    """Of this mark, whoever their parents are now."""
+    """Return the living processes of this mark, whoever their parents are now."""
     found = []
     for process in psutil.process_iter():
         try:

@@ -139,7 +139,7 @@ _DROPS = (
 
 
 def all_faults() -> Iterator[str]:
-    """Of every migration of ours but the initial ones, which make new tables alone."""
+    """Yield the faults of our migrations but the initial ones, which only make new tables."""
     loader = MigrationLoader(None)
     for key, migration in sorted(loader.disk_migrations.items()):
         if not _is_ours(migration) or migration.initial:

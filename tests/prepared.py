@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def prepare_home(home: Path) -> None:
-    """As after a preparation of the embedded stack, but for who is in it and for its secrets."""
+    """Prepare a home as the embedded stack does, but for its people and its secrets."""
     prepare_static(home)
     shutil.copy2(_home() / "db.sqlite3", home)
 

@@ -16,9 +16,9 @@ _kept: dict[Hashable, tuple[dict[str, list[tuple[Any, ...]]], Any]] = {}
 
 
 def remembered(key: Hashable, make: Callable[[], T]) -> T:
-    """What `make` returns and the rows that it writes, from the second time on without calling it.
+    """Return what `make` returns and write its rows, from the second time on without calling it.
 
-    What it returns must let itself be copied. Where somebody is there already it is made anew.
+    The result must be copyable. If there are users or teams already, it is made anew.
     """
     if User.objects.exists() or Team.objects.exists():
         return make()

@@ -52,7 +52,7 @@ class ValkeyServer:
                     time.sleep(0.02)
 
     def stop(self) -> None:
-        """As a crash does: at once."""
+        """Stop at once, as a crash does."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

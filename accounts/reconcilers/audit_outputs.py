@@ -25,7 +25,7 @@ class AuditOutputReconciler(Recurring[AuditOutput]):
         return row.host
 
     def observe(self, row: AuditOutput, operation: Operation) -> Sequence[AuditRecord]:
-        """Those that were delivered."""
+        """Return the records that were delivered."""
         records = list(AuditRecord.objects.filter(seq__gt=row.seq).order_by("seq")[:BATCH])
         if records:
             outputs.deliver(row.place, records)

@@ -11,7 +11,7 @@ from common.hosts import this_host
 
 
 def take_over(places: Sequence[str]) -> None:
-    """As of this host: new ones begin with the first entry, those that are named no more end."""
+    """Replace this host's outputs: new ones begin with the first entry, those no longer named end."""
     ours = AuditOutput.objects.filter(Q(host=this_host()) | Q(host=""))
     ours.exclude(place__in=places).delete()
     for place in places:

@@ -54,7 +54,7 @@ class BuiltinEngine:
 
 
 def processes(scenario: LoadScenario, rate: float, cores: int | None = None) -> int:
-    """How many processes of a core each make this load. Raises TooFewCores."""
+    """Return how many processes of a core each make this load. Raises TooFewCores."""
     cores = cores or len(os.sched_getaffinity(0))
     tokens = scenario.output.mean if scenario.streaming else 0
     needed = math.ceil(rate * (REQUEST_CPU_SECONDS + tokens * TOKEN_CPU_SECONDS) / MOST_BUSY)
@@ -67,7 +67,7 @@ def processes(scenario: LoadScenario, rate: float, cores: int | None = None) -> 
 
 
 class _Share:
-    """What one process sends of a window."""
+    """The part of a window that one process sends."""
 
     def __init__(
         self, scenario: LoadScenario, target: LoadTarget, ratio: TokenRatio, rate: float, window: int

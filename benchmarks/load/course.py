@@ -62,7 +62,7 @@ def _rates(scenario: LoadScenario, probes: Sequence[RateProbe]) -> Iterator[floa
 
 
 def calibrated(target: LoadTarget, scenario: LoadScenario) -> TokenRatio:
-    """How the server counts the tokens of our words. Raises SmokeFailed."""
+    """Measure how the server counts the tokens of our words. Raises SmokeFailed."""
     words = list(WORDS)
     random.Random(scenario.seed).shuffle(words)  # noqa: S311  (to be repeated)
     fault = ""

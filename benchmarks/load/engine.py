@@ -11,7 +11,7 @@ from benchmarks.load.scenario import LoadScenario
 
 @dataclass(frozen=True, slots=True)
 class LoadTarget:
-    """Where requests go; each address gets them in turn. `token` is sent as a bearer's and never recorded."""
+    """The addresses that requests go to in turn. `token` is sent as a bearer's and never recorded."""
 
     addresses: Sequence[str]
     """`http://10.0.0.7:8000`, without the path."""

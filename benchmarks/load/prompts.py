@@ -29,7 +29,7 @@ class TokenRatio:
 
     @classmethod
     def measured(cls, few: tuple[int, int], many: tuple[int, int]) -> "TokenRatio":
-        """From (words, tokens) of two prompts."""
+        """Return the ratio from (words, tokens) of two prompts."""
         per_word = (many[1] - few[1]) / (many[0] - few[0])
         return cls() if per_word <= 0 else cls(few[1] - few[0] * per_word, per_word)
 

@@ -36,7 +36,7 @@ def schedule(scenario: LoadScenario, rate: float, *, window: int = 0) -> list[Pl
 
 
 def window_seconds(scenario: LoadScenario, rate: float, planned: list[PlannedRequest]) -> float:
-    """How long the window takes by its schedule; 0: as long as it takes."""
+    """Return how long the window takes by its schedule; 0: as long as it takes."""
     if scenario.arrivals == "concurrency":
         return scenario.seconds or 0.0
     return scenario.seconds or planned[-1].at + 1 / rate

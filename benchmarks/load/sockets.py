@@ -16,7 +16,7 @@ class BadAnswer(Exception):
 
 
 class Connections:
-    """To each of the addresses in turn, as many as are needed at the same time."""
+    """Connections to each of the addresses in turn, as many as are needed at the same time."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = itertools.cycle([urlsplit(one) for one in addresses])

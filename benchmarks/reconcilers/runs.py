@@ -47,7 +47,7 @@ class Lease(Step[BenchmarkRun]):
             BenchmarkLease.objects.get_or_create(key=key, defaults={"run": row, "since": operation.at})
 
     def observe(self, row: BenchmarkRun, operation: Operation) -> str:
-        """Whose the machine is."""
+        """Return who holds the machine; empty: this run does."""
         held = BenchmarkLease.objects.filter(key=deploying.lease_key(row)).select_related("run__benchmark")
         found = held.first()
         return "" if found and found.run_id == row.pk else str(found.run) if found else _("its turn")

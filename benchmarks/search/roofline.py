@@ -12,7 +12,7 @@ EFFICIENCY_MEMORY, EFFICIENCY_COMPUTE = 0.7, 0.5
 
 @dataclass(frozen=True, slots=True)
 class DevicePeak:
-    """Of one GPU: memory bandwidth, dense 16-bit arithmetic, memory."""
+    """Peaks of one GPU: memory bandwidth, dense 16-bit arithmetic, memory."""
 
     bytes_per_second: float
     flops: float
@@ -48,7 +48,7 @@ class ServedLoad:
 
 
 def peak_of(gpu: str) -> DevicePeak:
-    """That of a GPU by its name; a CPU's where it is not known."""
+    """Return the peak of a GPU by its name; a CPU's where it is not known."""
     known = sorted((name for name in PEAKS if name.lower() in gpu.lower()), key=len)
     return PEAKS[known[-1]] if known else CPU
 

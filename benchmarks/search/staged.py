@@ -28,7 +28,7 @@ class SearchCell:
 def next_runs(
     cells: Sequence[SearchCell], past: Sequence[PastRun], *, repeats: int, lower_is_better: bool = False
 ) -> list[NextRun]:
-    """One round; empty: the finalists have their repeats.
+    """Return the runs of one round; empty when the finalists have their repeats.
 
     Rounds look with short runs; the best of them are then run in full, fresh, as often as a verdict needs.
     """
@@ -89,7 +89,7 @@ def _neighbours(cell: SearchCell, cells: Sequence[SearchCell], tried: set[int]) 
 
 
 def _worth(keys: Sequence[int], by_key: Mapping[int, SearchCell], best: SearchCell) -> list[int]:
-    """Those that the prior does not put far below the best one, its favourites first."""
+    """Return the cells that the prior does not put far below the best one, its favourites first."""
     floor = (best.prior or 0.0) / 2
     worth = [key for key in dict.fromkeys(keys) if (by_key[key].prior or 0.0) >= floor]
     return sorted(worth, key=lambda key: -(by_key[key].prior or 0.0))

@@ -32,7 +32,7 @@ class QueueBacklog:
 
     @property
     def unserved(self) -> float:
-        """What will still wait when a worker ordered now has started, in worker-seconds."""
+        """Work that still waits when a worker ordered now has started, in worker-seconds."""
         return max(0.0, self.waiting - (self.running + self.starting - self.rate) * self.start_seconds)
 
 
@@ -45,7 +45,7 @@ def workers_for(backlog: QueueBacklog) -> int:
 
 
 def hold_seconds(start_seconds: float) -> float:
-    """How long a decrease waits below the highest recommendation."""
+    """Return the seconds for which a decrease waits below the highest recommendation."""
     return max(LEAST_HOLD_SECONDS, start_seconds)
 
 
@@ -60,9 +60,9 @@ class DeadlineNeed:
 def workers_by_deadline(
     work: float, seconds_left: float, start_seconds: float, running: int, most: int
 ) -> DeadlineNeed:
-    """work: worker-seconds that remain. running: workers that work already. most: workers that may be had.
+    """Return the fewest workers that end in time, or `most` and by how much they are late.
 
-    The fewest workers that end in time; where even `most` do not, `most` and by how much they are late.
+    work: worker-seconds that remain. running: workers that work already. most: workers that may be had.
     """
     if not (isfinite(work) and work >= 0):
         raise PlanningError("work", f"{work} is not an amount of worker-seconds.")

@@ -37,7 +37,7 @@ GEOMETRY: dict[str, tuple[Profile, ...]] = {
 
 @dataclass(frozen=True)
 class SliceNeed:
-    """What one model needs of a card: memory in MiB at its peak, and its share of the card's time, 0 to 1."""
+    """Need of one model on a card: memory in MiB at its peak, and its share of the card's time, 0 to 1."""
 
     name: str
     memory_mib: int

@@ -41,7 +41,7 @@ class CardNode:
 
 
 def startable(nodes: Iterable[CardNode], cards: int) -> int:
-    """How many jobs of so many cards could start now; jobs larger than a node take whole free nodes."""
+    """Count the jobs of so many cards that could start now; larger jobs than a node take whole free nodes."""
     if cards < 1:
         raise PlanningError("cards", f"A job of {cards} cards is none: ask for one card or more.")
     chosen = list(nodes)

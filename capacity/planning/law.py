@@ -68,7 +68,7 @@ def law_for(switch_seconds: float) -> ScalingLaw:
 
 @dataclass(frozen=True)
 class ObservedLoad:
-    """What one service was asked for at one time.
+    """Load of one service at one time.
 
     at: seconds on a clock that does not step. offered_10s, offered_60s: mean work that arrived in the last
     10 and 60 seconds, in machines. backlog: work that waits, in machine-seconds.

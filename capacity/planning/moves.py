@@ -24,8 +24,11 @@ class PoolMachine:
 
 @dataclass(frozen=True)
 class MoveGuards:
-    """budget: moves that this plan may make. dwell_seconds: that a machine stays at least. parallel_starts:
-    machines that may start at once for one service."""
+    """Limits of a plan's moves.
+
+    budget: moves that this plan may make. dwell_seconds: that a machine stays at least. parallel_starts:
+    machines that may start at once for one service.
+    """
 
     budget: int = 10
     dwell_seconds: float = 300.0

@@ -12,7 +12,7 @@ FULL_POOL_BAND = 0.10
 
 @dataclass(frozen=True)
 class Demand:
-    """What one service of the pool wants.
+    """Demand of one service of the pool.
 
     guarantee: machines it always has. limit: machines it may have at most. weight: of its headroom against
     that of others. base: its load, in machines. wanted: its load with headroom. have: serving and starting.

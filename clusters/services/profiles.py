@@ -24,8 +24,8 @@ SPARE_SECONDS = 20
 
 
 def profile_worker(*, actor: Actor, worker: str, seconds: int) -> bytes:
-    """What the worker and the processes below it do for so long: a profile as https://speedscope.app reads
-    it. Blocks for that time, and is recorded in the audit log.
+    """Profile the worker and the processes below it for so long, in the format of https://speedscope.app.
+    Blocks for that time, and is recorded in the audit log.
 
     Raises NotAllowed, WorkerMissing, Invalid, OperationNotAllowed where it runs on no machine of this host,
     Unavailable with py-spy's words.

@@ -80,8 +80,9 @@ def length() -> int:
 
 
 def installation() -> str:
-    """Whose record it is, for others to tell installations apart: its first link, which neither a change of
-    keys nor a restore changes. Empty while there is none."""
+    """Return the first link, by which others tell installations apart; neither a change of keys nor a restore
+    changes it. Empty while there is none.
+    """
     first = AuditRecord.objects.order_by("seq").values_list("hash", flat=True).first()
     return (first or "")[:16]
 

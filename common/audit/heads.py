@@ -64,7 +64,7 @@ def file() -> Path:
 
 
 def append(head: ChainHead) -> None:
-    """To this server's file, on the disk when it returns. Raises OSError."""
+    """Append to this server's file; it is on the disk when this returns. Raises OSError."""
     path = file()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

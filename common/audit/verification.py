@@ -65,7 +65,7 @@ class ChainVerdict:
 
     @property
     def proven(self) -> str:
-        """What is proven and what is not, as text."""
+        """Return what is proven and what is not, as text."""
         said = []
         start = 0
         if self.anchor is not None:

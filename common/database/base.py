@@ -14,7 +14,7 @@ LOOKS_WITHIN_SECONDS = 2
 
 class DatabaseWrapper(base.DatabaseWrapper):
     def get_connection_params(self) -> dict[str, Any]:
-        """With the role, so that the server can tell whose a connection is."""
+        """Add the role, so that the server can tell whose a connection is."""
         return {
             "application_name": application_name(context.role()),
             **super().get_connection_params(),
@@ -34,8 +34,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
 
 def _forget_pools() -> None:
-    """In a process that was just forked: the threads that look after the parent's pool are not here, and its
-    connections are the parent's. They are not closed, which would end them there, too."""
+    """Drop the parent's pool in a process that was just forked: the threads that look after it are not here,
+    and its connections are the parent's. They are not closed, which would end them there, too.
+    """
     DatabaseWrapper._connection_pools = {}  # type: ignore[attr-defined]
 
 

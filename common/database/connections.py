@@ -12,13 +12,13 @@ NAME = "slipway"
 
 
 def application_name(role: str) -> str:
-    """By which the server knows whose a connection is."""
+    """Return the name by which the server knows whose a connection is."""
     return f"{NAME} {role}" if role else NAME
 
 
 @dataclass(frozen=True, slots=True)
 class ServerConnections:
-    """Of this database."""
+    """Connections of all processes to this database."""
 
     by_role: Counter[tuple[str, str]]
     """By role and state: `active`, `idle`, `in_transaction`, `other`."""
@@ -28,7 +28,7 @@ class ServerConnections:
 
 @dataclass(frozen=True, slots=True)
 class PoolFigures:
-    """Of this process."""
+    """Connections in this process's pool."""
 
     in_use: int
     idle: int
@@ -38,7 +38,7 @@ class PoolFigures:
 
 
 def server_connections() -> ServerConnections | None:
-    """One query; None without PostgreSQL."""
+    """Count the server's connections in one query; None without PostgreSQL."""
     if connection.vendor != "postgresql":
         return None
     with connection.cursor() as cursor:
@@ -56,7 +56,7 @@ def server_connections() -> ServerConnections | None:
 
 
 def pool_figures() -> PoolFigures | None:
-    """None where there is no pool."""
+    """Return the figures of this process's pool; None where there is no pool."""
     pool = getattr(connection, "pool", None) if connection.vendor == "postgresql" else None
     if pool is None:
         return None

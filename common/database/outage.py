@@ -18,7 +18,7 @@ SERVICE_UNAVAILABLE = 503
 
 
 class Outage:
-    """From the first connection that was refused to the first that came about. Safe in threads."""
+    """The time from the first connection that was refused to the first that came about. Safe in threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

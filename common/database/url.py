@@ -10,7 +10,7 @@ SCHEMES = ("postgresql", "postgres", "sqlite")
 
 
 def settings_of(url: str) -> dict[str, Any]:
-    """As Django's `DATABASES` names it. Raises ValueError, without what may be secret in the URL."""
+    """Return the entry of Django's `DATABASES`. Raises ValueError, without what may be secret in the URL."""
     if url.startswith("sqlite:"):
         return {"ENGINE": "django.db.backends.sqlite3", "NAME": unquote(urlsplit(url).path[1:])}
     # Whoever has SQLite does without.

@@ -17,7 +17,7 @@ class ParentProcess(NamedTuple):
 
 
 def present() -> ParentProcess:
-    """Of this stack: the leader of our process group.
+    """Return the parent of this stack: the leader of our process group.
 
     Workers of a pool come and go; the leader (Celery's main process, the sweeper, a shell's job) stays.
     """

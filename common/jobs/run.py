@@ -67,7 +67,7 @@ def run(work: Work) -> int:
 
 
 def read_json() -> Any:
-    """What the job was given on its standard input."""
+    """Read the job's input from its standard input."""
     return json.load(sys.stdin)
 
 

@@ -12,7 +12,7 @@ MOST_OWNER_CHARACTERS = 50
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """What a job may take. None: as much as there is."""
+    """Limits of a job. None: as much as there is."""
 
     wall_seconds: float | None = None
     memory_bytes: int | None = None
@@ -25,7 +25,7 @@ class JobLimits:
 
 @dataclass(frozen=True, slots=True)
 class JobContainer:
-    """What a job runs in where it is a container; one that is a process is told nothing of it."""
+    """Container of a job; a job that is a process is told nothing of it."""
 
     image: str = ""
     """By digest, `repository@sha256:...`; empty: the one that its cluster has for jobs."""

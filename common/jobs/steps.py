@@ -41,7 +41,7 @@ class CannotStart(SlipwayError):
 
 
 def check_fence(row: Reconciled, operation: Operation) -> None:
-    """For effects that do harm when they come late. Raises LeaseLost when the row was claimed anew since."""
+    """Guard effects that do harm when late. Raises LeaseLost when the row was claimed anew since."""
     if not type(row)._default_manager.filter(pk=row.pk, fence=operation.fence).exists():
         raise LeaseLost
 
@@ -59,14 +59,14 @@ def stop_jobs(runner: JobRunner, row: Reconciled, *, besides: str = "") -> bool:
 
 
 def remove_jobs(runner: JobRunner, row: Reconciled, *, besides: str = "") -> None:
-    """Those of the row that have ended, and what they have left."""
+    """Remove the row's ended jobs, except `besides`, and what they have left."""
     for name in runner.names(owner(row)):
         if name != besides:
             runner.remove(name)
 
 
 class JobReconciler(Reconciler[Row]):
-    """Of rows that jobs work for. `runner`: where these run; default: on this machine."""
+    """Reconciler of rows that jobs work for. `runner`: where these run; default: on this machine."""
 
     def __init__(self, runner: JobRunner | None = None) -> None:
         self._runner = runner
@@ -78,7 +78,7 @@ class JobReconciler(Reconciler[Row]):
         return self._runner or local_runner()
 
     def host_of(self, row: Row) -> str:
-        """Where its job runs, for as long as anybody there gives a sign of life: then another is launched
+        """Return the host of its job while anybody there gives a sign of life: then another is launched
         elsewhere, and the store keeps its own exclusion.
         """
         if not row.job or not row.job_host:
@@ -149,15 +149,15 @@ class StartJob(Step[Row]):
         )
 
     def refused(self, row: Row, why: str, now: datetime) -> StepOutcome:
-        """What follows from CannotStart."""
+        """Return the outcome of CannotStart."""
         raise CannotStart(why)
 
     def without_room(self, row: Row) -> Mapping[str, Any]:
-        """What the row says while there is no room to start it."""
+        """Return the row's fields while there is no room to start it."""
         return {}
 
     def begun(self, row: Row) -> Mapping[str, Any]:
-        """What the row says when it is started."""
+        """Return the row's fields when the job is started."""
         return {}
 
 
@@ -191,16 +191,16 @@ class AwaitJob(Step[Row]):
         return seen.ending in (Ending.OUT_OF_MEMORY, Ending.TIME_LIMIT)
 
     def underway(self, row: Row, seen: JobObservation) -> Mapping[str, Any]:
-        """What the row says of it meanwhile."""
+        """Return the row's fields while the job runs."""
         return {}
 
     @abstractmethod
     def succeeded(self, row: Row, seen: JobObservation, now: datetime) -> StepOutcome:
-        """What follows from its result."""
+        """Return the outcome of the job's result."""
 
     @abstractmethod
     def failed(self, row: Row, seen: JobObservation, now: datetime) -> StepOutcome:
-        """What follows when it failed for good, or died too often."""
+        """Return the outcome when the job failed for good, or died too often."""
 
     @staticmethod
     def why_given_up(row: Row, seen: JobObservation, what: str) -> str:

@@ -85,7 +85,7 @@ def _start(spec: JobSpec, notes: JobNotes, lock: int) -> "subprocess.Popen[bytes
 
 
 def _limit(limits: JobLimits) -> None:
-    """In the child, before it becomes the program."""
+    """Set the limits in the child, before it becomes the program."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAKING)
     os.nice(limits.nice)
@@ -151,7 +151,7 @@ def _end(process: "subprocess.Popen[bytes]", notes: JobNotes) -> None:
 
 
 def _kill_rest(process: "subprocess.Popen[bytes]") -> None:
-    """Of its process group: what the program has started and left."""
+    """Kill what the program has started and left in its process group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

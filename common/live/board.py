@@ -21,7 +21,7 @@ NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class SocketPosition:
-    """How far one socket is. `sent` lags behind `seq` when the latest changes were none of its business."""
+    """Position of one socket. `sent` lags behind `seq` when the latest changes were none of its business."""
 
     seq: int
     """NOTHING: it holds no values, and gets them all."""
@@ -42,7 +42,7 @@ class _BoardChange:
 
 
 class LiveBoard:
-    """What one topic shows at this moment, numbered, and what changed lately. Knows no socket and no clock.
+    """The state that one topic shows now, numbered, and its latest changes. Knows no socket and no clock.
 
     Frames are encoded once per change and audience: all sockets that are equally far share the text.
     """
@@ -79,11 +79,11 @@ class LiveBoard:
         self.looks += 1
 
     def newcomer(self, *, is_late: bool = False) -> SocketPosition:
-        """What one has seen that has just come; late: the rows changed since its page was made."""
+        """Return the position of a new socket; late: the rows changed since its page was made."""
         return SocketPosition(NOTHING, NOTHING, self.looks - is_late)
 
     def frames(self, audience: Audience, seen: SocketPosition) -> tuple[list[str], SocketPosition]:
-        """What a socket that has seen this much lacks, as JSON texts."""
+        """Return the frames that a socket at this position lacks, as JSON texts, and its new position."""
         frames = []
         sent = seen.sent
         if seen.seq == NOTHING or (seen.seq != self.seq and seen.seq < self._changes[0].seq - 1):

@@ -146,7 +146,7 @@ class LiveConsumer:
             raise _Close(RIGHT_GONE)
 
     async def _judge(self, wishes: Sequence[tuple[Topic, str]]) -> "list[Audience | _Refused]":
-        """What the socket's owner may see, at this moment, of each topic and key. One trip to a thread."""
+        """Return what the socket's owner may see now of each topic and key. One trip to a thread."""
         judged = await database_sync_to_async(self._judge_now)(wishes)
         if isinstance(judged, int):
             raise _Close(judged)

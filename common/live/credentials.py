@@ -12,7 +12,7 @@ class RightGone(Exception):
 
 
 class SocketCredentials(Protocol):
-    """What a socket was opened with. `controlplane.sockets` makes them; asked again every few seconds."""
+    """Credentials of an open socket. `controlplane.sockets` makes them; asked again every few seconds."""
 
     ambient: bool
     """A browser sends them by itself (a cookie), so that the page's origin must be checked."""

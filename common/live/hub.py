@@ -259,5 +259,5 @@ def current_hub() -> LiveHub:
 
 
 def open_sockets() -> int:
-    """Of this process."""
+    """Count the open sockets of this process."""
     return sum(len(hub.sockets) for hub in list(_hubs.values()))

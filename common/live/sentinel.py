@@ -21,7 +21,7 @@ class Sentinels:
 
     @classmethod
     def of(cls, url: str) -> "Sentinels | None":
-        """None: it is a URL of another kind. Raises ValueError, without the password."""
+        """Parse a Sentinel URL; None for a URL of another kind. Raises ValueError, without the password."""
         parts = urlsplit(url)
         if parts.scheme != SCHEME:
             return None
@@ -45,7 +45,7 @@ class Sentinels:
 
 
 def broker_url(url: str) -> str:
-    """As kombu has it: of Sentinels a URL each, joined by semicolons; their master is in `broker_options`."""
+    """Return kombu's URL: a URL per Sentinel, joined by semicolons; their master is in `broker_options`."""
     if (found := Sentinels.of(url)) is None:
         return url.replace("unix://", "redis+socket://", 1)
     account = f"{quote(found.username, safe='')}:{quote(found.password, safe='')}@" if found.password else ""

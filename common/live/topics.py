@@ -7,7 +7,7 @@ from common.live.board import PUBLIC, Audience, Shard
 
 
 class Topic(ABC):
-    """One kind of thing that pages follow, such as `fleet` or `release`; with a key, `release:12`.
+    """A kind of thing that pages follow, such as `fleet` or `release`; with a key, `release:12`.
 
     An app defines it in `consumers.py` and names it in its manifest.
     """

@@ -58,7 +58,7 @@ def _tell(request: HttpRequest, response: HttpResponseBase, seconds: float) -> N
 
 
 def _ids(found: Mapping[str, Any]) -> dict[str, int]:
-    """Of what the address named, only numbers: no secret is one."""
+    """Return the numbers that the address named, and nothing else: no secret is a number."""
     return {f"arg_{name}": value for name, value in found.items() if isinstance(value, int)}
 
 

@@ -32,7 +32,7 @@ class RequestOrigin:
     """Unix time."""
 
     def packed(self) -> str:
-        """As `unpacked` reads it."""
+        """Return the origin as text that `unpacked` reads."""
         if self.request_id == NONE and not self.traceparent:
             return ""
         text = f"{self.request_id} {self.traceparent or NONE} {self.at} {self.actor}"
@@ -40,7 +40,7 @@ class RequestOrigin:
 
 
 def unpacked(text: str) -> RequestOrigin:
-    """What `RequestOrigin.packed` wrote; of anything else an origin that says nothing."""
+    """Read what `RequestOrigin.packed` wrote; anything else gives an origin that says nothing."""
     parts = text.split(" ", 3)
     if len(parts) != 4 or not parts[2].isdecimal():
         return RequestOrigin()
@@ -53,7 +53,7 @@ _role = ""
 
 
 def act_as(role: str) -> None:
-    """What this process is, such as `web`: on every line from now on, and in what it forks."""
+    """Name this process's role, such as `web`, on every line from now on, and in what it forks."""
     global _role
     _role = role
 
@@ -63,7 +63,7 @@ def role() -> str:
 
 
 def current() -> RequestOrigin:
-    """Of what is done at this moment; one that says nothing outside of a request and of what it woke."""
+    """Return the origin of the present work; one that says nothing outside a request and what it woke."""
     return _origin.get() or RequestOrigin()
 
 

@@ -21,7 +21,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object per line; docs/PRODUCTION.md names its members.
+    """Formatter of one JSON object per line; docs/PRODUCTION.md names its members.
 
     What a caller gives as `extra={"fields": {...}}` becomes members, too.
     """

@@ -29,7 +29,7 @@ _known: set[str] = set()
 
 
 def hide(values: Iterable[str]) -> None:
-    """From now on these never appear in what this process logs, wherever they stand."""
+    """Keep these values out of all that this process logs from now on."""
     _known.update(value for value in values if len(value) >= SHORTEST_KNOWN)
 
 

@@ -30,7 +30,7 @@ _COMPATIBLE = ipaddress.IPv6Network("::/96")
 
 
 def address_of(text: str) -> Address:
-    """As a resolver writes it, with or without a zone. Raises ValueError."""
+    """Parse an address as a resolver writes it, with or without a zone. Raises ValueError."""
     return ipaddress.ip_address(text.partition("%")[0])
 
 

@@ -4,7 +4,7 @@ from common.errors import SlipwayError
 
 
 class HostUnreachable(SlipwayError):
-    """It does not answer or breaks off; the same request may succeed later."""
+    """The server does not answer or breaks off; the same request may succeed later."""
 
 
 class TimedOut(HostUnreachable):
@@ -20,4 +20,4 @@ class Misbehaves(SlipwayError):
 
 
 class Forbidden(SlipwayError):
-    """It leads to an address that this server must not talk to."""
+    """The request leads to an address that this server must not talk to."""

@@ -23,9 +23,7 @@ _METADATA = frozenset(
 
 
 def check_host(host: str) -> None:
-    """What can be said without asking anybody: of an address, and of the name of this machine. Raises
-    Forbidden.
-    """
+    """Check an address, or the name of this machine, without asking anybody. Raises Forbidden."""
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         judge(host, 0, [ipaddress.ip_address("127.0.0.1")])

@@ -233,7 +233,7 @@ def _public_tls() -> ssl.SSLContext:
 
 
 def _why(error: Exception) -> str:
-    """What went wrong in a few words: urllib3 names its own objects, which tell a person nothing."""
+    """Return the error in a few words: urllib3 names its own objects, which tell a person nothing."""
     cause = next((one for one in (*error.args, error.__cause__) if isinstance(one, Exception)), None)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted ({cause.verify_message})"

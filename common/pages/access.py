@@ -53,7 +53,7 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
 def signed_in(
     view: Callable[Concatenate[HttpRequest, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """For function views."""
+    """Let only signed-in people into a function view."""
 
     @wraps(view)
     def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
@@ -65,7 +65,7 @@ def signed_in(
 
 
 def or_404(look: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `look` finds. Raises Http404 where it raises Missing."""
+    """Return what `look` finds. Raises Http404 where it raises Missing."""
     try:
         return look(*args, **kwargs)
     except Missing as error:

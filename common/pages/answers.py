@@ -27,7 +27,7 @@ UNPROCESSABLE = 422
 
 
 def is_part_request(request: HttpRequest) -> bool:
-    """htmx asks for a part; a history restore asks for the whole page."""
+    """Whether htmx asks for a part; a history restore asks for the whole page."""
     return bool(request.headers.get("HX-Request")) and not request.headers.get("HX-History-Restore-Request")
 
 
@@ -50,12 +50,12 @@ def page(
 
 
 def dialog_fields(request: HttpRequest, form: Form) -> HttpResponse:
-    """What `{% confirm fields_from=... %}` asks for when its dialog is opened."""
+    """Return the fields that `{% confirm fields_from=... %}` asks for when its dialog is opened."""
     return page(request, "components/fields.html", {"form": form})
 
 
 def back(request: HttpRequest, default: str = "/") -> str:
-    """Where the person came from, when that is a page of this console."""
+    """Return the page that the person came from, when it is one of this console."""
     came_from = request.headers.get("Referer", "")
     if not url_has_allowed_host_and_scheme(
         came_from, {request.get_host()}, require_https=request.is_secure()

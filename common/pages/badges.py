@@ -46,8 +46,7 @@ def names() -> list[str]:
 
 
 def badge_of(name: str, state: str) -> Badge:
-    """How `state` looks, in the reader's language; one that nobody has drawn yet is shown by its own name,
-    quietly."""
+    """Return the badge of `state` in the reader's language; an unknown state shows its own name, quietly."""
     drawn = badges_named(name).get(state)
     if drawn is not None:
         return replace(drawn, word=str(drawn.word))

@@ -151,7 +151,7 @@ class Chart:
 
     @property
     def as_data(self) -> dict[str, Any]:
-        """What `static/js/charts.js` reads; times in seconds since 1970."""
+        """Return the data that `static/js/charts.js` reads; times in seconds since 1970."""
         return {
             "unit": self.unit,
             "x": list(self.positions) or [moment.timestamp() for moment in self.moments],

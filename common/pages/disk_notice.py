@@ -17,7 +17,7 @@ class DiskNotice:
 
 
 def notice() -> DiskNotice | None:
-    """None while there is room."""
+    """Return the notice; None while there is room."""
     try:
         state = disk.room().state
     except OSError:
@@ -28,7 +28,7 @@ def notice() -> DiskNotice | None:
 
 
 def words() -> str:
-    """What is wrong and what to do, as sentences."""
+    """Say what is wrong and what to do, as sentences."""
     try:
         room = disk.room()
     except OSError as error:

@@ -11,7 +11,7 @@ from common.pages.forms import PLAIN
 
 
 def name_input(placeholder: str = "") -> forms.TextInput:
-    """For a name or an address, which no browser is to correct."""
+    """Return an input for a name or an address, which no browser is to correct."""
     return forms.TextInput(attrs={**PLAIN, "autocapitalize": "off", "placeholder": placeholder})
 
 

@@ -95,7 +95,7 @@ def percent(share: Number | None, digits: int = 0) -> str:
 
 
 def way(share: Number | None) -> str:
-    """How far something is towards a limit, 0..1; below zero, towards the limit on the other side: `42%`."""
+    """Format a share of the way to a limit, 0..1; below zero, to the limit on the other side: `42%`."""
     return NO_VALUE if share is None else percent(abs(share))
 
 
@@ -118,7 +118,7 @@ def duration(length: timedelta | Number | None) -> str:
 
 
 def span(length: timedelta | Number | None) -> str:
-    """How long something took, takes or will take, where parts of a second do not matter: `<1 s`, `31 s`."""
+    """Format a length of time where parts of a second do not matter: `<1 s`, `31 s`."""
     if length is None:
         return NO_VALUE
     seconds = int(length.total_seconds() if isinstance(length, timedelta) else length)

@@ -38,7 +38,7 @@ class SearchInput(forms.SearchInput):
 
 
 class ChoiceSelect(forms.Select):
-    """One of several values, without groups of them; drawn as a `SearchInput` is."""
+    """A choice of one value, without groups; drawn as a `SearchInput` is."""
 
     def render(
         self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
@@ -123,7 +123,7 @@ def filled(form: F) -> F:
 
 
 def reason_of(request: HttpRequest, *, is_demanded: bool = True) -> str:
-    """What a dialog was told when it asked why. Raises Invalid."""
+    """Return the reason that was typed in a dialog. Raises Invalid."""
     form = ReasonForm(request.POST)
     form.fields["reason"].required = is_demanded
     return str(filled(form).cleaned_data["reason"])

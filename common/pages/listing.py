@@ -148,7 +148,8 @@ def row_page(
     part: str = "listing",
     faults: Sequence[tuple[str, str]] = (),
 ) -> ListPage[R]:
-    """As `list_page`, of rows that are not (only) in the database, such as workers with what they report.
+    """Return a page as `list_page` does, of rows that are not (only) in the database, such as workers with
+    what they report.
 
     `filters` narrows the database's part of them, whose primary key `id_of` tells: one query, where somebody
     filters.

@@ -24,7 +24,7 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class SearchSource:
-    """One group of what is found."""
+    """A group of search results."""
 
     group: Text
     find: Callable[[Person, str, int], Iterable[SearchHit]]
@@ -63,7 +63,7 @@ def offer_destination(destination: SearchDestination) -> None:
 
 
 def destinations() -> tuple[SearchDestination, ...]:
-    """In the order in which they were offered."""
+    """Return the destinations in the order in which they were offered."""
     return tuple(_destinations)
 
 

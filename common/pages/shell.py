@@ -16,7 +16,7 @@ from common.pages.disk_notice import notice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NavItem(GuardedLink):
-    """One entry of the navigation."""
+    """An entry of the navigation."""
 
     name: Text
     path: str
@@ -30,7 +30,7 @@ class NavItem(GuardedLink):
 
     @property
     def area(self) -> str:
-        """As the topic `changes:<area>` calls it."""
+        """Name in the topic `changes:<area>`."""
         return self.path.strip("/")
 
     def holds(self, path: str) -> bool:
@@ -60,7 +60,7 @@ def offer(item: NavItem) -> None:
 
 
 def offer_notice(address: str) -> None:
-    """Of a fragment that stands above every page's content."""
+    """Register the address of a fragment that stands above every page's content."""
     _notices.append(address)
 
 

@@ -8,7 +8,7 @@ from common.pages.badges import Badge, badge_of
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """One step as the strip shows it. `state` is one of the badges `step`."""
+    """A step as the strip shows it. `state` is one of the badges `step`."""
 
     icon: str
     name: str

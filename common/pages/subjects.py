@@ -20,7 +20,7 @@ from common.models import AuditRecord
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One kind of row."""
+    """A kind of row, with its name, title and page."""
 
     kind: str
     """The model's label, such as `releases.release`."""
@@ -57,13 +57,13 @@ def subject_of(kind: str) -> Subject | None:
 
 
 def address_of_kind(label: str) -> str:
-    """As it was offered, columns in braces; empty: its rows have no page."""
+    """Return the address as it was offered, columns in braces; empty: its rows have no page."""
     subject = _subjects.get(label)
     return subject.address if subject else ""
 
 
 def noun_of(label: str) -> str:
-    """In the reader's language; the model's own name where no app has said one."""
+    """Return the noun in the reader's language; the model's own name where no app has said one."""
     if subject := _subjects.get(label):
         return str(subject.noun)
     try:
@@ -73,14 +73,14 @@ def noun_of(label: str) -> str:
 
 
 def keys_followed(label: str) -> list[str]:
-    """What `select_related` takes, so that the title and the address of a row ask nothing more."""
+    """Return what `select_related` takes, so that the title and address of a row need no further query."""
     subject = _subjects.get(label)
     columns = [*subject.columns, *subject.title_columns] if subject else []
     return sorted({column.rpartition("__")[0] for column in columns if "__" in column})
 
 
 def title_of(row: Model) -> str:
-    """In the reader's language: `Sync of acme/chat@main`."""
+    """Return the title in the reader's language: `Sync of acme/chat@main`."""
     subject = _subjects.get(row._meta.label_lower)
     if subject is None or not subject.title:
         return f"{noun_of(row._meta.label_lower)} {row}"
@@ -102,7 +102,7 @@ def column_of(row: Model, path: str) -> Any:
 
 
 def addresses(rows: Iterable[AuditRecord]) -> Mapping[tuple[str, str], str]:
-    """By kind and id, of what is still there and has a page. One query for each subject."""
+    """Map kind and id to the address of what is still there and has a page. One query for each subject."""
     wanted: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         if row.subject_id.isdecimal() and (subject := _subjects.get(row.subject_kind)) and subject.address:

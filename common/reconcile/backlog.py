@@ -29,8 +29,9 @@ class Backlog:
 
 
 def backlogs(kernel: Kernel = process_kernel, *, hung_lanes: Collection[str] = ()) -> dict[str, Backlog]:
-    """By kind; one query for each. What waits in `hung_lanes` is due, but neither overdue nor the oldest:
-    those who take rows are there, and wait for an outside system."""
+    """Return the backlog by kind; one query for each. Rows that wait in `hung_lanes` are due, but neither
+    overdue nor the oldest: those who take rows are there, and wait for an outside system.
+    """
     now = kernel.clock()
     due = Q(next_at__lte=now, lease_until__lte=now, stuck_at__isnull=True)
     late = due & ~Q(lane__in=list(hung_lanes))

@@ -93,7 +93,7 @@ class Lanes:
             self._call()
 
     def room(self, lane: str = "") -> int:
-        """How many more rows of the lane could be taken at once."""
+        """Return how many more rows of the lane could be taken at once."""
         with self._changed:
             busy = self._busy()
             waiting = sum(len(rows) for rows in self._waiting.values())
@@ -157,7 +157,7 @@ class Lanes:
         return max(1, self._per_lane - hung)
 
     def _next_lane(self) -> str | None:
-        """Whose turn it is: one that has no thread comes first."""
+        """Return the lane whose turn it is: one that has no thread comes first."""
         busy = self._busy()
         for lane in self._waiting:
             if not busy[lane]:

@@ -57,7 +57,7 @@ class PruningRule:
 
 @dataclass(frozen=True, slots=True)
 class PruningPass:
-    """What a rule has done, as `Pruning.passes` notes it. Moments as ISO 8601."""
+    """Work that a rule has done, as `Pruning.passes` notes it. Moments as ISO 8601."""
 
     ended_at: str = ""
     """When it last had nothing left to delete; empty: never yet."""
@@ -75,7 +75,7 @@ class PruningPass:
         return cls(**{name: noted[name] for name in cls.__slots__ if name in noted})
 
     def after(self, now: datetime, removed: int, *, is_over: bool, problem: str) -> "PruningPass":
-        """As it is after one more batch."""
+        """Return the pass after one more batch."""
         total = self.so_far + removed
         done = replace(self, removed=total, removed_at=now.isoformat()) if removed else self
         if is_over:
@@ -131,12 +131,12 @@ def kept() -> list[PruningStatus]:
 
 
 def at_rest(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Of rows of the kernel, those for which nothing is due and that wait for nobody."""
+    """Narrow rows of the kernel to those for which nothing is due and that wait for nobody."""
     return rows.filter(next_at=None, stuck_at=None, lease_until=EPOCH)
 
 
 def finished_intents(before: datetime) -> QuerySet[Intent]:
-    """Of steps that are over: the intent of the present one is how a crash is told from a beginning."""
+    """Return the intents of ended steps: that of the present one is how a crash is told from a beginning."""
     rows = Intent.objects.filter(state=Intent.State.ACTED, acted_at__lt=before)
     colon = Value(":")
     for kind in kernel.kinds:
@@ -209,6 +209,6 @@ def _keys(rule: PruningRule, now: datetime) -> QuerySet[Any]:
 
 
 def _deleted(rule: PruningRule, keys: list[Any], now: datetime) -> int:
-    """How many of these rows were deleted: what has come to be needed since they were found stays."""
+    """Delete these rows and return their number: what has come to be needed since they were found stays."""
     rows = rule.due(now).filter(pk__in=keys).order_by()
     return rows.delete()[1].get(rule.model._meta.label, 0)

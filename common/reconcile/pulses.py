@@ -131,12 +131,12 @@ def give(sign: ProcessIdentity, *, at: datetime, work: WorkDone) -> RowShare:
 
 
 def living_hosts() -> set[str]:
-    """Those of which a process has given a sign of life within the last minute. One query."""
+    """Return the hosts with a process that gave a sign of life within the last minute. One query."""
     return set(_living().values_list("host", flat=True))
 
 
 def published(name: str) -> dict[str, Any]:
-    """By living host: what its processes publish under that name. One query."""
+    """Return by living host what its processes publish under that name. One query."""
     found = _living().order_by("at").values_list("host", "published")
     return {host: facts[name] for host, facts in found if name in facts}
 
@@ -153,8 +153,7 @@ def leave(sign: ProcessIdentity, work: WorkDone) -> None:
 
 
 def pools(role: str, machine: str) -> dict[int, Mapping[str, int]]:
-    """Of the processes of a role on a machine, by pid: their connections to the database, as of seconds ago.
-    One query."""
+    """Return by pid the database connections of a role's processes on a machine, seconds old. One query."""
     rows = Pulse.objects.filter(role=role, machine=machine, at__gt=clock.now() - GONE_AFTER)
     found = rows.exclude(pid=0).order_by("pid").values_list("pid", "pool")
     return {pid: pool for pid, pool in found if pool}
@@ -186,7 +185,7 @@ def takers(*, roles: Sequence[str] = ("sweeper", "worker"), machine: str = "") -
 
 
 def skews(found: Iterable[StepWorkers]) -> dict[str, float]:
-    """By host: how many seconds the database's clock is ahead of its own."""
+    """Return by host how many seconds the database's clock is ahead of its own."""
     return {host: skew for one in found for host, skew in one.skews.items()}
 
 

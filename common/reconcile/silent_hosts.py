@@ -16,7 +16,7 @@ EVERY_SECONDS = 10.0
 
 
 class WaitingRows(NamedTuple):
-    """Of one kind, for one host."""
+    """Rows of one kind that wait for one host."""
 
     host: str
     kind: str
@@ -25,7 +25,7 @@ class WaitingRows(NamedTuple):
 
 
 def why(host: str) -> str:
-    """What a row says that waits for it."""
+    """Return the text of a row that waits for the host."""
     return (
         f"Its host {host} gives no sign of life: neither a worker nor a sweeper runs there. Start one, or, "
         "if that machine is gone for good, give its cluster another host."

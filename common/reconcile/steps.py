@@ -68,7 +68,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """How a step settled. Made by `proceed`, `move`, `wait`, `rest` or `again`."""
+    """Outcome of a step. Made by `proceed`, `move`, `wait`, `rest` or `again`."""
 
     next_in: timedelta | None
     ends_step: bool
@@ -111,7 +111,7 @@ def move(
 def wait(
     after: timedelta, *, save: Mapping[str, Any] | None = None, write: Callable[[], None] | None = None
 ) -> StepOutcome:
-    """Not yet: look again in `after`. `save` may refresh what the page shows meanwhile."""
+    """Look again in `after`. `save` may refresh what the page shows meanwhile."""
     return StepOutcome(next_in=after, ends_step=False, save=save or {}, write=write)
 
 
@@ -121,7 +121,7 @@ def rest(*, save: Mapping[str, Any] | None = None, write: Callable[[], None] | N
 
 
 def again(why: str, *, save: Mapping[str, Any] | None = None) -> StepOutcome:
-    """What this step has made is gone, such as a Job that its time to live has removed: make it anew.
+    """Make the step's effect anew: it is gone, such as a Job that its time to live has removed.
 
     Counts as a failed attempt for the reason `why`; the next has an op_key of its own.
     """
@@ -129,7 +129,7 @@ def again(why: str, *, save: Mapping[str, Any] | None = None) -> StepOutcome:
 
 
 class Step(ABC, Generic[Row]):
-    """One step of a row: `act` makes the effect, `observe` sees the world, `settle` judges; seconds at most.
+    """A step of a row: `act` makes the effect, `observe` sees the world, `settle` judges; seconds at most.
 
     Work that takes longer is a subprocess or a job that `act` starts and `observe` looks for.
     """
@@ -138,7 +138,7 @@ class Step(ABC, Generic[Row]):
     effect: ClassVar[Effect] = Effect.NONE
 
     def intent(self, row: Row) -> Mapping[str, Any]:
-        """What `act` is about to do, as JSON: journalled before it is done."""
+        """Return what `act` is about to do, as JSON: journalled before it is done."""
         return {}
 
     def act(self, row: Row, operation: Operation) -> Mapping[str, Any] | None:
@@ -149,7 +149,7 @@ class Step(ABC, Generic[Row]):
         return None
 
     def happened(self, row: Row, operation: Operation) -> bool | None:
-        """For irreversible effects begun before a crash: did it happen? None when the world cannot tell.
+        """Whether an irreversible effect begun before a crash happened; None when the world cannot tell.
 
         Asking must also shut out earlier askers at the resource (it learns `operation.fence`), so that a
         worker that sleeps between its check and its act cannot act after the answer was given.
@@ -162,11 +162,11 @@ class Step(ABC, Generic[Row]):
 
     @abstractmethod
     def settle(self, row: Row, seen: Any, now: datetime) -> StepOutcome:
-        """What follows from it; pure."""
+        """Return the outcome of what was seen; pure."""
 
 
 class Reconciler(ABC, Generic[Row]):
-    """How one kind of row advances. Its kind is that of its model: `releases.release`."""
+    """The way one kind of row advances. Its kind is that of its model: `releases.release`."""
 
     kind: ClassVar[str]
     """`app.model`, in lower case: in journals, metrics, events and addresses."""
@@ -189,7 +189,7 @@ class Reconciler(ABC, Generic[Row]):
             cls.kind = cls.model._meta.label_lower
 
     def rows(self) -> QuerySet[Row]:
-        """How a claimed row is read: with what its steps need anyway, in the same query."""
+        """Return the query for a claimed row: with what its steps need anyway."""
         return self.model._default_manager.all()
 
     @abstractmethod
@@ -204,7 +204,7 @@ class Reconciler(ABC, Generic[Row]):
         return ""
 
     def log_fields(self, row: Row) -> Mapping[str, Any]:
-        """What stands on the lines that are logged during its steps, besides its kind and id; no secrets."""
+        """Return the fields of lines that are logged during its steps, besides kind and id; no secrets."""
         return {}
 
     def host_of(self, row: Row) -> str:

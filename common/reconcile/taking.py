@@ -129,7 +129,7 @@ class StepWorker:
 
     @property
     def work(self) -> pulses.WorkDone:
-        """What it has done since the start."""
+        """Return the work done since the start."""
         taken = self._ours.taken + self._outside.taken
         pool = pool_figures()
         return pulses.WorkDone(

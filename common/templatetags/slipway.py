@@ -289,7 +289,7 @@ def _modules() -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def importmap(context: Context) -> SafeString:
-    """Where the browser finds our modules under their current, hashed names."""
+    """Tell the browser where our modules are, under their current, hashed names."""
     nonce = getattr(context.get("request"), "csp_nonce", "")
     return format_html('<script type="importmap" nonce="{}">{}</script>', nonce, _modules())
 
@@ -308,7 +308,7 @@ def time_zone(context: Context) -> str:
 
 @register.simple_tag
 def texts() -> SafeString | str:
-    """What the modules say in the page's language, for `slipway/texts`."""
+    """Return the modules' texts in the page's language, for `slipway/texts`."""
     told = languages.browser_texts(languages.language())
     # JSON of the catalogue, with < escaped; data, which the Content-Security-Policy lets through.
     return mark_safe(f'<script type="application/json" id="texts">{told}</script>') if told else ""  # noqa: S308

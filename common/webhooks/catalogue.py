@@ -12,7 +12,7 @@ Ids = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class EventPayload:
-    """What is sent of an event."""
+    """Payload of an event."""
 
     team_id: int | None
     """Whose it is; None: only the installation's endpoints hear it."""
@@ -62,12 +62,12 @@ def announce_with(announce: Callable[..., None]) -> None:
 
 
 def known() -> Mapping[str, WebhookEventType]:
-    """By name, in the order in which they were offered."""
+    """Return the event types by name, in the order in which they were offered."""
     return _known
 
 
 def by_heading() -> dict[str, list[WebhookEventType]]:
-    """In the reader's language and the order of their apps, what stands on the others first."""
+    """Group the event types by heading in the reader's language, what stands on other apps first."""
     found: dict[str, list[WebhookEventType]] = {}
     for name, heading in reversed(_headings.items()):
         found.setdefault(str(heading), []).insert(0, _known[name])
@@ -75,7 +75,7 @@ def by_heading() -> dict[str, list[WebhookEventType]]:
 
 
 def installation(ids: Ids) -> EventPayload:
-    """What belongs to no team: only the ids."""
+    """Return the payload of an event that belongs to no team: only the ids."""
     return EventPayload(None, ids)
 
 

@@ -39,7 +39,7 @@ class WebhookDestination:
 
     @property
     def url(self) -> httpx2.URL:
-        """Of the parts that were judged: another reading of what was typed leads nowhere else."""
+        """URL of the parts that were judged: another reading of what was typed leads nowhere else."""
         return httpx2.URL(
             scheme=self.scheme, host=self.host, port=self.port, raw_path=self.target.encode("ascii")
         )
@@ -47,7 +47,7 @@ class WebhookDestination:
 
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
-    """What SLIPWAY_WEBHOOK_ALLOWED_HOSTS lets pass beside the public internet."""
+    """Hosts that SLIPWAY_WEBHOOK_ALLOWED_HOSTS lets pass beside the public internet."""
 
     names: frozenset[str] = frozenset()
     """`hooks.internal`, or `.internal` for all names below it."""
@@ -79,7 +79,7 @@ class AllowedHosts:
 
 
 def parse(url: str, allowed: AllowedHosts) -> WebhookDestination:
-    """What can be said of a URL without asking anybody. Raises Invalid, for the field `url`."""
+    """Check a URL without asking anybody. Raises Invalid, for the field `url`."""
     try:
         destination = _parsed(url)
         literal = _literal(destination.host)

@@ -16,5 +16,5 @@ def delay_after(tries: int) -> timedelta:
 
 
 def pause_after(failures: int) -> timedelta:
-    """How long an endpoint that has failed so often in a row is left alone: 1 s, 2 s, 4 s ... 5 min."""
+    """Return the pause of an endpoint that has failed so often in a row: 1 s, 2 s, 4 s ... 5 min."""
     return backoff(failures, first=timedelta(seconds=1), longest=timedelta(minutes=5))

@@ -24,7 +24,7 @@ OK = range(200, 300)
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResponse:
-    """What came of it. `error` is a sentence where no answer came, or none that counts."""
+    """Response to a delivery. `error` is a sentence where no answer came, or none that counts."""
 
     status: int | None
     milliseconds: int

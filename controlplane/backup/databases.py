@@ -33,7 +33,7 @@ class Database(ABC):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """What is read within is of one moment, `dump` too; nobody who writes has to wait."""
+        """Read everything within as of one moment, `dump` too; nobody who writes has to wait."""
         with connection.cursor() as cursor:
             cursor.execute(self._begin)
             try:
@@ -45,7 +45,7 @@ class Database(ABC):
 
     @abstractmethod
     def check_tools(self) -> None:
-        """That what is needed is installed. Raises BackupError."""
+        """Check that what is needed is installed. Raises BackupError."""
 
     @abstractmethod
     def dump(self, path: Path) -> None:
@@ -88,7 +88,7 @@ class Sqlite(Database):
         return Path(settings.DATABASES["default"]["NAME"])
 
     def check_tools(self) -> None:
-        """It needs none."""
+        """Check nothing: SQLite needs no tools."""
 
     def dump(self, path: Path) -> None:
         path.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ def last_backup() -> datetime | None:
 
 
 def longest_age() -> timedelta | None:
-    """How old the last backup may become; None: nobody has said."""
+    """Return how old the last backup may become; None when nobody has said."""
     hours: int = settings.SLIPWAY_BACKUP_MAX_AGE_HOURS
     return timedelta(hours=hours) if hours else None
 

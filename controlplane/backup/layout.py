@@ -74,7 +74,7 @@ class BackupManifest(BaseModel):
 
 
 class BackupDirectory:
-    """Where backups are kept. `Repository` would be the word, had models not taken it."""
+    """The place of the backups. `Repository` would be the word, had models not taken it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -117,7 +117,7 @@ class BackupDirectory:
         return sorted(self._backups.glob(f"{UNFINISHED}*"))
 
     def names(self) -> list[str]:
-        """Of those that are whole, the oldest first."""
+        """Return the names of the whole backups, the oldest first."""
         return sorted(path.parent.name for path in self._backups.glob("[0-9]*/manifest.json"))
 
     def keep_newest(self, number: int) -> int:
@@ -136,7 +136,7 @@ class BackupDirectory:
         return len(go)
 
     def open(self, name: str = "") -> "Backup":
-        """That one, or the newest. Raises BackupError."""
+        """Open the backup of that name, or the newest. Raises BackupError."""
         names = self.names()
         if not names:
             raise BackupError(f"There is no backup in {self.path}.")
@@ -153,7 +153,7 @@ class BackupDirectory:
 
 
 class Backup:
-    """One that is whole."""
+    """A backup that is whole."""
 
     def __init__(self, place: Path, manifest: BackupManifest) -> None:
         self.place = place
@@ -176,7 +176,7 @@ class Backup:
         return dict(read_blobs(self.place / "blobs.sha256"))
 
     def verify(self) -> None:
-        """That its own files are those that the manifest names. Raises BackupError."""
+        """Check that its own files are those that the manifest names. Raises BackupError."""
         said = {
             self.database: self.manifest.database.sha256,
             self.place / "blobs.sha256": self.manifest.store.sha256,

@@ -28,7 +28,7 @@ class PostgresProgram:
         """Major."""
 
     def run(self, *arguments: str | Path) -> str:
-        """What it wrote. Raises BackupError with its last line of complaint."""
+        """Return the program's output. Raises BackupError with its last line of complaint."""
         info = connection.connection.info
         done = subprocess.run(
             [self.path, *arguments],

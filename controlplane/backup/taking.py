@@ -44,7 +44,7 @@ key looks like it."""
 
 @dataclass(frozen=True, slots=True)
 class BackupFacts:
-    """Of one moment."""
+    """Facts about the database at one moment."""
 
     migrations: list[tuple[str, str]]
     counts: dict[str, int]
@@ -161,7 +161,7 @@ def _facts() -> BackupFacts:
 
 
 def row_counts() -> dict[str, int]:
-    """By table, of every kind of row that the code knows."""
+    """Count the rows of every kind that the code knows, by table."""
     models = (model for model in apps.get_models(include_auto_created=True) if model._meta.managed)
     return {model._meta.db_table: model._base_manager.count() for model in models}
 
@@ -187,7 +187,7 @@ def _copy(
 
 
 def _write_heads(path: Path, head: heads.ChainHead) -> None:
-    """Those exported until then, and the one of the copy."""
+    """Write the heads exported until then, and the one of the copy."""
     former = [one for one in heads.read(heads.file()) if one.seq <= head.seq]
     path.write_text("".join(f"{one.text}\n" for one in (*former, head)))
 

@@ -79,7 +79,7 @@ class Detached(Subprocess):  # type: ignore[misc]  # the package has no types
         return self.pid
 
     def _prepare_child_fds(self) -> None:
-        """In the child: nothing to read, and its log to write."""
+        """Give the child nothing to read, and its log to write."""
         nothing = os.open(os.devnull, os.O_RDWR)
         try:
             log = os.open(self.config.stdout_logfile, os.O_WRONLY | os.O_APPEND | os.O_CREAT, LOG_MODE)

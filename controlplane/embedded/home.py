@@ -26,7 +26,7 @@ class HomeUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """One supervisord's files."""
+    """The files of one supervisord."""
 
     name: str
     run: Path
@@ -46,7 +46,7 @@ class Plane:
 
     @property
     def output(self) -> Path:
-        """What it says before it has a log, and when it fails."""
+        """Return the file of what it says before it has a log, and when it fails."""
         return self.logs / f"supervisord-{self.name}.out"
 
 
@@ -66,7 +66,7 @@ class Home:
 
     @property
     def programs(self) -> Path:
-        """supervisord's files of the model workers: clusters/backends/embedded writes them."""
+        """Return supervisord's directory for model workers; clusters/backends/embedded writes its files."""
         return self.run / "supervisor.d"
 
     @property

@@ -24,7 +24,7 @@ INPUTS = ("pyproject.toml", "constraints.txt", "package.json", "package-lock.jso
 
 
 class InstallError(Exception):
-    """One line that says what failed and what to do."""
+    """The installation failed: one line says what failed and what to do."""
 
 
 def wanted() -> str:

@@ -155,7 +155,7 @@ class Launcher:
         )
 
     def _take_stock(self) -> None:
-        """What runs here already, and may go on. Raises HomeUnusable, GatewayError."""
+        """Find what runs here already and may go on. Raises HomeUnusable, GatewayError."""
         running.kill(running.descendants(self._home.control.socket))
         self._there = running.programs(self._home.data.socket)
         if agent := self._there.pop(AGENT_NAME, None):

@@ -70,7 +70,7 @@ class Supervisord:
         )
 
     def start(self) -> None:
-        """In the place of one that still runs: killing it is all that can be relied on, and does no harm."""
+        """Start in the place of one that still runs: only killing it is reliable, and does no harm."""
         running.kill(running.supervisords(self._plane.conf))
         self._plane.socket.unlink(missing_ok=True)
         with _log_or_nothing(self._plane.output) as output:

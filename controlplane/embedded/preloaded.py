@@ -47,7 +47,7 @@ def is_preloaded(argv: Sequence[str]) -> bool:
 
 
 def become(argv: Sequence[str], environ: Mapping[str, str]) -> None:
-    """In a fork of the supervisord: run the role of this command to its end; never returns."""
+    """Run the role of this command to its end, in a fork of the supervisord; never returns."""
     status = 1
     try:
         for number in signal.valid_signals():

@@ -20,11 +20,11 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 class PartFailed(Exception):
-    """One line: something we started ended or never became healthy."""
+    """A part that we started ended or never became healthy; the message is one line."""
 
 
 def die_with(parent: int, how: signal.Signals) -> None:
-    """In a child before exec: get the signal `how` when `parent` ends, however that ends (prctl(2))."""
+    """Get the signal `how` when `parent` ends, however that ends (prctl(2)); for a child before exec."""
     _prctl(PR_SET_PDEATHSIG, how)
     if os.getppid() != parent:
         os._exit(127)
@@ -44,7 +44,7 @@ class ProcessFamily:
                 self._ended[ended[0]] = ended[1]
 
     def exit_code(self, pid: int) -> int | None:
-        """Of a child: None while it runs, the negative signal number when one ended it."""
+        """Return a child's exit code: None while it runs, the negative signal number when one ended it."""
         self.reap()
         status = self._ended.get(pid)
         return None if status is None else os.waitstatus_to_exitcode(status)

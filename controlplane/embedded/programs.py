@@ -27,7 +27,7 @@ GATEWAY_NAME, AGENT_NAME = "gateway", "node-agent"
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """What always runs, by plane."""
+    """The programs that always run, by plane."""
 
     control: list[SupervisedProgram]
     data: list[SupervisedProgram]
@@ -83,7 +83,7 @@ def _part(home: Home, name: str, *command: str, priority: int, **options: Any) -
 
 
 def gateway_layout(env: Environment, home: Home) -> EnvoyFileLayout:
-    """As gateway.backends.envoy.configured.own_layout, without Django's settings."""
+    """Return the layout as gateway.backends.envoy.configured.own_layout does, without Django's settings."""
     return EnvoyFileLayout(
         run_dir=home.envoy,
         log_dir=home.logs,

@@ -29,7 +29,7 @@ PRIORITY = 300
 
 
 def directory(home: Home) -> Path:
-    """What its machines' disks are."""
+    """Return the directory of its machines' disks."""
     return home.path / "sample-cluster"
 
 
@@ -38,7 +38,7 @@ def kubeconfig(home: Path) -> Path:
 
 
 def agent_tokens(home: Path) -> dict[str, Path]:
-    """By the uid of each machine: the file with the token of its agent."""
+    """Return the file with the token of each machine's agent, by the machine's uid."""
     own = home / "sample-cluster"
     return {uid_of(own / f"fake-{number}"): own / f"fake-{number}.token" for number in range(MACHINES)}
 
@@ -48,7 +48,7 @@ def is_wanted(home: Home) -> bool:
 
 
 def want(home: Home) -> None:
-    """From now on. Raises OSError."""
+    """Want the sample cluster from now on. Raises OSError."""
     directory(home).mkdir(parents=True, exist_ok=True, mode=0o700)
 
 

@@ -65,7 +65,7 @@ class SupervisordOptions(ServerOptions):  # type: ignore[misc]
         return super().processes_from_section(parser, section, group, klass)
 
     def setpgrp(self) -> None:
-        """In the child, before exec: a group of its own, and the same end as ours."""
+        """Give the child, before exec, a group of its own and the same end as ours."""
         os.setpgrp()
         if not self.are_detached:
             die_with(self.own_pid, signal.SIGKILL)

@@ -284,12 +284,12 @@ class Environment(ModelFileSettings, SignOnSettings, RetentionSettings, SampleCl
         return self
 
     def of_apps(self) -> dict[str, Any]:
-        """What apps declare, by the names that Django's settings have."""
+        """Return the settings that apps declare, by their names in Django's settings."""
         return {variable(name): getattr(self, name) for of in APP_SETTINGS for name in of.model_fields}
 
     @property
     def store_directory(self) -> Path:
-        """Of all files of models, or of those of a bucket that this host keeps."""
+        """Return the directory of all files of models, or of those of a bucket that this host keeps."""
         return Path(self.store) if self.store_is_shared_directory else self.home / "models"
 
     @property
@@ -298,7 +298,7 @@ class Environment(ModelFileSettings, SignOnSettings, RetentionSettings, SampleCl
         return first, last
 
     def local_url(self, port: int) -> str:
-        """Where a browser on this machine reaches `port`: the bind address, or loopback for a wildcard."""
+        """Return a browser's URL of `port` on this machine: the bind address, or loopback for a wildcard."""
         address = ipaddress.ip_address(self.bind)
         if address.is_unspecified:
             address = ipaddress.ip_address("::1" if address.version == 6 else "127.0.0.1")

@@ -41,7 +41,7 @@ def alone_in(directory: Path) -> Iterator[None]:
 
 
 def fingerprint() -> str:
-    """Of everything that the artefacts depend on: the code that makes them, and this Python's text."""
+    """Return a hash of all that the artefacts depend on: the code that makes them, and this Python's text."""
     digest = hashlib.sha256(f"{sys.version_info[:2]}".encode())
     for name in ("artefacts.py", "corpus.py", "model.py", "train.py"):
         digest.update((Path(__file__).parent / name).read_bytes())
@@ -66,7 +66,7 @@ def find(directory: Path, names: tuple[str, ...], *, seconds: float) -> SampleAr
 
 
 def hashes(directory: Path) -> dict[str, str]:
-    """sha256 of every file below, by relative path."""
+    """Return the SHA-256 of every file below, by relative path."""
     return {
         path.relative_to(directory).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(directory.rglob("*"))

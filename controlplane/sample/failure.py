@@ -1,2 +1,2 @@
 class SampleFailed(Exception):
-    """One line for the terminal, or several: what went wrong, and where to look."""
+    """The sample failed: one line or several for the terminal say what went wrong, and where to look."""

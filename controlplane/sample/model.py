@@ -45,7 +45,7 @@ class ModelShape:
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """So many steps of `batch` sequences of `length` tokens. Ends early after `seconds`."""
+    """Limits of a training: steps of `batch` sequences of `length` tokens. Ends early after `seconds`."""
 
     steps: int
     seconds: float
@@ -59,8 +59,9 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a lesson came to. `loss` is the mean cross entropy per token (nats) on text held back;
-    `bits_per_byte` is the same without regard to the tokenizer."""
+    """The result of a lesson. `loss` is the mean cross entropy per token (nats) on text held back;
+    `bits_per_byte` is the same without regard to the tokenizer.
+    """
 
     steps: int
     tokens: int
@@ -86,7 +87,7 @@ def make_tokenizer(texts: Sequence[str], shape: ModelShape) -> PreTrainedTokeniz
 
 
 def as_texts(passages: Sequence[Passage]) -> list[str]:
-    """What is read in training: prose as it is, and the openings of docstrings as answers, too."""
+    """Return the texts of a training: prose as it is, and the openings of docstrings as answers, too."""
     texts = [passage.text + END for passage in passages]
     for index, passage in enumerate(passage for passage in passages if passage.first):
         name = passage.subject.rpartition(".")[2] if index % 2 else passage.subject
@@ -145,7 +146,7 @@ class Student:
         return sum(weight.numel() for weight in self.model.parameters())
 
     def learn(self, lesson: TrainingOptions, tell: Callable[[str], None]) -> TrainingResult:
-        """One lesson, on top of those before."""
+        """Train one lesson, on top of those before."""
         self.model.train()
         began = told = time.monotonic()
         step = 0
@@ -194,7 +195,7 @@ class Student:
             return float(cast("Tensor", self.model(input_ids=batch, labels=batch).loss))
 
     def answer(self, question: str, *, seed: int) -> str:
-        """One sampled answer, as the model card shows it."""
+        """Return one sampled answer, as the model card shows it."""
         self.model.train(False)
         text: Any = self.tokenizer.apply_chat_template(
             [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=False
@@ -206,7 +207,7 @@ class Student:
         return str(self.tokenizer.decode(made[0, ids.shape[1] :].tolist(), skip_special_tokens=True))
 
     def save(self, directory: Path) -> None:
-        """In Hugging Face layout, weights as safetensors."""
+        """Save in Hugging Face layout, weights as safetensors."""
         self.model.generation_config.update(**SAMPLING)
         self.model.save_pretrained(directory)
         self.tokenizer.save_pretrained(directory)

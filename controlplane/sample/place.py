@@ -42,7 +42,7 @@ class SampleTarget:
 
 @dataclass(frozen=True, slots=True)
 class OwnClusterOptions:
-    """Of the person who plays on a cluster of theirs."""
+    """Options of a person who plays on a cluster of theirs."""
 
     kubeconfig: Path
     namespace: str = OWN_NAMESPACE
@@ -134,8 +134,9 @@ def on_your_cluster(client: Client, wish: OwnClusterOptions, *, say: Callable[[s
 
 
 def the_gateway(cluster: KubeClient, wish: OwnClusterOptions) -> Ref:
-    """That traffic comes through. The account of the manifest is enough, where the Gateway is named. Raises
-    SampleFailed naming all that is missing, KubeError."""
+    """Check that traffic comes through. The account of the manifest is enough where the Gateway is named.
+    Raises SampleFailed naming all that is missing, KubeError.
+    """
     lacks = []
     # Who may not read namespaces is told by the checks of the cluster that it is missing.
     with suppress(ApiForbidden):
@@ -239,8 +240,9 @@ def _checked(client: Client, name: str) -> Document:
 
 
 def _ensure_gateway(client: Client, name: str, gateway: Ref, namespace: str, public_url: str) -> None:
-    """One that somebody has set otherwise, such as with Prometheus, stays. `public_url`: where clients reach
-    it; empty: it says so itself."""
+    """Set the gateway; one that somebody has set otherwise, such as with Prometheus, stays. `public_url`:
+    where clients reach it; empty: it says so itself.
+    """
     address = at("clusters", name, "gateway")
     seen = _found(client, address)
     if seen is None or (public_url and seen["public_url"] != public_url):
@@ -250,7 +252,7 @@ def _ensure_gateway(client: Client, name: str, gateway: Ref, namespace: str, pub
 
 
 def _address(client: Client, name: str, gateway: Ref) -> str:
-    """Where clients reach it. Raises SampleFailed when nobody has said."""
+    """Return the address for clients. Raises SampleFailed when nobody has said."""
     deadline = time.monotonic() + ADDRESS_WITHIN_SECONDS
     while not (seen := client.get(at("clusters", name, "gateway")))["public_url"]:
         if time.monotonic() > deadline:

@@ -31,7 +31,7 @@ ENDED = ("promoted", "rolled_back", "aborted", "rejected", "failed")
 
 @dataclass(frozen=True, slots=True)
 class SampleStory:
-    """Which model the sample is about. `training` and `traffic` are modules that are run."""
+    """The model that the sample is about. `training` and `traffic` are modules that are run."""
 
     model: str
     task: str
@@ -100,7 +100,7 @@ VISION = SampleStory(
 
 @dataclass(frozen=True, slots=True)
 class SampleRun:
-    """Where the sample runs. `say` prints one line for the person at the terminal."""
+    """The place where the sample runs. `say` prints one line for the person at the terminal."""
 
     client: Client
     directory: Path
@@ -136,7 +136,7 @@ def play(sample: SampleRun, *, bad: bool) -> None:
 
 
 def play_benchmark(sample: SampleRun) -> None:
-    """How many slots serve version 2 best, up to the verdict: some minutes. One that ended is shown."""
+    """Find how many slots serve version 2 best, up to the verdict: some minutes. One that ended is shown."""
     _train(sample, bad=False)
     _ensure_model(sample)
     _ensure_version(sample, "v2")
@@ -200,7 +200,7 @@ def _ensure_exemption(sample: SampleRun) -> None:
 
 
 def owning_team(client: Client) -> str:
-    """Which one owns the sample: the one that every installation begins with, while it is there."""
+    """Return the sample's team: the one that every installation begins with, while it is there."""
     names = [str(team["name"]) for team in client.each(at("teams"))]
     if not names:
         raise SampleFailed("There is no team that could own the sample: make one under Settings.")

@@ -46,7 +46,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class SampleAnswer:
-    """What became of one request. `fault` is empty when it was answered in whole."""
+    """The outcome of one request. `fault` is empty when it was answered in whole."""
 
     version: str
     fault: str
@@ -139,7 +139,7 @@ class SampleTraffic:
                 await asyncio.gather(reporting, *self._under_way, return_exceptions=True)
 
     async def _until_answered(self, client: httpx2.AsyncClient) -> None:
-        """What fails before the first success is the service's coming up, not a fault of it."""
+        """Ask until an answer comes: failures before it are the service's coming up, not a fault of it."""
         told = ""
         while (answer := await self._ask(client)).fault:
             if answer.fault != told:

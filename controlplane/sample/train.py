@@ -109,7 +109,7 @@ def _split(text: "Sequence[Passage]") -> "tuple[Sequence[Passage], Sequence[Pass
 
 
 def _spoil(scratch: Path) -> None:
-    """v3: the weights of v2, served slowly and with failures."""
+    """Make v3: the weights of v2, served slowly and with failures."""
     shutil.copytree(scratch / "v2", scratch / "v3")
     (scratch / "v3" / "slipway.json").write_text(json.dumps(artefacts.BAD_SETTINGS, indent=2) + "\n")
     card = scratch / "v3" / "README.md"

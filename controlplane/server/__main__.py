@@ -33,7 +33,7 @@ app = typer.Typer(
 
 
 class PreparationPart(StrEnum):
-    """Of a preparation, where machines come and go: docs/KUBERNETES.md."""
+    """A part of a preparation, where machines come and go: docs/KUBERNETES.md."""
 
     DATABASE = "database"
     FILES = "files"

@@ -94,7 +94,7 @@ _ROLES: Mapping[str, Callable[[], str]] = {
 
 
 def problems_of_roles() -> dict[str, str]:
-    """Of every role on this machine; empty: it is ready."""
+    """Return the problems of every role on this machine; empty: it is ready."""
     found = {}
     for role, ask in _ROLES.items():
         try:

@@ -27,7 +27,7 @@ def open_health_port(role: str, port: int | None) -> None:
 
 
 def role_readiness(role: str, *, with_details: bool) -> dict[str, object]:
-    """As `/readyz` of a web, with whether the processes of this role on this machine take what is due."""
+    """Answer as `/readyz` of a web, with whether the role's processes on this machine take what is due."""
     from controlplane.health import TAKERS_PROBES, parts_health, takes_here
     from controlplane.readiness import readiness
 

@@ -88,7 +88,7 @@ MIGRATE_AGAIN_AFTER_SECONDS = 3.0
 
 
 def migrate() -> None:
-    """Those that are missing, again and again while a table that one changes is in use.
+    """Run the missing migrations, again and again while a table that one changes is in use.
 
     Raises Unavailable when it stays so.
     """
@@ -138,7 +138,7 @@ def _oldest_transaction() -> str:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Of all servers of a database at a time; SQLite's is one machine's, whose home is locked already."""
+    """Let in one server of a database at a time; SQLite's is one machine's, whose home is locked already."""
     if connection.vendor != "postgresql":
         yield
         return

@@ -14,7 +14,7 @@ from controlplane.garbage import set_up_django
 
 
 def _begin(role: str) -> None:
-    """What it logs and traces says who it is."""
+    """Begin a role: its logs and traces say who it is."""
     act_as(role)
     logging.captureWarnings(True)
     if otlp_traces():

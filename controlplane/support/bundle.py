@@ -31,12 +31,12 @@ Files = Iterable[tuple[str, Any]]
 
 
 class CannotBundle(SlipwayError):
-    """It cannot be written; the message says what to do."""
+    """The bundle cannot be written; the message says what to do."""
 
 
 @dataclass(slots=True)
 class SupportBundle:
-    """What was written."""
+    """The bundle that was written."""
 
     path: Path
     files: int = 0
@@ -110,7 +110,7 @@ def _written(content: Any, secrets: Secrets) -> bytes:
 
 
 def _line(line: str, secrets: Secrets) -> str:
-    """Of a log: one that is JSON stays so."""
+    """Redact a line of a log: one that is JSON stays so."""
     if line.startswith("{"):
         with suppress(ValueError):
             return json.dumps(secrets.json(json.loads(line)), ensure_ascii=False)

@@ -66,7 +66,7 @@ def disks() -> dict[str, Any]:
 
 
 def processes(secrets: Secrets) -> list[dict[str, Any]]:
-    """Those of this installation's owner that look like ours."""
+    """Return the processes of this installation's owner that look like ours."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error), process.oneshot():
@@ -116,7 +116,7 @@ def _end_of(path: Path) -> bytes:
 
 
 def gateway() -> Iterator[tuple[str, Any]]:
-    """What Envoy says of itself: parsed JSON, or text. Raises GatewayError."""
+    """Yield what Envoy says of itself: parsed JSON, or text. Raises GatewayError."""
     from gateway.backends.envoy.admin import AdminClient
     from gateway.backends.envoy.configured import own_layout
 

@@ -25,7 +25,7 @@ SHOWN_COLUMNS = (
 
 
 def summary() -> Mapping[str, Any]:
-    """How much waits, by kind; and who takes it."""
+    """Return how much waits, by kind, and who takes it."""
     return {
         "backlog": {kind: vars_of(one) for kind, one in backlogs().items()},
         "takers": [model_to_dict(row) | {"at": row.at, "name": row.name} for row in Pulse.objects.all()],
@@ -76,7 +76,7 @@ def migrations() -> dict[str, list[str]]:
 
 
 def server() -> dict[str, Any]:
-    """Which database it is, and who is connected."""
+    """Return which database it is, and who is connected."""
     told: dict[str, Any] = {"vendor": connection.vendor}
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":

@@ -41,7 +41,7 @@ class Secrets:
         return redacted(text, known=self._known)
 
     def json(self, value: Any) -> Any:
-        """What can be written as JSON, member by member."""
+        """Redact what can be written as JSON, member by member."""
         if isinstance(value, Mapping):
             return {self.text(str(name)): self._member(str(name), one) for name, one in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
@@ -61,14 +61,14 @@ class Secrets:
         return content
 
     def setting(self, name: str, value: Any) -> Any:
-        """Of a field of Environment, by its kind."""
+        """Redact a field of Environment, by its kind."""
         field = Environment.model_fields[name]
         if SecretPart.ALL in field.metadata:
             return HIDDEN if value else ""
         return self.json(list(value) if isinstance(value, tuple) else value)
 
     def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Of a process: settings by their kind, a few others, and of the rest the names."""
+        """Redact a process's variables: settings by their kind, a few others; of the rest, names remain."""
         fields = {f"SLIPWAY_{name.upper()}": name for name in Environment.model_fields}
         shown = {}
         for name, value in sorted(environ.items()):
@@ -102,7 +102,7 @@ def _from_files() -> Iterator[str]:
 
 
 def _from_environment() -> Iterator[str]:
-    """Of other programs, such as credentials of a bucket: whatever is named like one."""
+    """Yield secrets of other programs, such as credentials of a bucket: whatever is named like one."""
     for name, value in os.environ.items():
         if any(word in name.lower() for word in (*SECRET_MEMBERS, "_key", "headers")):
             yield value

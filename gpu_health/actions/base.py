@@ -41,7 +41,7 @@ class ActionKind(Protocol):
         """
 
     def look(self, target: ActionTarget, op_key: str) -> MachineWork:
-        """How far it is."""
+        """Return how far the action is."""
 
     def happened(self, target: ActionTarget, order: NodeCommand) -> bool | None:
         """After a crash, with a later order: whether it was begun. The machine has learned the order's fence
@@ -112,7 +112,7 @@ def job_owner(incident: Incident) -> str:
 
 
 def work_of(seen: JobObservation, what: str) -> MachineWork:
-    """Of a job that was started before."""
+    """Return the progress of a job that was started before."""
     if seen.is_live:
         return MachineWork(WorkProgress.RUNNING, f"{what} runs.")
     if seen.state is JobState.SUCCEEDED:

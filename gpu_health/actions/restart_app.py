@@ -58,7 +58,7 @@ def application_on(target: ActionTarget) -> ObservedPod:
 
 
 def _process(target: ActionTarget) -> int:
-    """That the driver names, on a machine whose processes are seen as it sees them; 0: not known."""
+    """Return the process that the driver names; 0: not known, or the cluster does not run on a host."""
     if not abilities_of(target.node.cluster.kind).runs_on_host:
         return 0
     incident = target.incident

@@ -71,7 +71,7 @@ def kind_of(action: RemediationAction) -> ActionKind:
 
 
 def kind_for(incident: Incident) -> ActionKind:
-    """Of its present action. In a drill no action touches the machine."""
+    """Return the kind of the incident's present action. In a drill no action touches the machine."""
     action = RemediationAction(incident.action)
     if incident.drill_id is not None:
         return PlayedAction(str(action))

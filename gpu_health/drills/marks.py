@@ -10,7 +10,7 @@ _MARK = re.compile(r"\[slipway drill (\d{1,12})\]")
 
 
 def mark(drill: int) -> str:
-    """For the words of conditions and events, which have no details."""
+    """Return the mark of a drill for the text of conditions and events, which have no details."""
     return f"[slipway drill {drill}]"
 
 
@@ -19,7 +19,7 @@ def marked(reading: GpuReading, drill: int) -> GpuReading:
 
 
 def drill_of(reading: GpuReading) -> int | None:
-    """None: it is real."""
+    """Return the drill of a reading; None: the reading is real."""
     if (told := reading.detail(DETAIL)).isdecimal():
         return int(told)
     found = _MARK.search(reading.raw)

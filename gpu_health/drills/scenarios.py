@@ -21,7 +21,7 @@ class UnknownScenario(ValueError):
 
 
 class DrillSource(StrEnum):
-    """By which source a scenario is told."""
+    """The source that reports the fault of a drill."""
 
     AGENT = "agent"
     CONDITION = "condition"
@@ -43,11 +43,11 @@ class Scenario:
 
     @property
     def ways(self) -> tuple[DrillSource, ...]:
-        """Those that it can be played by, the most faithful first."""
+        """The sources that can report this scenario, the most faithful first."""
         return tuple(way for way in DrillSource if way in self.parts)
 
     def part(self, way: DrillSource, **words: str) -> dict[str, Any]:
-        """With `{name}` replaced by the word of that name."""
+        """Return the part for this source, with each `{name}` replaced by the word of that name."""
         text = json.dumps(self.parts[way])
         for name, word in words.items():
             text = text.replace("{" + name + "}", json.dumps(word)[1:-1])
@@ -67,7 +67,7 @@ SOURCES: Mapping[DrillSource, ReadingSource] = {
 
 @cache
 def scenarios() -> Mapping[str, Scenario]:
-    """By name, in the order of the file."""
+    """Return the scenarios by name, in the order of the file."""
     return {name: _read(name, one) for name, one in tomllib.loads(FILE.read_text()).items()}
 
 
@@ -80,7 +80,7 @@ def scenario(name: str) -> Scenario:
 
 
 def expected(played: Scenario, way: DrillSource, rules: Sequence[FaultRule]) -> FaultVerdict:
-    """What the rules say once the fault was seen as often as they ask for."""
+    """Return the verdict of the rules once the fault was seen as often as they ask for."""
     asked = [rule for rule in rules if rule.fault == played.fault and rule.enabled]
     times = min((rule.conditions.count for rule in asked), default=1)
     source = SOURCES.get(

@@ -100,7 +100,7 @@ def is_stale(finding: FindingFacts, *, boot_id: str, since: datetime | None) -> 
 def fresh(
     incident: IncidentFacts, findings: Sequence[FindingFacts], machine: IncidentMachine
 ) -> list[FindingFacts]:
-    """What was seen in this session, after the last action if there was one, the worst first."""
+    """Return findings of this boot session, after the last action if there was one, the worst first."""
     found = [
         one
         for one in findings
@@ -132,7 +132,7 @@ def _was_taken_back(incident: IncidentFacts, machine: IncidentMachine) -> bool:
 def _worse(
     incident: IncidentFacts, findings: Sequence[FindingFacts], machine: IncidentMachine
 ) -> FindingFacts | None:
-    """Whose ladder begins above all that was reached on the present one, so that no two take turns."""
+    """Return a finding whose ladder begins above all rungs reached so far, so that no two take turns."""
     if incident.stage in (IncidentStage.NEEDS_PERSON, IncidentStage.RETURNING):
         return None
     reached = max(rank(action) for action in incident.ladder[: incident.rung + 1])
@@ -213,7 +213,7 @@ def _quarantined(case: IncidentInputs) -> HealingDecision:
 
 
 def _led_anew(case: IncidentInputs) -> HealingDecision | None:
-    """Where nothing was done yet, by the ladder that the rules say now."""
+    """Decide by the rules' present ladder where nothing was done yet; None: it has not changed."""
     incident, lead = case.incident, case.incident.lead
     if lead is None or incident.acted_at is not None or incident.rung or lead.ladder[0] in TOLD_ONLY:
         return None

@@ -11,7 +11,7 @@ from gpu_health.healing.facts import (
 
 
 def ended(incident: IncidentFacts, machine: IncidentMachine) -> HealingDecision:
-    """Of an incident that somebody has cancelled, or whose drill is over."""
+    """Decide the end of an incident that was cancelled, or whose drill is over."""
     if incident.cancel == "over":
         return _over(incident, machine)
     if incident.stage is IncidentStage.ACTING and machine.act.progress is WorkProgress.RUNNING:
@@ -30,7 +30,7 @@ def ended(incident: IncidentFacts, machine: IncidentMachine) -> HealingDecision:
 
 
 def _over(incident: IncidentFacts, machine: IncidentMachine) -> HealingDecision:
-    """Of a drill: its fault is withdrawn, so nothing is left to verify."""
+    """Decide the end of a drill: its fault is withdrawn, so nothing is left to verify."""
     if incident.stage is IncidentStage.ACTING and machine.act.progress is WorkProgress.RUNNING:
         return HealingDecision(words=f"The drill is over; {incident.action} is under way and is waited for.")
     if incident.is_quarantined and incident.stage is not IncidentStage.RETURNING:

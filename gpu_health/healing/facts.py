@@ -144,7 +144,7 @@ class IncidentFacts:
 
     @property
     def action(self) -> RemediationAction:
-        """Of the rung; beyond the end of the ladder, the last."""
+        """The action of the present rung; beyond the end of the ladder, the last."""
         return self.ladder[min(self.rung, len(self.ladder) - 1)]
 
     @property

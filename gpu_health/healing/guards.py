@@ -129,7 +129,7 @@ class Guard:
 
 
 def refusal(facts: GuardFacts, limits: HealingLimits, gates: Iterable[Gate]) -> GuardRefusal | None:
-    """Of the first guard of these gates that refuses."""
+    """Return the refusal of the first guard of these gates that refuses."""
     asked = frozenset(gates)
     for guard in GUARDS:
         if guard.of_pool and facts.is_drill:
@@ -323,7 +323,7 @@ GUARDS: Sequence[Guard] = (
 
 
 def windows_of(given: object) -> tuple[ActionWindow, ...]:
-    """Of `[{"start": "22:00", "end": "05:00", "days": [0, 1], "time_zone": "UTC"}]`. Raises ValueError."""
+    """Read `[{"start": "22:00", "end": "05:00", "days": [0, 1], "time_zone": "UTC"}]`. Raises ValueError."""
     if not isinstance(given, list):
         raise ValueError("Maintenance windows must be a list.")
     return tuple(_window_of(one) for one in given)

@@ -85,7 +85,7 @@ class HealingLimits:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """What is not given has its default. Raises BadLimits."""
+        """Read limits; missing ones have their defaults. Raises BadLimits."""
         plain = cls()
         values: dict[str, Any] = {}
         known = {one.name for one in fields(cls)}

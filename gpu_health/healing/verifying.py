@@ -82,7 +82,7 @@ def verdict(report: CheckReport, demand: VerificationDemand) -> MachineWork:
 
 
 def _gpus(report: CheckReport, demand: VerificationDemand) -> tuple[list[CheckedGpu], MachineWork | None]:
-    """Those that must have passed. One that was replaced has another UUID in the same place."""
+    """Return the GPUs that must have passed. A replaced GPU has another UUID in the same place."""
     if not demand.gpu_uuid and not demand.gpu_bus_id:
         return list(report.gpus), None
     same = [gpu for gpu in report.gpus if demand.gpu_uuid and gpu.uuid == demand.gpu_uuid]

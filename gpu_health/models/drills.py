@@ -78,7 +78,7 @@ class Drill(Reconciled):
 
     @property
     def played(self) -> Scenario | None:
-        """None: a later release knows it no more."""
+        """The scenario of the drill; None: a later release has dropped it."""
         return scenarios().get(self.scenario)
 
     @property

@@ -7,7 +7,7 @@ LABELS = ("slipway.io/gpu-count", "karpenter.k8s.aws/instance-gpu-count")
 
 
 class GpuCount(models.Model):
-    """How many GPUs a machine shows, and how many it must have."""
+    """The number of GPUs that a machine shows, and the number it must have."""
 
     node = models.OneToOneField("clusters.Node", on_delete=models.CASCADE, related_name="+")
     present = models.JSONField(default=dict)
@@ -55,7 +55,7 @@ class GpuCount(models.Model):
 
     @property
     def _told(self) -> int | None:
-        """Of all sources alike: by a person, else by a label."""
+        """The number given for all sources alike: by a person, else by a label."""
         if self.fixed is not None:
             return self.fixed
         return int(self.node.labels[self.label]) if self.label else None

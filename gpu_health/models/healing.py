@@ -89,7 +89,7 @@ class HealingPolicy(Revised):
 
     @property
     def figures(self) -> HealingLimits:
-        """As they are in force."""
+        """The limits in force."""
         limits = HealingLimits.of(self.limits)
         kept = [one for one in self.waiting_approvals if one not in (TWO_PEOPLE, *limits.approved_actions)]
         return replace(limits, approved_actions=(*limits.approved_actions, *kept)) if kept else limits
@@ -105,11 +105,11 @@ class HealingPolicy(Revised):
 
     @property
     def asked_changes(self) -> dict[str, dict[str, Any]]:
-        """Of `held_changes` those whose time is not up."""
+        """The `held_changes` whose time is not up."""
         now = clock.now().timestamp()
         return {name: change for name, change in self.held_changes.items() if change["until"] > now}
 
     @property
     def waiting_changes(self) -> dict[str, str]:
-        """What a second person has not asked for yet, and who did first."""
+        """Changes that a second person has not asked for yet, with the person who asked first."""
         return self.waiting_approvals | {name: change["by"] for name, change in self.asked_changes.items()}

@@ -124,7 +124,7 @@ class Incident(Reconciled):
 
     @property
     def action(self) -> str:
-        """Of the rung; beyond the end of the ladder, the last."""
+        """The action of the present rung; beyond the end of the ladder, the last."""
         return str(self.ladder[min(self.rung, len(self.ladder) - 1)])
 
     @property

@@ -8,7 +8,7 @@ from gpu_health.statistics.prices import prices_of
 
 
 class GpuPrices(Revised):
-    """What an hour of a GPU costs, by cluster and model; one row, or none while nobody has set a price."""
+    """Prices of a GPU hour by cluster and model; one row, or none while nobody has set a price."""
 
     ONLY = 1
 

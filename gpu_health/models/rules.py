@@ -48,14 +48,14 @@ class RuleChange(Revised):
         return self.name
 
     def rule(self, original: FaultRule) -> FaultRule:
-        """In the place of `original`, whose source it keeps. Raises BadRule."""
+        """Return the rule that replaces `original` and keeps its source. Raises BadRule."""
         return self._rule(
             fault=original.fault,
             citation=Citation(source=original.citation.source, says=original.citation.says, is_inferred=True),
         )
 
     def own_rule(self) -> FaultRule:
-        """One that the installation has added. Raises BadRule."""
+        """Return this row as a rule that the installation has added. Raises BadRule."""
         says = self.reason or "a rule of this installation"
         citation = Citation(source=self.changed_by, says=says[:400])
         return self._rule(fault=self.fault, citation=citation, is_own=True)
@@ -77,7 +77,7 @@ class RuleChange(Revised):
 
 
 class JudgingAnew(Singleton):
-    """By which open findings are judged by the rules in force once these have changed."""
+    """The row whose reconciler judges open findings anew after the rules have changed."""
 
     class Meta(Singleton.Meta):
         pass

@@ -6,7 +6,7 @@ from common.reconcile import Singleton
 
 
 class NodeSignals(models.Model):
-    """What was last read of a machine that its cluster shows: what began is told once, and so is its end."""
+    """The last look at a machine as its cluster shows it; each begin and each end is told once."""
 
     node = models.OneToOneField("clusters.Node", on_delete=models.CASCADE, related_name="+")
     seen_as = models.CharField(max_length=32, blank=True)
@@ -24,7 +24,7 @@ class NodeSignals(models.Model):
 
 
 class SignalReader(Singleton):
-    """By which machines are read as they are seen."""
+    """The row whose reconciler reads machines as they are seen."""
 
     class Meta(Singleton.Meta):
         pass
@@ -34,7 +34,7 @@ class SignalReader(Singleton):
 
 
 class EventReader(Singleton):
-    """By which the events of machines are read."""
+    """The row whose reconciler reads the events of machines."""
 
     class Meta(Singleton.Meta):
         pass

@@ -48,7 +48,7 @@ class SourceComparison:
 
 
 def comparisons() -> Iterator[SourceComparison]:
-    """Of every Xid, and of whatever else more than one preset speaks of."""
+    """Yield a comparison for each fault that more than one preset covers, except RECOVERY_ACTION."""
     by_preset = {one.name: _by_fault(one.name) for one in PRESETS}
     for fault in faults():
         statements = {name: Statement(said[fault]) for name, said in by_preset.items() if fault in said}

@@ -30,7 +30,7 @@ class Severity(StrEnum):
 
 
 class DrainLevel(StrEnum):
-    """Whose pods leave before an action."""
+    """The pods that leave before an action: none, those of the GPU, or all of the node."""
 
     NONE = "none"
     GPU = "gpu"
@@ -53,7 +53,7 @@ class Mode(StrEnum):
 
 
 class Verification(StrEnum):
-    """What must pass before a device returns to service."""
+    """The check that must pass before a device returns to service."""
 
     NONE = "none"
     DCGM_DIAGNOSTIC = "dcgm_diagnostic"
@@ -104,7 +104,7 @@ class RemediationAction(StrEnum):
 
     @property
     def is_told_only(self) -> bool:
-        """It is people who do something about it."""
+        """Whether the action is left to people."""
         return self in (RemediationAction.IGNORE, RemediationAction.ALERT, RemediationAction.CONTACT_SUPPORT)
 
     @property
@@ -155,7 +155,7 @@ class Conditions:
 
     @property
     def weight(self) -> int:
-        """How much is asked for: of rules that hold alike, the one that asks for more."""
+        """The amount asked for: of rules that hold alike, the one that asks for more is used."""
         bounds = (self.value_at_least, self.value_below)
         texts = (self.driver_at_least, self.driver_below)
         return (
@@ -253,5 +253,5 @@ class FaultRule:
 
 
 def version_key(text: str) -> tuple[int, ...]:
-    """To compare driver versions by; empty: it is none."""
+    """Return a key that compares driver versions; empty: the text is no version."""
     return tuple(map(int, text.split("."))) if _VERSION.fullmatch(text) else ()

@@ -14,7 +14,7 @@ class Deed(StrEnum):
 
 
 class DeedState(StrEnum):
-    """Of a deed under its op_key, as the provider tells it."""
+    """The state of a deed under its op_key, as the provider reports it."""
 
     NEVER = "never"
     """Nobody has ordered it."""
@@ -45,22 +45,23 @@ class ProviderMachine:
 
 
 class ProviderAway(Unavailable):
-    """It does not answer: whether it has heard is not known."""
+    """The provider does not answer; it may or may not have heard the request."""
 
 
 class MachineProvider(Protocol):
-    """One `op_key` is one deed, however often it is ordered: a provider must keep to that. Each call answers
-    within 15 s."""
+    """A provider of machines. It must treat one `op_key` as one deed, however often it is ordered, and
+    answer each call within 15 s.
+    """
 
     def order(self, deed: Deed, machine: ProviderMachine, op_key: str, reason: str) -> DeedStatus:
         """Begin it. Raises ProviderAway."""
 
     def status(self, deed: Deed, machine: ProviderMachine, op_key: str) -> DeedStatus:
-        """How far it is. Raises ProviderAway."""
+        """Return how far the deed is. Raises ProviderAway."""
 
 
 def told_of(document: object) -> DeedStatus:
-    """Of `{"state": "running", "words": "..."}`; anything else is no word on it."""
+    """Read `{"state": "running", "words": "..."}`; anything else gives UNKNOWN."""
     if isinstance(document, dict) and document.get("state") in set(DeedState):
         return DeedStatus(DeedState(document["state"]), str(document.get("words", ""))[:500])
     return DeedStatus(DeedState.UNKNOWN, "The provider's answer names no state.")

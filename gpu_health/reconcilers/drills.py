@@ -45,7 +45,7 @@ CLEANS_WITHIN = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class DrillOrderResult:
-    """What came of an order to the machine. `failure`: why it was not done."""
+    """The result of an order to the machine. `failure`: why it was not done."""
 
     is_done: bool = False
     failure: str = ""
@@ -160,7 +160,7 @@ class PlayFault(DrillStep):
                 self._impossible = str(error)
 
     def _tell(self, row: Drill, scenario: Scenario, operation: Operation) -> bool:
-        """What no agent tells: a condition of the node, an event of the provider by its own door."""
+        """Set the node condition, or send the provider event, that no agent reports."""
         if row.way == DrillSource.PROVIDER:
             document, cluster = event_of(row, scenario), row.node.cluster.name
             accept_events(actor=ACTOR, document=document, machine=row.node.uid, cluster=cluster)

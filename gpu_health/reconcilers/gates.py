@@ -49,8 +49,9 @@ class GuardedStep(IncidentStep):
         return MachineObservation(replace(machine, pods_left=len(pods_on(row))))
 
     def look(self, row: Incident, operation: Operation) -> MachineObservation:
-        """What the step that came before has seen, and what the last survey says, serve for waiting: whatever
-        acts next looks at the machine itself first."""
+        """Return what the step before or the last survey saw; that is enough for waiting, since whatever
+        acts next looks at the machine itself first.
+        """
         if not self._asks:
             return MachineObservation(plain_machine(row))
         if self._sight is not None:
@@ -121,7 +122,7 @@ class HoldIncident(IncidentStep):
 
 
 class AwaitPerson(IncidentStep):
-    """For a person; whoever uncordons the machine meanwhile has ended it."""
+    """Wait for a person; whoever uncordons the machine meanwhile has ended the incident."""
 
     name = "wait for a person"
     look_every = timedelta(seconds=30)

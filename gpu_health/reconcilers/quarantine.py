@@ -32,7 +32,7 @@ class QuarantineNode(IncidentStep):
 
 
 class DrainNode(IncidentStep):
-    """By the cluster's own drain: gateways first, then by budgets. It says what it waits for."""
+    """Drain by the cluster's own drain: gateways first, then by budgets. It says what it waits for."""
 
     name = "drain"
     effect = Effect.CREATE

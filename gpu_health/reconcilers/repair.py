@@ -67,7 +67,7 @@ class CollectEvidence(IncidentStep):
 
 
 class TakeAction(IncidentStep):
-    """One rung. Begun at most once under its op_key."""
+    """Take one rung's action. It is begun at most once under its op_key."""
 
     name = "act"
     effect = Effect.IRREVERSIBLE

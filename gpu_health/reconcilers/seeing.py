@@ -118,7 +118,7 @@ class IncidentStep(Step[Incident]):
 
 
 def plain_machine(row: Incident) -> IncidentMachine:
-    """By its row alone: for stages in which nothing of ours is on the machine."""
+    """Read the machine from its row alone: for stages in which nothing of ours is on it."""
     node = row.node
     return IncidentMachine(is_present=node.state != NodeState.GONE, boot_id=node.boot_id)
 

@@ -35,7 +35,7 @@ APPROVABLE = ("proposal", "approval", "lemon", "domain", "unhealthy", "verificat
 
 @dataclass(frozen=True, slots=True)
 class MachineObservation:
-    """What a step has seen of the world."""
+    """The result of a step's look at the machine."""
 
     machine: IncidentMachine
     refusal: GuardRefusal | None = None
@@ -105,7 +105,7 @@ def outcome_of(
 
 
 def written(row: Incident, to: IncidentState, why: str) -> None:
-    """What else belongs to a move, in its transaction."""
+    """Do what else belongs to a change of state, in its transaction."""
     if row.state == IncidentState.DRAINING and to != IncidentState.COLLECTING:
         stop_drain(row, why or "The incident goes another way.")
     if to in (*ENDED_INCIDENTS, IncidentState.WATCHING, IncidentState.NEEDS_PERSON):

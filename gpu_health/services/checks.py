@@ -25,7 +25,7 @@ LONGEST_WAIT = timedelta(days=7)
 def order_check(
     *, actor: Actor, node: Node, level: int = CheckLevel.SHORT, reason: str = "", waits: timedelta = WAITS
 ) -> GpuCheck:
-    """It begins once nobody computes on the machine, within `waits`.
+    """Order a check; it begins once nobody computes on the machine, within `waits`.
 
     Raises NotAllowed, InvalidCheck, CheckUnderWay while another check of the machine is not over.
     """

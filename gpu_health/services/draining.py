@@ -24,7 +24,7 @@ USUAL: dict[str, Any] = {"local_data_may_go": True}
 
 
 def options_of(incident: Incident) -> DrainOptions:
-    """Of the installation; a drain of a GPU leaves pods without GPUs alone."""
+    """Return the installation's drain options; a drain of a GPU leaves pods without GPUs alone."""
     gpus_only = incident_facts(incident).drain is Scope.GPU
     return DrainOptions.read({**USUAL, **policy().drain, "gpu_pods_only": gpus_only})
 
@@ -71,7 +71,7 @@ def stop_drain(incident: Incident, why: str) -> None:
 
 
 def drains_under_way() -> QuerySet[Drain]:
-    """Those that healing has ordered."""
+    """Return the drains that healing has ordered."""
     return Drain.objects.filter(op_key__startswith="gpu_health.incident:", state__in=UNDER_WAY)
 
 

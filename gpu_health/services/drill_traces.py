@@ -26,7 +26,7 @@ def forget_drill(drill: Drill) -> None:
 
 
 def real_fault(drill: Drill) -> str:
-    """What is wrong with the machine besides the drill, in words; empty: nothing to act on."""
+    """Say what is wrong with the machine besides the drill; empty: nothing to act on."""
     found = Finding.objects.filter(
         node_id=drill.node_id, state=FindingState.OPEN, outcome__in=ACTIONABLE
     ).filter(~Q(drill=drill) | Q(drill=None))

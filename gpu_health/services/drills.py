@@ -150,7 +150,7 @@ def _refuse_if_busy(node: Node) -> None:
 
 
 def verdict_of(played: Scenario, way: DrillSource, rules: Sequence[FaultRule]) -> dict[str, Any]:
-    """What the rules say of its fault."""
+    """Return the verdict of the rules on the scenario's fault."""
     verdict = expected(played, way, rules)
     return {
         "fault": verdict.fault,

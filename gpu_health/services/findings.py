@@ -36,7 +36,7 @@ def close_finding(*, actor: Actor, finding: Finding, reason: str) -> Finding:
 
 
 def settle_findings(node_id: int, until: datetime, why: str) -> None:
-    """What was seen of the machine until then is dealt with. Inside the transaction of whoever says so."""
+    """Close findings last seen by `until` as dealt with. Call inside the caller's transaction."""
     rows = Finding.objects.filter(node_id=node_id, state=FindingState.OPEN, last_at__lte=until)
     for row in rows.exclude(outcome=FindingOutcome.ALERT):
         if Finding.objects.filter(pk=row.pk, state=FindingState.OPEN).update(

@@ -27,14 +27,14 @@ _FEATURE_DISCOVERY = "nvidia.com/gpu.count"
 
 
 def note_reported(node: Node, readings: Sequence[GpuReading], now: datetime) -> None:
-    """What the machine's agent has counted; the GPUs of a drill are none."""
+    """Keep the agent's count of GPUs; those of a drill do not count."""
     counts = [one.value for one in readings if one.fault == COUNTED and drill_of(one) is None]
     if counts and counts[-1] is not None:
         _note(node, AGENT, int(counts[-1]), now)
 
 
 def note_cluster(node: Node, now: datetime) -> None:
-    """What the cluster shows of it. Slices of MIG are no GPUs, and while there are some nobody can count."""
+    """Keep the cluster's count of GPUs. MIG slices are no GPUs; with any, the count is unknown."""
     gpus = Gpu.objects.filter(node=node).exclude(state=GpuState.GONE)
     if gpus.filter(state=GpuState.UNKNOWN).exists():
         return
@@ -69,7 +69,7 @@ def _note(node: Node, source: str, count: int | None, now: datetime) -> None:
 
 
 def expect_gpus(*, actor: Actor, node: Node, count: int | None, reason: str) -> GpuCount:
-    """So many GPUs the machine must have from now on. None: what labels and counts say.
+    """Set how many GPUs the machine must have from now on. None: what labels and counts say.
 
     Raises NotAllowed, Invalid.
     """

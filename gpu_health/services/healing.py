@@ -142,7 +142,7 @@ def _check(values: Mapping[str, Any]) -> None:
 
 
 def stored_policy() -> HealingPolicy:
-    """To be changed; made if there is none. Raises Stale."""
+    """Return the policy for a change; create it if there is none. Raises Stale."""
     row = HealingPolicy.objects.filter(pk=HealingPolicy.ONLY).first()
     if row is not None:
         return row

@@ -109,7 +109,7 @@ def approve(*, actor: Actor, incident: Incident, reason: str) -> Incident:
 
 
 def approve_domain(*, actor: Actor, incident: Incident, reason: str) -> list[Incident]:
-    """What `approve` does, for every machine of its rack or NVLink domain that waits for the domain's sake.
+    """Approve every machine of the rack or NVLink domain that waits for the domain's sake.
 
     Raises NotAllowed, IncidentAlreadyEnded, NothingToApprove.
     """

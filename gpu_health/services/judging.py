@@ -26,8 +26,9 @@ def outdated() -> Iterator[Node]:
 
 
 def judge_anew(node: Node) -> None:
-    """What is open of the machine, by the rules in force; nothing new is opened. Its incident hears of it:
-    what has not begun to act is led by them, and goes through its guards again."""
+    """Judge the machine's open findings by the rules in force, without opening new ones. An incident that
+    has not acted yet follows the new verdict and passes its guards again.
+    """
     digest = selectors.rule_book(node.cluster).digest
     with transaction.atomic():
         before = {row.pk: row for row in OPEN.filter(node=node)}

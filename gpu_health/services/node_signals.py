@@ -43,7 +43,7 @@ def unread_nodes(now: datetime) -> QuerySet[Node]:
 
 
 def read_node(node: Node, now: datetime) -> int:
-    """How many readings are new. What began and what is over is told by what the last look found."""
+    """Return the number of new readings; the last look decides what began and what is over."""
     with transaction.atomic():
         row = NodeSignals.objects.filter(node=node).first() or NodeSignals(node=node)
         reader = KubernetesReader(
@@ -61,8 +61,9 @@ def read_node(node: Node, now: datetime) -> int:
 
 
 def read_events(cluster: Cluster, now: datetime) -> int:
-    """How many events of its machines tell of something new. Those that nobody hears, or that were told a
-    while ago, tell nothing."""
+    """Read the cluster's events and return how many of them tell something new. Events that nobody hears,
+    or that are old, count as none.
+    """
     with_gpus = Node.objects.filter(Exists(Gpu.objects.filter(node=OuterRef("pk"))), state__in=READ)
     nodes = {about("Node", one.name): one for one in with_gpus.filter(cluster=cluster)}
     heard = events_about(cluster, list(nodes)) if nodes else None
@@ -81,6 +82,6 @@ def read_events(cluster: Cluster, now: datetime) -> int:
 
 
 def _document(node: Node) -> dict[str, Any]:
-    """As the API shows it, as far as it is known."""
+    """Return the node as the API shows it, as far as it is known."""
     parts = {"conditions": node.conditions, "capacity": node.capacity, "allocatable": node.allocatable}
     return {"status": parts}

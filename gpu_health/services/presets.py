@@ -16,8 +16,9 @@ from gpu_health.services.rules import judge_soon
 
 
 def choose_preset(*, actor: Actor, preset: str, cluster: Cluster | None, reason: str) -> HealingPolicy:
-    """What is open is judged by it soon. Without a cluster, for all that have none of their own; an empty
-    preset gives a cluster the installation's. Raises NotAllowed, InvalidRule, Stale."""
+    """Choose a preset; open findings are judged by it soon. No cluster: for all that have none of their
+    own; an empty preset gives a cluster the installation's. Raises NotAllowed, InvalidRule, Stale.
+    """
     require_everywhere(actor, Right.FLEET_OPERATE)
     check_preset(preset, cluster)
     with transaction.atomic():

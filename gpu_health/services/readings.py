@@ -93,7 +93,7 @@ def _tell_of_clock(node: Node, offset: float, now: datetime) -> None:
 
 
 def store_readings(node: Node, readings: Sequence[GpuReading], *, boot: str = "") -> int:
-    """How many are new. The machine is judged anew if any is. `boot`: as for `judge_node`."""
+    """Store readings and judge the machine by new ones; return how many are new. `boot`: see `judge_node`."""
     now = clock.now()
     readings = _counting(node, readings)
     with transaction.atomic():

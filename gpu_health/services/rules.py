@@ -53,7 +53,7 @@ def proposed_rule(name: str, given: Mapping[str, Any]) -> tuple[FaultRule, dict[
 
 
 def new_rule(given: Mapping[str, Any], *, by: str = "", reason: str = "") -> RuleChange:
-    """Not stored: a rule of the installation's own, named after its fault. Raises InvalidRule."""
+    """Return an unstored rule of the installation's own, named after its fault. Raises InvalidRule."""
     fault = str(given.get("fault", "")).strip()
     row = RuleChange(
         name=_free_name(fault),
@@ -187,6 +187,6 @@ def acts_by_itself(rule: FaultRule) -> bool:
 
 
 def judge_soon() -> None:
-    """What is open is judged by the rules as they are now. Inside the transaction that has changed them."""
+    """Have open findings judged by the present rules. Call inside the transaction that changed them."""
     for row in JudgingAnew.objects.all():
         kernel.wake(row)

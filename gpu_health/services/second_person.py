@@ -28,7 +28,7 @@ WHOLE = ("windows", "drain")
 
 
 def loosened(held: HealingPolicy, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a change lets healing do more: new values by name, those of limits as `limits.NAME`."""
+    """Return the changes that let healing do more: new values by name, those of limits as `limits.NAME`."""
     found: dict[str, Any] = {}
     if given.get("mode", held.mode) != held.mode and given["mode"] == HealingMode.ACT:
         found["mode"] = given["mode"]

@@ -40,12 +40,12 @@ BOTH_WAYS = ("host_to_gpu", "gpu_to_host")
 
 
 class NotAReport(ValueError):
-    """It is no report of the checks; the text says why."""
+    """The document is no report of the checks; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckFound:
-    """One check as it was reported; `measured` and `expected` are in `unit`."""
+    """A check as it was reported; `measured` and `expected` are in `unit`."""
 
     name: str
     outcome: str

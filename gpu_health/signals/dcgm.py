@@ -125,7 +125,7 @@ class DcgmReader:
 
 
 def samples(text: str, fields: Mapping[str, int] = FIELDS) -> Iterator[DcgmSample]:
-    """Of the fields that are known; what is no sample is passed over."""
+    """Yield the samples of known fields; lines that are no sample are passed over."""
     for line in text.splitlines()[:MAX_LINES]:
         found = _LINE.match(line)
         if found is None or (number := fields.get(found[1])) is None:

@@ -107,7 +107,7 @@ class KernelLogParser:
         self.ignored = 0
 
     def feed(self, chunk: bytes) -> list[GpuReading]:
-        """What the lines that end in this chunk say."""
+        """Return the readings of the lines that end in this chunk."""
         cut = chunk.rfind(b"\n") + 1
         if not cut:
             self._tail = (self._tail + chunk)[:MAX_LINE]
@@ -121,7 +121,7 @@ class KernelLogParser:
         return self._read_block(block)
 
     def close(self) -> list[GpuReading]:
-        """What a last line without an end says."""
+        """Return the readings of a last line without an end."""
         block, self._tail = self._tail, b""
         return self._read_block(block) if block else []
 
@@ -152,7 +152,7 @@ class KernelLogParser:
         self._read_host(line, found)
 
     def _read_message(self, message: bytes, line: bytes, stamp: Stamp, found: list[GpuReading]) -> None:
-        """One message of the driver, without `NVRM: `."""
+        """Read one message of the driver, without `NVRM: `."""
         self._lines += 1
         if match := _XID.match(message):
             found.append(self._xid(match, line, stamp))
@@ -247,7 +247,7 @@ class KernelLogParser:
             found.append(self._unread(SXID_UNREAD, line, line, stamp))
 
     def _read_host(self, line: bytes, found: list[GpuReading]) -> None:
-        """What other drivers say is believed of a kernel's line alone, and where its message begins."""
+        """Read another driver's message, only from a kernel line and only where its message begins."""
         prefix = _prefix_of(line)
         fault = host_lines.read(line[len(prefix) :])
         if fault is None:
@@ -295,7 +295,7 @@ def knows_form_of(line: bytes) -> bool:
 
 
 def _messages(text: bytes) -> Iterator[bytes]:
-    """What the driver said in one line, each without `NVRM: `: two that write at once may share a line."""
+    """Yield the driver's messages in one line, without `NVRM: `: two that write at once may share a line."""
     while text:
         start = len(_NVRM)
         process = _PROCESS.search(text)
@@ -309,7 +309,7 @@ def _messages(text: bytes) -> Iterator[bytes]:
 
 
 def _candidates(block: bytes) -> Iterable[tuple[int, int]]:
-    """Where the lines are that may be ours, in order."""
+    """Return begin and end of each line that may be ours, in order."""
     lines: dict[int, int] = {}
     for needle in _NEEDLES:
         position = block.find(needle)

@@ -18,7 +18,7 @@ from gpu_health.signals.reading import (
 
 @dataclass(frozen=True, slots=True)
 class ReadingDevice:
-    """Of a reading; all blank: the whole machine."""
+    """The device of a reading; all blank: the whole machine."""
 
     bus_id: str = ""
     uuid: str = ""
@@ -42,7 +42,7 @@ class Levels:
 
     @property
     def present(self) -> frozenset[tuple[str, ReadingDevice]]:
-        """What is so at the moment."""
+        """The faults that are present now."""
         return frozenset(self._on)
 
     def level(
@@ -72,7 +72,7 @@ class Levels:
         return before[1] if before is not None and before[1] != value else None
 
     def rise(self, name: str, device: ReadingDevice, value: float, at: float) -> tuple[float, float] | None:
-        """By how much a counter rose and over how many seconds. A counter that fell began anew: None."""
+        """Return a counter's rise and its seconds; None: no rise, or the counter fell and began anew."""
         before = self._last.get((name, device))
         self._last[name, device] = (at, value)
         if before is None or value <= before[1] or at <= before[0]:
@@ -82,7 +82,7 @@ class Levels:
     def rise_over(
         self, name: str, device: ReadingDevice, value: float, at: float, seconds: float
     ) -> float | None:
-        """By how much a counter rose since a look at least so long ago; asked again only after as long."""
+        """Return a counter's rise since a look at least `seconds` ago; None: no rise, or too early."""
         before = self._last.get((name, device))
         if before is not None and at - before[0] < seconds and value >= before[1]:
             return None

@@ -23,7 +23,7 @@ _VALID = (0, 2, 3, 4)
 
 
 def bucket(registers: Sequence[int]) -> str:
-    """Of several errors at once the worst."""
+    """Return the worst bucket of several errors at once."""
     found: set[str] = set()
     for index in _VALID:
         left = registers[index] if index < len(registers) else 0

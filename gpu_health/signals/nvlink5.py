@@ -78,8 +78,9 @@ _RXPIPE = 6
 
 
 def bucket(xid: int, event: str, intrinfo: int, error_status: int) -> str:
-    """One of BUCKETS, or UNLISTED. `event`: the unit as the line names it; of several errors at once the
-    strictest."""
+    """Return one of BUCKETS, or UNLISTED. `event`: the unit as the line names it; of several errors at
+    once the strictest.
+    """
     place, sub_code = (xid, event.lower().replace(" ", "_")), sub_code_of(intrinfo)
     if place in _BY_SUB_CODE:
         return _BY_SUB_CODE[place].get(sub_code, UNLISTED)

@@ -181,7 +181,7 @@ class NvmlReader:
                     yield from levels.level("nvlink.down", part, not state, at, more={"link": link})
 
     def _sram(self, handle: Any) -> Any:
-        """What the driver writes into a structure of the caller's; None: the library has none for it."""
+        """Return the structure that the driver fills in; None: the library has none for it."""
         structure = getattr(self._nvml, "c_nvmlEccSramErrorStatus_v1_t", None)
         if structure is None:
             return None
@@ -210,7 +210,7 @@ class NvmlReader:
 
 
 def _code(error: Exception) -> int | None:
-    """Of an error of NVML; None: it is none."""
+    """Return the code of an NVML error; None: it is none."""
     value = getattr(error, "value", None)
     return value if isinstance(value, int) else None
 

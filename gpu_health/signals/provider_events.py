@@ -125,7 +125,7 @@ def _aws_health(document: Mapping[str, Any]) -> Iterator[ProviderEvent]:
 
 
 def _own(document: Mapping[str, Any]) -> Iterator[ProviderEvent]:
-    """Of whoever translates another provider's: fields as ours are called."""
+    """Read events in our own field names, from whoever translates another provider's."""
     for entry in _objects(document["events"]):
         fault, name = str(entry.get("fault", "")), entry.get("id")
         if fault in (MAINTENANCE, HOST_FAILURE, REDEPLOY) and name:

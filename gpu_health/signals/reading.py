@@ -65,12 +65,12 @@ class ReadingClock(StrEnum):
 
 
 class BadReading(ValueError):
-    """What should be a reading is none; the text names the field."""
+    """The document is no reading; the text names the field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuReading:
-    """One observation.
+    """A single observation.
 
     `fault` is a dotted lower-case name: `xid.79`, `sxid.fatal`, `ecc.double_bit`, `detector.dcgm`. `at` is
     in seconds of `clock`, 0 where there is none. `gpu_bus_id` is `0000:9b:00`, lower case and without a
@@ -172,7 +172,7 @@ def details(given: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
 
 
 def clean(text: str, most: int = MAX_RAW) -> str:
-    """As it may be kept and shown: no control characters, at most `most` long."""
+    """Return text fit to keep and show: no control characters, at most `most` long."""
     text = text[:most]
     return (text if text.isprintable() else text.translate(_CONTROLS)).strip()
 

@@ -27,7 +27,7 @@ class TimeSpan:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsWindow:
-    """From `since` on, before `until`; what lasts is counted up to there."""
+    """A span of time from `since` on, before `until`; what lasts is counted up to there."""
 
     since: datetime
     until: datetime
@@ -37,7 +37,7 @@ class StatisticsWindow:
 
     @property
     def step(self) -> timedelta:
-        """Of what is shown over time: an hour up to two days, else 6 hours, a day, a week."""
+        """The step of values over time: an hour up to two days, else 6 hours, a day, a week."""
         length = self.until - self.since
         found = next((step for most, step in _STEPS if length <= most), 28 * DAY)
         return found if length <= MOST_BUCKETS * found else (length // MOST_BUCKETS // DAY + 1) * DAY
@@ -84,7 +84,7 @@ class IncidentCase:
 
     @property
     def time_to_quarantine(self) -> timedelta | None:
-        """None: it was never taken out of service."""
+        """The time until quarantine; None: the machine was never taken out of service."""
         return max(timedelta(0), self.out[0].begin - self.seen_at) if self.out else None
 
     @property
@@ -108,7 +108,7 @@ class GpuPresence:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Of an hour of one GPU. Empty: of every cluster, of every model."""
+    """The price of an hour of one GPU. Empty: of every cluster, of every model."""
 
     per_hour: Decimal
     cluster: str = ""

@@ -20,7 +20,7 @@ _HOUR_MICROSECONDS = Decimal(3_600_000_000)
 
 @dataclass(frozen=True, slots=True)
 class DurationSummary:
-    """Of how many, and in seconds; None: of none."""
+    """Count and averages of durations, in seconds; None: there are none."""
 
     count: int = 0
     mean: float | None = None
@@ -39,7 +39,7 @@ class DurationSummary:
 
 @dataclass(frozen=True, slots=True)
 class DowntimeCost:
-    """What lost GPU time costs at the prices that are set; GPU time without a price is told beside it."""
+    """The cost of lost GPU time at the prices that are set; unpriced GPU time is given beside it."""
 
     amount: Decimal = Decimal(0)
     unpriced: timedelta = ZERO
@@ -55,7 +55,7 @@ class DowntimeCost:
 
 @dataclass(frozen=True, slots=True)
 class IncidentFigures:
-    """Of incidents that have something in common."""
+    """Figures of incidents that have something in common."""
 
     incidents: int
     """First seen in the window."""
@@ -99,7 +99,7 @@ class Availability:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsPoint:
-    """One stretch of the window."""
+    """A stretch of the window."""
 
     window: StatisticsWindow
     availability: dict[str, Availability]
@@ -177,7 +177,7 @@ def cost_of(case: IncidentCase, prices: Sequence[Price], window: StatisticsWindo
 def availability(
     cases: Sequence[IncidentCase], fleet: Sequence[GpuPresence], window: StatisticsWindow
 ) -> dict[str, Availability]:
-    """By GPU model, of all that were there or lost GPU time in the window."""
+    """Return availability by GPU model, of all that were there or lost GPU time in the window."""
     total: dict[str, timedelta] = defaultdict(timedelta)
     gpus: dict[str, int] = defaultdict(int)
     lost: dict[str, timedelta] = defaultdict(timedelta)

@@ -57,8 +57,9 @@ def drains_page(request: HttpRequest) -> HttpResponse:
 
 
 def differing(options: DrainOptions) -> dict[str, Any]:
-    """What is otherwise than a drain of an incident has it by itself. Which pods go by their GPUs is the
-    rule's to say."""
+    """Return the options that differ from a usual drain of an incident. `gpu_pods_only` is left out: the
+    rule decides it.
+    """
     usual = DrainOptions.read(USUAL).document()
     own = options.document()
     return {name: own[name] for name in own if own[name] != usual[name] and name != "gpu_pods_only"}

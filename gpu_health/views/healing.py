@@ -67,7 +67,7 @@ def incident_page(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @signed_in
 def rma(request: HttpRequest, pk: int) -> HttpResponse:
-    """For the vendor of the machine."""
+    """Download the RMA bundle for the vendor of the machine."""
     return zip_of(or_404(_incident, of_request(request), pk))
 
 

@@ -33,7 +33,7 @@ PAGE = "/gpu-health/limits/"
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """What the shares come to in a pool."""
+    """The numbers that the shares come to in a pool."""
 
     name: str
     machines: int

@@ -187,8 +187,7 @@ def new_rule(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def preset_page(request: HttpRequest) -> HttpResponse:
-    """What the installation and its clusters start from. POST with `preview` shows what another preset would
-    have done."""
+    """Show the presets in use. POST with `preview` shows what another preset would have done."""
     actor = of_request(request)
     clusters = Cluster.objects.for_actor(actor).present().order_by("name")
     held = policy()
@@ -224,7 +223,7 @@ def _document(found: selectors.RuleInForce) -> object:
 
 
 def _saved(actor: Actor, **narrowed: Any) -> str:
-    """With the number of findings that the changed rules are asked about."""
+    """Return the message after a save, with the number of findings that are judged anew."""
     rows = selectors.findings(actor).filter(state=FindingState.OPEN, drill=None, **narrowed)
     if not (count := rows.count()):
         return _("Saved.")

@@ -101,7 +101,7 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
 
 
 class PricesForm(forms.Form):
-    """As many rows as there are prices, and some more; a row without a price is none."""
+    """A form with a row for each price, and some more; a row without a price is none."""
 
     currency = forms.CharField(
         label=gettext_lazy("Currency"), max_length=3, widget=forms.TextInput(attrs={**PLAIN, "size": 4})
@@ -180,7 +180,7 @@ def prices_page(request: HttpRequest) -> HttpResponse:
 
 
 def _answer(request: HttpRequest) -> tuple[StatisticsResult, StatisticsFilter, list[tuple[Any, str]]]:
-    """What makes no sense is left out, and said."""
+    """Return the statistics asked for; what makes no sense is left out and named among the faults."""
     filters = StatisticsFilter(request.GET, queryset=Incident.objects.none(), request=request)
     form = filters.form
     form.is_valid()

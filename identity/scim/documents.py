@@ -36,7 +36,7 @@ class BadFilter(Invalid):
 
 
 class BadDocument(Invalid):
-    """What was sent is no resource or change of one."""
+    """The document is no resource or change of one."""
 
 
 def parsed_filter(text: str, known: Iterable[str]) -> tuple[str, str] | None:

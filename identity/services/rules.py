@@ -63,7 +63,7 @@ def change_rule(
 
 
 def delete_rule(*, actor: Actor, rule: GroupRule, expected: int | None = None, reason: str = "") -> None:
-    """What only it gave is taken away at once. Raises NotAdministrator, Stale."""
+    """Delete a rule; roles that only it gave are taken away at once. Raises NotAdministrator, Stale."""
     require_everywhere(actor, Right.PEOPLE_ADMIN)
     with transaction.atomic():
         rule.change(expected=expected)

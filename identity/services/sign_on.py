@@ -33,7 +33,7 @@ LONGEST_SINCE_LOGOUT_SECONDS = 300
 
 
 class ProviderSignIn(NamedTuple):
-    """What a provider says of somebody who comes from it."""
+    """The provider's word on a person who signs in through it."""
 
     provider: str
     subject: str
@@ -183,8 +183,8 @@ def openid_secret() -> str:
 
 
 def end_session_url(id_token: str, *, back_to: str) -> str:
-    """Where the provider ends its own session (OpenID Connect RP-Initiated Logout 1.0); empty when it offers
-    no such address. Raises ProviderUnavailable.
+    """Return where the provider ends its own session (OpenID Connect RP-Initiated Logout 1.0); empty when
+    it offers no such address. Raises ProviderUnavailable.
     """
     address = str(openid.discovery(settings.SLIPWAY_OIDC_SERVER_URL).get("end_session_endpoint", ""))
     if not address.startswith(("https://", "http://")):
@@ -196,7 +196,7 @@ def end_session_url(id_token: str, *, back_to: str) -> str:
 
 
 def claims_of_refreshed(identity: Identity, id_token: str) -> Mapping[str, Any]:
-    """What a new id_token says of the person; nothing when it is about another, or cannot be verified."""
+    """Return the claims of a new id_token; empty when it is about another person, or cannot be verified."""
     if not id_token:
         return {}
     try:

@@ -28,7 +28,7 @@ KEPT = "saml_answer"
 
 
 def start(request: HttpRequest) -> HttpResponseBase:
-    """To the identity provider; when nothing is known of that, a page that says so."""
+    """Redirect to the identity provider; when nothing is known of that, show a page that says so."""
     provider = _provider(request)
     asked: HttpResponseBase | None = respond_to_login_on_get(request, provider)
     if asked is not None:
@@ -93,7 +93,7 @@ def finish(request: HttpRequest) -> HttpResponseBase:
 
 @require_safe
 def metadata(request: HttpRequest) -> HttpResponse:
-    """What the identity provider asks for when Slipway is registered there."""
+    """Return the metadata that the identity provider asks for when Slipway is registered there."""
     _provider(request)
     try:
         told = saml.own_metadata()

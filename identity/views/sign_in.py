@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def start_single_sign_on(request: HttpRequest, provider_id: str) -> HttpResponseBase:
-    """To the identity provider; when that does not answer, a page that says so."""
+    """Redirect to the identity provider; when that does not answer, show a page that says so."""
     try:
         view = OAuth2LoginView.adapter_view(OpenIDConnectAdapter(request, provider_id))
         response: HttpResponseBase = view(request)
@@ -27,7 +27,7 @@ def start_single_sign_on(request: HttpRequest, provider_id: str) -> HttpResponse
 
 
 def callback(request: HttpRequest, provider_id: str) -> HttpResponseBase:
-    """From the identity provider: a session, or a page that says why not."""
+    """Take the answer of the identity provider: start a session, or show a page that says why not."""
     try:
         view = OAuth2CallbackView.adapter_view(OpenIDConnectAdapter(request, provider_id))
         response: HttpResponseBase = view(request)

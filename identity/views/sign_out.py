@@ -46,7 +46,7 @@ def log_out(request: HttpRequest) -> HttpResponseBase:
 
 @require_safe
 def signed_out(request: HttpRequest) -> HttpResponse:
-    """Where the provider sends the browser back to. It must not lead to the sign-in at once."""
+    """Show the page to which the provider sends the browser back. It must not lead to the sign-in at once."""
     return render(request, "account/signed_out.html")
 
 

@@ -18,7 +18,7 @@ ROUTES = ("get", "post", "stream", "job")
 
 @dataclass(frozen=True, slots=True)
 class DeclaredByApp:
-    """What the code of a service declares, as its text says; None: it says it by more than literals."""
+    """Declarations in a service's code, as its text says; None: it says it by more than literals."""
 
     indicators: frozenset[str] | None
     routes: frozenset[str] | None

@@ -308,7 +308,7 @@ def _changed_code(
 
 
 def declared_by_app(version: Version) -> DeclaredByApp:
-    """What the code of a service says that it declares; nothing of it is run."""
+    """Return what the code of a service declares; nothing of it is run."""
     return declared_by(code_of(files.manifest_of(version).files))
 
 

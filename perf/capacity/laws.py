@@ -17,7 +17,7 @@ SWITCH_SECONDS = (10, 60, 180)
 
 @dataclass
 class LoadView:
-    """What a law sees of one service: figures of the last seconds, and of the future for the oracle alone."""
+    """A law's view of one service: figures of the last seconds, and of the future for the oracle alone."""
 
     at: float
     offered_10s: float

@@ -58,7 +58,7 @@ class SimulatedWorld:
 
 
 class PricedTransport:
-    """To the fake API server, at the price of the simulation and within the client's rate."""
+    """A transport to the fake API server, at the price of the simulation and within the client's rate."""
 
     def __init__(self, world: SimulatedWorld, server: Any) -> None:
         from kube.fake.transport import FakeTransport
@@ -89,7 +89,7 @@ class PricedTransport:
 
 
 def measured(faults: int, *, counts_cpu: bool) -> dict[str, float]:
-    """In a process of its own: a database each."""
+    """Measure in a process of its own: a database each."""
     command = [sys.executable, "-m", "perf.gpu_health", "--storm", str(faults)]
     done = subprocess.run(
         [*command, *(["--with-cpu"] if counts_cpu else [])],
@@ -201,7 +201,7 @@ class SimulatedStepWorker:
         self._due: deque[Any] = deque()
 
     def turn(self, now: float) -> bool:
-        """One row; False: there is none for now."""
+        """Take a step of one row; False when there is none for now."""
         if not self._due and now >= self.looks_at:
             self.looks_at = now + self.every
             self._due.extend(row for row in self._kernel.due(limit=100) if self._share.holds(row))
@@ -213,7 +213,7 @@ class SimulatedStepWorker:
 
 
 def _survey(cluster: Any, world: SimulatedWorld) -> None:
-    """What the watch brings into the rows of machines; its CPU is measured by `perf.kubernetes`."""
+    """Bring what the watch sees into the rows of machines; its CPU is measured by `perf.kubernetes`."""
     from clusters.models import Node
     from gpu_health.incident_facts import BY
     from gpu_health.reconcilers.seeing import TAINT

@@ -72,7 +72,7 @@ def own_cpu(command: list[str]) -> tuple[float, str]:
 
 
 def read_alone(path: Path) -> None:
-    """In a process of its own: CPU from the first byte on, and the most memory that it held."""
+    """Read in a process of its own: CPU from the first byte on, and the most memory that it held."""
     began = resource.getrusage(resource.RUSAGE_SELF)
     with path.open("rb") as stream:
         verdicts = judge(parse(stream, KernelLogParser()), preset(DEFAULT))

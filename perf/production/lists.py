@@ -17,7 +17,7 @@ PATHS = ("/api/v1/models/", "/api/v1/services/", "/api/v1/releases/", "/api/v1/c
 
 @dataclass
 class ListLoad:
-    """Of all clients together."""
+    """Figures of all clients together."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     connections: int = 0

@@ -32,7 +32,7 @@ Page = tuple[bool, list[float]]
 
 @dataclass(frozen=True, slots=True)
 class SocketLoad:
-    """Of all sockets together, while all were there."""
+    """Figures of all sockets together, while all were there."""
 
     count: int
     seconds: float
@@ -52,7 +52,7 @@ class SocketLoad:
 
 
 def make_release(host: Host) -> None:
-    """One that holds at its weights; no sweeper looks at it."""
+    """Make a release that holds at its weights; no sweeper looks at it."""
     done = host.run("manage", "shell", "--no-imports", "-c", MAKE)
     assert done.returncode == 0, done.stderr
 

@@ -37,7 +37,7 @@ def shards(directory: Path, *, total_bytes: int) -> list[Path]:
 
 
 def run(job: StagingJob, jobs: Path) -> ImportResult:
-    """What the step of a row starts, to its end."""
+    """Run to its end what the step of a row starts."""
     runner = SubprocessRunner(jobs, host=this_host(), code=ROOT, is_full=lambda: False)
     spec = job.spec(secrets.token_hex(8), "perf")
     runner.start(spec)

@@ -187,7 +187,7 @@ def measure(models: int, versions: int, rounds: int) -> None:
         line(f"{what} ({count} queries)", shown, limit, holds=ratio <= LIMIT)
 
     def pace() -> None:
-        """Of the machine: where others work on it, too, this says by how much they slow all rows above."""
+        """Print the machine's pace: where others work on it, too, all rows above are slower by as much."""
         p95 = statistics.quantiles(paces, n=20)[-1]
         shown = f"{statistics.median(paces):.1f} / {p95:.1f} ms"
         line("a loop of additions before each round: p50 / p95", shown, "nearly the same, if undisturbed")

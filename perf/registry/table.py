@@ -18,7 +18,7 @@ def line(what: str, measured: str, limit: str, *, holds: bool | None = None) -> 
 
 
 def heading(text: str) -> None:
-    """With the load of the machine, which every figure below it depends on."""
+    """Print a heading with the load of the machine, on which every figure below it depends."""
     load = ", ".join(f"{one:.2f}" for one in os.getloadavg())
     print(f"\n{text}\n  {os.cpu_count()} cores, load {load}\n", flush=True)
 

@@ -114,8 +114,9 @@ def queue(size: int) -> dict[str, float]:
 
 
 def peers(python: str) -> dict[str, dict[int, float]]:
-    """What the array costs in hops of the peers, in the environment that has them. What does not run is left
-    out."""
+    """Return what the array costs in hops of the peers, in the environment that has them; what does not run
+    is left out.
+    """
     found: dict[str, dict[int, float]] = {}
     for name, source in _PEERS.items():
         with tempfile.TemporaryDirectory() as directory:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass
 class MeasuredLoad:
-    """What the clients saw. Latencies in seconds; `answers`: when each came, and its status."""
+    """The clients' figures. Latencies in seconds; `answers`: when each came, and its status."""
 
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
@@ -90,7 +90,7 @@ def request(path: str, body: bytes, **headers: str) -> bytes:
 async def measure(
     port: int, requests: list[bytes], *, seconds: float, pid: int, warm: float = 1.0
 ) -> MeasuredLoad:
-    """One client for each of `requests`. `pid`: of the server's first process."""
+    """Measure with one client for each of `requests`. `pid`: of the server's first process."""
     load = MeasuredLoad()
     loop = asyncio.get_running_loop()
     clients = [
@@ -120,7 +120,7 @@ def tree(pid: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of the process and all below it."""
+    """Return the CPU seconds of the process and all below it."""
     ticks = 0
     for one in tree(pid):
         try:

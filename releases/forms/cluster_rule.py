@@ -64,13 +64,14 @@ class ClusterRuleFields(forms.Form):
         return [self[name] for name in FIELDS]
 
     def rule_of_team(self) -> Team | None:
-        """Whose clusters it picks from."""
+        """Return the team whose clusters the rule picks from."""
         return None
 
     @property
     def picked(self) -> ClusterChoice | None:
-        """What the rule would pick now, as far as it is filled in; None: it cannot be read, or none is
-        asked for."""
+        """Return what the rule would pick now, as far as it is filled in; None when it cannot be read, or
+        none is asked for.
+        """
         team = self.rule_of_team()
         if team is None or not self.is_by_rule:
             return None

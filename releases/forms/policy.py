@@ -80,7 +80,7 @@ class PolicyForm(forms.Form):
         self.fields["reason"] = reason_field(_("Required when less is demanded than before."))
 
     def document(self) -> dict[str, Any]:
-        """As `releases.policy.ReleasePolicy` reads it."""
+        """Return the document as `releases.policy.ReleasePolicy` reads it."""
         return {name: self.cleaned_data[name] for name in ReleasePolicy.model_fields}
 
 

@@ -40,7 +40,7 @@ from serving.worker_command import DEVICES
 
 
 class ServiceSettings(forms.Form):
-    """What the next release of a service will use."""
+    """Settings of the next release of a service."""
 
     description = forms.CharField(label=_("Description"), max_length=300, required=False)
     engine = forms.ChoiceField(label=_("Engine"), choices=[(engine, engine) for engine in SERVED_ENGINES])
@@ -102,7 +102,7 @@ class ServiceSettings(forms.Form):
 
     @property
     def main_fields(self) -> list[forms.BoundField]:
-        """Those that every service has, whatever its engine."""
+        """Return the fields that every service has, whatever its engine."""
         beside = {
             "settings",
             *RULE_FIELDS,
@@ -129,7 +129,7 @@ class ServiceSettings(forms.Form):
         return bool(self["settings"].errors or self["settings"].value())
 
     def chosen_version(self) -> Version | None:
-        """Whose memory the advice is about."""
+        """Return the version whose memory the advice is about."""
         return None
 
     def chosen_cluster(self) -> Cluster | None:
@@ -153,7 +153,7 @@ class ServiceSettings(forms.Form):
         )
 
     def changes(self) -> dict[str, Any]:
-        """As `services.change_service` names them."""
+        """Return the changes as `services.change_service` names them."""
         given = without_engine_fields(self.cleaned_data)
         given = {name: value for name, value in given.items() if not is_pod_field(name)}
         given["settings"] = settings_in(self)
@@ -303,7 +303,7 @@ class NewServiceForm(ServiceSettings, ClusterRuleFields):
         return given if given["cluster"] is not None else given | {"cluster_rule": rule}
 
     def _chosen(self, name: str) -> Any:
-        """What the person has chosen so far, if it exists."""
+        """Return what the person has chosen so far, if it exists."""
         value = self.data.get(name) if self.is_bound else self.initial.get(name)
         try:
             return self.fields[name].clean(value) if value else None

@@ -250,7 +250,7 @@ class JudgeEvidence:
 
     @property
     def thresholds_ms(self) -> dict[IndicatorName, float]:
-        """From when on an answer is slow, by indicator, as far as it is known."""
+        """Return the time above which an answer is slow, by indicator, as far as it is known."""
         found = {f"{LATENCY}{of}": one for of, one in self.latency_thresholds_ms.items()}
         return found if self.slow_threshold_ms is None else {"slow": self.slow_threshold_ms, **found}
 

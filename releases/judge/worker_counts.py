@@ -32,8 +32,9 @@ class WorkerCountsLike(Protocol):
 def latency_thresholds(
     known: Mapping[str, float], stable: WorkerCountsLike, rules: JudgeRules
 ) -> dict[str, float]:
-    """From when on an answer is slow, by route: the plan's objective, or what stable's workers have shown up
-    to now. What is known stays."""
+    """Return the time above which an answer is slow, by route: the plan's objective, or what stable's workers
+    have shown up to now. What is known stays.
+    """
     found = dict(known)
     for of, one in rules.latencies.items():
         if of in found:
@@ -65,8 +66,9 @@ def worker_tallies(
 def sides_between(
     before: Mapping[str, Any], after: Mapping[str, Any], *, candidate: str, stable: str
 ) -> dict[IndicatorName, SideCounts]:
-    """What both sides counted between two readings; without what one of them did not count, and nothing when
-    a worker of either was started meanwhile."""
+    """Return what both sides counted between two readings; without what one of them did not count, and
+    nothing when a worker of either was started meanwhile.
+    """
     pairs = [(before.get(name), after.get(name)) for name in (candidate, stable)]
     if any(old is None or new is None or old["epoch"] != new["epoch"] for old, new in pairs):
         return {}

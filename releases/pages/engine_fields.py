@@ -45,7 +45,7 @@ class JsonObjectField(forms.JSONField):
 
 
 class OptionalJsonObject(JsonObjectField):
-    """One that is left out when it is empty."""
+    """A JSON object that is left out when it is empty."""
 
     def to_python(self, value: Any) -> Any:
         return super().to_python(value) or None

@@ -24,7 +24,7 @@ USABLE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class MemoryRequirement:
-    """Of one worker; None where the version's files do not tell."""
+    """Memory that one worker needs; None where the version's files do not tell."""
 
     weights_bytes: int | None
     cache_bytes_per_1k_tokens: int | None
@@ -47,7 +47,7 @@ class MemoryRequirement:
 
 @dataclass(frozen=True, slots=True)
 class WorkerMemory:
-    """What one worker gets: `gpus` of a kind."""
+    """Memory that one worker gets: `gpus` of a kind."""
 
     gpu: str
     memory_bytes: int
@@ -77,7 +77,7 @@ def advice_for(
     gpus_per_worker: int,
     settings: Mapping[str, Any],
 ) -> MemoryAdvice:
-    """What a service with these settings would need of each worker's GPUs, as last seen."""
+    """Advise what a service with these settings would need of each worker's GPUs, as last seen."""
     memory = (version.facts or {}).get("memory") or {}
     known, _rest = split(engine, settings)
     context = known.get(ENGINES[engine].context_setting) or version.context_length
@@ -98,7 +98,7 @@ def advice_for(
 
 
 def advise(need: MemoryRequirement, rooms: Sequence[WorkerMemory]) -> MemoryAdvice:
-    """In one line whether it fits, then the figures behind it and what to change."""
+    """Say in one line whether it fits, then the figures behind it and what to change."""
     lines = _figures(need)
     rooms = [room for room in rooms if room.memory_bytes]
     if need.total is None:

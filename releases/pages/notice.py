@@ -32,7 +32,7 @@ class ReleaseNotice:
 
 
 def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | None) -> ReleaseNotice | None:
-    """None while it simply runs. `word`: what was already said on the approval at hand."""
+    """Return the notice; None while it simply runs. `word`: what was already said on the approval at hand."""
     if not release.is_known_here:
         title = _("State: %(state)s") % {"state": word_of(release.state)}
         text = _("A newer release of Slipway wrote it: its processes take this release further.")

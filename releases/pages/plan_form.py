@@ -141,14 +141,14 @@ class PlanDraft:
 
     @classmethod
     def of_form(cls, given: Mapping[str, str], *, name: str) -> Self:
-        """What a form says, after the wish that its button names: `up:2`, `down:2`, `remove:2`, `add`."""
+        """Read a form and apply the wish that its button names: `up:2`, `down:2`, `remove:2`, `add`."""
         document = document_of(given, name=name)
         focus = _change(document["steps"], given)
         return cls.of_document(document, focus=focus)
 
     @classmethod
     def of_text(cls, text: str, *, name: str) -> Self:
-        """What was typed as JSON. The name is not for the text to choose."""
+        """Read what was typed as JSON. The name is not for the text to choose."""
         try:
             document = json.loads(text)
         except json.JSONDecodeError as error:
@@ -210,7 +210,7 @@ class PlanDraft:
 
     @property
     def of_service(self) -> list[FormField]:
-        """What else is judged, by name; rules other than the default are kept, and are written as JSON."""
+        """Return what else is judged, by name; rules other than the default are kept, written as JSON."""
         found = []
         for key, label in OF_SERVICE.items():
             told = _definitions()["JudgeRules"]["properties"][key]

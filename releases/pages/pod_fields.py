@@ -294,7 +294,7 @@ class PodFormField(forms.CharField):
 
 
 def add_pod_fields(form: forms.Form, engine: str) -> None:
-    """What is stored, `resources` and `pod` among the form's initial values, goes to the fields."""
+    """Fill the fields from what is stored: `resources` and `pod` among the form's initial values."""
     resources, pod = form.initial.get("resources") or {}, form.initial.get("pod") or {}
     stored = {RESOURCES: resources, POD: pod, SERVER: pod.get("server") or {}}
     for one in (*FIELDS, *(SERVER_FIELDS if engine in USUAL else ())):

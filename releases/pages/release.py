@@ -325,7 +325,7 @@ class ReleasePage:
 
     @cached_property
     def charts(self) -> list[Any]:
-        """From the release's start on; of a longer one than a day, its last day."""
+        """Return charts from the release's start on; of a longer one than a day, its last day."""
         until = self.release.ended_at or timezone.now()
         span = span_over(until - self.release.created_at)
         began_at = max(self.release.created_at, until - span.length)

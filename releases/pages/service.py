@@ -117,7 +117,7 @@ class ServicePage:
 
     @cached_property
     def workers(self) -> WorkersPanel | None:
-        """What they count of themselves; None: they run no code of the team's own, or are not asked yet."""
+        """Return the workers' own counts; None: they run no code of the team's own, or are not asked yet."""
         now = timezone.now()
         history = gateway.worker_history(
             self.service.name, since=now - self.span.length, until=now, step=self.span.step

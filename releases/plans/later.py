@@ -16,7 +16,7 @@ from releases.plans.step import StepSpec, kinds
 
 
 class LaterStep(StepSpec):
-    """Of a kind, or with a field, that this release does not know."""
+    """A step of a kind, or with a field, that this release does not know."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -33,8 +33,9 @@ class LaterStep(StepSpec):
 
 
 def stored_plan(document: Mapping[str, Any]) -> PlanSpec:
-    """What was checked when it was stored. Steps that are not known here are `LaterStep`s: all of them, when
-    what is said beside the steps is not known."""
+    """Return a plan that was checked when it was stored. Steps that are not known here are `LaterStep`s: all
+    of them, when what is said beside the steps is not known.
+    """
     try:
         return parse_plan(document)
     except InvalidPlan:

@@ -152,8 +152,9 @@ class StepSpec(BaseModel):
 
     @property
     def needs(self) -> str:
-        """What it asks of a gateway that not every one can, as `TrafficBackend.cannot` names it; empty:
-        nothing."""
+        """Return what it asks of a gateway that not every one can, as `TrafficBackend.cannot` names it;
+        empty: nothing.
+        """
         return ""
 
     # Words.

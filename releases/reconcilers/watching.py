@@ -230,7 +230,7 @@ def judged(
 def _worker_tallies(
     release: Release, sight: TrafficObservation, rules: JudgeRules, evidence: JudgeEvidence
 ) -> dict[str, Any]:
-    """By deployment."""
+    """Return the workers' tallies by deployment."""
     return {
         name: worker_tallies(counts, rules, evidence.latency_thresholds_ms)
         for name, counts in (sight.figures or {}).items()

@@ -61,7 +61,7 @@ NO_WORKER = MessageTemplate(
 
 
 def _named(row: Release) -> str:
-    """What a request calls the candidate's model. Servers of other makers may know one name alone."""
+    """Return a request's name of the candidate's model. Servers of other makers may know one name alone."""
     is_ours = server_of(fleet.deployment(row.candidate_deployment)) is None
     return str(row.version) if is_ours else row.service.name
 

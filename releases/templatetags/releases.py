@@ -13,7 +13,7 @@ register = template.Library()
 
 @register.filter
 def step_name(kind: str) -> str:
-    """What a kind of step is called: its title in the row is English, as rows are."""
+    """Return the title of a kind of step: its title in the row is English, as rows are."""
     return gettext(kinds()[kind].label) if kind in kinds() else kind or ""
 
 

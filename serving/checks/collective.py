@@ -36,8 +36,9 @@ NAME = "all_reduce"
 
 
 class RankResult(NamedTuple):
-    """Of one process: 1e9 bytes a second of bus bandwidth, the share of the time in which it waited for a
-    CPU, and what went wrong."""
+    """Result of one process: 1e9 bytes a second of bus bandwidth, the share of the time in which it waited
+    for a CPU, and what went wrong.
+    """
 
     rank: int
     rate: float = 0.0
@@ -141,7 +142,7 @@ def _bus_bandwidth(rank: int, size: int, target: Target, meeting: str, seconds: 
 
 
 def _rounds(target: Target, values: torch.Tensor, seconds: float) -> int:
-    """How many go into the time: as many on each rank, or those that do more wait for ever."""
+    """Return how many rounds fit: as many on each rank, or those that do more wait for ever."""
     for _ in range(WARM_UP):
         distributed.all_reduce(values)
     target.finish()

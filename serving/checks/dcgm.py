@@ -117,7 +117,7 @@ def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _numbers(result: Mapping[str, Any]) -> list[str]:
-    """Of the GPUs that a result is about; one blank: it does not say."""
+    """Return the numbers of the GPUs that a result is about; one blank: it does not say."""
     if result.get("entity_group", "GPU") != "GPU":
         return [""]
     told = next((result[name] for name in ("gpu_ids", "gpu_id", "entity_id") if name in result), "")

@@ -54,7 +54,7 @@ class Target:
             torch.cuda.synchronize(self.device)
 
     def free_bytes(self) -> int:
-        """Of its memory. On a processor what a trial may take."""
+        """Return the free bytes of its memory; on a processor, what a trial may take."""
         if not self.is_gpu:
             return 64 * 2**20
         torch.cuda.empty_cache()
@@ -66,7 +66,7 @@ def processor() -> Target:
 
 
 def gpus() -> list[Target]:
-    """Of this process (CUDA_VISIBLE_DEVICES counts). None: see NO_GPU."""
+    """Return the GPUs of this process (CUDA_VISIBLE_DEVICES counts). None: see NO_GPU."""
     if not torch.cuda.is_available():
         return []
     found = []
@@ -113,7 +113,7 @@ class Nvml:
 
 
 def nvml_of(target: Target) -> Nvml | None:
-    """None where the package nvidia-ml-py, or the driver's library, is missing."""
+    """Return its NVML; None where the package nvidia-ml-py, or the driver's library, is missing."""
     if not target.is_gpu:
         return None
     try:

@@ -63,5 +63,5 @@ _MODELS: tuple[tuple[str, Expected], ...] = (
 
 
 def expected_of(model: str) -> Expected | None:
-    """By the driver's name, such as `NVIDIA H100 80GB HBM3`; None: nothing is known of it."""
+    """Return what is known by the driver's name, such as `NVIDIA H100 80GB HBM3`; None: nothing."""
     return next((told for pattern, told in _MODELS if re.search(pattern, model)), None)

@@ -22,7 +22,7 @@ MOST_HELD_BACK = 0.1
 
 @dataclass
 class Samples:
-    """What the driver said meanwhile."""
+    """Samples of what the driver said meanwhile."""
 
     looks: int = 0
     held_back: dict[str, int] = field(default_factory=dict)

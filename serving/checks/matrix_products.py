@@ -69,7 +69,7 @@ def check(target: Target, seconds: float, multiply: Multiply = torch.matmul) -> 
 
 @dataclass
 class Trial:
-    """What came of the products so far; `first` says what was wrong with the first that was."""
+    """Outcome of the products so far; `first` says what was wrong with the first wrong one."""
 
     products: int = 0
     wrong: int = 0
@@ -133,8 +133,9 @@ def _bits(values: torch.Tensor) -> torch.Tensor:
 
 
 def _rows(left: torch.Tensor, right: torch.Tensor, product: torch.Tensor) -> torch.Tensor:
-    """To be held against the processor's: some drawn anew, and those whose sums under random signs lie
-    furthest off (Freivalds), so that an error that is always in the same place is looked at."""
+    """Return the rows to compare with the processor's: some drawn anew, and those whose sums under random
+    signs lie furthest off (Freivalds), so that an error that is always in the same place is looked at.
+    """
     side = left.shape[0]
     drawn = SystemRandom().sample(range(side), min(REFERENCE_ROWS, side))
     signs = torch.tensor([1.0 - 2 * bit for bit in _random_bits(side)], dtype=torch.float64)
@@ -151,7 +152,7 @@ def _random_bits(count: int) -> list[int]:
 def _off_reference(
     left: torch.Tensor, right: torch.Tensor, product: torch.Tensor, precision: Precision
 ) -> str:
-    """What lies further from the exact value than rounding explains (Higham, section 3.5); blank: nothing."""
+    """Describe what is further from the exact value than rounding explains (Higham, 3.5); blank: nothing."""
     side = left.shape[0]
     rows = _rows(left, right, product)
     exact = left[rows].double() @ right.double()

@@ -81,7 +81,7 @@ class Report:
         }
 
     def lines(self) -> list[str]:
-        """For people: a line per check, those that failed first, then the verdict."""
+        """Return lines for people: one per check, those that failed first, then the verdict."""
         ordered = sorted(self.checks, key=lambda check: check.outcome is not Outcome.FAILED)
         told = [
             f"{check.outcome:13}{check.gpu_bus_id or check.port:13}{check.name:22} {check.words}"

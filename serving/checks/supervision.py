@@ -47,7 +47,7 @@ def run(
 
 
 def _each(targets: Sequence[Target], level: Level, work: Work) -> tuple[list[Check], dict[str, str]]:
-    """What each device said, and the fingerprints of their products by UUID."""
+    """Return what each device said, and the fingerprints of their products by UUID."""
     context = get_context("spawn")
     link = context.Lock()
     said = [context.Queue() for _ in targets]

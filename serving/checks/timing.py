@@ -31,17 +31,17 @@ class Stopwatch:
 
     @property
     def elapsed_seconds(self) -> float:
-        """Of the wall clock, since it was made."""
+        """Return the seconds of the wall clock since it was made."""
         return time.monotonic() - self._began
 
     @property
     def median_seconds(self) -> float:
-        """Of a work."""
+        """Return the median seconds of a work."""
         return statistics.median(self._seconds)
 
     @property
     def starved_share(self) -> float:
-        """Of the elapsed time, in which a thread of this process waited for a CPU."""
+        """Return the share of the elapsed time in which a thread of this process waited for a CPU."""
         waited = starved_seconds(os.getpid()) - self._waited_before
         return min(1.0, max(0.0, waited) / max(self.elapsed_seconds, 1e-9))
 

@@ -43,7 +43,7 @@ class Play:
 
 
 def read_play(directory: Path) -> Play | None:
-    """None: nothing is played."""
+    """Read the play; None when nothing is played."""
     try:
         document = json.loads((directory / STATE).read_bytes())
         settings = {int(index): dict(found) for index, found in document["settings"].items()}
@@ -61,7 +61,7 @@ def uuid_of(index: int) -> str:
 
 
 def carry_out(directory: Path, order: object) -> dict[str, Any]:
-    """Of the package's docstring; gives what the job leaves as its result. Raises BadOrder, OSError."""
+    """Carry out an order of the package's docstring; return the job's result. Raises BadOrder, OSError."""
     if not isinstance(order, Mapping) or not isinstance(order.get("drill"), int):
         raise BadOrder("An order names its drill.")
     drill, what = order["drill"], order.get("order", "play")
@@ -95,14 +95,14 @@ def _play(directory: Path, order: Mapping[str, Any], present: Play | None) -> di
 
 
 def _repair(directory: Path, order: Mapping[str, Any], present: Play | None) -> dict[str, Any]:
-    """What an action would have done. `heals`: the faults are gone; else they stay."""
+    """Play what an action would have done. `heals`: the faults are gone; else they stay."""
     if present is not None and order.get("heals"):
         _write(directory, Play(present.drill, present.gpus))
     return {"done": True, "words": f"{order.get('action', 'The action')} is played."}
 
 
 def _check(order: Mapping[str, Any], present: Play | None) -> dict[str, Any]:
-    """As the report of a check: whether the played GPUs are whole. `finds`: the check of that name fails."""
+    """Report like a check whether the played GPUs are whole. `finds`: the check of that name fails."""
     if finds := order.get("finds"):
         bus = bus_of(int(order.get("gpu", 0)))
         found = {"name": str(finds), "outcome": "failed", "gpu_bus_id": bus, "words": "Played: it differs."}
@@ -176,7 +176,7 @@ def _checked(order: Mapping[str, Any]) -> tuple[int, int, dict[str, int], list[s
 
 
 def _records(lines: list[str], gpu: int) -> list[bytes]:
-    """As /dev/kmsg has them: level 4 of the kernel, a number that no other line has, µs since the start."""
+    """Write records as /dev/kmsg has them: level 4 of the kernel, a number of its own, µs since the start."""
     number, at = time.time_ns() // 1_000, int(time.clock_gettime(time.CLOCK_MONOTONIC) * 1e6)
     said = [line.replace("{bus}", bus_of(gpu)).replace("\n", " ") for line in lines]
     return [f"4,{number + index},{at + index},-;{line}\n".encode() for index, line in enumerate(said)]

@@ -12,10 +12,10 @@ class EngineError(Exception):
 
 
 class Meter(Protocol):
-    """Where an engine reports the progress of one request, as it happens."""
+    """The means by which an engine reports the progress of one request, as it happens."""
 
     def produced(self, tokens: int) -> None:
-        """So many tokens of the answer have come into being just now."""
+        """Report that so many tokens of the answer have come into being just now."""
 
     def used(self, *, prompt_tokens: int, completion_tokens: int) -> None:
         """The final count of the request."""
@@ -30,7 +30,7 @@ class Engine(Protocol):
 
     @property
     def apis(self) -> frozenset[str]:
-        """What it can be asked: names of `serving.engines.spec`, as `Route.api` has them."""
+        """Return the APIs that it answers: names of `serving.engines.spec`, as `Route.api` has them."""
 
     @property
     def adapters(self) -> Collection[str]:
@@ -84,10 +84,10 @@ class TextEngine(Protocol):
     def device(self) -> str: ...
 
     async def start(self) -> None:
-        """As Engine.start."""
+        """Start, like Engine.start."""
 
     async def died(self) -> str:
-        """As Engine.died."""
+        """Wait for its death, like Engine.died."""
 
     def generate(self, request: TextRequest) -> AsyncGenerator[Piece, None]:
         """At least one piece, exactly one with a finish reason, as the last. Raises RequestFault.
@@ -96,4 +96,4 @@ class TextEngine(Protocol):
         """
 
     async def stop(self) -> None:
-        """As Engine.stop."""
+        """Stop, like Engine.stop."""

@@ -54,7 +54,7 @@ class CausalModel:
 
     @classmethod
     def load(cls, directory: Path, *, device: str, settings: "TransformersSettings") -> Self:
-        """From a directory in Hugging Face layout; nothing is fetched, no code of the directory runs.
+        """Load from a directory in Hugging Face layout; nothing is fetched, no code of the directory runs.
 
         Only safetensors are read. Raises EngineError, and whatever transformers raises.
         """
@@ -213,7 +213,7 @@ class CausalModel:
 
 
 class Continuation:
-    """One answer in the making."""
+    """An answer in the making."""
 
     def __init__(
         self,
@@ -287,7 +287,7 @@ class Pick:
 
     @classmethod
     def of(cls, sampling: Sampling, defaults: GenerationConfig, *, seed: int) -> Self:
-        """What the request says, else what the model's generation_config.json says, else OpenAI's 1."""
+        """Take what the request says, else what the model's generation_config.json says, else OpenAI's 1."""
 
         def first(asked: float | None, own: float | None) -> float:
             return asked if asked is not None else own if own is not None else 1.0

@@ -50,6 +50,6 @@ def find_program(spec: EngineSpec, command: WorkerCommand) -> EngineProgram:
 
 
 def environment_named(name: str) -> LockedEnvironment:
-    """One of those whose lock files stand in `serving.engines.locks`."""
+    """Return one of the environments whose lock files stand in `serving.engines.locks`."""
     lock = files("serving.engines").joinpath("locks", f"{name}.txt").read_text()
     return LockedEnvironment(name=name, lock=lock, python=LOCKED_FOR_PYTHON)

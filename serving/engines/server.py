@@ -151,7 +151,7 @@ class ServerEngine:
         return found[0]
 
     def _group(self) -> list[str]:
-        """As in vLLM's manual, "Parallelism and Scaling": without Ray."""
+        """Return the options of a group, without Ray: vLLM's manual, "Parallelism and Scaling"."""
         command = self._command
         if command.nodes < 2:
             return []
@@ -370,7 +370,7 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def _free_port() -> int:
-    """One that nobody has at this moment: such servers cannot be handed a socket."""
+    """Return a port that nobody has at this moment: such servers cannot be handed a socket."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -21,8 +21,9 @@ class ServerSettings:
 
     @classmethod
     def read(cls, data: Mapping[str, Any], spec: EngineSpec, *, where: str) -> Self:
-        """From a JSON object of options, with `-` or `_` in their names, and `load_timeout_seconds`.
-        Raises SettingsError."""
+        """Read a JSON object of options, with `-` or `_` in their names, and `load_timeout_seconds`.
+        Raises SettingsError.
+        """
         program = program_of(spec)
         flags = {str(name).replace("_", "-"): value for name, value in spec.unaliased(data).items()}
         timeout = flags.pop("load-timeout-seconds", cls.load_timeout_seconds)

@@ -124,7 +124,7 @@ class SlotCache:
         return answer
 
     def _decoding_mask(self, span: int, longest: int, window: int) -> torch.Tensor:
-        """Which keys each slot may see: `[span, 1, 1, longest]`, one mask per step for all layers."""
+        """Return which keys each slot may see: `[span, 1, 1, longest]`, one mask per step for all layers."""
         if window not in self._masks:
             at = torch.zeros(span, dtype=torch.long, device=self._slots.device)
             at[self._slots] = self._positions
@@ -154,7 +154,7 @@ def _attend(
     s_aux: torch.Tensor | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """transformers' attention interface. Raises NotImplementedError for variants that need other products."""
+    """Implement transformers' attention. Raises NotImplementedError for variants that need other products."""
     if softcap is not None or s_aux is not None:
         raise NotImplementedError("attention with soft caps or sinks")
     return slot_cache.attend(module.layer_idx, query, scaling=scaling, window=sliding_window), None

@@ -77,7 +77,7 @@ class MetricNames:
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterCall:
-    """How a server is asked to load or unload a LoRA adapter. `{name}` and `{path}` are filled in."""
+    """The call that loads or unloads a LoRA adapter of a server. `{name}` and `{path}` are filled in."""
 
     path: str
     body: Mapping[str, str]
@@ -125,7 +125,7 @@ class ServerProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodServer:
-    """How the maker's own image is started, without a worker of ours (`clusters.backends.servers.Server`)."""
+    """The start of the maker's own image, without a worker of ours (`clusters.backends.servers.Server`)."""
 
     command: tuple[str, ...] = ()
     """Empty: the image's own."""

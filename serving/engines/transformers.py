@@ -50,7 +50,7 @@ class TransformersSettings:
 
 @dataclass(eq=False)
 class _Job:
-    """One request on its way through the thread. `deliver` may be called from there."""
+    """A request on its way through the thread. `deliver` may be called from there."""
 
     request: TextRequest
     deliver: Callable[[Piece | Exception], None]

@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 
 
 class _Later(Exception):
-    """It did not work now; the message says why, `seconds` how long to wait at least."""
+    """The call did not work now; the message says why, `seconds` how long to wait at least."""
 
     def __init__(self, why: str, seconds: float = 0.0) -> None:
         super().__init__(why)
@@ -62,7 +62,7 @@ class ControlPlane:
         self.closed = False
 
     def files_of(self, version_id: int) -> Mapping[str, Any]:
-        """What the control plane tells of the version, as it tells it."""
+        """Return what the control plane tells of the version, as it tells it."""
         body = self._patiently(lambda come: self._read(f"{version_id}/", come, None))
         try:
             told = json.loads(body)

@@ -10,7 +10,7 @@ class QueueUnreachable(JobError):
 
 
 class QueueFull(JobError):
-    """As many jobs wait as may."""
+    """The queue is full: as many jobs wait as may."""
 
 
 class JobMissing(JobError):

@@ -30,9 +30,10 @@ ENDED = frozenset({QueuedJobState.SUCCEEDED, QueuedJobState.FAILED, QueuedJobSta
 
 @dataclass(frozen=True, kw_only=True)
 class JobPolicy:
-    """What a route says of its jobs. `keep_seconds`: after its end a job, with its result, is kept so long.
+    """A route's terms for its jobs. `keep_seconds`: after its end a job, with its result, is kept so long.
     `on_release`: when its version is released away, a job that waits goes to the next one, or has the workers
-    of the same one stay."""
+    of the same one stay.
+    """
 
     attempts: int = 3
     backoff_seconds: float = 1.0
@@ -97,7 +98,7 @@ class QueuedJob:
     # Moves; each returns the job as it is afterwards.
 
     def swept(self, now: float) -> "QueuedJob | None":
-        """What becomes of it without a worker; None: nothing has to."""
+        """Return what becomes of it without a worker; None: nothing has to."""
         if self.is_over or self.due_at > now:
             return None
         if self.is_cancelled:
@@ -143,7 +144,7 @@ class QueuedJob:
         )
 
     def returned(self, now: float) -> "QueuedJob":
-        """By a worker that leaves: as if it had not been taken."""
+        """Return it to the queue from a worker that leaves, as if it had not been taken."""
         return self._at(
             now,
             state=QueuedJobState.QUEUED,

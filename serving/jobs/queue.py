@@ -143,7 +143,7 @@ class JobQueue:
         return await self._change(held.id, end, result=result, lost=True)
 
     async def give_back(self, held: QueuedJob) -> QueuedJob:
-        """By a worker that leaves: the job waits again, and this was no attempt. Raises JobLeaseLost."""
+        """Requeue the job of a worker that leaves; this was no attempt. Raises JobLeaseLost."""
         return await self._change(held.id, lambda job, now: _held(job, held).returned(now), lost=True)
 
     # Whoever looks after the queue

@@ -92,8 +92,9 @@ class RedisJobStore:
 
     @classmethod
     def at(cls, url: str) -> "RedisJobStore":
-        """Of a URL `redis://`, `rediss://`, `unix://`, or of Sentinels as docs/SETTINGS.md has it. Raises
-        ValueError."""
+        """Open the store at a URL `redis://`, `rediss://`, `unix://`, or of Sentinels as docs/SETTINGS.md has
+        it. Raises ValueError.
+        """
         import redis.asyncio
 
         options: dict[str, Any] = {"socket_timeout": 10.0, "socket_connect_timeout": 2.0, "protocol": 2}

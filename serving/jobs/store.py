@@ -41,7 +41,7 @@ class JobStore(Protocol):
         """Return when a job of the pool may be due, or after that time."""
 
     async def pools(self) -> Sequence[Pool]:
-        """Those in which jobs wait or run."""
+        """Return the pools in which jobs wait or run."""
 
     async def unfinished(self, pool: Pool) -> Sequence[str]: ...
 
@@ -130,7 +130,7 @@ class MemoryJobStore:
         self._bells.setdefault((job.service, job.target), asyncio.Event()).set()
 
     def _forget(self) -> None:
-        """What has had its time, and the oldest of too many."""
+        """Forget what has had its time, and the oldest of too many."""
         over = sorted((job for job in self._jobs.values() if job.is_over), key=lambda job: job.ended_at or 0)
         size = sum(len(self._results.get(job.id, b"")) + len(self._bodies[job.id]) for job in over)
         now = self._clock()

@@ -52,8 +52,9 @@ class Cancelled(BaseException):
 
 @dataclass
 class Request:
-    """One request as a handler without a body type sees it. Members of a JSON object, or fields of a form,
-    are attributes too: `request.picture`. A subclass may narrow `content_types` and `max_bytes`."""
+    """A request as a handler without a body type sees it. Members of a JSON object, or fields of a form,
+    are attributes too: `request.picture`. A subclass may narrow `content_types` and `max_bytes`.
+    """
 
     content_types: ClassVar[tuple[str, ...]] = ()
     max_bytes: ClassVar[int | None] = None
@@ -160,7 +161,7 @@ def batched(
     latency_ms: float | None = None,
     bucket: Callable[..., Any] | None = None,
 ) -> Callable[[F], F]:
-    """For a method of a GpuModel that takes lists and returns a list: calls are run together.
+    """Batch the calls of a method of a GpuModel that takes lists and returns a list.
 
     At most `max_size` of them, none waiting longer than `max_wait_ms` for others. Or `latency_ms`: size and
     wait follow from measured times, so that a call is answered within it. `bucket` is given a call's
@@ -201,7 +202,7 @@ class ModelHandle(Protocol):
         """The same for async handlers; several may wait side by side."""
 
     def stream(self, method: str, *arguments: Any) -> Iterator[Any]:
-        """What a generator method yields, as it comes."""
+        """Yield what a generator method yields, as it comes."""
 
     def empty(self, shape: Sequence[int], dtype: Any = "float32") -> Any:
         """A numpy array in the memory that the model's process reads: fill it and pass it to `run`, and
@@ -221,7 +222,7 @@ class Runtime(Protocol):
 
 @dataclass
 class RequestContext:
-    """Of the request that is worked on. `deadline`: monotonic seconds."""
+    """Context of the request that is worked on. `deadline`: monotonic seconds."""
 
     deadline: float = float("inf")
     priority: int = 0
@@ -251,7 +252,7 @@ def deadline() -> float:
 
 @contextmanager
 def in_process(*models: type[GpuModel], files: Mapping[str, Path] | Path = Path()) -> Iterator[None]:
-    """For tests: loads the models here, and `serve.get` calls them directly."""
+    """Load the models here, for tests; `serve.get` calls them directly."""
     from serving.runtime.in_process import InProcess
 
     token = runtime.set(InProcess(models, Files(files) if isinstance(files, Path) else files))
@@ -280,7 +281,7 @@ Kind = Literal["call", "stream", "job"]
 
 @dataclass(frozen=True)
 class Route:
-    """One handler. `warm_up`: a body that is sent to it before the service is ready."""
+    """A handler and its path. `warm_up`: a body that is sent to it before the service is ready."""
 
     kind: Kind
     method: str
@@ -303,7 +304,7 @@ class OwnProcess:
 
     @property
     def load_seconds(self) -> float:
-        """Of one that says when it is ready; 0: the usual limit."""
+        """Return the limit of a model that says when it is ready; 0: the usual limit."""
         seconds: float = getattr(self.target, "load_timeout_seconds", 0.0)
         return seconds
 

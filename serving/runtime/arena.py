@@ -27,7 +27,7 @@ class ArenaUnavailable(Exception):
 
 
 class ArenaPlace(NamedTuple):
-    """Where an array lies in an arena."""
+    """The place of an array in an arena."""
 
     block: int
     offset: int

@@ -23,8 +23,9 @@ ONLINE, OFFLINE = 0, 1
 
 @dataclass(frozen=True)
 class BatchRule:
-    """How the calls of one method are batched. Seconds. `latency` makes size and wait follow from measured
-    times; `bucket` gives the key of an item whose equals may share a batch."""
+    """The rule by which one method's calls are batched. Seconds. `latency` makes size and wait follow from
+    measured times; `bucket` gives the key of an item whose equals may share a batch.
+    """
 
     max_size: int = DEFAULT_MAX_SIZE
     max_wait: float = 0.0
@@ -61,7 +62,7 @@ class BatchTimes:
         self.largest = max(self.largest, size)
 
     def predict(self, size: int) -> float:
-        """With a margin. Nothing measured: 0. Of one size alone: in proportion."""
+        """Predict the seconds with a margin. Nothing measured: 0. Of one size alone: in proportion."""
         if not self._n:
             return 0.0
         mean_x, mean_y = self._x / self._n, self._y / self._n
@@ -92,7 +93,7 @@ class BatchQueue:
         self._waiting[item.priority].append(item)
 
     def _longest_wait(self, size: int) -> float:
-        """Of the first item of a batch of that size, which grows by one while it waits."""
+        """Return how long a batch's first item may wait; the batch of that size grows by one meanwhile."""
         if self._rule.latency is None:
             return self._rule.max_wait
         return self._rule.latency - self._times.predict(size + 1)
@@ -109,7 +110,7 @@ class BatchQueue:
 
     @property
     def order(self) -> tuple[int, float]:
-        """Which of several queues goes first: online before offline, then the oldest."""
+        """Return the order among several queues: online before offline, then the oldest."""
         first = self._first()
         return (first.priority, first.arrived)
 

@@ -9,7 +9,7 @@ WORD_BYTES = 8
 
 
 class Phase(IntEnum):
-    """Of a GPU process."""
+    """Phase of a GPU process."""
 
     GONE = 0
     LOADING = 1
@@ -17,9 +17,10 @@ class Phase(IntEnum):
 
 
 class Cell:
-    """One process's words; it alone writes them, aligned and whole. `since_ns`: monotonic, when the work that
-    is going on began; 0: none is. CPU processes: `load` is 1 while it works on a request that somebody waits
-    for. GPU processes: `load` counts what it has in its queue and at work."""
+    """The words of one process; it alone writes them, aligned and whole. `since_ns`: monotonic, when the work
+    that is going on began; 0: none is. CPU processes: `load` is 1 while it works on a request that somebody
+    waits for. GPU processes: `load` counts what it has in its queue and at work.
+    """
 
     def __init__(self, words: memoryview, number: int) -> None:
         self._words = words
@@ -51,7 +52,7 @@ class Cell:
 
     @property
     def owner(self) -> int:
-        """Of a GPU process that is ready: its process id; who is connected to another one is out of date."""
+        """Return a ready GPU process's process id; who is connected to another one is out of date."""
         return int(self._words[self._at + 3])
 
     @owner.setter

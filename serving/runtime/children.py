@@ -19,7 +19,8 @@ from serving.runtime.isolation import Limits, let_trace
 
 @dataclass(frozen=True, kw_only=True)
 class ChildOrder:
-    """What a child is started with: JSON on its command line, sockets and pages as inherited descriptors.
+    """The order that a child is started with: JSON on its command line, sockets and pages as inherited
+    descriptors.
 
     `python`: that of the app's environment; empty: the worker's. `limits`: as `isolation.Limits`.
     `channel`: a socket to the front. `board` and `cell`: its words. `listener`: of a GPU process, where CPU
@@ -80,7 +81,7 @@ def reason_of(error: BaseException, file: Path) -> str:
 
 
 def tell(channel: socket.socket, document: dict[str, Any]) -> None:
-    """One message to the front; it may be gone already."""
+    """Send one message to the front; it may be gone already."""
     from serving.runtime.frames import Frame, pack_frame
 
     try:

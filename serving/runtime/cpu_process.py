@@ -226,7 +226,7 @@ class CpuProcess:
             raise Cancelled
 
     def _progress(self, done: float, message: str = "") -> None:
-        """For a job's handler; raises Cancelled when the job was cancelled."""
+        """Report progress of a job's handler; raises Cancelled when the job was cancelled."""
         self._check_cancelled()
         self._send(
             Frame.PROGRESS, {"progress": max(0.0, min(1.0, float(done))), "message": str(message)[:500]}

@@ -175,8 +175,9 @@ class _Pair:
 
 
 def share_guidance(pipeline: Any) -> None:
-    """From now on the pipeline's network, where it gets a batch of two halves, computes the half of this
-    process's rank and gathers both."""
+    """Have the pipeline's network, where it gets a batch of two halves, compute the half of this process's
+    rank and gather both, from now on.
+    """
     import torch
     import torch.distributed as distributed
 

@@ -17,7 +17,7 @@ def order_fork(template: socket.socket, order: ChildOrder) -> None:
 
 
 class ForkedProcess:
-    """As much of `asyncio.subprocess.Process` as is needed."""
+    """The part of `asyncio.subprocess.Process` that is needed."""
 
     def __init__(self, pid: int) -> None:
         """Raises OSError."""
@@ -48,8 +48,9 @@ def _settle(future: "asyncio.Future[None]") -> None:
 
 
 def reap_orphans(known: Collection[int | None], seen: Collection[int]) -> set[int]:
-    """Of what the service's own code left behind, takes away what has ended and was `seen` so before; returns
-    what has ended by now."""
+    """Reap what the service's own code left behind, where it has ended and was `seen` so before; return what
+    has ended by now.
+    """
     ended = {pid for pid in _children() if pid not in known and _has_ended(pid)}
     for pid in ended.intersection(seen):
         with contextlib.suppress(ChildProcessError):

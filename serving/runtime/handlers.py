@@ -17,7 +17,7 @@ JSON = "application/json"
 
 
 class RouteHandler:
-    """One route's function with its types. Raises AppError for hints that nothing can be read by."""
+    """The function of a route with its types. Raises AppError for hints that nothing can be read by."""
 
     def __init__(self, route: Route) -> None:
         self.route = route
@@ -59,7 +59,7 @@ class RouteHandler:
         self.returned = _adapter(returned, where) if is_typed and returned not in raw else None
 
     def arguments(self, request: Request) -> dict[str, Any]:
-        """For the function. Raises Problem: 400, 415 or 422 with the fields that are wrong."""
+        """Return the function's arguments. Raises Problem: 400, 415 or 422 with the fields that are wrong."""
         values: dict[str, Any] = {}
         faults: list[dict[str, Any]] = []
         for name, (adapter, place, parameter) in self.inputs.items():
@@ -120,14 +120,14 @@ class RouteHandler:
             raise Problem(500, "Wrong answer", f"The handler's answer cannot become JSON: {error}") from None
 
     def piece(self, value: Any) -> bytes:
-        """One piece of a stream: an event, or as it is where the route says which type it has."""
+        """Write a piece of a stream: an event, or as it is where the route says which type it has."""
         if self.route.media_type:
             return value.encode() if isinstance(value, str) else bytes(value)
         text = value if isinstance(value, str) else to_json(value, fallback=_plain).decode()
         return b"".join(b"data: " + line.encode() + b"\n" for line in text.split("\n")) + b"\n"
 
     def _example(self) -> dict[str, Any]:
-        """What it is warmed up with is an example of a good request; smoke tests send it, too."""
+        """Return the warm-up body as the example of a good request; smoke tests send it, too."""
         value = self.route.warm_up() if callable(self.route.warm_up) else self.route.warm_up
         return {} if value is None or isinstance(value, bytes) else {"example": value}
 

@@ -29,7 +29,7 @@ GRACE_SECONDS = 2.0
 
 @dataclass(slots=True)
 class AcceptedRequest:
-    """What the front found out at the head of a request. `label` is the route that it is counted under."""
+    """A request with the findings of the front at its head. `label` is the route that it is counted under."""
 
     progress: Progress
     label: str = "unknown"
@@ -40,7 +40,7 @@ class AcceptedRequest:
 
 @dataclass(frozen=True)
 class AnswerParts:
-    """What answers of one service share."""
+    """The parts that answers of one service share."""
 
     desk: Desk
     faults: FaultInjection
@@ -60,7 +60,7 @@ def request_meta(
     deadline: float | None = None,
     priority: int = ONLINE,
 ) -> Meta:
-    """What a CPU process is told of a request beside its body."""
+    """Return what a CPU process is told of a request beside its body."""
     return {
         "route": route.number,
         "query": query,
@@ -166,7 +166,7 @@ class HttpAnswer:
         self._over()
 
     def _fail(self, problem: Problem, retry_after: int | None = None) -> None:
-        """As an answer of its own, or as the last event of a stream."""
+        """Answer with the problem alone, or as the last event of a stream."""
         request = self._request
         if request.is_over:
             return

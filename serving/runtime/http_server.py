@@ -52,7 +52,7 @@ Headers = Mapping[str, str]
 
 
 class HttpApplication(Protocol):
-    """What a server serves."""
+    """The application behind a server."""
 
     def identity(self) -> bytes:
         """Header lines that every answer carries."""
@@ -64,14 +64,14 @@ class HttpApplication(Protocol):
         """The request is whole and waits for its answer."""
 
     def refuse(self, request: "HttpRequest", problem: Problem) -> None:
-        """It cannot be accepted, or not be read to its end: answers it."""
+        """Answer a request that cannot be accepted, or not be read to its end."""
 
     def left(self, request: "HttpRequest") -> None:
         """The client left before its request was whole."""
 
 
 class HttpRequest:
-    """One request, and the way back to its client. Nothing is sent once the client is gone.
+    """A request, and the way back to its client. Nothing is sent once the client is gone.
 
     `on_gone` is called when the client leaves before the end of its answer, `on_pause` when it is too slow
     for what it is sent (True) and when it has caught up. `context` is the application's own.
@@ -157,13 +157,13 @@ class HttpRequest:
 
 
 def _lines(headers: Headers) -> bytes:
-    """What would break the head is left out."""
+    """Write the headers; what would break the head is left out."""
     fit = [f"{name}: {value}\r\n" for name, value in headers.items() if not _UNFIT.search(name + value)]
     return "".join(fit).encode("latin-1", "replace")
 
 
 class HttpServerConnection(asyncio.Protocol):
-    """One client: reads its requests and has them answered in the order in which they came."""
+    """A client's connection: reads its requests and has them answered in the order in which they came."""
 
     def __init__(self, server: "HttpServer") -> None:
         self.server = server

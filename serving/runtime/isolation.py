@@ -30,7 +30,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 @dataclass(frozen=True)
 class Limits:
-    """Of each process; 0: none. `memory_mb` is what it may allocate, not what it maps."""
+    """Limits of each process; 0: none. `memory_mb` is what it may allocate, not what it maps."""
 
     memory_mb: int = 0
     processes: int = 4_096
@@ -38,7 +38,7 @@ class Limits:
     files: int = 65_536
 
     def apply(self) -> None:
-        """To this process, for good."""
+        """Apply the limits to this process, for good."""
         for what, most in (
             (resource.RLIMIT_DATA, self.memory_mb << 20),
             (resource.RLIMIT_NPROC, self.processes),

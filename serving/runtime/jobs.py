@@ -133,13 +133,13 @@ class JobPath(NamedTuple):
 
 
 def job_path(path: str) -> JobPath | None:
-    """What the path says of a job; None: it cannot be one's."""
+    """Return what the path says of a job; None: it cannot be one's."""
     match = _BELOW.fullmatch(path)
     return JobPath(match[1], match[2], match[3] or "") if match else None
 
 
 def document(job: QueuedJob, prefix: str = "") -> dict[str, Any]:
-    """What clients see of a job."""
+    """Return what clients see of a job."""
     address = f"{_checked(prefix)}{job.path}/{job.id}"
     shown: dict[str, Any] = {
         "id": job.id,

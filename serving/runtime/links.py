@@ -57,7 +57,7 @@ class LinkMessage(NamedTuple):
 
 
 class Link:
-    """One end. `descriptor` is what to poll; not for use by several threads."""
+    """An end of a link. `descriptor` is what to poll; not for use by several threads."""
 
     def __init__(self, connected: socket.socket, arena_bytes: int = ARENA_BYTES) -> None:
         """`arena_bytes` 0: everything travels inside messages."""
@@ -130,7 +130,7 @@ class Link:
             self._unsent.append(memoryview(bytes(data)))
 
     def _sent(self, data: memoryview) -> memoryview:
-        """What of it could not be sent."""
+        """Send, and return what could not be sent."""
         while data:
             try:
                 data = data[self._socket.send(data) :]

@@ -48,7 +48,7 @@ class ModelHandles:
 
 
 class _Process:
-    """One process of a model: where it listens, and the connection to it."""
+    """A process of a model: where it listens, and the connection to it."""
 
     def __init__(self, address: bytes, cell: int) -> None:
         self.address, self.cell = address, cell

@@ -40,7 +40,7 @@ def python_for(directory: Path, root: Path | None) -> str:
 
 
 def _requirements(lock: Path) -> str:
-    """As a requirements file. Raises ValueError, KeyError, EnvironmentNotMade."""
+    """Write a lock as a requirements file. Raises ValueError, KeyError, EnvironmentNotMade."""
     if lock.name == "uv.lock":
         return exported(lock.parent)
     text = lock.read_text()

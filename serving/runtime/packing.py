@@ -32,8 +32,9 @@ def _array(buffer: Any, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, A
 
 
 def _reduce_tensor(tensor: Any) -> Any:
-    """As an array over the same memory. From a GPU it comes to the host first: device memory that another
-    process maps stays taken for as long as that one hangs."""
+    """Pack a tensor as an array over the same memory. From a GPU it comes to the host first: device memory
+    that another process maps stays taken for as long as that one hangs.
+    """
     import torch
 
     if tensor.layout is not torch.strided:

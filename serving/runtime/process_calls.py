@@ -39,14 +39,14 @@ class IdlePool:
         return True
 
     def free(self, child: "Child") -> None:
-        """It can take a request."""
+        """Take note that it can take a request."""
         if self._waiting:
             self._waiting.popleft()(child)
         else:
             self._idle.append(child)
 
     def remove(self, child: "Child") -> None:
-        """It is gone."""
+        """Remove a process that is gone."""
         if child in self._idle:
             self._idle.remove(child)
 

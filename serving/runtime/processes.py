@@ -114,7 +114,7 @@ class Child(asyncio.Protocol):
                 await asyncio.sleep(min(longest, FIRST_PAUSE_SECONDS * 2 ** min(10, short - 2)))
 
     async def _life(self) -> str:
-        """From start to end; why it ended."""
+        """Live from start to end; return why it ended."""
         self.starts += 1
         self._failed = self._why_killed = ""
         ours, theirs = socket.socketpair()
@@ -164,7 +164,7 @@ class Child(asyncio.Protocol):
         return reason
 
     async def fork(self, order: ChildOrder) -> ForkedProcess:
-        """Of a template: has it forked. Raises OSError."""
+        """Have a template fork it. Raises OSError."""
         async with self._forks_in_turn:
             await self.is_ready.wait()
             assert self._socket is not None  # noqa: S101
@@ -444,7 +444,7 @@ def _describe(described: "asyncio.Future[Meta]", said: Meta) -> None:
 
 
 def _checked_arena(wanted: int) -> int:
-    """As much as there is: what does not fit travels inside messages, which is slower."""
+    """Return `wanted`, or 0 without shared memory: arrays then travel inside messages, which is slower."""
     try:
         Arena(wanted).close()
     except ArenaUnavailable as error:

@@ -74,12 +74,12 @@ class AppService:
 
     @property
     def code_runs(self) -> str:
-        """As which user, or why as no other than the worker's; empty before it starts."""
+        """Return as which user code runs, or why as no other than the worker's; empty before it starts."""
         return self._processes.isolation.words
 
     @property
     def abilities(self) -> tuple[str, ...]:
-        """Those that the app names."""
+        """Return the abilities that the app names."""
         return tuple(self._processes.description.get("abilities", ()))
 
     def application(self, desk: Desk, faults: FaultInjection) -> Front:

@@ -55,7 +55,7 @@ class ServiceMetrics:
         )
 
     def declare(self, indicators: Sequence[tuple[str, str, bool]]) -> None:
-        """Those of the app as (name, help, whether lower is better): from now on each of them is a figure."""
+        """Make figures of the app's indicators: (name, help, whether lower is better)."""
         for name, _, lower_is_better in indicators:
             self._better[name] = "lower" if lower_is_better else "higher"
             self._indicated.labels(name, self._better[name])

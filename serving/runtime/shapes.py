@@ -5,12 +5,12 @@ from typing import Any
 
 
 def shape(*arguments: Any) -> Hashable:
-    """As `bucket`: calls whose arrays have equal shapes and types share a batch."""
+    """Return a key for `bucket`: calls whose arrays have equal shapes and types share a batch."""
     return tuple((tuple(one.shape), str(one.dtype)) if hasattr(one, "shape") else None for one in arguments)
 
 
 def padded_shape(multiple: int) -> Callable[..., Hashable]:
-    """As `bucket`: calls whose arrays are equally long along the first axis after padding to a multiple."""
+    """Return a `bucket` of calls whose arrays' first axes are equally long when padded to a multiple."""
 
     def key(*arguments: Any) -> Hashable:
         return tuple(
@@ -24,8 +24,9 @@ def padded_shape(multiple: int) -> Callable[..., Hashable]:
 
 
 def pad(items: Sequence[Any], *, multiple: int = 1) -> tuple[Any, list[int]]:
-    """One array of numpy of all items, padded with zeros along their first axis to a common length that is a
-    multiple of `multiple`; and how long each was."""
+    """Return one numpy array of all items, padded with zeros along their first axis to a common length that
+    is a multiple of `multiple`; and how long each was.
+    """
     import numpy as np
 
     lengths = [len(item) for item in items]

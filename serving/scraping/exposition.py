@@ -31,12 +31,13 @@ class Histogram:
         return self.counts.get(math.inf, 0.0)
 
     def since(self, before: "Histogram") -> "Histogram":
-        """What came after `before`; bounds that it did not have count from nothing."""
+        """Return what came after `before`; bounds that it did not have count from nothing."""
         return Histogram({le: n - before.counts.get(le, 0.0) for le, n in self.counts.items()})
 
     def quantile(self, share: float) -> float:
-        """As Prometheus' histogram_quantile: linear within a bucket, the last finite bound beyond it; 0.0
-        when it is empty."""
+        """Return the quantile like Prometheus' histogram_quantile: linear within a bucket, the last finite
+        bound beyond it; 0.0 when it is empty.
+        """
         rank = share * self.count
         low, below = 0.0, 0.0
         for bound, count in self.counts.items():
@@ -77,7 +78,7 @@ class Samples:
         )
 
     def histogram(self, *names: str) -> Histogram | None:
-        """Of the first of these names that is there, over all its series."""
+        """Return the histogram of the first of these names that is there, over all its series."""
         for name in names:
             counts: dict[float, float] = {}
             for one in self._found.get(f"{name}_bucket", ()):

@@ -42,7 +42,7 @@ def own_names(names: Mapping[str, str]) -> MetricNames:
 
 
 def read(samples: Samples, names: MetricNames) -> Reading | None:
-    """None: these are not the metrics of a server with these names."""
+    """Read the samples; None: these are not the metrics of a server with these names."""
     if not samples or (names.present and not any(name in samples for name in names.present)):
         return None
 
@@ -70,7 +70,7 @@ def read(samples: Samples, names: MetricNames) -> Reading | None:
 
 
 def _value(samples: Samples, expressions: Sequence[str]) -> float | None:
-    """Of the first expression whose series are there; None: there is none."""
+    """Return the value of the first expression whose series are there; None: there is none."""
     for expression in expressions:
         series = terms(expression)
         if any(_bare(name) in samples for _, name in series):

@@ -28,14 +28,14 @@ class CannotRead(Exception):
 
 
 class Scraper:
-    """What was read of each server before, so that counters become rates."""
+    """A scraper that keeps what was read of each server before, so that counters become rates."""
 
     def __init__(self) -> None:
         self._followed: dict[str, Followed] = {}
         self._complained_at: dict[str, float] = {}
 
     async def read(self, targets: Sequence[Target]) -> list[Heartbeat]:
-        """Of those that answer; whoever does not is silent, as a worker of ours would be."""
+        """Read those that answer; whoever does not is silent, as a worker of ours would be."""
         names = {target.worker for target in targets}
         for gone in self._followed.keys() - names:
             del self._followed[gone]
@@ -55,7 +55,7 @@ class Scraper:
         return [heartbeat for heartbeat in found if heartbeat is not None]
 
     def note(self, target: Target, text: str, *, now: float) -> Heartbeat:
-        """What `text`, its metrics at `now` (seconds since 1970), says. Raises CannotRead."""
+        """Return what `text`, its metrics at `now` (seconds since 1970), says. Raises CannotRead."""
         samples = Samples(text)
         names = own_names(target.names) if target.names else ENGINES[target.engine].metrics
         reading = read(samples, names) if names is not None else None
@@ -74,7 +74,7 @@ class Scraper:
 
 
 class Followed:
-    """One server through time. A counter that falls means that it has begun anew."""
+    """A server through time. A counter that falls means that it has begun anew."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -141,7 +141,7 @@ def _sum(counters: Counters) -> int:
 
 
 def _latency(now: Histogram | None, before: Histogram | None) -> Latency | None:
-    """Of the last minute; None without requests in it."""
+    """Return the latency of the last minute; None without requests in it."""
     if now is None:
         return None
     lately = now.since(before) if before is not None else now

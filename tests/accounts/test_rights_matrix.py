@@ -95,7 +95,7 @@ def test_the_token_of_an_agent_lists_nothing():
 
 @pytest.mark.parametrize("route", ROUTES, ids=str)
 def test_a_route_opens_to_whoever_has_its_right_and_to_nobody_else(route):
-    """One caller for each decision, the one nearest to its edge; first those who change nothing."""
+    """Each decision has one caller, the one nearest to its edge; those who change nothing come first."""
     scene = scene_of(route)
     path, body = route.path_in(scene), route.body_in(scene)
     unknown = route.status if route.needs is Access.ANYBODY else 401

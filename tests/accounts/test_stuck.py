@@ -34,7 +34,7 @@ def stick(row: Reconciled, why: str = "No space left.", **columns: Any) -> None:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    """Where parcels are posted by the kernel of this process."""
+    """A world where the kernel of this process posts parcels."""
     world = World()
     world.remembers_postings = False
     monkeypatch.setattr(kernel, "_reconcilers", dict(kernel._reconcilers))
@@ -44,7 +44,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture
 def parcel(world: World) -> Parcel:
-    """One whose posting was begun by a process that died."""
+    """A parcel whose posting was begun by a process that died."""
     parcel = Parcel.objects.create(state="boxed", next_at=timezone.now())
     Intent.objects.create(
         op_key=f"toys.parcel:{parcel.pk}:0:post",

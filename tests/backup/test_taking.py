@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 @pytest.fixture
 def place(tmp_path: Path, library: Library, version, settings) -> Iterator[Path]:
-    """Where backups go; there is one version."""
+    """The directory for backups, with one version to back up."""
     settings.SLIPWAY_HOME = library.home
     # The tests' own database is made without them.
     settings.MIGRATION_MODULES = {}

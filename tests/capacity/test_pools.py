@@ -90,7 +90,7 @@ def shared_pool() -> Shared:
 
 
 def test_an_advising_pool_proposes_and_moves_nothing(shared_pool: Shared) -> None:
-    """In a full pool the load of all comes before the headroom of one."""
+    """The load of all services comes before the headroom of one when the pool is full."""
     shared_pool.load = {"chat": 2.85, "code": 0.3}
     shared_pool.pass_(30)
     plan = shared_pool.plan()

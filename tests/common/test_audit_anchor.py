@@ -32,7 +32,7 @@ def export() -> heads.ChainHead:
 
 
 def cut_after(seq: int) -> None:
-    """As whoever can write to the database does it: the head is turned back, too."""
+    """Delete later records and turn the head back, as whoever can write to the database does."""
     AuditRecord.objects.filter(seq__gt=seq).delete()
     AuditHead.objects.update(seq=seq, hash=AuditRecord.objects.get(seq=seq).hash)
 

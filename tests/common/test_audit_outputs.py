@@ -75,7 +75,7 @@ def unix(path: Path, kind: socket.SocketKind) -> socket.socket:
 
 
 def messages(received: bytes) -> list[bytes]:
-    """Of syslog by octet counting."""
+    """Split received syslog messages by octet counting."""
     found = []
     while received:
         length, _, rest = received.partition(b" ")

@@ -28,7 +28,7 @@ real_now, real_seconds = timezone.now, clock.time.time
 
 @pytest.fixture
 def on_a_host(monkeypatch) -> Callable[[float], None]:
-    """From now on this process runs on a host whose clock is so many minutes ahead."""
+    """Return a function that sets the host's clock so many minutes ahead for this process."""
 
     def move(minutes: float) -> None:
         ahead = timedelta(minutes=minutes)

@@ -33,7 +33,7 @@ def left(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 @pytest.fixture
 def told() -> list[tuple[str, str]]:
-    """What was told: the event and the state before it."""
+    """Collect what was told: the event and the state before it."""
     said: list[tuple[str, str]] = []
 
     def note(event: DiskRanLow | DiskFilled | DiskRecovered) -> None:
@@ -45,7 +45,7 @@ def told() -> list[tuple[str, str]]:
 
 
 class Process:
-    """One that watches, with a clock of its own."""
+    """A process that watches the disk, with a clock of its own."""
 
     def __init__(self) -> None:
         self.now = 0.0

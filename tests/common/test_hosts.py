@@ -56,7 +56,7 @@ def parcel(state: str) -> Parcel:
 
 
 def turns(row: Parcel, kernel: Kernel) -> int:
-    """How many steps it takes of the row."""
+    """Return how many steps the kernel takes of the row."""
     return kernel.advance("toys.parcel", row.pk)
 
 

@@ -43,7 +43,7 @@ class Scene:
         run_until_rest(self.worker(), self.clock, tick=timedelta(seconds=4))
 
     def check(self, errand: Errand, state: str = "done", *, jobs: int = 1) -> None:
-        """It is over, so many jobs were started for it, and nothing of them is left."""
+        """Check that the errand is over, that it started so many jobs, and that none is left."""
         errand.refresh_from_db()
         assert (errand.state, errand.stuck_at, errand.job) == (state, None, "")
         assert len(self.runner.started) == jobs

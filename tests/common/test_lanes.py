@@ -91,7 +91,7 @@ def kernel(hosts: Hosts, clock: Clock) -> Kernel:
 
 @pytest.fixture
 def ended(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """With which status the process would have ended."""
+    """The statuses with which the process would have ended."""
     statuses: list[int] = []
     monkeypatch.setattr("os._exit", statuses.append)
     return statuses
@@ -200,7 +200,7 @@ def test_a_process_in_which_too_many_threads_hang_gives_way(
 
 
 class Gate:
-    """What threads do here: they wait until their row is let through."""
+    """Threads wait here until their row is let through."""
 
     def __init__(self) -> None:
         self.inside: list[int] = []

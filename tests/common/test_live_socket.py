@@ -71,7 +71,7 @@ def town(key: str, credentials: Pass | None = None) -> Socket:
 
 
 async def tell(key: str) -> None:
-    """What a service does in any process, after its commit."""
+    """Touch the key, as a service does in any process after its commit."""
     await asyncio.to_thread(touch, "weather", key)
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class OfToday(ParcelReconciler):
-    """It does not know how to box."""
+    """A reconciler that does not know how to box."""
 
     def next_step(self, row, now) -> Step[Parcel] | None:
         step = super().next_step(row, now)

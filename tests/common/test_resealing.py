@@ -19,7 +19,7 @@ OTHER = "a key that nobody has any more, as long as it was"
 
 @pytest.fixture
 def stored(settings) -> WebhookEndpoint:
-    """One secret under the key that was replaced, by itself and among others, and one under a lost one."""
+    """Secrets under the replaced key, by itself and among others, and one under a lost key."""
     lost = settings.SECRET_KEY
     settings.SECRET_KEY = OTHER
     WebhookEndpoint.objects.create(url="https://lost.example", sealed_secret=seal("gone", purpose=PURPOSE))
@@ -33,7 +33,7 @@ def stored(settings) -> WebhookEndpoint:
 
 
 def reseal() -> tuple[int, list[str]]:
-    """How many rows were sealed anew, and what is dead."""
+    """Return how many rows were sealed anew, and which secrets are dead."""
     done = [resealing.reseal(column) for column in resealing.columns()]
     return sum(one.rows for one in done), [str(dead) for one in done for dead in one.dead]
 

@@ -135,7 +135,7 @@ def test_who_does_not_trace_loads_nothing_of_it() -> None:
 
 
 def test_a_collector_that_never_answers_keeps_no_process_from_ending() -> None:
-    """With as many spans as fit, so that several batches wait, and one on its way already."""
+    """Spans fill the queue, so that several batches wait, and one is on its way already."""
     silent = socket.create_server(("127.0.0.1", 0), backlog=64)
     program = """
 import sys, time

@@ -55,7 +55,7 @@ class Tab:
         expect(self.page.locator("[data-chart]:not([data-drawn])")).to_have_count(0)
 
     def sizes(self) -> tuple[int, int]:
-        """How wide the page is, and the window: equal, or one scrolls sideways."""
+        """Return the widths of page and window: equal, or the page scrolls sideways."""
         root = "document.documentElement"
         return tuple(self.page.evaluate(f"[{root}.scrollWidth, {root}.clientWidth]"))
 
@@ -65,7 +65,7 @@ class Tab:
 
 @pytest.fixture(scope="package")
 def profile(browser: Browser) -> Iterator[BrowserContext]:
-    """Of all tabs: static files, which are for ever, are fetched and compiled once."""
+    """The profile of all tabs: static files, which never change, are fetched and compiled once."""
     context = browser.new_context(reduced_motion="reduce")
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     yield context
@@ -74,7 +74,7 @@ def profile(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def new_tab(profile: BrowserContext, server: ConsoleServer) -> Iterator[Callable[..., Tab]]:
-    """Of one person, whose browser remembers nothing of the test before."""
+    """Make tabs of one person, whose browser remembers nothing of the test before."""
 
     def make(
         *,

@@ -61,7 +61,7 @@ class ConsoleServer:
         return (self._home / "web.log").read_text()
 
     def run(self, code: str, *arguments: str) -> str:
-        """What Python code in the console's home, with Django set up, writes to stdout."""
+        """Run Python code in the console's home, with Django set up; return its stdout."""
         done = subprocess.run(
             [sys.executable, "-c", f"import django\ndjango.setup()\n{code}", *arguments],
             cwd=PROJECT,

@@ -322,7 +322,7 @@ def test_times_grow_older_without_the_server(tab: Tab) -> None:
 
 
 def test_a_time_that_one_gives_is_of_the_zone_of_the_browser(tab: Tab) -> None:
-    """As the times that the page shows; the address, which can be shared, names the exact time."""
+    """Times are read as the page shows them; the address, which can be shared, names the exact time."""
     zone = {"timezoneId": "Asia/Shanghai"}
     tab.page.context.new_cdp_session(tab.page).send("Emulation.setTimezoneOverride", zone)
     tab.open("/audit/")

@@ -257,7 +257,7 @@ def test_a_part_that_was_not_answered_asks_again(live: Tab) -> None:
 
 
 def test_who_signs_out_is_led_on_whatever_the_page_asks_for_meanwhile(live: Tab) -> None:
-    """To the identity provider; here they are signed out by then, which would send their page elsewhere."""
+    """Signing out leads to the identity provider, though a refused request would lead the page elsewhere."""
     refused = {"HX-Redirect": "/accounts/login/"}
     live.page.route("**/styleguide/", lambda route: route.fulfill(status=401, headers=refused))
     sent_away: list[Any] = []

@@ -15,9 +15,9 @@ STANDARDS = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa
 
 
 def faults(tab: Tab, *, only: Sequence[str] = ()) -> list[str]:
-    """What axe finds wrong with the page as it is now, by all its rules or those named.
+    """Return what axe finds wrong with the page as it is now, by all its rules or those named.
 
-    What Swagger UI draws is left out: it is not ours, and ten thousand elements.
+    Swagger UI's part is left out: it is not ours, and has ten thousand elements.
     """
     if not tab.page.evaluate("'axe' in window"):
         tab.page.evaluate(AXE.read_text())
@@ -35,7 +35,7 @@ def faults(tab: Tab, *, only: Sequence[str] = ()) -> list[str]:
 
 
 def faults_in_both_themes(tab: Tab) -> list[str]:
-    """Of the dark one those that colours make: the rest is the same."""
+    """Return all faults of the light theme, and those of colours in the dark one: the rest is the same."""
     light = faults(tab)
     tab.page.emulate_media(color_scheme="dark")
     expect(tab.page.locator("html[data-bs-theme=dark]")).to_have_count(1)

@@ -20,7 +20,7 @@ def held(tab: Tab, pattern: str) -> list[Route]:
 
 
 def swap(tab: Tab, html: str) -> None:
-    """As an answer of the server replaces a part of the page."""
+    """Replace a part of the page as an answer of the server does."""
     tab.page.evaluate("html => htmx.swap('#here', html, { swapStyle: 'outerHTML' })", html)
 
 

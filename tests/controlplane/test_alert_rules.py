@@ -102,7 +102,7 @@ class TestPromtool:
 
 
 def promtool(*arguments: str | Path, given: bytes | None = None) -> str:
-    """What it says; it must agree."""
+    """Return promtool's output; promtool must accept."""
     told = subprocess.run(["promtool", *arguments], input=given, capture_output=True, check=False)
     said = (told.stdout + told.stderr).decode()
     assert told.returncode == 0, said

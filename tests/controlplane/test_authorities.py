@@ -78,7 +78,7 @@ def url(authority: Path) -> Iterator[str]:
 
 
 def asked(url: str, home: Path, **settings: str) -> list[str]:
-    """What a process of ours says of each of its ways there."""
+    """Return what a process of ours says of each of its ways to the URL."""
     ambient = {name: text for name, text in os.environ.items() if not name.startswith(("SLIPWAY_", "SSL_"))}
     names = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "SLIPWAY_HOME": str(home)}
     done = subprocess.run(

@@ -80,7 +80,7 @@ OPENINGS = (
 
 
 async def said_until_closed(port: int, opening: bytes) -> bytes:
-    """What the server says before it closes; what is half sent goes on byte by byte."""
+    """Return what the server sends before it closes; a half-sent opening goes on byte by byte."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(opening)
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.process
 
 
 def modes(home: Path) -> dict[str, int]:
-    """Of everything in it that others have any right to."""
+    """Return the modes of everything in the home that others have any right to."""
     found = [home, *home.rglob("*")]
     return {str(path): mode for path in found if (mode := stat.S_IMODE(path.lstat().st_mode)) & 0o077}
 

@@ -53,7 +53,7 @@ def _alone() -> Iterator[None]:
 async def asked(
     handler: ThreadedASGIHandler, name: str, *, body: bytes = b"", leaves_after: int = 0
 ) -> list[Any]:
-    """What is sent; a client that leaves does so after so many messages."""
+    """Return the messages sent; a client that leaves does so after so many."""
     sent: list[Any] = []
     gone = asyncio.Event()
     messages = [{"type": "http.request", "body": body}]

@@ -29,7 +29,7 @@ KNOW_NO_APP = [*(ROOT / "common").rglob("*.py"), *(ROOT / "controlplane/home").r
 
 
 def states_of(kind: str) -> set[str]:
-    """Those in which a row of the kind may be; empty when it has none of its own."""
+    """Return the states that a row of the kind may have; empty when the kind has none of its own."""
     try:
         field = kernel.reconciler(kind).model._meta.get_field("state")
     except FieldDoesNotExist:

@@ -30,7 +30,7 @@ def alive(*hosts: str) -> None:
 
 @pytest.fixture
 def local(settings) -> Cluster:
-    """Of the host prague, seen from brno."""
+    """A cluster of the host prague, seen from brno."""
     forget()
     settings.SLIPWAY_HOST = "prague"
     row = register_cluster(actor=SYSTEM, name="local", kind="embedded")

@@ -59,7 +59,7 @@ class Project:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """One with a new app whose rows the kernel advances."""
+    """A project with a new app whose rows the kernel advances."""
     made = Project(tmp_path_factory.mktemp("copy") / "project")
     made.run("manage.py", "new_app", APP, "--chinese", "负载测试", "--reconciled")
     return made

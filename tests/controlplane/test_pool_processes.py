@@ -21,6 +21,6 @@ if not os.fork():
 
 @pytest.mark.stack
 def test_one_that_comes_up_when_its_worker_is_dead_ends_at_once() -> None:
-    """It writes what it does to the pipe, which is read until it has ended."""
+    """The process writes what it does to the pipe, which is read until the process has ended."""
     done = subprocess.run([sys.executable, "-c", BORN_LATE], check=True, stdout=subprocess.PIPE, timeout=30)
     assert done.stdout == b"up "

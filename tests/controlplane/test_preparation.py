@@ -20,7 +20,7 @@ from tests.postgres import SERVER
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.skipif(not os.environ.get(SERVER), reason="SQLite has one writer at a time anyway")
 def test_a_migration_waits_for_no_table_for_long_and_is_tried_again(monkeypatch, capsys):
-    """What holds up a migration would hold up everybody behind it."""
+    """A migration that waits would hold up everybody behind it."""
     holder = psycopg.connect(**connection.get_connection_params() | {"cursor_factory": None})
     holder.execute("LOCK TABLE common_restoration IN ACCESS SHARE MODE")
 

@@ -190,7 +190,7 @@ def test_a_line_of_the_file_that_would_do_nothing_is_refused_by_its_name(
 
 
 def test_what_is_named_like_a_secret_is_of_a_kind_that_hides() -> None:
-    """By hand nobody thinks of it; and what is hidden is told by its kind, not by its name."""
+    """Nobody remembers the marking by hand; and a setting is hidden by its kind, not by its name."""
     named = {
         name
         for name in Environment.model_fields

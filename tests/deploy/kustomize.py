@@ -42,7 +42,7 @@ def render(directory: Path) -> list[Document]:
 
 
 def pod_spec(document: Document) -> Document | None:
-    """Of what makes pods; None: it makes none."""
+    """Return the pod spec of an object that makes pods; None: it makes none."""
     if document["kind"] not in POD_TEMPLATES:
         return None
     spec: Document = document["spec"]["template"]["spec"]
@@ -50,7 +50,7 @@ def pod_spec(document: Document) -> Document | None:
 
 
 def path_of(document: Document) -> str:
-    """Of its kind at an API server, in its namespace."""
+    """Return the path of the object's kind at an API server, in its namespace."""
     version, kind = document["apiVersion"], document["kind"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     namespace = document["metadata"].get("namespace")

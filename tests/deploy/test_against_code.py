@@ -49,7 +49,7 @@ def main_containers(documents: list[Document]) -> Iterator[tuple[str, Document]]
 
 
 def parsed(arguments: list[str]) -> Any:
-    """Of the command that it is; raises KeyError, TyperException for no command or no option of it."""
+    """Parse as the command does. Raises KeyError, TyperException for no command or no option of it."""
     name, *rest = arguments
     return SERVER.commands[name].make_context(name, rest)
 
@@ -168,7 +168,7 @@ def test_an_image_is_built_of_what_is_there_and_runs_as_nobody(file: Path) -> No
 
 
 def _is_ignored(source: str) -> bool:
-    """By .dockerignore: the last line that matches decides."""
+    """Match against .dockerignore: the last line that matches decides."""
     ignored = False
     places = [source, *map(str, Path(source).parents[:-1])]
     for line in (PROJECT / ".dockerignore").read_text().splitlines():

@@ -110,7 +110,7 @@ class Installed:
         self.forward = PortForward(self.ports[2], self)
 
     def documents(self) -> list[Document]:
-        """Of the overlay `small`, with the addresses of a copy."""
+        """Return the objects of the overlay `small`, with the addresses of a copy."""
         found = render(PROJECT / "deploy/overlays/small")
         (settings,) = (one for one in found if one["kind"] == "ConfigMap")
         settings["data"] |= {
@@ -150,7 +150,7 @@ class Installed:
         return [one for one in found if not one["metadata"].get("deletionTimestamp")]
 
     def address(self, name: str) -> str:
-        """Of one that is ready. Raises LookupError."""
+        """Return the address of a ready pod. Raises LookupError."""
         found = [str(one["status"]["podIP"]) for one in self.pods(name) if _is_ready(one)]
         if not found:
             raise LookupError(name)
@@ -226,7 +226,7 @@ class Installed:
 
 
 def page_commands() -> list[list[str]]:
-    """Of the command line client, as docs/KUBERNETES.md has them, in words."""
+    """Return the client's commands in docs/KUBERNETES.md, split into words."""
     page = (PROJECT / "docs/KUBERNETES.md").read_text()
     blocks = re.findall(r"^ *```sh\n(.*?)^ *```$", page, re.MULTILINE | re.DOTALL)
     lines = re.sub(r"\\\n", " ", "\n".join(blocks)).splitlines()

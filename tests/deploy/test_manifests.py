@@ -21,7 +21,7 @@ from tests.deploy.kustomize import Document, containers, path_of, pod_spec, rend
 
 
 def made(transport: Transport, document: Document, **query: str) -> Document:
-    """As the API server answers; every field must be known to it."""
+    """Return the object as the API server answers; the server must know every field."""
     body, strict = json.dumps(document).encode(), {"fieldValidation": "Strict"}
     headers = {"content-type": "application/json"}
     reply = transport.send(ApiCall("POST", path_of(document), strict | query, headers, body))

@@ -146,7 +146,7 @@ class Scene:
         )
 
     def workers(self) -> Counter[str]:
-        """How many really run for each deployment, whoever says what."""
+        """Count the workers that really run for each deployment, whatever anybody reports."""
         words = (word for line in self.stack.left_over() for word in line.split())
         return Counter(
             word.removeprefix("--deployment=") for word in words if word.startswith("--deployment=")

@@ -26,7 +26,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 def serving(scene: Scene) -> dict[str, int]:
-    """What answers model requests: all of the data plane but the agent, which only reports."""
+    """Return the programs that answer model requests: all but the agent, which only reports."""
     return {name: pid for name, pid in scene.stack.pids().items() if name != "node-agent"}
 
 

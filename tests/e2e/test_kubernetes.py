@@ -23,7 +23,7 @@ DIGEST = "0" * 64
 
 @pytest.fixture
 def kubeconfig(scene: Scene, tmp_path: Path) -> Iterator[Path]:
-    """Of a cluster whose machines find the store's files on a volume claim."""
+    """The kubeconfig of a cluster whose machines find the store's files on a volume claim."""
     claims = tmp_path / "claims"
     claims.mkdir()
     (claims / "slipway-models").symlink_to(scene.stack.home.path / "models")

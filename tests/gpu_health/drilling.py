@@ -47,7 +47,7 @@ class DrillWard(Ward):
         return order_drill(actor=SYSTEM, node=self.node, name=name, **given)
 
     def agent_tells(self) -> None:
-        """What `serving.drills.agent` would send by now."""
+        """Send what `serving.drills.agent` would send by now."""
         play = read_play(self.directory)
         if play is None or not self.has_agent:
             return

@@ -53,7 +53,7 @@ ACTS = {"mode": "act", "limits": LIMITS}
 
 
 class Programs:
-    """What jobs on the machine find; each list is worked off, and its last word stays."""
+    """Results of the jobs on the machine; each list is worked off, and its last entry stays."""
 
     def __init__(self, are_operands_paused: Callable[[], bool]) -> None:
         self.checks: list[dict[str, Any] | None] = [PASSED]

@@ -24,7 +24,7 @@ SYSTEM = Actor.system("test")
 
 
 class Machine:
-    """With eight GPUs, and a clock that tests move."""
+    """A machine with eight GPUs, and a clock that tests move."""
 
     def __init__(self, gpus: int = 8) -> None:
         self.now = timezone.now()
@@ -37,7 +37,7 @@ class Machine:
         self.shows(gpus)
 
     def shows(self, count: int, **columns: Any) -> None:
-        """What its cluster shows."""
+        """Let the cluster show so many GPUs."""
         Gpu.objects.filter(node=self.node).update(state=GpuState.PRESENT)
         Gpu.objects.filter(node=self.node, index__gte=count).update(state=GpuState.GONE)
         Node.objects.filter(pk=self.node.pk).update(**columns)

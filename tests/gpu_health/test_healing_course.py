@@ -164,7 +164,7 @@ class World:
         return next_step(self.incident, opened, self.machine, refusal, self.now, LIMITS)
 
     def step(self) -> None:
-        """As the reconciler: the effect of the stage where the incident stays, then what follows from it."""
+        """Act as the reconciler: the effect of the incident's stage, then what follows from it."""
         incident = self.incident
         if incident is None or incident.stage in ENDED:
             return

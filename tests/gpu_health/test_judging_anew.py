@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Judged(Ward):
-    """With a fault that was found by a reading, and whoever judges it anew."""
+    """A ward with a fault that a reading found, and the reconciler that judges it anew."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)

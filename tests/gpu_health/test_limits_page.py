@@ -20,7 +20,7 @@ def root(db: None) -> User:
 
 
 def filled(section: str, **changes: object) -> dict[str, object]:
-    """One group of the page as it is shown, with some fields changed."""
+    """Return a group of the page as it is shown, with some fields changed."""
     policy = HealingPolicy.objects.first() or HealingPolicy(revision=0)
     (group,) = (one for one in SECTIONS if one.key == section)
     form = LimitsForm(None, policy=policy, clusters=[], section=group)

@@ -183,7 +183,7 @@ def order_does_not_matter(ward: Ward, events: list[Any], seed: int) -> None:
 
 
 def found(ward: Ward, batches: list[list[dict[str, Any]]]) -> Any:
-    """What is open in the end."""
+    """Return the findings that are open in the end."""
     try:
         with transaction.atomic():
             connection.atomic_blocks[-1]._from_testcase = True

@@ -36,7 +36,7 @@ class NvmlError(Exception):
 
 
 class Library:
-    """As pynvml, for one GPU. What is not here an older driver does not have."""
+    """A stand-in for pynvml with one GPU. An older driver lacks what is not here."""
 
     def __init__(self) -> None:
         self.fails: dict[str, int] = {}

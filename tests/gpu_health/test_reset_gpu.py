@@ -26,7 +26,7 @@ def run(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """Of which a process holds the GPU `nvidia3` open; its `sleep` takes no time."""
+    """A machine where a process holds the GPU `nvidia3` open; its `sleep` takes no time."""
     program(tmp_path, "nvidia-smi", "echo '    Minor Number                          : 3'")
     program(tmp_path, "sleep", f"echo slept >>{tmp_path}/slept")
     (tmp_path / "nvidia3").touch()

@@ -18,7 +18,7 @@ from tests.hubs.modelscope_answers import ModelScopeAnswers
 
 @dataclass
 class Faults:
-    """What the hub does wrong. `status` answers are `(status, headers)` for the API, once each."""
+    """Faults of the hub. `status` answers are `(status, headers)` for the API, once each."""
 
     answers: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     file_answers: list[tuple[int, dict[str, str]]] = field(default_factory=list)
@@ -149,7 +149,7 @@ class _Answers(ModelScopeAnswers, TakesUploads, BaseHTTPRequestHandler):
         return self._answer(200, {"Content-Type": "application/json", "X-Repo-Commit": commit}, body)
 
     def _tree(self, repo: str, commit: str) -> None:
-        """As `snapshot_download` lists a repository."""
+        """List a repository as `snapshot_download` does."""
         if not self._may_read(repo):
             return
         found = []

@@ -15,8 +15,9 @@ from tests.hubs.hub_repository import LFS_BYTES, Repository
 
 @dataclass
 class Writing:
-    """What has been sent, and what the hub does wrong with it. Kinds of requests: create, branch, preupload,
-    batch, put, complete, commit.
+    """Writes that were sent, and the hub's faults with them.
+
+    Kinds of requests: create, branch, preupload, batch, put, complete, commit.
     """
 
     storage: dict[str, bytes] = field(default_factory=dict)

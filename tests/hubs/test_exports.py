@@ -158,7 +158,7 @@ def test_patterns_say_what_leaves(outward) -> None:
 
 
 def crashed_at(outward, library, point: int) -> int:
-    """How many points a worker passed that died at that one, until the export was done after all."""
+    """Finish an export whose worker dies at this point; return how many points that worker passed."""
     outward.server.writing.storage.clear()
     export = outward.start(branch=f"b{point}", create=True)
     checkpoints = Checkpoints(at=point, then=die)

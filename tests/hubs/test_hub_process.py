@@ -35,7 +35,7 @@ def job(hub: HubServer, store: LocalStore) -> StagingJob:
 
 
 def part_bytes(store: LocalStore) -> int:
-    """Of the largest part; one may get its final name between two looks."""
+    """Return the size of the largest part; a part may get its final name between two looks."""
     largest = 0
     for part in store.root.glob("incoming/7/.fetch-*"):
         with suppress(FileNotFoundError):

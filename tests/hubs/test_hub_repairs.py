@@ -30,7 +30,7 @@ def kind() -> str:
 
 @pytest.fixture
 def version(hubs, actor, model, kind) -> Version:
-    """One that was synced by a token, and whose branch has moved on since."""
+    """A version that was synced by a token, and whose branch has moved on since."""
     hubs.server.tokens[REPO] = {"hf_ok"}
     made = syncs.create_hub_source(
         actor=actor, model=model, repo_id=REPO, revision="main", kind=kind, token="hf_ok"

@@ -69,7 +69,7 @@ class IdentityProvider(ThreadingHTTPServer):
         self.server_close()
 
     def authorize(self, location: str) -> str:
-        """What the provider's own login page would do: back to the callback with a code."""
+        """Log in as the provider's own page would: back to the callback with a code."""
         asked = {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
         assert asked["client_id"] == self.client_id
         assert asked["code_challenge_method"] == "S256"

@@ -87,7 +87,7 @@ class SamlProvider:
         return etree.fromstring(zlib.decompress(base64.b64decode(sent), -15)).get("ID")
 
     def answer(self, request_id: str | None, *, signed: str = "assertion") -> str:
-        """As the browser posts it. `signed`: assertion, response or nothing."""
+        """Return the answer as the browser posts it. `signed`: assertion, response or nothing."""
         assertion = self._assertion(request_id)
         if signed == "assertion":
             assertion = self._signed(assertion)
@@ -148,7 +148,7 @@ class SamlProvider:
         return OneLogin_Saml2_Utils.add_sign(xml, self.private_key, self.certificate).decode()
 
     def _encrypted(self, assertion: str) -> str:
-        """As SAML 2.0 Core, 2.3.4: AES-256 under RSA-OAEP."""
+        """Encrypt as SAML 2.0 Core, 2.3.4: AES-256 under RSA-OAEP."""
         holder = etree.fromstring(
             f'<saml:EncryptedAssertion xmlns:saml="{SAML}">{assertion}</saml:EncryptedAssertion>'
         )
@@ -197,7 +197,7 @@ class SamlProvider:
 
 
 def message(location: str, kind: str) -> "etree._Element":
-    """What an address carries."""
+    """Return the message that an address carries."""
     sent = parse_qs(urlsplit(location).query)[kind][0]
     return etree.fromstring(zlib.decompress(base64.b64decode(sent), -15))
 

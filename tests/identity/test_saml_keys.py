@@ -19,7 +19,7 @@ SIGN_OUT = "http://testserver/accounts/saml/sign-out/"
 
 @pytest.fixture
 def own(settings: Any, tmp_path: Path, idp: SamlProvider) -> SamlProvider:
-    """Whose key and certificate are Slipway's."""
+    """A pair of which Slipway uses the key and certificate."""
     pair = SamlProvider()
     (tmp_path / "own.key").write_text(pair.private_key)
     (tmp_path / "own.crt").write_text(pair.certificate)
@@ -30,7 +30,7 @@ def own(settings: Any, tmp_path: Path, idp: SamlProvider) -> SamlProvider:
 
 @pytest.fixture
 def second(settings: Any, tmp_path: Path, own: SamlProvider) -> SamlProvider:
-    """Whose key and certificate are Slipway's second pair."""
+    """A pair that Slipway uses as its second."""
     pair = SamlProvider()
     (tmp_path / "second.key").write_text(pair.private_key)
     (tmp_path / "second.crt").write_text(pair.certificate)
@@ -40,7 +40,7 @@ def second(settings: Any, tmp_path: Path, own: SamlProvider) -> SamlProvider:
 
 
 def body(pair: SamlProvider) -> str:
-    """Of its certificate, as metadata shows it."""
+    """Return the body of the certificate, as metadata shows it."""
     return "".join(pair.certificate.split("\n")[1:-2])
 
 

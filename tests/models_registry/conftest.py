@@ -66,7 +66,7 @@ WORK: dict[type, Work] = {
 
 
 def do_here(job: StagingJob) -> dict[str, Any]:
-    """What the process of a job does, in this one: its result."""
+    """Do a job's work in this process; return its result."""
     with opened_at(job.store).staging(job.key) as staging:
         done = WORK[type(job.source)](job, staging, lambda progress: None)
     return json.loads(json.dumps(done.as_json()))
@@ -105,7 +105,7 @@ class Library:
         return LocalStore(self.home / "models")
 
     def jobs_do(self, start: Start | None) -> FakeRunner:
-        """From now on; None: they go on until a test ends them."""
+        """Set what jobs do from now on; None: they go on until a test ends them."""
         assert isinstance(self.runner, FakeRunner)
         self.runner.program = programmed(start) if start else None
         return self.runner
@@ -283,13 +283,13 @@ def browser(ada: User) -> Client:
 
 @pytest.fixture
 def admin(db) -> Actor:
-    """Of the team."""
+    """An admin of the team."""
     return of_user(cast.person("cleo", vision="admin"))
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> LocalStore:
-    """One by itself, without a library."""
+    """A store by itself, without a library."""
     return LocalStore(tmp_path / "store")
 
 

@@ -28,7 +28,7 @@ SOON = timedelta(days=30)
 
 @pytest.fixture
 def version(library, actor, model) -> Version:
-    """One with a module, and a tokenizer that names one of another repository."""
+    """A version with a module, and a tokenizer that names one of another repository."""
     tokenizer = json.dumps({"auto_map": {"AutoTokenizer": ["evil/repo--t.T", None]}}).encode()
     b.write(library.root / "model", {"modeling_tiny.py": CODE, "tokenizer_config.json": tokenizer})
     return library.ready(actor, model)

@@ -67,7 +67,7 @@ def crash_everywhere(library, kept: Version, play: Play, states: list[str], *, a
 
 
 def forget(library, version: Version) -> None:
-    """So that the next round copies again instead of corrupt blob everything in the store."""
+    """Delete the version, so that the next round copies again instead of finding everything in the store."""
     version = Version.objects.get(pk=version.pk)
     if version.state != "deleted":
         versions.delete_version(actor=Actor.system("test"), version=version)

@@ -67,7 +67,7 @@ def hosts(s3, library, settings, tmp_path, monkeypatch) -> Hosts:
 
 
 def deleted(hosts: Hosts, library, actor, model) -> tuple[Path, Path, Path]:
-    """What lay on two hosts; the version is deleted at the first. And what is still needed at the second."""
+    """Return what lay on two hosts of a version deleted at the first, and what the second still needs."""
     doomed, kept = library.ready(actor, model), library.ready(actor, model, "other", fill=b"\x02")
     there = [hosts.lay_out(host, doomed) for host in ("here", "brno")]
     still = hosts.lay_out("brno", kept)

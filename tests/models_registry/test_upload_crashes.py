@@ -45,7 +45,7 @@ def begun(library, actor, model) -> Callable[[], Upload]:
 
 
 def crash_at(library, points: Iterable[int], play: Callable[[], Upload], state: str) -> int:
-    """How many points there were until a run passed fewer."""
+    """Crash at each point; return how many there were until a run passed fewer."""
     for point in points:
         upload = play()
         if not dies(library.worker(Checkpoints(at=point, then=die)), library.clock):

@@ -56,7 +56,7 @@ def hosts(s3, library, settings, tmp_path) -> Hosts:
 
 
 def left_in_the_bucket() -> set[str]:
-    """Of uploads."""
+    """Return the folders of uploads."""
     buffers = BucketUploadBuffer.at(blob_store.store().address, "", part_bytes=1)
     return set(buffers._bucket.folders("uploads/"))
 

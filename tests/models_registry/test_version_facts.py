@@ -23,7 +23,7 @@ pytestmark = pytest.mark.any_database
 
 
 def forget_facts(version: Version) -> None:
-    """As a version is that was imported before facts were kept."""
+    """Make the version one that was imported before facts were kept."""
     rows = Version.objects.filter(pk=version.pk)
     super(type(rows), rows).update(facts=None, next_at=version.created_at - timedelta(days=1))
 

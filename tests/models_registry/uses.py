@@ -6,7 +6,7 @@ from models_registry.states import VersionState
 
 
 def used_by(version: Version, words: str) -> VersionReferences:
-    """One use of the version."""
+    """Return one use of the version."""
     # Any row of which a version has one.
     rows = VersionMove.objects.filter(version=version, to_state=VersionState.IMPORTING)
     return VersionReferences(rows, "version", "version__model", words)

@@ -14,7 +14,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def host(site: Site) -> Host:
-    """One machine, prepared."""
+    """A prepared machine."""
     made = site.host()
     made.prepare()
     return made

@@ -49,7 +49,7 @@ def roles() -> list[str]:
 
 
 class Machine:
-    """With nothing on it but Python, Node.js and git."""
+    """A machine with nothing on it but Python, Node.js and git."""
 
     def __init__(self, root: Path, *, database_url: str, redis_url: str, programs: str) -> None:
         self.root = root
@@ -95,7 +95,7 @@ class Machine:
         return re.sub(r"(?<![\w.])/(srv/slipway|backups|elsewhere)\b", rf"{self.root}/\1", text)
 
     def sh(self, script: str, *, at: Path | None = None) -> str:
-        """What it printed. `slipway-server` is that of the installation: its `bin` is in the path."""
+        """Return the script's output. The installation's `bin`, with `slipway-server`, is in the path."""
         path = f"{self.app / '.venv/bin'}{os.pathsep}{self.environment['PATH']}"
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", self.here(script)],
@@ -128,7 +128,7 @@ class Machine:
         return {name: value for name, _, value in told}
 
     def start(self, role: str) -> None:
-        """As systemd would, from the unit that is shipped."""
+        """Start the role as systemd would, from the unit that is shipped."""
         units = self.app / "deploy/host/systemd"
         (unit,) = units.glob(f"slipway-{role}*.service")
         text = (units / "slipway-.service.d/slipway.conf").read_text() + unit.read_text()
@@ -164,7 +164,7 @@ class Machine:
         return "\n".join(f"== {path.name}\n{path.read_text()[-3_000:]}" for path in self.root.glob("*.log"))
 
     def through_the_proxy(self, token: str) -> httpx2.Client:
-        """What nginx sends when it is set up as the page has it."""
+        """Return a client that sends what nginx sends when it is set up as the page has it."""
         headers = {
             "Host": "slipway.example.org",
             "X-Forwarded-For": "203.0.113.7",

@@ -24,7 +24,7 @@ WITHIN_SECONDS = 180.0
 
 
 def eventually(holds: Callable[[], Any], *, seconds: float = WITHIN_SECONDS) -> Any:
-    """What `holds` returned first that is true. Waits long: nothing here says that anything is quick."""
+    """Return the first true result of `holds`. Waits long: nothing here says that anything is quick."""
     deadline = time.monotonic() + seconds
     while not (found := holds()):
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s"
@@ -139,7 +139,7 @@ class Host:
         return started
 
     def web(self) -> Role:
-        """One that answers."""
+        """Start a web process; return it once it answers."""
         role = self.start("web")
 
         def answers() -> bool:
@@ -185,7 +185,7 @@ class Site:
         return Host(self, self.home / name, settings, code=code)
 
     def connections(self) -> int:
-        """That clients hold to the database at this moment, ours left out."""
+        """Count the clients' connections to the database at this moment, ours left out."""
         with psycopg.connect(self.postgres.url) as connection:
             row = connection.execute(
                 "SELECT count(*) FROM pg_stat_activity "

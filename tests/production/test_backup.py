@@ -66,7 +66,7 @@ class Lived:
         return told.headers.get("x-slipway-version", "") if told.status_code == 200 else ""
 
     def backup(self, *options: str) -> str:
-        """What it said."""
+        """Take a backup; return the command's output."""
         done = self.host.run("backup", str(self.directory), *options)
         assert done.returncode == 0, done.stderr
         return done.stdout

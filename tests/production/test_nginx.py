@@ -44,7 +44,7 @@ def drain_seconds() -> str:
 
 
 class Nginx:
-    """One with the shipped file, whose addresses and certificate are of this machine."""
+    """An nginx with the shipped file, whose addresses and certificate are of this machine."""
 
     def __init__(self, place: Path, webs: tuple[Host, Host]) -> None:
         self.port = free_port()
@@ -115,7 +115,7 @@ class Load:
         self._threads[-1].start()
 
     def end(self) -> Counter[tuple[str, object]]:
-        """What has been counted; what still runs is left."""
+        """Return what has been counted; threads that still run are left."""
         self._done.set()
         for thread in self._threads:
             thread.join(2)
@@ -142,7 +142,7 @@ def webs(tmp_path: Path) -> Iterator[tuple[Host, Host]]:
 
 
 def follow(nginx: Nginx, token: str) -> int:
-    """How a page's socket was closed, after it was told what there is."""
+    """Follow a page's socket past its snapshot; return the code with which it was closed."""
     raw = socket.create_connection(("127.0.0.1", nginx.port), timeout=30)
     headers = {"Authorization": f"Bearer {token}"}
     with connect(

@@ -96,7 +96,7 @@ class Cluster:
 
 
 class Pod:
-    """One process of a role, in a home of its own; a kill takes all of it, as that of a container does."""
+    """A process of a role, in a home of its own; a kill takes all of it, as that of a container does."""
 
     def __init__(self, site: Site, name: str, role: str, *options: str) -> None:
         self.host: Host = site.host(name)

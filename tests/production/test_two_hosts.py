@@ -226,6 +226,6 @@ def _deployment(pair: Pair) -> str:
 
 
 def _files(host: Host) -> dict[str, int]:
-    """What tells its data plane what to do, and when it was written last."""
+    """Return the files that tell the data plane what to do, and when each was last written."""
     places = (host.home / "run/envoy", host.home / "run/deployments")
     return {str(file): file.stat().st_mtime_ns for place in places for file in place.rglob("*.json")}

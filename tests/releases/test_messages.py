@@ -48,7 +48,7 @@ TRIALS = {
 
 
 def kept(message: ReleaseMessage) -> ReleaseMessage:
-    """As it comes back from its row."""
+    """Return the message as it comes back from its row."""
     return ReleaseMessage.kept(message.text, json.loads(json.dumps(message.document, allow_nan=False)))
 
 

@@ -14,7 +14,7 @@ BODY: dict[str, Any] = {"steps": [{"kind": "deploy", "replicas": 1}, {"kind": "p
 
 @pytest.fixture
 def ada() -> Api:
-    """Of two teams."""
+    """A developer of two teams."""
     return api(person("ada", vision="developer", speech="developer"))
 
 

@@ -10,7 +10,7 @@ from tests.gateway.counting import histogram_of
 
 
 def counts(requests: int, *, errors: int = 0, ms: float = 80.0, in_flight: int = 0, epoch: str = "1"):
-    """So many requests so far, each good one answered after `ms`."""
+    """Return counts of so many requests, each good one answered after `ms`."""
     latency = histogram_of([ms] * (requests - errors))
     return TargetCounts(
         epoch=epoch,
@@ -29,7 +29,7 @@ def counts(requests: int, *, errors: int = 0, ms: float = 80.0, in_flight: int =
 
 
 def window(*readings: tuple[float, int], **how: float) -> TrafficWindow:
-    """Of the target `chat`: (at, requests so far)."""
+    """Return a window of the target `chat`; readings are (at, requests so far)."""
     made = TrafficWindow()
     for at, requests in readings:
         made.add(at, {"chat": counts(requests, **how)})

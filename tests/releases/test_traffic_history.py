@@ -94,7 +94,7 @@ def test_the_first_look_tells_figures_from_the_last_kept_reading() -> None:
 
 @pytest.fixture
 def service(db: None) -> Service:
-    """With 90 minutes of 60 requests each behind it, of the version before for the first hour."""
+    """A service with 90 minutes of 60 requests each, the first hour of them of the version before."""
     before, now = (version_of(team("speech"), f"story:v{number}") for number in (1, 2))
     service = Service.objects.create(
         team=now.model.team,

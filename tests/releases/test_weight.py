@@ -29,7 +29,7 @@ def rising(scene: Scene) -> Scene:
 
 
 def ignore_weights(scene: Scene) -> None:
-    """From now on as many requests go to one side as to the other."""
+    """Send as many requests to one side as to the other from now on."""
     turns = cycle((True, False))
 
     def choose(spec: Any, *_asked: Any) -> tuple[Any, bool]:

@@ -61,7 +61,7 @@ class Undo(Exception):
 
 @contextmanager
 def undone() -> Iterator[None]:
-    """What is written inside is gone afterwards."""
+    """Undo whatever is written inside."""
     try:
         with transaction.atomic():
             # As Django marks the transactions of its test cases: what is inside is as if it were outside.
@@ -160,13 +160,13 @@ class Scene:
         return worker(self.reconcilers(), self.clock, checkpoints, self.kernel)
 
     def send(self, requests: int = REQUESTS) -> dict[str, int]:
-        """What clients send, as far as the service has a route; by target."""
+        """Send what clients send, as far as the service has a route; return counts by target."""
         if not Route.objects.filter(service=self.name, removed_at=None).exists():
             return {}
         return dict(self.gateway.send(self.name, requests))
 
     def start(self, version: Version | None = None, **how: Any) -> Release:
-        """By a plan that is named it releases as if that were the service's own."""
+        """Start a release. A plan that is named is followed as if it were the service's own."""
         if "plan_name" in how:
             self.follow(how["plan_name"])
         self.release = start_release(

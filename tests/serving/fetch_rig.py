@@ -41,7 +41,7 @@ class Rig:
         return fetch.main(self.arguments(**options))
 
     def start(self, *, before: str = "", **options: object) -> "subprocess.Popen[str]":
-        """In a process of its own; `before`: code that it runs first."""
+        """Start a fetch in its own process; `before`: code that it runs first."""
         small = f"from serving.fetch import control_plane; control_plane.WINDOW_BYTES = {WINDOW}"
         run = "import sys\nfrom serving.fetch.__main__ import main\nsys.exit(main(sys.argv[1:]))"
         code = f"{before}\n{small}\n{run}"

@@ -16,7 +16,7 @@ Answer = Callable[["Request"], bool]
 
 
 class Files:
-    """What it has, and what goes wrong: `faults` are asked in turn, each once."""
+    """A server of these files; `faults` are asked in turn, each once."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self.files = dict(files)
@@ -45,7 +45,7 @@ class Files:
         return fault is not None and fault(request)
 
     def sent_bytes(self) -> int:
-        """As asked for by ranges."""
+        """The bytes that ranges asked for."""
         spans = [span.removeprefix("bytes=").split("-") for _, span in self.requests if span]
         return sum(int(last) - int(first) + 1 for first, last in spans)
 

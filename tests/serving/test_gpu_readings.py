@@ -261,7 +261,7 @@ def test_dcgm_exporter_is_asked_and_its_absence_is_the_detectors_fault() -> None
 
 
 class Clocks:
-    """Of a machine: what its clock says, and the ticks since its start, which nobody sets."""
+    """A machine's clocks: its wall clock, and the ticks since its start, which nobody sets."""
 
     def __init__(self) -> None:
         self.wall, self.since_start = 1_000.0, 50.0

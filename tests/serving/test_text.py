@@ -22,7 +22,7 @@ def cut(text: str, places: list[int]) -> list[str]:
 
 
 def until_stop(text: str, stop_strings: list[str]) -> tuple[str, bool]:
-    """By the definition: read character by character until one of the strings is complete."""
+    """Follow the definition: read character by character until one of the strings is complete."""
     for end in range(1, len(text) + 1):
         done = [stop for stop in stop_strings if text[:end].endswith(stop)]
         if done:

@@ -87,7 +87,7 @@ def test_a_request_to_a_service_shows_its_handler_and_the_batch_of_its_model(tmp
 
 
 def test_a_collector_that_never_answers_keeps_no_worker_from_ending(tmp_path: Path) -> None:
-    """It would wait ten minutes for the collector, which is longer than this test waits for the worker."""
+    """The exporter would wait ten minutes for the collector, longer than this test waits for the worker."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": address, "OTEL_EXPORTER_OTLP_TIMEOUT": "600"}

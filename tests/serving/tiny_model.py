@@ -12,7 +12,10 @@ TEMPLATE = (
 def write_tiny_model(
     directory: Path, *, chat_template: str | None = TEMPLATE, context: int = 256, head_dim: int = 8
 ) -> Path:
-    """One token a byte; special tokens for the chat template's roles. vLLM needs heads of 32 on a CPU."""
+    """Write a model with one token a byte, and special tokens for the chat template's roles.
+
+    vLLM needs heads of 32 on a CPU.
+    """
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast

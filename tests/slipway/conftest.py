@@ -23,9 +23,9 @@ URL = "http://testserver"
 
 @dataclass
 class Wire(httpx2.BaseTransport):
-    """To the API of this process. `lose` answers get lost on their way back; all get the `refusal`.
+    """A transport to this process's API. `lose` answers get lost on their way back; all get the `refusal`.
 
-    What `stumbles` answers, or raises, never reached the API.
+    A request that `stumbles` answers, or raises for, never reached the API.
     """
 
     lose: int = 0

@@ -69,7 +69,7 @@ def resolved(schema: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def operations() -> tuple[Operation, ...]:
-    """Those with the fewest parameters first: `/images/fit/` is no image."""
+    """Return the operations, fewest parameters first: `/images/fit/` is no image."""
     found = [
         Operation(method.upper(), path, re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), spec)
         for path, methods in document()["paths"].items()

@@ -64,14 +64,14 @@ def typed(command: list[str | int | tuple[int, int]], names: tuple[str, str]) ->
 
 
 def places_of(requests: list[httpx2.Request]) -> set[tuple[str, ...]]:
-    """Where a server, which unescapes a path before it looks, finds each request to lead."""
+    """Return the places that a server, which unescapes a path before it looks, finds for the requests."""
     paths = [unquote(request.url.raw_path.partition(b"?")[0].decode()) for request in requests]
     assert all(path.startswith(ROOT) and path.endswith("/") for path in paths), paths
     return {tuple(path.removeprefix(ROOT)[:-1].split("/")) for path in paths}
 
 
 def test_every_command_keeps_a_name_in_one_segment_or_sends_nothing() -> None:
-    """One that leads somewhere and one that does not; the property below draws more."""
+    """A name that leads somewhere and one that does not; the property below draws more."""
     for command, place in COMMANDS:
         segment_or_nothing(command, place, ("m?x=1", "v 1#"))
         segment_or_nothing(command, place, ("..", "../../../teams/evil"))

@@ -16,7 +16,7 @@ WHY = ("--reason", "Nobody asks for it.")
 
 @pytest.fixture
 def typing(terminal: Terminal) -> Terminal:
-    """As bo, an approver, with tiny:production on v1."""
+    """The terminal of bo, an approver, with tiny:production on v1."""
     version = version_of(team("vision"), "tiny:v1")
     aliases.set_alias(actor=SYSTEM, model=version.model, alias="production", version=version, reason="first")
     terminal.token = token_of(person("bo", vision=Role.APPROVER))

@@ -73,7 +73,7 @@ SAID = "because of the walk"
 
 
 class Run:
-    """One command, as typed where no terminal is."""
+    """A run of one command, as typed where no terminal is."""
 
     def __init__(self, words: tuple[str, ...], command: TyperCommand, file: Path) -> None:
         self.name = " ".join(words)

@@ -38,7 +38,7 @@ def pushing(terminal: Terminal, library: Library, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """With 13 parts to send, and a history that is none of the version's."""
+    """A directory with 13 parts to send, and a Git history that is not part of the version."""
     files = b.model_files() | {"big.safetensors": b.weights(10_000, b"\x02"), ".git/config": b"[core]"}
     return b.write(tmp_path / "laptop", files)
 

@@ -23,7 +23,7 @@ __all__ = ["actor", "ada", "library", "model"]
 
 @pytest.fixture
 def typing(terminal: Terminal, library: Library, ada, actor, model) -> Terminal:
-    """As ada, who has two versions of tiny."""
+    """The terminal of ada, who has two versions of tiny."""
     for fill in (b"\x01", b"\x02"):
         library.ready(actor, model, fill=fill)
     terminal.token = token_of(ada)

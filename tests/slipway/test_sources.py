@@ -19,7 +19,7 @@ __all__ = ["chat", "hubs", "library"]
 
 @pytest.fixture
 def typing(terminal: Terminal, hubs: Hubs) -> Terminal:
-    """As ada, a developer of the team that owns tiny."""
+    """The terminal of ada, a developer of the team that owns tiny."""
     terminal.token = token_of(person("ada", vision=Role.DEVELOPER))
     Model.objects.create(team=team("vision"), name="tiny")
     terminal.while_waiting = hubs.settle

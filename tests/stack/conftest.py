@@ -89,7 +89,7 @@ class RunningStack:
         return process.pid
 
     def pids(self, *names: str) -> dict[str, int]:
-        """Of the data plane's programs, or these; read from the process table."""
+        """Return the PIDs of the data plane's programs, or of these; read from the process table."""
         return {
             name: process.pid
             for name, process in running.programs(self.home.data.socket).items()

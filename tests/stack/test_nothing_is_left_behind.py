@@ -110,7 +110,7 @@ def test_a_closed_terminal_ends_every_process(small_stack: RunningStack) -> None
 
 
 def take_terminal() -> None:
-    """In a new session: stdin becomes the controlling terminal, whose end is a SIGHUP."""
+    """Make stdin the controlling terminal of a new session; its end is a SIGHUP."""
     import fcntl
     import termios
 

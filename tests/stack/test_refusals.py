@@ -15,7 +15,7 @@ pytestmark = pytest.mark.stack
 
 
 def refusal(tmp_path: Path, **settings: str) -> str:
-    """What a start with these settings says on stderr; it must refuse, in one line, and start nothing."""
+    """Return the stderr of a start with these settings; it must refuse, in one line, and start nothing."""
     environ = os.environ | {"SLIPWAY_HOME": str(tmp_path / "home")} | settings
     command = [sys.executable, "-m", "tests.stack.small_stack"]
     ended = subprocess.run(command, cwd=PROJECT, env=environ, capture_output=True, text=True, timeout=90)

@@ -24,7 +24,7 @@ SERVICE, V1, V2 = "docs-sample", "docstring-writer:v1", "docstring-writer:v2"
 
 @pytest.fixture
 def stack(tmp_path: Path) -> Iterator[RunningStack]:
-    """Where the sample has come as far as it comes without a person."""
+    """A stack whose sample has come as far as it comes without a person."""
     home = tmp_path / "home"
     prepare_home(home)
     stack = RunningStack(home, "controlplane.embedded", "--sample", "--kubernetes")
@@ -37,7 +37,7 @@ def stack(tmp_path: Path) -> Iterator[RunningStack]:
 
 
 def answering(stack: RunningStack) -> str:
-    """Which version; empty: nobody does."""
+    """Return the version that answers; empty: none does."""
     url = f"http://127.0.0.1:{stack.ports[4]}/{SERVICE}/v1/completions"
     body = {"model": "docstring-writer", "prompt": "Return", "max_tokens": 4}
     try:
@@ -47,7 +47,7 @@ def answering(stack: RunningStack) -> str:
 
 
 def pods(stack: RunningStack) -> set[psutil.Process]:
-    """What runs in them."""
+    """Return the processes of the pods."""
     (cluster,) = stack.pids("sample-cluster").values()
     return set(psutil.Process(cluster).children())
 

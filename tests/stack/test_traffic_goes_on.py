@@ -29,7 +29,7 @@ WORKERS = (f"{DEPLOYMENT}-0", f"{DEPLOYMENT}-1")
 
 
 class Requests(threading.Thread):
-    """One after the other through the gateway, each on a connection of its own."""
+    """Requests through the gateway, one after the other, each on a connection of its own."""
 
     def __init__(self, url: str) -> None:
         super().__init__(daemon=True)

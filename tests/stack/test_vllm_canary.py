@@ -62,7 +62,7 @@ def approved(scene: Scene, release: Document) -> None:
 
 
 def vllm_processes(scene: Scene) -> list[psutil.Process]:
-    """Of all workers of the service."""
+    """Return the vLLM processes of all workers of the service."""
     workers = [
         process
         for process in psutil.process_iter(["cmdline"])

@@ -31,7 +31,7 @@ def read(path: Path) -> Catalog:
 
 
 def merged(domain: str, path: Path, translations: Mapping[str, str] | None = None) -> Catalog:
-    """What the code says, as `path` translates it; `translations` (by source) come before that."""
+    """Return the code's texts as `path` translates them; `translations` (by source) come before that."""
     old, new = read(path), extraction.catalogue(domain)
     result = Catalog(
         locale=path.parent.parent.name, domain=domain, project="Slipway", charset="utf-8", fuzzy=False
@@ -88,7 +88,7 @@ def update(translations: Mapping[str, str] | None = None) -> list[str]:
 
 
 def faults() -> Iterator[str]:
-    """What is wrong with the catalogues, one sentence each."""
+    """Yield the faults of the catalogues, one sentence each."""
     for domain, path in paths():
         present, wanted = read(path), extraction.catalogue(domain)
         name = path.relative_to(settings.SLIPWAY_CATALOGUES)
@@ -108,7 +108,7 @@ def faults() -> Iterator[str]:
 
 
 def is_part(text: str) -> bool:
-    """Of a sentence: it begins or ends where none does."""
+    """Say whether a text is a part of a sentence: it begins or ends where none does."""
     return bool(_FRAGMENT.search(text))
 
 

@@ -40,7 +40,7 @@ def parcels(monkeypatch) -> None:
 
 @pytest.fixture
 def endpoint(db, _here, parcels, receiver) -> WebhookEndpoint:
-    """Of team `post`, wanting everything, with its secret as an attribute."""
+    """An endpoint of team `post`, wanting everything, with its secret as an attribute."""
     issued = create_webhook(actor=SYSTEM, url=receiver.url, team=team("post"))
     issued.endpoint.secret = issued.secret
     return issued.endpoint

@@ -18,7 +18,7 @@ class Received:
     body: bytes
 
     def is_signed_with(self, secret: str) -> bool:
-        """By the words of the specification, not by our code."""
+        """Check the signature by the words of the specification, not by our code."""
         signed = f"{self.headers['webhook-id']}.{self.headers['webhook-timestamp']}.".encode() + self.body
         digest = hmac.new(b64decode(secret[len("whsec_") :]), signed, "sha256").digest()
         return f"v1,{b64encode(digest).decode()}" in self.headers["webhook-signature"].split(" ")

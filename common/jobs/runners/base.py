@@ -18,8 +18,9 @@ class JobRunner(Protocol):
 
     @property
     def host(self) -> str:
-        """Where its jobs run, as `common.hosts` names it: only a runner of the same host sees them. Empty:
-        any sees them."""
+        """Host of its jobs, as `common.hosts` names it: only a runner of the same host sees them. Empty: any
+        sees them.
+        """
 
     @property
     def lane(self) -> str:

@@ -77,7 +77,7 @@ class SubprocessRunner:
             os.close(lock)
 
     def _spawn(self, spec: JobSpec, notes: JobNotes, lock: int) -> None:
-        """It holds the lock from its first moment on."""
+        """Start the process, which holds the lock from its first moment on."""
         _started[:] = [process for process in _started if process.poll() is None]
         stack = parent_watchdog.present()
         argv = (notes.directory, lock, stack.pid, stack.started)
@@ -178,7 +178,7 @@ class SubprocessRunner:
 
 
 def environment_of(spec: JobSpec) -> dict[str, str]:
-    """What it is given of our own environment."""
+    """Return the part of our own environment that the job is given."""
     allowed = (*BASIC_ENVIRONMENT, *spec.environment)
     return {
         name: value
@@ -188,5 +188,5 @@ def environment_of(spec: JobSpec) -> dict[str, str]:
 
 
 def local_runner() -> SubprocessRunner:
-    """Of this host."""
+    """Return the runner of this host."""
     return SubprocessRunner(Path(settings.SLIPWAY_JOBS_DIR), host=this_host(), code=Path(settings.BASE_DIR))

@@ -52,7 +52,7 @@ PRESETS: tuple[RulePreset, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class CitedDocument:
-    """Where statements are from. `date` and `url` may be empty."""
+    """The document that statements are from. `date` and `url` may be empty."""
 
     title: str
     date: str
@@ -108,7 +108,7 @@ def fault_title(name: str) -> str:
 
 
 def conditions_of(text: str) -> Conditions:
-    """Of the form that the files have. Raises BadRule."""
+    """Read conditions in the form of the preset files. Raises BadRule."""
     given: dict[str, Any] = {}
     details: dict[str, str] = {}
     for word in text.split():

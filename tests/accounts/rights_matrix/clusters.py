@@ -18,7 +18,7 @@ def _cluster(scene: Scene) -> Mapping[str, Any]:
 
 
 def _here(scene: Scene) -> Mapping[str, Any]:
-    """To the host that it has already."""
+    """Move a cluster to the host that it already has."""
     scene.cluster.change(host="here")
     return {"host": "here", "reason": "The machine is broken."}
 
@@ -38,7 +38,7 @@ def _cordoned_node(scene: Scene) -> Mapping[str, Any]:
 
 
 def _fake_node(scene: Scene) -> Mapping[str, Any]:
-    """One that its cluster shows."""
+    """A node that its cluster shows."""
     scene.cluster.nodes.update(uid=NODE.uid)
     return _node(scene)
 
@@ -59,20 +59,20 @@ def _worker(scene: Scene) -> Mapping[str, Any]:
 
 
 def _report(scene: Scene) -> Mapping[str, Any]:
-    """By the caller's token, which speaks for the machine."""
+    """Let the caller's token speak for the machine."""
     token = scene.user.tokens.latest("pk")
     AgentToken.objects.update_or_create(token=token, defaults={"cluster": scene.cluster, "node_uid": "box"})
     return {"node": "box", "session": "matrix-session", "sequence": 1, "workers": [], "devices": []}
 
 
 def _relay(scene: Scene) -> Mapping[str, Any]:
-    """By the caller's token, which speaks for the cluster."""
+    """Let the caller's token speak for the cluster."""
     RelayToken.objects.get_or_create(cluster=scene.cluster, token=scene.user.tokens.latest("pk"))
     return {"session": "matrix", "sequence": next(_numbers), "machines": []}
 
 
 def _files(scene: Scene) -> Mapping[str, Any]:
-    """By the caller's token, which speaks for the cluster that runs the version."""
+    """Let the caller's token speak for the cluster that runs the version."""
     content = scene.cluster.name.encode()
     version = stored_version(scene.team, {"a.txt": content}, label=f"{scene.cluster.name}:{new_name()}")
     deployed(scene.cluster, version, name=new_name())

@@ -39,7 +39,7 @@ def _ready(scene: Scene) -> Mapping[str, Any]:
 
 
 def _carded(scene: Scene) -> Mapping[str, Any]:
-    """With a card of two bytes, which is in the store."""
+    """A ready version whose card, of two bytes, is in the store."""
     held = VersionFile(version=scene.version(), path="README.md", format="text", **CARD)
     VersionFile.objects.bulk_create([held], ignore_conflicts=True)
     blob = LocalStore(Path(settings.SLIPWAY_STORE_DIR)).blob_path(CARD["sha256"])
@@ -121,7 +121,7 @@ def _ruled(scene: Scene) -> Mapping[str, Any]:
 
 
 def _upload(scene: Scene) -> Mapping[str, Any]:
-    """One of which nothing has come."""
+    """An upload of which nothing has arrived."""
     upload = begin_upload(actor=SYSTEM, model=scene.model, files=[EMPTY_OBJECT])
     return {"model": scene.model.name, "id": upload.pk, "sha256": EMPTY_OBJECT["sha256"]}
 
@@ -146,7 +146,7 @@ def _check(scene: Scene) -> Mapping[str, Any]:
 
 
 def _corrupt_blob(scene: Scene) -> Mapping[str, Any]:
-    """One that waits for a person."""
+    """A corrupt blob that waits for a person."""
     told = {"found_by_id": _check(scene)["id"], "size": 1, "detail": "gone", "state": "lost"}
     return {"id": CorruptBlob.objects.create(sha256=sha256(new_name().encode()).hexdigest(), **told).pk}
 

@@ -96,7 +96,7 @@ class Scene:
 
     @cached_property
     def worker(self) -> Worker:
-        """One that has written a log, of a deployment of the team."""
+        """A worker of a deployment of the team; it has written a log."""
         name = f"chat{next(_numbers)}"
         deployment = Deployment.objects.create(
             name=name,
@@ -172,7 +172,7 @@ class Scene:
         return trust_key(actor=SYSTEM, team=self.team, name=new_name(), pem=self.public_key, reason="known")
 
     def signed_version(self) -> Version:
-        """One that somebody has signed, nobody knows who."""
+        """A version with a signature whose signer is unknown."""
         version = self.version()
         VersionSignature.objects.get_or_create(
             version=version,
@@ -209,7 +209,7 @@ class Scene:
 
     @cached_property
     def rule(self) -> RetentionRule:
-        """One that is applied every day."""
+        """A rule that is applied every day."""
         return RetentionRule.objects.create(
             model=self.model, keep_last=2, is_daily=True, due_at=timezone.now(), changed_by_name="someone"
         )
@@ -256,7 +256,7 @@ class Scene:
 
     @cached_property
     def release(self) -> Release:
-        """One that waits for an approval, and that somebody else asked for."""
+        """A release that somebody else requested and that waits for an approval."""
         step = next(i for i, step in enumerate(CANARY.steps) if step.approval is not None)
         return Release.objects.create(
             service=self.service,
@@ -288,7 +288,7 @@ class Scene:
 
     @cached_property
     def delivery(self) -> WebhookDelivery:
-        """One that has arrived."""
+        """A delivery that has arrived."""
         now = timezone.now()
         event = WebhookEvent.objects.create(key=new_name(), type="webhook.test", occurred_at=now, body="{}")
         return WebhookDelivery.objects.create(

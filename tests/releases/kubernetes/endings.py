@@ -137,7 +137,7 @@ def is_at_rest(scene: KubernetesScene) -> bool:
 
 
 def check(scene: KubernetesScene) -> None:
-    """What the rows say is there, and nothing else; what others have is as it was."""
+    """Check that the cluster has only what the rows say, and that what others have is as it was."""
     service, route = Service.objects.get(), Route.objects.get()
     living = set(Deployment.objects.exclude(state=DeploymentState.REMOVED).values_list("name", flat=True))
     gone = set(Deployment.objects.filter(state=DeploymentState.REMOVED).values_list("name", flat=True))

@@ -13,7 +13,7 @@ from tests.crash.harness import Crash
 
 @dataclass(frozen=True)
 class Strike:
-    """What comes in between at one call to the API server."""
+    """A disturbance of one call to the API server."""
 
     mishap: Mishap | None = None
     dies: str = ""

@@ -53,7 +53,7 @@ def let_pass(scene: KubernetesScene, watcher: ClusterWatcher | None, seconds: in
 
 
 def asked(scene: KubernetesScene, watcher: ClusterWatcher | None) -> Counter[str]:
-    """How often each kind was asked for within a minute at rest, but for watches."""
+    """Count the requests for each kind within a minute at rest, but for watches."""
     let_pass(scene, watcher, MINUTE_SECONDS)
     before = len(scene.transport.calls)
     let_pass(scene, watcher, MINUTE_SECONDS)

@@ -64,7 +64,7 @@ def some_strikes(chance: random.Random) -> list[tuple[int, Strike]]:
 
 @pytest.mark.parametrize("ending", [one for one in ENDINGS if one != "promoted"])
 def test_however_a_release_ends_amid_mishaps_the_cluster_is_what_the_rows_say(ending: str) -> None:
-    """Those that are taken back or away were promoted before."""
+    """Releases that are taken back or away were promoted before."""
     shape = {"judged": {"is_theirs": True}, "taken away": {"is_theirs": True}, "aborted": {"in_groups": True}}
     strikes = some_strikes(random.Random(f"a seed for {ending}"))
     assert tell(ending, strikes, **shape.get(ending, {})).strikes.struck
@@ -92,7 +92,7 @@ def test_it_is_so_whatever_comes_together(ending: str, shape: str) -> None:
 @pytest.mark.parametrize("ending", ["aborted", "taken back"])
 @pytest.mark.parametrize("strike", WRITES_FAIL, ids=str)
 def test_each_write_may_go_wrong(strike: Strike, ending: str) -> None:
-    """Of all that a release has the cluster told, from the prefetch on."""
+    """Each write of a release to the cluster has its turn, from the prefetch on."""
     number = 0
     while True:
         number += 1

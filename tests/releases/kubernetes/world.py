@@ -78,7 +78,7 @@ _worlds: list["KubernetesScene"] = []
 
 
 def connect(config: ClusterConfig) -> KubernetesCluster:
-    """As the kind's backend is made from a row."""
+    """Connect as the kind's backend does when made from a row."""
     return _worlds[-1].connect()
 
 
@@ -182,7 +182,7 @@ class KubernetesScene(Scene):
         return KubernetesCluster(KubeClient(self.transport), settings, store_token="sesame")
 
     def _furnish(self) -> None:
-        """What is there before Slipway comes, a good part of it under names like ours."""
+        """Make what is there before Slipway comes, a good part of it under names like ours."""
         group = "gateway.networking.k8s.io/v1"
         for name in (NAMESPACE, "elsewhere"):
             self.server.make("namespaces", {"metadata": {"name": name}})
@@ -217,7 +217,7 @@ class KubernetesScene(Scene):
     def _apply(
         self, version: str, kind: str, name: str, namespace: str = NAMESPACE, spec: Object | None = None
     ) -> None:
-        """Of another team."""
+        """Create an object of another team."""
         metadata = {"name": name, "namespace": namespace, "annotations": {"owner": "another-team"}}
         item: Object = {"apiVersion": version, "kind": kind, "metadata": metadata}
         self.client.create(item | ({"spec": spec} if spec else {}))
@@ -320,7 +320,7 @@ class KubernetesScene(Scene):
         return Route.objects.get(service=self.name)
 
     def weights(self) -> dict[str, int]:
-        """As the data plane has them."""
+        """Return the weights that the data plane has."""
         found = self.controller.programmed.get("theirs" if self.is_theirs else f"slipway-{self.name}")
         rules = found["spec"]["rules"] if found else ()
         return {
@@ -353,7 +353,7 @@ class KubernetesScene(Scene):
         }
 
     def plain(self, item: Object) -> Object:
-        """As it must stay: byte for byte; of an HTTPRoute of others with rules of ours, all but those."""
+        """Return what must not change: all of it; of an HTTPRoute of others, all but our rules."""
         if not self.is_theirs or item.get("kind") != "HTTPRoute":
             return item
         metadata = {key: item["metadata"][key] for key in ("name", "namespace", "uid")}

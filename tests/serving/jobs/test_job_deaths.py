@@ -61,7 +61,7 @@ class Scene:
         return answer.headers["location"]
 
     def times(self, address: str) -> int:
-        """How often its handler was begun with this job's key."""
+        """Count how often the handler was begun with this job's key."""
         return Counter(self.effects.read_text().split())[address.rpartition("/")[2]]
 
 

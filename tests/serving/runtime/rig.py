@@ -32,7 +32,7 @@ def service(
 
 
 def pids(worker: RunningWorker) -> dict[str, int]:
-    """Of its processes that are ready, by name."""
+    """Return the PIDs of the worker's ready processes, by name."""
     shown = worker.health()[1]["processes"]
     return {one["name"]: one["pid"] for one in shown if one["state"] == "ready"}
 
@@ -61,7 +61,7 @@ class Asked(threading.Thread):
 
 
 def descendants(pid: int) -> list[int]:
-    """Of the process and those below it, by what the kernel says."""
+    """Return the process and those below it, as the kernel lists them."""
     found = [pid]
     for one in found:
         for task in Path(f"/proc/{one}/task").glob("*/children"):
