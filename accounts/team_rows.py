@@ -3,14 +3,13 @@
 from typing import ClassVar, TypeVar
 
 from django.db import IntegrityError, models, transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.filters import team
 from accounts.services.rights import require
 from accounts.states import Right
-from common import audit, filters
+from common import audit, clock, filters
 from common.actor import Actor
 from common.errors import Conflict
 from common.filters import ListFilter
@@ -22,7 +21,7 @@ class TeamRow(models.Model):
     team = models.ForeignKey("accounts.Team", on_delete=models.PROTECT, related_name="+")
     name = models.CharField(max_length=63)
     description = models.CharField(max_length=500, blank=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
     created_by = models.CharField(max_length=200, editable=False)
 
     class Meta:

@@ -30,6 +30,7 @@ MANIFEST = AppManifest(
             "/benchmarks/{benchmark_id}/",
             badges="benchmark_run",
         ),
+        Subject("benchmarks.benchmarkcleanup", _("Cleanup of benchmarks"), "/benchmarks/"),
     ),
     choices=(
         ChoiceSet(BenchmarkState, badges="benchmark", schema="BenchmarkState"),

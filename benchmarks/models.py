@@ -1,12 +1,12 @@
 from typing import Any, ClassVar
 
 from django.db import models
-from django.utils import timezone
 
 from accounts.querysets import TeamOwned
 from accounts.team_rows import TeamRow
 from benchmarks.load.scenario import LoadScenario, scenario_of
 from benchmarks.states import BenchmarkState, RunState
+from common import clock
 from common.jobs.rows import RunsJob
 from common.reconcile import Reconciled, Singleton
 
@@ -43,7 +43,7 @@ class Benchmark(TeamRow, Reconciled):
     state = models.CharField(
         max_length=20, choices=BenchmarkState.choices, default=BenchmarkState.RUNNING, editable=False
     )
-    state_since = models.DateTimeField(default=timezone.now, editable=False)
+    state_since = models.DateTimeField(default=clock.now, editable=False)
     reason = models.TextField(blank=True, editable=False)
     """Why it ended, or what it waits for."""
     ended_at = models.DateTimeField(null=True, editable=False)
@@ -109,7 +109,7 @@ class BenchmarkRun(Reconciled, RunsJob):
     fraction = models.FloatField(default=1.0)
     """Of the scenario's requests: a search looks shortly at first."""
     state = models.CharField(max_length=20, choices=RunState.choices, default=RunState.WAITING)
-    state_since = models.DateTimeField(default=timezone.now)
+    state_since = models.DateTimeField(default=clock.now)
     outcome = models.CharField(max_length=20, choices=RunState.choices, blank=True)
     """How it ends once all of it is removed."""
     reason = models.TextField(blank=True)
@@ -166,7 +166,7 @@ class BenchmarkRecords(models.Model):
     run = models.OneToOneField(BenchmarkRun, on_delete=models.CASCADE, related_name="records")
     sha256 = models.CharField(max_length=64)
     size = models.PositiveBigIntegerField()
-    created_at = models.DateTimeField(default=timezone.now)
+    created_at = models.DateTimeField(default=clock.now)
 
     def __str__(self) -> str:
         return f"records of {self.run}"
@@ -177,7 +177,7 @@ class BenchmarkLease(models.Model):
 
     key = models.CharField(max_length=200, unique=True)
     run = models.OneToOneField(BenchmarkRun, on_delete=models.CASCADE, related_name="lease")
-    since = models.DateTimeField(default=timezone.now)
+    since = models.DateTimeField(default=clock.now)
 
     def __str__(self) -> str:
         return f"{self.key} for {self.run}"

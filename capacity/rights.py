@@ -7,14 +7,14 @@ RIGHTS = (
         value="capacity.write",
         label=_("create and change pools"),
         group=_("Capacity"),
-        rank=211,
+        rank=116,
         roles=(Role.DEVELOPER, Role.APPROVER),
     ),
     RightSpec(
         value="capacity.apply",
         label=_("apply, undo and stop capacity plans"),
         group=_("Capacity"),
-        rank=212,
+        rank=117,
         roles=(Role.APPROVER,),
     ),
 )

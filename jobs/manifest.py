@@ -28,7 +28,10 @@ def jobs_by_state() -> Iterator[Metric]:
 
 MANIFEST = AppManifest(
     reconcilers=(JobMirrorReconciler(),),
-    subjects=(Subject("jobs.servicejob", _("Job"), "/jobs/{pk}/", badges="job"),),
+    subjects=(
+        Subject("jobs.servicejob", _("Job"), "/jobs/{pk}/", badges="job"),
+        Subject("jobs.jobmirror", _("Reader of jobs"), "/jobs/"),
+    ),
     choices=(ChoiceSet(ServiceJobState, badges="job", schema="ServiceJobState"),),
     badges={
         "job": {

@@ -59,6 +59,7 @@ class BenchmarkDetailSerializer(BenchmarkSerializer):
         return documents.document_of(row)
 
 
+@example({"team": "speech", "cluster": "local", "scenario": SCENARIO, "spec": SPEC})
 class BenchmarkPlanRequestSerializer(serializers.Serializer[Any]):
     team = serializers.CharField(max_length=63, help_text="Owner.")
     cluster = serializers.CharField(max_length=63, help_text="Where it runs.")

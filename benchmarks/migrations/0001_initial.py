@@ -3,7 +3,7 @@
 import common.logs.context
 import datetime
 import django.db.models.deletion
-import django.utils.timezone
+import common.clock
 from django.db import migrations, models
 
 
@@ -37,11 +37,11 @@ class Migration(migrations.Migration):
                 ('origin', models.CharField(blank=True, default=common.logs.context.origin_now, editable=False, max_length=300)),
                 ('name', models.CharField(max_length=63)),
                 ('description', models.CharField(blank=True, max_length=500)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('created_at', models.DateTimeField(default=common.clock.now, editable=False)),
                 ('created_by', models.CharField(editable=False, max_length=200)),
                 ('spec', models.JSONField(editable=False)),
                 ('state', models.CharField(choices=[('running', 'Running'), ('cancelling', 'Cancelling'), ('finished', 'Finished'), ('failed', 'Failed'), ('cancelled', 'Cancelled')], default='running', editable=False, max_length=20)),
-                ('state_since', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('state_since', models.DateTimeField(default=common.clock.now, editable=False)),
                 ('reason', models.TextField(blank=True, editable=False)),
                 ('ended_at', models.DateTimeField(editable=False, null=True)),
                 ('conclusion', models.JSONField(default=dict, editable=False)),
@@ -118,7 +118,7 @@ class Migration(migrations.Migration):
                 ('position', models.PositiveIntegerField()),
                 ('fraction', models.FloatField(default=1.0)),
                 ('state', models.CharField(choices=[('waiting', 'Waiting'), ('deploying', 'Deploying'), ('measuring', 'Measuring'), ('collecting', 'Collecting'), ('removing', 'Removing'), ('valid', 'Valid'), ('invalid', 'Invalid'), ('failed', 'Failed'), ('cancelled', 'Cancelled')], default='waiting', max_length=20)),
-                ('state_since', models.DateTimeField(default=django.utils.timezone.now)),
+                ('state_since', models.DateTimeField(default=common.clock.now)),
                 ('outcome', models.CharField(blank=True, choices=[('waiting', 'Waiting'), ('deploying', 'Deploying'), ('measuring', 'Measuring'), ('collecting', 'Collecting'), ('removing', 'Removing'), ('valid', 'Valid'), ('invalid', 'Invalid'), ('failed', 'Failed'), ('cancelled', 'Cancelled')], max_length=20)),
                 ('reason', models.TextField(blank=True)),
                 ('violations', models.JSONField(default=list)),
@@ -142,7 +142,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('sha256', models.CharField(max_length=64)),
                 ('size', models.PositiveBigIntegerField()),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('created_at', models.DateTimeField(default=common.clock.now)),
                 ('run', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='records', to='benchmarks.benchmarkrun')),
             ],
         ),
@@ -151,7 +151,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('key', models.CharField(max_length=200, unique=True)),
-                ('since', models.DateTimeField(default=django.utils.timezone.now)),
+                ('since', models.DateTimeField(default=common.clock.now)),
                 ('run', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='lease', to='benchmarks.benchmarkrun')),
             ],
         ),
@@ -180,7 +180,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=63)),
                 ('description', models.CharField(blank=True, max_length=500)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('created_at', models.DateTimeField(default=common.clock.now, editable=False)),
                 ('created_by', models.CharField(editable=False, max_length=200)),
                 ('content', models.JSONField(editable=False)),
                 ('digest', models.CharField(db_index=True, editable=False, max_length=64)),

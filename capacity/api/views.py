@@ -22,6 +22,7 @@ from common.api.views import (
     ListEndpoint,
     RetrieveEndpoint,
     UpdateEndpoint,
+    WhyDeleted,
 )
 
 
@@ -65,8 +66,10 @@ class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoi
     @member.mapping.delete
     def leave(self, request: Request, *args: Any, service: str, **kwargs: Any) -> Response:
         """Take a service out of the pool; it keeps the workers that it has."""
+        query = WhyDeleted(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
         row = get_object_or_404(self.get_object().memberships, service=service)
-        services.remove_membership(row, actor=self.actor)
+        services.remove_membership(row, actor=self.actor, reason=query.validated_data["reason"])
         return Response(status=204)
 
 

@@ -5,7 +5,6 @@ import common.logs.context
 import datetime
 import django.core.validators
 import django.db.models.deletion
-import django.utils.timezone
 from django.db import migrations, models
 
 
@@ -48,7 +47,7 @@ class Migration(migrations.Migration):
                 ('revision', models.PositiveIntegerField(default=1, editable=False)),
                 ('name', models.CharField(max_length=63)),
                 ('description', models.CharField(blank=True, max_length=500)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('created_at', models.DateTimeField(default=common.clock.now, editable=False)),
                 ('created_by', models.CharField(editable=False, max_length=200)),
                 ('workers', models.PositiveSmallIntegerField(validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(256)])),
                 ('state', models.CharField(choices=[('off', 'Off'), ('advise', 'Advise'), ('approve', 'Ask for approval'), ('automatic', 'Automatic')], default='advise', max_length=20)),

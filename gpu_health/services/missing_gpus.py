@@ -29,9 +29,8 @@ def report_missing(now: datetime) -> None:
         elif row.missing is not None:
             count, expected = row.missing
             if count or row.short_since <= now - NONE_SETTLES:
-                _report(
-                    row, now, ReadingKind.FAULT, f"{count} of {expected} GPUs", float(count)
-                )  # untranslated
+                words = f"{count} of {expected} GPUs"  # untranslated
+                _report(row, now, ReadingKind.FAULT, words, float(count))
 
 
 def _report(row: GpuCount, now: datetime, kind: ReadingKind, words: str, count: float | None = None) -> None:

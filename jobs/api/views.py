@@ -2,6 +2,7 @@ import json
 from typing import Any, ClassVar
 
 from django.http import HttpResponse
+from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import action
@@ -60,7 +61,7 @@ class ServiceJobs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
         """Read what its handler answered, as long as it is kept."""
         row: ServiceJob = self.get_object()
         if row.state in UNFINISHED:
-            raise Conflict(f"The job is {row.state}.")
+            raise Conflict(_("The job is %(state)s: it has no result yet.") % {"state": row.state})
         job = ask_queue(lambda queue, _: queue.get(row.name))
         body = ask_queue(lambda _, store: store.result(row.name))
         answer = HttpResponse(body, content_type=job.result_type or "application/octet-stream")

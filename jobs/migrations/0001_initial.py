@@ -3,7 +3,7 @@
 import common.logs.context
 import datetime
 import django.db.models.deletion
-import django.utils.timezone
+import common.clock
 from django.db import migrations, models
 
 
@@ -46,7 +46,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=63)),
                 ('description', models.CharField(blank=True, max_length=500)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('created_at', models.DateTimeField(default=common.clock.now, editable=False)),
                 ('created_by', models.CharField(editable=False, max_length=200)),
                 ('target', models.CharField(max_length=128)),
                 ('version', models.CharField(max_length=400)),

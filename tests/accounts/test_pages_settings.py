@@ -68,9 +68,12 @@ def test_what_is_wrong_with_a_token_is_told_at_its_field(ada, given, field):
 def test_scopes_are_grouped_preset_and_those_that_one_has(ada):
     page = text_of(client_of(ada).get("/settings/tokens/+new/"))
     groups = re.findall(r"<legend>([^<]+)</legend>", page.partition("<main")[2])
-    assert groups == ["General", "Models", "Services and releases", "Fleet", "Administration"]
+    assert groups == [
+        "General", "Models", "Services and releases", "Jobs", "Fleet", "Benchmarks", "Capacity",
+        "Administration",
+    ]  # fmt: skip
     preset = re.search(r'data-ticks="([^"]*)">CI pipeline: push and release<', page)[1]
-    assert set(preset.split()) == {"read", "models.write", "releases.start"}
+    assert set(preset.split()) == {"read", "models.write", "releases.start", "jobs.write", "benchmarks.write"}
     viewer = text_of(client_of(cast.person("eve", vision="viewer")).get("/settings/tokens/+new/"))
     assert re.findall(r'name="scopes" value="([^"]+)"', viewer) == ["read"]
     assert "Approver bot" not in viewer
@@ -78,7 +81,9 @@ def test_scopes_are_grouped_preset_and_those_that_one_has(ada):
 
 def test_a_preset_gives_its_scopes_over_rest(ada):
     answer = cast.api(ada).post("tokens/", {"name": "ci", "preset": "ci", "scopes": ["audit.read"]})
-    assert answer.json()["scopes"] == ["audit.read", "models.write", "read", "releases.start"]
+    assert answer.json()["scopes"] == [
+        "audit.read", "benchmarks.write", "jobs.write", "models.write", "read", "releases.start",
+    ]  # fmt: skip
     assert cast.api(ada).post("tokens/", {"name": "ci"}).status_code == 400
 
 

@@ -167,6 +167,27 @@ CASES = (
         quiet=[9, 13, 30],
         firing=[18, 21],
     ),
+    Case(
+        alert="SlipwayRouteErrors",
+        series={
+            "service_route_requests_total{version='v2',side='candidate',route='/detect'}": "0+100x40",
+            "service_route_errors_total{version='v2',side='candidate',route='/detect'}": "0x9 0+10x12 120x20",
+        },
+        quiet=[9, 13, 30],
+        firing=[18, 21],
+    ),
+    Case(
+        alert="SlipwayModelQueueSlow",
+        series={
+            "service_model_calls_total{version='v2',side='stable',method='detect'}": "0+60x40",
+            "service_model_queue_seconds_total{version='v2',side='stable',method='detect'}": (
+                "0x9 0+180x12 2160x20"
+            ),
+        },
+        quiet=[9, 13, 32],
+        firing=[18, 21],
+    ),
+    holds("SlipwayServiceBusy", "service_busy{version='v2'}", after=10, bad="0.99", good="0.4"),
     # One of two workers starts anew: half of all that was ever counted is gone, and was no error of now.
     Case(
         alert="",

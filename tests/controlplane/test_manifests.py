@@ -111,7 +111,8 @@ def strings(tree: ast.Module) -> Iterator[str]:
 def _names() -> re.Pattern[str]:
     paths = {item.path for item in nav_items() if resolves_to_an_app(item.path)}
     return re.compile(
-        rf"\b({'|'.join(sorted(APPS))})[./]\w|(?<![\w/])({'|'.join(map(re.escape, sorted(paths)))})"
+        rf"(?<!common\.)\b({'|'.join(sorted(APPS))})[./]\w"
+        rf"|(?<![\w/])({'|'.join(map(re.escape, sorted(paths)))})"
     )
 
 

@@ -50,7 +50,9 @@ def test_an_api_server_takes_every_document_and_every_field(documents: list[Docu
 def test_a_field_that_does_not_exist_is_noticed(documents: list[Document]) -> None:
     """The check before this one could not fail otherwise."""
     transport = FakeTransport(SimulatedCluster())
-    workload = next(one for one in documents if pod_spec(one))
+    workload = next((one for one in documents if pod_spec(one)), None)
+    if workload is None:
+        pytest.skip("These documents run no pods.")
     made(transport, next(one for one in with_namespace(documents) if one["kind"] == "Namespace"))
     workload["spec"]["template"]["spec"]["containers"][0]["readinesProbe"] = {}
     with pytest.raises(AssertionError, match="readinesProbe"):

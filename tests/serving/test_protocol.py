@@ -65,7 +65,7 @@ json_values = st.recursive(
 )
 commands = st.builds(
     WorkerCommand,
-    model_dir=st.text("abc/ -é=", min_size=1).map(Path),
+    model_dir=st.text("abc/ -é=", min_size=1).map(Path).filter(lambda path: str(path) != "--"),
     name=names,
     deployment=names,
     service=names,

@@ -13,6 +13,7 @@ LEFT_OUT = {
     "source list": ["HUB"],
     "upload list": ["FROM"],
     "gpu finding list": ["WOULD", "SEEN"],
+    "jobs list": ["CREATED"],
 }
 """What the examples of the API leave no place for; the last columns are the least."""
 

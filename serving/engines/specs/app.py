@@ -11,7 +11,7 @@ SPEC = EngineSpec(
             gettext_noop("App file"),
             "text",
             gettext_noop("Python file of the version with the serve.App; app.py by default."),
-            placeholder="app.py",
+            placeholder="app.py",  # untranslated
         ),
         count_setting(
             "processes",

@@ -72,13 +72,13 @@ def quantization(key: str) -> EngineSetting:
         gettext_noop("Quantization"),
         "text",
         gettext_noop("As the weights' files say by default."),
-        placeholder="fp8",
+        placeholder="fp8",  # untranslated
         alias="quantization",
     )
 
 
 def kv_cache_dtype(key: str, label: str = gettext_noop("KV cache data type")) -> EngineSetting:
-    return EngineSetting(key, label, "text", placeholder="fp8", alias="kv_cache_dtype")
+    return EngineSetting(key, label, "text", placeholder="fp8", alias="kv_cache_dtype")  # untranslated
 
 
 LOAD_TIMEOUT = EngineSetting(

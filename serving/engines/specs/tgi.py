@@ -18,7 +18,7 @@ SPEC = EngineSpec(
         present=("tgi_queue_size", "tgi_batch_current_size", "tgi_request_count"),
         running=("tgi_batch_current_size",),
         waiting=("tgi_queue_size",),
-        requests=(f"tgi_request_success + {_FAILED}",),
+        requests=(f"tgi_request_success + {_FAILED}",),  # untranslated
         errors=(f'{_FAILED}{{err="generation"}} + {_FAILED}{{err="incomplete"}}',),
         refused=(f'{_FAILED}{{err="overloaded"}}',),
         prompt_tokens=("tgi_request_input_length_sum",),

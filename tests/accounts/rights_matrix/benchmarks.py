@@ -4,7 +4,7 @@ from accounts.states import Right
 from benchmarks.models import Benchmark
 from benchmarks.services import create_benchmark
 from clusters.models import Cluster
-from tests.accounts.rights_matrix.scene import Access, Route, Scene
+from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.cast import SYSTEM
 from tests.clusters.world import version_of
 
@@ -18,7 +18,7 @@ def _cluster(scene: Scene) -> None:
 
 def _benchmark(scene: Scene) -> Benchmark:
     _cluster(scene)
-    return create_benchmark(actor=SYSTEM, team=scene.team, name="nightly", **ORDER)
+    return create_benchmark(actor=SYSTEM, team=scene.team, name=new_name(), **ORDER)
 
 
 def _row(scene: Scene) -> dict[str, int]:
@@ -37,7 +37,7 @@ def _new(scene: Scene) -> dict[str, Any]:
 def _pair(scene: Scene) -> dict[str, int]:
     row = _benchmark(scene)
     cell = row.cells.get().pk
-    return {"benchmark": row.pk, "cell": cell}
+    return {"benchmark": row.pk, "ours": cell, "theirs": cell}
 
 
 ROUTES = [
@@ -45,6 +45,6 @@ ROUTES = [
     Route("POST", "benchmarks/", Right.BENCHMARKS_WRITE, body=_new, status=201, owned=False),
     Route("POST", "benchmarks/preview/", Right.BENCHMARKS_WRITE, body=_plan, owned=False),
     Route("GET", "benchmarks/{benchmark}/", Right.READ, fill=_row),
-    Route("GET", "benchmarks/{benchmark}/compare/{cell}/{cell}/", Right.READ, fill=_pair),
+    Route("GET", "benchmarks/{benchmark}/compare/{ours}/{theirs}/", Right.READ, fill=_pair),
     Route("POST", "benchmarks/{benchmark}/cancel/", Right.BENCHMARKS_WRITE, fill=_row),
 ]

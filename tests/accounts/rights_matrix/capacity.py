@@ -5,12 +5,12 @@ from capacity.models import CapacityPlan, Pool
 from capacity.services import create_pool, set_membership
 from clusters.models import Deployment
 from gateway import models as gateways
-from tests.accounts.rights_matrix.scene import Access, Route, Scene
+from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.cast import SYSTEM
 
 
 def _pool(scene: Scene) -> Pool:
-    return create_pool(actor=SYSTEM, team=scene.team, name="shared", cluster=scene.cluster, workers=8)
+    return create_pool(actor=SYSTEM, team=scene.team, name=new_name(), cluster=scene.cluster, workers=8)
 
 
 def _row(scene: Scene) -> dict[str, int]:
@@ -20,11 +20,15 @@ def _row(scene: Scene) -> dict[str, int]:
 def _member(scene: Scene) -> dict[str, object]:
     deployment = scene.worker.deployment
     route = {"stable_target": deployment.name, "stable_version": "chat:v1", "writer": 0, "writer_turn": 0}
-    gateway = gateways.Gateway.objects.create(cluster=deployment.cluster)
+    gateway, _made = gateways.Gateway.objects.get_or_create(cluster=deployment.cluster)
     name = f"chat-{deployment.pk}"
     Deployment.objects.filter(pk=deployment.pk).update(service=name)
-    gateways.Route.objects.create(gateway=gateway, service=name, changed_at=timezone.now(), **route)
-    pool = create_pool(actor=SYSTEM, team=scene.team, name="routed", cluster=deployment.cluster, workers=8)
+    columns = {"gateway": gateway, "changed_at": timezone.now(), **route}
+    gateways.Route.objects.get_or_create(service=name, defaults=columns)
+    made = {"team": scene.team, "cluster": deployment.cluster, "workers": 8}
+    pool = Pool.objects.filter(memberships__service=name).first() or create_pool(
+        actor=SYSTEM, name=new_name(), **made
+    )
     set_membership(pool, actor=SYSTEM, service=name, guarantee=1, limit=4)
     return {"pool": pool.pk, "service": name}
 
