@@ -96,3 +96,14 @@ def test_long_values_are_cut_in_refusals() -> None:
     with pytest.raises(BadConfig) as refused:
         access_of(text)
     assert len(str(refused.value)) < 500
+
+
+def test_numbers_are_made_of_plain_scalars_where_they_are_asked_for() -> None:
+    text = "rates: [1, 2.5, 1e3]\nname: '7'\nversion: 1.2.3\n8: eight\n"
+    assert load(text, numbers=True) == {
+        "rates": [1, 2.5, 1000.0],
+        "name": "7",
+        "version": "1.2.3",
+        "8": "eight",
+    }
+    assert load(text)["rates"] == ["1", "2.5", "1e3"]

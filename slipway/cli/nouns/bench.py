@@ -53,9 +53,12 @@ def run(
 ) -> None:
     """Start a benchmark. With --wait the exit status is 0 if a configuration was found."""
     context = context_of(typer_context)
-    from kube.untrusted_yaml import load
+    from kube.untrusted_yaml import BadYaml, load
 
-    body = load(text_of(file, named="--file"))
+    try:
+        body = load(text_of(file, named="--file"), numbers=True)
+    except BadYaml as error:
+        raise CommandFailed(f"{file} cannot be read: {error}.", Exit.USAGE) from None
     if not isinstance(body, Mapping):
         raise CommandFailed(f"{file} holds no benchmark: give an object with name, team, spec.", Exit.USAGE)
     row = context.client.create(at("benchmarks"), dict(body))
