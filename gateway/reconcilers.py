@@ -18,7 +18,7 @@ from clusters.errors import DeploymentMissing
 from clusters.services.lost_rights import recheck_rights
 from common import clock
 from common.reconcile import Effect, Operation, Reconciler, Step, StepOutcome, proceed, silent_hosts, wait
-from gateway import history, selectors, services, watching
+from gateway import history, selectors, watching
 from gateway.backends.base import GatewayHealth
 from gateway.backends.configured import backends_of
 from gateway.errors import (
@@ -29,6 +29,7 @@ from gateway.errors import (
     StaleRouteFence,
 )
 from gateway.models import Gateway, Route, TrafficReading, WatchedRoute
+from gateway.services.routes import reapply, sync_workers
 from gateway.traffic import TargetCounts
 from gateway.worker_figures import WorkerFigures, packed_figures
 
@@ -87,7 +88,7 @@ class KeepRoutes(Step[Gateway]):
                 if route.removed_at is None:
                     _sync_workers(route)
                 if not _is_kept(route):
-                    services.reapply(route)
+                    reapply(route)
                     applied.append(route.service)
             except StaleRouteFence as error:
                 logger.info("%s", error)
@@ -269,7 +270,7 @@ def _sync_workers(route: Route) -> None:
     """Send the route's workers, in case the event of their change was lost."""
     for target in route.spec.targets:
         try:
-            services.sync_workers(target.name)
+            sync_workers(target.name)
         except DeploymentMissing:
             logger.info("Route %s names %s, which is no deployment", route.service, target.name)
 

@@ -7,8 +7,8 @@ from clusters.events import ClusterMoved, ClusterRegistered, WorkersChanged
 from clusters.models import Cluster
 from clusters.selectors import deployment_name
 from common.actor import Actor
-from gateway import services
 from gateway.errors import GatewayError
+from gateway.services import gateways, routes
 
 logger = logging.getLogger(__name__)
 
@@ -16,18 +16,18 @@ logger = logging.getLogger(__name__)
 def give_gateway(event: ClusterRegistered) -> None:
     """Give a new cluster its gateway in the same transaction: services may be created there at once."""
     for cluster in Cluster.objects.filter(pk=event.cluster_id):
-        services.ensure_gateway(cluster, actor=Actor.system("bootstrap"))
+        gateways.ensure_gateway(cluster, actor=Actor.system("bootstrap"))
 
 
 def move_gateway(event: ClusterMoved) -> None:
     """Move the gateway in the same transaction: its workers listen on that host's loopback address."""
-    services.follow_cluster(Cluster.objects.get(pk=event.cluster_id))
+    gateways.follow_cluster(Cluster.objects.get(pk=event.cluster_id))
 
 
 def route_to_workers(event: WorkersChanged) -> None:
     """At once, for latency; what fails here the gateway's own reconciler makes good within seconds."""
     try:
-        services.sync_workers(deployment_name(event.deployment_id))
+        routes.sync_workers(deployment_name(event.deployment_id))
     except (GatewayError, DeploymentMissing) as error:
         logger.info("The gateway does not know of changed workers yet: %s", error)
-        services.look_soon(event.deployment_id)
+        gateways.look_soon(event.deployment_id)

@@ -16,7 +16,7 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import reason_of
 from gateway import selectors
 from gateway.forms import GatewayForm
-from gateway.services import remove_gateway, set_gateway
+from gateway.services.gateways import remove_gateway, set_gateway
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

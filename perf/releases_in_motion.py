@@ -114,7 +114,7 @@ def make_rows(count: int, stable: Upstream, candidate: Upstream) -> None:
     from clusters.models import Cluster, Deployment, Worker
     from common.actor import Actor
     from gateway.models import Route
-    from gateway.services import ensure_gateway
+    from gateway.services.gateways import ensure_gateway
     from models_registry.models import Model, Version
     from releases.models import Release, ReleaseStep, Service
     from releases.plans.plan import parse_plan, plan_hash

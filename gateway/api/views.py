@@ -9,9 +9,9 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from accounts.states import Right
 from clusters.models import Cluster
 from common.api.views import DestroyEndpoint, PutEndpoint, RetrieveEndpoint, WhyRemoved
-from gateway import services
 from gateway.api import serializers
 from gateway.models import Gateway
+from gateway.services import gateways
 
 
 @extend_schema(parameters=[OpenApiParameter("cluster", OpenApiTypes.STR, OpenApiParameter.PATH)])
@@ -38,10 +38,10 @@ class Gateways(RetrieveEndpoint, PutEndpoint, DestroyEndpoint):
         return found
 
     def put_one(self, instance: Gateway | None, given: dict[str, Any], expected: int | None) -> Gateway:
-        return services.set_gateway(actor=self.actor, cluster=self.cluster, expected=expected, **given)
+        return gateways.set_gateway(actor=self.actor, cluster=self.cluster, expected=expected, **given)
 
     def delete_one(self, instance: Gateway, expected: int | None, reason: str) -> None:
-        services.remove_gateway(instance, actor=self.actor, expected=expected, reason=reason)
+        gateways.remove_gateway(instance, actor=self.actor, expected=expected, reason=reason)
 
 
 GATEWAY = Gateways.as_view({"get": "retrieve", "put": "update", "delete": "destroy"})

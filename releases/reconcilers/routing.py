@@ -4,7 +4,6 @@ from typing import cast
 
 from common.fence import Fence
 from common.reconcile import LeaseLost, Operation
-from gateway import services as gateway
 from gateway.errors import StaleRouteFence
 from gateway.models import opened_key
 from gateway.routes import (
@@ -13,6 +12,7 @@ from gateway.routes import (
     RouteSpec,
     RouteTarget,
 )
+from gateway.services import routes
 from releases.models import Release
 from releases.reconcilers.base import ACTOR
 from releases.reconcilers.cohort import cohort_of
@@ -22,7 +22,7 @@ from serving.protocol import ENGINES_WITH_ROUTES
 def split_traffic(release: Release, operation: Operation, *, candidate_percent: int) -> None:
     """Stable stays, and the candidate gets its share; what forces the canary reaches it at any share, and so
     does the cohort that the plan has named by now."""
-    gateway.sync_workers(release.candidate_deployment)
+    routes.sync_workers(release.candidate_deployment)
     candidate = RouteTarget(release.candidate_deployment, str(release.version))
     terms = cohort_of(release)
     _set(
@@ -37,7 +37,7 @@ def split_traffic(release: Release, operation: Operation, *, candidate_percent: 
 
 def mirror_traffic(release: Release, operation: Operation, *, percent: int) -> None:
     """Every request to stable, and of this share of them a copy to the candidate."""
-    gateway.sync_workers(release.candidate_deployment)
+    routes.sync_workers(release.candidate_deployment)
     candidate = RouteTarget(release.candidate_deployment, str(release.version))
     _set(release, operation, _stable(release), candidate=candidate, mirror_percent=percent)
 
@@ -49,7 +49,7 @@ def return_traffic(release: Release, operation: Operation) -> None:
 
 def make_stable(release: Release, operation: Operation) -> None:
     """Every request to what was the candidate."""
-    gateway.sync_workers(release.candidate_deployment)
+    routes.sync_workers(release.candidate_deployment)
     _set(release, operation, RouteTarget(release.candidate_deployment, str(release.version)))
 
 
@@ -80,7 +80,7 @@ def _set(
         all_paths=release.service.engine in ENGINES_WITH_ROUTES,
     )
     try:
-        gateway.set_route(
+        routes.set_route(
             spec,
             cluster=release.service.cluster,
             fence=Fence(holder=release.pk, turn=operation.fence),

@@ -12,8 +12,8 @@ from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from gateway import routes as gateway_routes
-from gateway import services as gateway
 from gateway.models import sealed_key
+from gateway.services import routes
 from releases.errors import InvalidService
 from releases.events import ServiceChanged
 from releases.models import Service
@@ -51,7 +51,7 @@ def set_release_header(service: Service, *, actor: Actor, header: str, reason: s
         advice = _("Let clients that send the key choose it.")
         may_lower(easier, actor=actor, team=service.team, reason=reason, advice=advice)
         service.change(expected=None, release_header=header, sealed_release_key=sealed_key(key))
-        gateway.set_release_header(
+        routes.set_release_header(
             service.name, cast("gateway_routes.ReleaseHeader", header), key=key, actor=actor
         )
         audit.record(

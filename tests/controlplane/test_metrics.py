@@ -22,7 +22,7 @@ from controlplane.backup.last import ACTION
 from controlplane.server import health_port
 from gateway.history import minute_of, packed
 from gateway.models import Gateway, Route, TrafficReading
-from gateway.services import ensure_gateway
+from gateway.services.gateways import ensure_gateway
 from gateway.states import GatewayKind
 from gateway.traffic import TargetCounts
 from model_store.models import CorruptBlob

@@ -5,17 +5,18 @@ from dataclasses import replace
 from clusters.models import Cluster
 from common.actor import Actor
 from common.fence import Fence
-from gateway import selectors, services
+from gateway import selectors
 from gateway.backends import configured
 from gateway.backends.fake import FakeGateway
 from gateway.models import Gateway, Route
 from gateway.routes import RouteSpec
+from gateway.services import gateways, routes
 
 
 def cluster(name: str = "local") -> Cluster:
     """Return a cluster with the usual gateway of its kind."""
     row, _ = Cluster.objects.get_or_create(name=name, defaults={"kind": "embedded"})
-    services.ensure_gateway(row, actor=Actor.system("test"))
+    gateways.ensure_gateway(row, actor=Actor.system("test"))
     return row
 
 
@@ -40,7 +41,7 @@ def use_gateway(fake: FakeGateway, name: str = "local") -> None:
 
 def set_route(spec: RouteSpec, *, fence: Fence, actor: Actor, reason: str = "", at: str = "local") -> Route:
     """`at`: the cluster whose gateway it is."""
-    return services.set_route(spec, cluster=cluster(at), fence=fence, actor=actor, reason=reason)
+    return routes.set_route(spec, cluster=cluster(at), fence=fence, actor=actor, reason=reason)
 
 
 def reweigh(percent: int, *, fence: Fence, actor: Actor, reason: str = "") -> Route:

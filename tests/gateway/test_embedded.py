@@ -8,12 +8,13 @@ from django.core.management import CommandError, call_command
 
 from common.actor import Actor
 from common.fence import Fence
-from gateway import selectors, services
+from gateway import selectors
 from gateway.backends import configured
 from gateway.backends.envoy.backend import EnvoyFiles
 from gateway.models import Gateway
 from gateway.reconcilers import LOOK_EVERY, GatewayReconciler
 from gateway.routes import RouteSpec, WorkerEndpoint
+from gateway.services import routes
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from releases.split import interval_percent
 from tests.crash.harness import Clock, worker
@@ -51,7 +52,7 @@ def tell_workers(stack: EnvoyStack) -> None:
 def test_a_row_reaches_the_client_and_survives_the_loss_of_the_files(embedded: EnvoyStack) -> None:
     for target in (STABLE, CANARY):
         embedded.run_workers(target)
-    row = services.set_route(
+    row = routes.set_route(
         RouteSpec("chat", STABLE, CANARY, 0, release_header="open"),
         cluster=cluster(),
         fence=Fence(1, 1),

@@ -9,12 +9,13 @@ from common import audit, events
 from common.actor import Actor
 from common.fence import Fence
 from common.models import AuditRecord
-from gateway import selectors, services
+from gateway import selectors
 from gateway.backends.fake import FakeGateway
 from gateway.errors import GatewayUnreachable, InvalidRoute, StaleRouteFence, UnknownRoute
 from gateway.events import RouteChanged
 from gateway.models import Gateway, Route
 from gateway.routes import RouteSpec, RouteTarget, WorkerEndpoint
+from gateway.services import routes
 from tests.gateway.cast import reweigh, set_route
 
 ANN = Actor(name="ann", user_id=1, via="web")
@@ -61,22 +62,22 @@ def test_a_route_is_written_down_applied_and_audited(gateway: FakeGateway) -> No
 
 
 def test_who_may_choose_a_side_is_kept_whoever_sets_the_route(gateway: FakeGateway) -> None:
-    services.set_release_header("chat", "open", actor=ANN)  # no route yet: nothing to say
+    routes.set_release_header("chat", "open", actor=ANN)  # no route yet: nothing to say
     set_route(replace(BOTH, release_header="open"), fence=Fence(1, 1), actor=ANN)
-    services.set_release_header("chat", "secret", key="the-key", actor=ANN)
+    routes.set_release_header("chat", "secret", key="the-key", actor=ANN)
     row = selectors.route("chat")
     assert "the-key" not in row.sealed_release_key
     assert row.applied_at is None
     assert row.fence == Fence(1, 1)
-    services.reapply(row)
+    routes.reapply(row)
     asked = replace(BOTH, release_header="secret", release_key="the-key")
     assert gateway.desired_route("chat") == asked
     assert gateway.send("chat", 3, release="canary", key="the-key") == {CANARY.name: 3}
     # A release that knows nothing of it goes on.
     set_route(replace(BOTH, candidate_percent=0), fence=Fence(1, 2), actor=ANN)
     assert gateway.desired_route("chat") == replace(asked, candidate_percent=0)
-    services.set_release_header("chat", "off", actor=ANN)
-    services.reapply(selectors.route("chat"))
+    routes.set_release_header("chat", "off", actor=ANN)
+    routes.reapply(selectors.route("chat"))
     assert gateway.send("chat", 3, release="canary", key="the-key") == {STABLE.name: 3}
     assert actions() == ["route.set", "route.release_header", "route.set", "route.release_header"]
     assert "the-key" not in str(list(AuditRecord.objects.values()))
@@ -86,14 +87,14 @@ def test_a_writer_that_read_the_route_before_the_choice_was_changed_looks_again(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_route(replace(BOTH, release_header="open"), fence=Fence(1, 1), actor=ANN)
-    record = services._record
+    record = routes._record
 
     def changed_meanwhile(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.setattr(services, "_record", record)
-        services.set_release_header("chat", "off", actor=ANN)
+        monkeypatch.setattr(routes, "_record", record)
+        routes.set_release_header("chat", "off", actor=ANN)
         return record(*arguments, **options)
 
-    monkeypatch.setattr(services, "_record", changed_meanwhile)
+    monkeypatch.setattr(routes, "_record", changed_meanwhile)
     with pytest.raises(StaleRouteFence):
         reweigh(50, fence=Fence(1, 2), actor=ANN)
     row = reweigh(50, fence=Fence(1, 2), actor=ANN)
@@ -104,7 +105,7 @@ def test_a_key_that_cannot_be_read_any_more_lets_nobody_choose(gateway: FakeGate
     spec = replace(BOTH, candidate_percent=0, release_header="secret", release_key="the-key")
     set_route(spec, fence=Fence(1, 1), actor=ANN)
     settings.SECRET_KEY = "another-" * 8
-    services.reapply(selectors.route("chat"))
+    routes.reapply(selectors.route("chat"))
     for key in ("the-key", ""):
         assert gateway.send("chat", 3, release="canary", key=key) == {STABLE.name: 3}
 
@@ -139,7 +140,7 @@ def test_a_late_writer_changes_neither_row_nor_gateway(gateway: FakeGateway) -> 
         with pytest.raises(StaleRouteFence):
             set_route(RouteSpec("chat", THIRD, None, 0), fence=late, actor=ANN)
         with pytest.raises(StaleRouteFence):
-            services.remove_route("chat", fence=late, actor=ANN)
+            routes.remove_route("chat", fence=late, actor=ANN)
     assert selectors.route("chat").spec == gateway.desired_route("chat") == BOTH
     assert actions() == ["route.set"]
 
@@ -148,14 +149,14 @@ def test_a_writer_that_read_before_another_wrote_is_refused(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_route(BOTH, fence=Fence(1, 1), actor=ANN)
-    record = services._record
+    record = routes._record
 
     def overtaken(*given: object, **options: object) -> Route:
-        monkeypatch.setattr(services, "_record", record)
+        monkeypatch.setattr(routes, "_record", record)
         set_route(RouteSpec("chat", STABLE, THIRD, 5), fence=Fence(1, 1), actor=ANN)
         return record(*given, **options)
 
-    monkeypatch.setattr(services, "_record", overtaken)
+    monkeypatch.setattr(routes, "_record", overtaken)
     with pytest.raises(StaleRouteFence):
         reweigh(90, fence=Fence(1, 2), actor=ANN)
     assert selectors.route("chat").spec == RouteSpec("chat", STABLE, THIRD, 5)
@@ -163,8 +164,8 @@ def test_a_writer_that_read_before_another_wrote_is_refused(
 
 def test_a_removed_route_is_remembered_by_its_fence(gateway: FakeGateway) -> None:
     set_route(BOTH, fence=Fence(3, 7), actor=ANN)
-    services.remove_route("chat", fence=Fence(3, 8), actor=ANN, reason="retired")
-    services.remove_route("chat", fence=Fence(3, 8), actor=ANN)
+    routes.remove_route("chat", fence=Fence(3, 8), actor=ANN, reason="retired")
+    routes.remove_route("chat", fence=Fence(3, 8), actor=ANN)
     assert gateway.desired_route("chat") is None
     assert actions() == ["route.set", "route.remove"]
     with pytest.raises(UnknownRoute):
@@ -179,7 +180,7 @@ def test_a_removed_route_is_remembered_by_its_fence(gateway: FakeGateway) -> Non
 
 
 def test_removing_what_never_was_is_no_error(gateway: FakeGateway) -> None:
-    services.remove_route("nobody", fence=Fence(0, 1), actor=ANN)
+    routes.remove_route("nobody", fence=Fence(0, 1), actor=ANN)
     assert actions() == []
 
 

@@ -11,11 +11,12 @@ from django.db import connection
 
 from common.actor import Actor
 from common.fence import Fence
-from gateway import selectors, services
+from gateway import selectors
 from gateway.backends import configured
 from gateway.models import Gateway
 from gateway.reconcilers import GatewayReconciler
 from gateway.routes import RouteSpec, RouteTarget
+from gateway.services import gateways, routes
 from perf.envoy_stack import EnvoyStack
 from perf.load import LoadClient, LoopingClients
 from releases.split import interval_percent
@@ -40,7 +41,7 @@ class Side:
         self.cluster, self.spec = cluster(name), spec
         self.stack = EnvoyStack(home)
         ports = {"port": self.stack.layout.port, "admin_port": self.stack.layout.admin_port}
-        services.set_gateway(
+        gateways.set_gateway(
             actor=SYSTEM, cluster=self.cluster, kind="envoy", settings={**ports, "bind": "127.0.0.1"}
         )
         made: Any = configured.backends_of(Gateway.objects.get(cluster=self.cluster))
@@ -61,7 +62,7 @@ class Side:
 
     def route(self, percent: int, *, turn: int) -> None:
         spec = RouteSpec(self.spec.name, self.spec.stable, self.spec.candidate, percent)
-        services.set_route(spec, cluster=self.cluster, fence=Fence(1, turn), actor=ANN)
+        routes.set_route(spec, cluster=self.cluster, fence=Fence(1, turn), actor=ANN)
 
     @property
     def path(self) -> str:

@@ -12,12 +12,13 @@ from common.actor import Actor
 from common.errors import Invalid
 from common.fence import Fence
 from common.models import AuditRecord
-from gateway import selectors, services
+from gateway import selectors
 from gateway.backends import configured
 from gateway.errors import GatewayInUse, GatewayTaken, InvalidGateway, InvalidRoute, NoGateway
 from gateway.models import Gateway, Route
 from gateway.reconcilers import GatewayReconciler
 from gateway.routes import RouteSpec, RouteTarget
+from gateway.services import gateways, routes
 from tests.cast import Api, person, token_of
 from tests.crash.harness import Clock, worker
 from tests.gateway.cast import cluster, fake_gateway, set_route
@@ -69,7 +70,7 @@ def test_a_changed_row_is_another_gateway_and_gets_its_routes_anew() -> None:
     before = fake_gateway("prague")
     set_route(CHAT, fence=Fence(1, 1), actor=SYSTEM, at="prague")
     changed = {"kind": "envoy", "settings": {"zone": "b"}, "secrets": {"token": "s3cret"}}
-    services.set_gateway(actor=SYSTEM, cluster=cluster("prague"), **changed)
+    gateways.set_gateway(actor=SYSTEM, cluster=cluster("prague"), **changed)
     after = configured.traffic_backend_of(cluster("prague"))
     assert after is not before
     assert after.config.secrets == {"token": "s3cret"}
@@ -77,7 +78,7 @@ def test_a_changed_row_is_another_gateway_and_gets_its_routes_anew() -> None:
     assert "s3cret" not in row.sealed_secrets + str(list(AuditRecord.objects.values()))
     worker([GatewayReconciler()], Clock()).sweep()
     assert after.desired_route("chat") == CHAT
-    services.set_gateway(actor=SYSTEM, cluster=cluster("prague"), kind="envoy", settings={"zone": "c"})
+    gateways.set_gateway(actor=SYSTEM, cluster=cluster("prague"), kind="envoy", settings={"zone": "c"})
     assert configured.traffic_backend_of(cluster("prague")).config.secrets == {"token": "s3cret"}
 
 
@@ -91,7 +92,7 @@ def test_a_cluster_gets_its_usual_gateway_when_it_is_registered(settings) -> Non
     for without in (second, foreign):
         with pytest.raises(NoGateway, match=f"{without.name} has no gateway"):
             set_at = {"cluster": without, "fence": Fence(1, 1), "actor": SYSTEM}
-            services.set_route(CHAT, **set_at)
+            routes.set_route(CHAT, **set_at)
 
 
 def test_a_second_envoy_has_files_and_ports_of_its_own_or_is_refused(settings) -> None:
@@ -100,7 +101,7 @@ def test_a_second_envoy_has_files_and_ports_of_its_own_or_is_refused(settings) -
     other = register_cluster(actor=SYSTEM, name="other", kind="embedded")
 
     def put(**given: object) -> Gateway:
-        return services.set_gateway(actor=SYSTEM, cluster=other, kind="envoy", settings=given)
+        return gateways.set_gateway(actor=SYSTEM, cluster=other, kind="envoy", settings=given)
 
     with pytest.raises(GatewayTaken, match="local has port"):
         put()
@@ -142,16 +143,16 @@ def test_a_gateway_is_removed_once_no_route_leads_through_it_nor_did_a_moment_ag
     row = Gateway.objects.get()
 
     def remove() -> None:
-        services.remove_gateway(row, actor=SYSTEM, reason="Another one comes.")
+        gateways.remove_gateway(row, actor=SYSTEM, reason="Another one comes.")
 
     with pytest.raises(GatewayInUse, match="the route of service chat"):
         remove()
-    services.remove_route("chat", fence=Fence(1, 2), actor=SYSTEM)
+    routes.remove_route("chat", fence=Fence(1, 2), actor=SYSTEM)
     with pytest.raises(GatewayInUse, match="Try again in 5 min"):
         remove()
-    Route.objects.update(removed_at=timezone.now() - services.LATE_WRITERS)
+    Route.objects.update(removed_at=timezone.now() - gateways.LATE_WRITERS)
     with pytest.raises(Invalid, match="reason"):
-        services.remove_gateway(row, actor=SYSTEM)
+        gateways.remove_gateway(row, actor=SYSTEM)
     remove()
     with pytest.raises(NoGateway):
         configured.traffic_backend_of(row.cluster)

@@ -8,9 +8,9 @@ import pytest
 
 from accounts.models import User
 from common.models import AuditRecord
-from gateway import services as gateway
 from gateway.errors import InvalidRoute
 from gateway.models import Route
+from gateway.services import routes
 from releases.models import Approval, Release
 from releases.services.release import rollback
 from releases.states import ReleaseState as S
@@ -88,7 +88,7 @@ def test_a_split_that_the_gateway_refused_was_never_live(
     route, before = Route.objects.get(service=waiting.name), live(waiting, route_set_at(waiting))
     monkeypatch.setattr(type(waiting.gateway), "set_route", refuse)
     with pytest.raises(InvalidRoute):
-        gateway.set_route(
+        routes.set_route(
             replace(route.spec, candidate_percent=90),
             cluster=waiting.cluster,
             fence=route.fence,

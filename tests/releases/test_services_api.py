@@ -4,8 +4,8 @@ import pytest
 from django.test import Client
 
 from common.models import AuditRecord
-from gateway import services as gateway
 from gateway.models import Route, opened_key
+from gateway.services import routes
 from tests.cast import api, person
 from tests.releases.world import Scene
 
@@ -35,7 +35,7 @@ def test_who_may_choose_the_version_by_a_header_is_set_while_a_release_runs(
 
     def sent(key: str = "") -> set[str]:
         for route in Route.objects.filter(applied_at=None):
-            gateway.reapply(route)
+            routes.reapply(route)
         return set(scene.gateway.send(scene.name, 50, release="canary", key=key))
 
     assert sent() == {release.stable_deployment, release.candidate_deployment}

@@ -9,7 +9,7 @@ from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.models import Cluster
 from common.actor import Actor
 from common.sealed import seal
-from gateway import selectors, services
+from gateway import selectors
 from gateway.backends import configured
 from gateway.backends.gateway_api import configured as kind
 from gateway.backends.gateway_api.backend import GatewayApi
@@ -19,6 +19,7 @@ from gateway.errors import InvalidGateway
 from gateway.history import minute_of
 from gateway.models import Gateway
 from gateway.reconcilers import GatewayReconciler
+from gateway.services import gateways
 from gateway.states import GatewayKind, MetricsKind
 from kube.resources import GATEWAYS, Ref
 from tests.clusters.kubernetes.kubeconfigs import kubeconfig
@@ -39,7 +40,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 def set_gateway(**options: Any) -> Any:
     given = {"metrics": MetricsKind.WORKERS, "settings": {"gateway": "models"}} | options
-    return services.set_gateway(actor=ANN, cluster=cast.cluster(), kind=GatewayKind.GATEWAY_API, **given)
+    return gateways.set_gateway(actor=ANN, cluster=cast.cluster(), kind=GatewayKind.GATEWAY_API, **given)
 
 
 def test_a_row_names_the_gateway_and_who_counts(world: World) -> None:
@@ -102,7 +103,7 @@ def test_the_credential_is_that_of_the_cluster_and_nobody_is_asked_before_it_is_
     settings.SLIPWAY_CLUSTER_BACKENDS = {"kubernetes": "clusters.backends.kubernetes.configured"}
     sealed = {"kubeconfig": seal(kubeconfig(), purpose=SECRETS_PURPOSE)}
     west = Cluster.objects.create(name="west", kind="kubernetes", sealed_secrets=sealed)
-    row = services.set_gateway(
+    row = gateways.set_gateway(
         actor=ANN,
         cluster=west,
         kind=GatewayKind.GATEWAY_API,

@@ -13,7 +13,7 @@ from gateway.backends.configured import traffic_backend_of
 from gateway.backends.fake import Behaviour
 from gateway.errors import GatewayError
 from gateway.models import Route
-from gateway.services import remove_route
+from gateway.services.routes import remove_route
 from releases.models import Release, Service
 from releases.services.plan import save_plan
 from releases.services.release import abort, rollback

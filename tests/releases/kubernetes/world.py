@@ -27,7 +27,7 @@ from gateway.backends.fake import FakeGateway
 from gateway.models import Route
 from gateway.reconcilers import GatewayReconciler
 from gateway.routes import WorkerEndpoint
-from gateway.services import set_gateway
+from gateway.services.gateways import set_gateway
 from gateway.states import GatewayKind, MetricsKind
 from gateway.traffic import TargetCounts
 from kube.base import Object
