@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from common import tracing
 from common.characters import storable
 from releases.messages import MessageTemplate, ReleaseMessage, number, text
+from serving.protocol import ENGINES_WITH_ROUTES
 
 PROMPTS = (
     "Return a list of",
@@ -49,17 +50,20 @@ class SmokeTestProbe:
 
 class Prober(Protocol):
     def ask(
-        self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float
+        self, *, worker: str, base_url: str, number: int, model: str, timeout_seconds: float
     ) -> SmokeTestProbe:
-        """Ask the worker at `base_url` for one completion; never raises for what the worker does."""
+        """Send the worker at `base_url` the request of this number, from 0; never raises for what the worker
+        does.
+        """
 
 
 class HttpProber:
     """Speaks the OpenAI completions API to the worker itself, past the gateway."""
 
     def ask(
-        self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float
+        self, *, worker: str, base_url: str, number: int, model: str, timeout_seconds: float
     ) -> SmokeTestProbe:
+        prompt = PROMPTS[number % len(PROMPTS)]
         began = time.monotonic()
 
         def probe(answer: str = "", fault: ReleaseMessage | None = None) -> SmokeTestProbe:
@@ -96,12 +100,13 @@ class HttpProber:
 
 
 class AppProber:
-    """Sends the examples of a service's OpenAPI document to the worker of the engine `app`, in turn."""
+    """Sends the examples of a service's OpenAPI document to its worker, in turn; without any, the document is
+    asked for.
+    """
 
     def ask(
-        self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float
+        self, *, worker: str, base_url: str, number: int, model: str, timeout_seconds: float
     ) -> SmokeTestProbe:
-        """`prompt`: the number of the request. A service without examples is asked for its document."""
         began = time.monotonic()
         asked = "GET /openapi.json"
 
@@ -116,7 +121,7 @@ class AppProber:
                 response = httpx2.get(f"{base_url}/openapi.json", timeout=timeout_seconds)
                 examples = examples_of(response.json()) if response.status_code == 200 else []
                 if examples:
-                    method, path, body = examples[int(prompt) % len(examples)]
+                    method, path, body = examples[number % len(examples)]
                     asked = f"{method} {path}"
                     began = time.monotonic()
                     response = httpx2.request(
@@ -150,3 +155,7 @@ def examples_of(document: Any) -> list[tuple[str, str, Any]]:
 
 prober: Prober = HttpProber()
 app_prober: Prober = AppProber()
+
+
+def prober_for(engine: str) -> Prober:
+    return app_prober if engine in ENGINES_WITH_ROUTES else prober

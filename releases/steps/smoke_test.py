@@ -146,11 +146,10 @@ class SmokeTestExecutor(Executor[SmokeTestStep]):
         number = len(probes)
         left_seconds = self.spec.timeout_seconds - sum(probe["milliseconds"] for probe in probes) / 1000
         address, port = endpoints[number % len(endpoints)]
-        is_app = row.service.engine == "app"
-        probe = (smoke.app_prober if is_app else smoke.prober).ask(
+        probe = smoke.prober_for(row.service.engine).ask(
             worker=f"{address}:{port}",
             base_url=f"http://{address}:{port}",
-            prompt=str(number) if is_app else smoke.PROMPTS[number % len(smoke.PROMPTS)],
+            number=number,
             model=_named(row),
             timeout_seconds=max(min(left_seconds, LONGEST_ANSWER_SECONDS), 0.1),
         )

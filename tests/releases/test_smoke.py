@@ -38,9 +38,7 @@ def url() -> Iterator[str]:
 
 
 def test_an_answer_with_characters_that_no_database_keeps_is_a_good_one(url: str) -> None:
-    seen = HttpProber().ask(
-        worker="chat-r1-0", base_url=url, prompt="Hello", model="chat:v1", timeout_seconds=10
-    )
+    seen = HttpProber().ask(worker="chat-r1-0", base_url=url, number=0, model="chat:v1", timeout_seconds=10)
     assert (seen.answer, seen.fault.text) == ("a\ufffdb?c", "")
 
 
@@ -65,9 +63,7 @@ def bad(request):
 def test_a_service_of_its_own_code_is_asked_for_its_examples_in_turn(tmp_path: Path) -> None:
     with service(tmp_path / "app", APP) as running:
         asked = [
-            AppProber().ask(
-                worker="w", base_url=running.url, prompt=str(turn), model="m:v1", timeout_seconds=30
-            )
+            AppProber().ask(worker="w", base_url=running.url, number=turn, model="m:v1", timeout_seconds=30)
             for turn in (0, 1)
         ]
     assert (asked[0].prompt, asked[0].answer, asked[0].fault.text) == ("POST /good", "1", "")

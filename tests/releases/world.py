@@ -80,11 +80,15 @@ class FakeProber:
         self.asked: list[str] = []
 
     def ask(
-        self, *, worker: str, base_url: str, prompt: str, model: str, timeout_seconds: float
+        self, *, worker: str, base_url: str, number: int, model: str, timeout_seconds: float
     ) -> SmokeTestProbe:
         self.asked.append(base_url)
         return SmokeTestProbe(
-            worker, prompt, 12.0, "" if self.fault else "an answer", ReleaseMessage(words=self.fault)
+            worker,
+            f"prompt {number}",
+            12.0,
+            "" if self.fault else "an answer",
+            ReleaseMessage(words=self.fault),
         )
 
 
