@@ -39,6 +39,7 @@ from images.models import RuntimeImage
 from models_registry.models import Version
 from models_registry.references import VersionReferences
 from models_registry.states import VersionState
+from serving.protocol import ENGINES_WITH_ROUTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +132,9 @@ def deployments_of(service: str) -> QuerySet[Deployment]:
     return found.select_related("cluster", "version").order_by("created_at", "pk")
 
 
-def services_of_engine(engine: str) -> set[str]:
-    """Names of the services that have workers of it."""
-    rows = Deployment.objects.filter(engine=engine).exclude(state=DeploymentState.REMOVED)
+def services_with_routes() -> set[str]:
+    """Names of the services whose workers run a team's own code, with its routes."""
+    rows = Deployment.objects.filter(engine__in=ENGINES_WITH_ROUTES).exclude(state=DeploymentState.REMOVED)
     return set(rows.values_list("service", flat=True))
 
 

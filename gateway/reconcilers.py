@@ -35,8 +35,6 @@ from gateway.worker_figures import WorkerFigures, packed_figures
 
 logger = logging.getLogger(__name__)
 
-OWN_CODE = "app"
-"""The engine of services of a team's own code."""
 LOOK_EVERY = timedelta(seconds=15)
 RETRY_AFTER = timedelta(seconds=2)
 TELL_EVERY = timedelta(seconds=1)
@@ -168,7 +166,7 @@ class RecordTraffic(Step[Gateway]):
         begin = history.minute_of(operation.at) % len(routes) if routes else 0
         found: dict[int, Mapping[str, TargetCounts]] = {}
         figures: dict[int, Mapping[str, WorkerFigures]] = {}
-        of_own_code = fleet.services_of_engine(OWN_CODE)
+        of_own_code = fleet.services_with_routes()
         for route in routes[begin:] + routes[:begin]:
             if monotonic() > until:
                 break

@@ -8,8 +8,8 @@ from common.sentences import listed
 from models_registry.models import Version
 from models_registry.selectors.versions import declared_by_app
 from releases.judge.rules import JudgeRules
+from serving.protocol import ENGINES_WITH_ROUTES
 
-ENGINE = "app"
 OF_ALL = ("ttft", "tpot")
 
 
@@ -18,13 +18,15 @@ def not_declared(rules: JudgeRules, *, engine: str, versions: Sequence[Version])
 
     All versions must declare an indicator: where one does not, there is nothing to compare.
     """
-    if rules.indicators and engine != ENGINE:
+    if rules.indicators and engine not in ENGINES_WITH_ROUTES:
         words = _(
             "The plan judges the indicator %(name)s, and workers of the engine %(engine)s have none: only "
             "services of your own code declare indicators."
         )
         return words % {"name": next(iter(rules.indicators)), "engine": engine}
-    wanted_routes = [of for of in rules.latencies if of not in OF_ALL] if engine == ENGINE else []
+    wanted_routes = (
+        [of for of in rules.latencies if of not in OF_ALL] if engine in ENGINES_WITH_ROUTES else []
+    )
     if not (rules.indicators or wanted_routes):
         return ""
     for version in versions:
