@@ -53,7 +53,8 @@ def noun_of(name: IndicatorName) -> str:
     return name.removeprefix(DECLARED)
 
 
-def _noun(name: str) -> str:
+def noun_in_sentence(name: IndicatorName) -> str:
+    """`5xx`, `slow requests`, `refused`, `slow /detect`"""
     if name.startswith(DECLARED):
         return name.removeprefix(DECLARED)
     if name.startswith(LATENCY):
@@ -80,7 +81,7 @@ def _claim(name: str, ratio: float | None, percent: float | None) -> str:
     else:
         claim = gettext("%(what)s below %(ratio)s times stable's or below %(percent)s %%")
     return claim % {
-        "what": _noun(name),
+        "what": noun_in_sentence(name),
         "ratio": "" if ratio is None else f"{ratio:g}",
         "percent": "" if percent is None else f"{percent:g}",
     }
@@ -89,7 +90,7 @@ def _claim(name: str, ratio: float | None, percent: float | None) -> str:
 def _missing(shares: Sequence[tuple[str, int]]) -> str:
     """`[["errors", 40]]`: the indicator and how much of the evidence it needs is there, in percent."""
     return listed(
-        gettext("%(what)s %(percent)s %%") % {"what": _noun(name), "percent": percent}
+        gettext("%(what)s %(percent)s %%") % {"what": noun_in_sentence(name), "percent": percent}
         for name, percent in shares
     )
 
@@ -117,13 +118,13 @@ SLOWER = MessageTemplate(
 OF_SERVICE = MessageTemplate(
     "analysis.of_service",
     _("Candidate %(what)s: %(candidate)s; stable %(stable)s."),
-    what=_noun,
+    what=noun_in_sentence,
     **_SIDES,
 )
 UNCOUNTED = MessageTemplate(
     "analysis.uncounted",
     _("The workers of both versions have not counted %(what)s yet, so it cannot be compared."),
-    what=_noun,
+    what=noun_in_sentence,
 )
 LATELY = MessageTemplate(
     "analysis.lately",
@@ -203,7 +204,7 @@ NEVER = MessageTemplate("analysis.never", _("At these rates no number of request
 TOO_RARE = MessageTemplate(
     "analysis.too_rare",
     _("At these rates no number of requests would do: %(what)s are too rare on both sides to be compared."),
-    what=_noun,
+    what=noun_in_sentence,
 )
 MORE = MessageTemplate(
     "analysis.more",

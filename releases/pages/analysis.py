@@ -17,7 +17,7 @@ from releases.judge.progress import IndicatorProgress
 from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
 from releases.judge.threshold import Threshold
 from releases.judge.verdict import DOUBT, JudgeVerdict
-from releases.judge.words import chance, noun_of, timed
+from releases.judge.words import chance, noun_in_sentence, noun_of, timed
 from releases.models import Release
 from releases.plans.plan import PlanSpec
 from releases.states import ReleaseState
@@ -107,7 +107,7 @@ def conclusions(release: Release, plan: PlanSpec, verdict: JudgeVerdict | None) 
     rules = plan.judge
     sure = {"percent": f"{100 - rules.false_promote_percent:g}"}
     claims = listed(
-        _claim(_in_sentence(name), indicator)
+        _claim(noun_in_sentence(name), indicator)
         for name, indicator in rules.judged.items()
         if indicator.certifies
     )
@@ -127,11 +127,6 @@ def _why_inconclusive(verdict: JudgeVerdict | None, sure: Mapping[str, str]) -> 
     if suffering:
         return _("Both versions are slow at present: nothing passes until that is over.")
     return _("Not enough to be %(percent)s%% sure that it is not worse.") % sure
-
-
-def _in_sentence(name: IndicatorName) -> str:
-    noun = noun_of(name)
-    return noun.lower() if name in ("errors", "slow") else noun
 
 
 def _claim(what: str, indicator: IndicatorRules) -> str:
