@@ -5,16 +5,15 @@ from clusters.errors import DeploymentMissing
 from clusters.events import NodeDraining, WorkersChanged
 from clusters.models import Drain
 from clusters.selectors import deployment_name
-from common import events
 from common.errors import Missing
 from common.live.touch import touch
 from gpu_health.events import NodeQuarantined, NodeReturned
 from gpu_health.models import Incident
 from releases.events import ReleaseMoved, ServiceChanged
 from releases.machines import MachineProblem
-from releases.models import Service
 from releases.selectors.releases import served_by
 from releases.services import machines
+from releases.services.service import keep_replicas
 
 
 def show_release(event: ReleaseMoved) -> None:
@@ -54,9 +53,7 @@ def hold_drained(event: NodeDraining) -> None:
 
 def keep_workers(event: WorkersMoved) -> None:
     """Have the service's next release start as many workers as capacity gave it; in the same transaction."""
-    Service.objects.filter(name=event.service).update(replicas=max(1, event.workers))
-    for service in Service.objects.filter(name=event.service):
-        events.publish(ServiceChanged(service.pk))
+    keep_replicas(event.service, max(1, event.workers))
 
 
 def continue_releases(event: NodeReturned) -> None:

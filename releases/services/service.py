@@ -183,6 +183,15 @@ def change_service(
     return service
 
 
+def keep_replicas(name: str, replicas: int) -> None:
+    """Have the next release of the service start as many workers. For inside a transaction, by whoever has
+    scaled and audited it; without a service of the name nothing is done.
+    """
+    for service in Service.objects.filter(name=name):
+        Service.objects.filter(pk=service.pk).update(replicas=replicas)
+        events.publish(ServiceChanged(service.pk))
+
+
 def _lacks_of_plan(service: Service) -> tuple[PolicyTerm, ...]:
     try:
         return shortfalls(plan_named(service.plan_name, team=service.team), policy_of(service))
