@@ -74,10 +74,9 @@ class DeploymentStep(Step[Deployment]):
             backend = self.tools.backend_of(row.cluster)
             heard = self.heard(row, backend, known)
             workers = heard.workers if heard else backend.observe(row.name)
-            asks = heard is None and row.leaves_scale and isinstance(backend, SupportsExternalScale)
-            scale = (
-                backend.scale_of(row.name) if asks and isinstance(backend, SupportsExternalScale) else None
-            )
+            scale = None
+            if heard is None and row.leaves_scale and isinstance(backend, SupportsExternalScale):
+                scale = backend.scale_of(row.name)
         except (ClusterUnreachable, Misconfigured) as error:
             return ObservedDeployment(known, (), {}, None, {}, {}, problem=why_unanswered(row.cluster, error))
         rows = {worker.uid: worker for worker in known}
