@@ -51,9 +51,7 @@ Brightness = Annotated[int, Field(ge=0, le=255)]
 class Picture(BaseModel):
     """Brightness of 32 x 32 points, row by row, each from 0 to 255."""
 
-    pixels: Annotated[
-        list[Annotated[int, Field(ge=0, le=255)]], Field(min_length=SIDE**2, max_length=SIDE**2)
-    ]
+    pixels: Annotated[list[Brightness], Field(min_length=SIDE**2, max_length=SIDE**2)]
 
 
 class Classification(BaseModel):
