@@ -315,7 +315,7 @@ class WebhookEvent(Reconciled):
 
 
 class WebhookDelivery(models.Model):
-    """One delivery of an event to an endpoint."""
+    """The delivery of an event to an endpoint, with its attempts."""
 
     endpoint = models.ForeignKey(WebhookEndpoint, on_delete=models.CASCADE, related_name="deliveries")
     event = models.ForeignKey(WebhookEvent, on_delete=models.CASCADE, related_name="+")
@@ -325,7 +325,7 @@ class WebhookDelivery(models.Model):
     due_at = models.DateTimeField()
     """When it is tried next, while it is open."""
     tries = models.PositiveIntegerField(default=0, editable=False)
-    """Since it was asked for."""
+    """Attempts since it was asked for."""
     history = models.JSONField(default=list, editable=False)
     """Every try, oldest first: at, status, milliseconds, answer (its first KiB), error."""
     created_at = models.DateTimeField(default=clock.now, editable=False)

@@ -78,11 +78,11 @@ class Command(BaseCommand):
         if password_file.exists():
             self.stdout.write(f"The administrator `{admin}` exists; nothing to do.")
         else:
-            # Who has changed the password does well to delete the file.
+            # Its file was deleted, as it should be once the password is changed.
             self.stdout.write(f"The administrator `{admin}` exists; the token in {token_file} works.")
 
     def _hosts(self, admin: User) -> set[str]:
-        """Where tokens were written that still count."""
+        """Return the hosts on which tokens were written that still count."""
         names = ApiToken.objects.filter(
             owner=admin, name__startswith=TOKEN_PREFIX, revoked_at=None, expires_at__gt=clock.now()
         ).values_list("name", flat=True)
