@@ -20,8 +20,7 @@ from clusters.backends.base import (
     ObservedState,
     StaleDeploymentFence,
 )
-from clusters.backends.embedded import backend as embedded_backend
-from clusters.backends.embedded import machine
+from clusters.backends.embedded import machine, slots
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.placement import Placement, Resources, Spread, TaintEffect, Toleration
 from clusters.backends.supervisor_rpc import SupervisorUnreachable
@@ -269,7 +268,7 @@ def test_workers_are_spread_over_the_gpus(
     pair = tuple(
         ObservedGpu(uuid=f"GPU-{index}", index=index, name="GPU", memory_bytes=2**30) for index in (0, 1)
     )
-    monkeypatch.setattr(embedded_backend, "gpus", lambda: pair)
+    monkeypatch.setattr(slots, "gpus", lambda: pair)
     monkeypatch.setattr(unstarted, "_processes", dict)
     monkeypatch.setattr(unstarted, "_carry_out", lambda *_: None)
 
@@ -294,7 +293,7 @@ def test_a_worker_with_several_gpus_gets_them_all(
     four = tuple(
         ObservedGpu(uuid=f"GPU-{index}", index=index, name="GPU", memory_bytes=2**30) for index in range(4)
     )
-    monkeypatch.setattr(embedded_backend, "gpus", lambda: four)
+    monkeypatch.setattr(slots, "gpus", lambda: four)
     monkeypatch.setattr(unstarted, "_processes", dict)
     monkeypatch.setattr(unstarted, "_carry_out", lambda *_: None)
 

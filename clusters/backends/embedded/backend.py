@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from math import ceil
@@ -25,11 +24,12 @@ from clusters.backends.base import (
 from clusters.backends.checks import ClusterCheck
 from clusters.backends.embedded.abilities import ABILITIES
 from clusters.backends.embedded.checks import checks as machine_checks
-from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore, WorkerSlot
+from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore
 from clusters.backends.embedded.health_probes import WorkerHealthReply, ask_all
-from clusters.backends.embedded.machine import gpus, machine_id, machine_name, port_is_free, this_machine
+from clusters.backends.embedded.machine import machine_id, machine_name, this_machine
 from clusters.backends.embedded.node_operations import EmbeddedNodeOperations, MarksFile
 from clusters.backends.embedded.placing import check_placement
+from clusters.backends.embedded.slots import SlotAllocator
 from clusters.backends.embedded.worker_names import parted, slot_of, workers_of
 from clusters.backends.observed_pods import ObservedPods
 from clusters.backends.supervisor_rpc import (
@@ -97,7 +97,7 @@ class EmbeddedCluster:
         self._desired = DesiredStore(run_dir / "deployments")
         self._supervisor = Supervisor(run_dir / "data.sock", self._programs_dir)
         self._log_dir = log_dir / "workers"
-        self._ports = ports
+        self._slots = SlotAllocator(self._desired, ports)
         self._directory = directory
         self._agent_socket = run_dir / AGENT_SOCKET
         self._bring_files = bring_files
@@ -117,7 +117,7 @@ class EmbeddedCluster:
             before = self._guard(spec.name, fence)
             desired = DesiredDeployment(spec, fence, before.slots if before else {}, model_dir=model_dir)
             alive = {name: process.state in ALIVE for name, process in self._processes().items()}
-            desired = replace(desired, slots=self._with_slots(desired, alive))
+            desired = replace(desired, slots=self._slots.slots_for(desired, alive))
             programs = self._programs(desired, desired.ordinals)
             self._desired.save(desired)
             self._carry_out(desired, programs)
@@ -150,12 +150,12 @@ class EmbeddedCluster:
             self._desired.forget_old(now=time.time())
             for desired in self._desired.load_all():
                 try:
-                    seated = replace(desired, slots=self._with_slots(desired, alive))
-                    programs = self._programs(seated, seated.slots)
+                    complete = replace(desired, slots=self._slots.slots_for(desired, alive))
+                    programs = self._programs(complete, complete.slots)
                 except CannotRun as error:
                     problems.append(str(error))
                     continue
-                self._desired.save(seated)
+                self._desired.save(complete)
                 for program in programs.values():
                     self._supervisor.write(program)
         return problems
@@ -224,61 +224,6 @@ class EmbeddedCluster:
                 f"{deployment} was set by {desired.fence}, which is later than {fence}."
             )
         return desired
-
-    def _with_slots(self, desired: DesiredDeployment, alive: Mapping[str, bool]) -> dict[int, WorkerSlot]:
-        """A slot for every worker that there should be, and those of the ones that still run.
-
-        `alive`: of every program that there is, whether it has a process. A worker that has none gets
-        another port when somebody else has taken its own.
-        """
-        others = [
-            other
-            for other in self._desired.load_all()
-            if other.spec.name != desired.spec.name and other.removed_at is None
-        ]
-        taken = {slot.port for other in others for slot in other.slots.values()}
-        slots: dict[int, WorkerSlot] = {}
-        for ordinal in sorted({*desired.slots, *desired.ordinals}):
-            name = f"{desired.spec.name}-{ordinal}"
-            if name not in alive and ordinal not in desired.ordinals:
-                continue
-            slot = desired.slots.get(ordinal)
-            if slot is None or not (alive.get(name) or (slot.port not in taken and port_is_free(slot.port))):
-                held = {slot.port for slot in (*slots.values(), *desired.slots.values())}
-                slot = WorkerSlot(self._free_port(taken | held), slot.gpus if slot else ())
-            slots[ordinal] = slot
-        return self._with_gpus(desired, slots, others)
-
-    def _with_gpus(
-        self, desired: DesiredDeployment, slots: dict[int, WorkerSlot], others: list[DesiredDeployment]
-    ) -> dict[int, WorkerSlot]:
-        """The slots, those that have none with the GPUs that the fewest others use."""
-        if desired.spec.device == "cpu" or all(slot.gpus for slot in slots.values()):
-            return slots
-        present = [gpu.index for gpu in gpus() or ()]
-        everyone = [
-            *slots.values(),
-            *(slot for other in others for slot in other.slots.values()),
-        ]
-        uses = Counter(gpu for slot in everyone for gpu in slot.gpus)
-        for ordinal, slot in slots.items():
-            if not slot.gpus:
-                least_used = sorted(present, key=lambda gpu: (uses[gpu], gpu))[: desired.spec.resources.gpus]
-                slots[ordinal] = replace(slot, gpus=tuple(sorted(least_used)))
-                uses.update(least_used)
-        return slots
-
-    def _free_port(self, taken: set[int]) -> int:
-        """The next free one after the one given out last: a gateway may still know what was behind a port."""
-        first, last = self._ports
-        count = last - first + 1
-        begin = self._desired.last_port() + 1 - first
-        for step in range(count):
-            port = first + (begin + step) % count
-            if port not in taken and port_is_free(port):
-                self._desired.note_port(port)
-                return port
-        raise CannotRun(f"No port from {first} to {last} is free for a worker. Widen SLIPWAY_WORKER_PORTS.")
 
     def _programs(self, desired: DesiredDeployment, ordinals: Iterable[int]) -> dict[str, SupervisedProgram]:
         """The programs of these workers, by name. Raises CannotRun."""
