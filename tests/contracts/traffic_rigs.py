@@ -3,17 +3,19 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from common.fence import Fence
 from gateway.backends.base import TrafficBackend, TrafficMetrics
 from gateway.backends.fake import Behaviour, FakeGateway
 from gateway.backends.worker_counters import WorkerReading, summed
 from gateway.errors import GatewayUnreachable, UnknownRoute
 from gateway.latency import BOUNDS_MS
-from gateway.routes import RouteSpec, RouteTarget, Side, WorkerEndpoint
+from gateway.routes import Cohort, RouteSpec, RouteTarget, Side, WorkerEndpoint
 from gateway.traffic import TargetCounts
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import LoadAnswer, LoadClient
@@ -21,6 +23,7 @@ from tests.gateway.gateway_api.worlds import Cluster, DataPlane
 from tests.patience import eventually
 
 OPEN = partial(RouteSpec, "chat", release_header="open")
+BETA = Cohort(header="x-cohort", value="beta")
 
 
 class World(Protocol):
@@ -230,3 +233,17 @@ class GatewayApiWorld:
         self.cluster.say_programmed("True")
         for _ in range(3):
             self.cluster.controller.tick()
+
+
+def released(world: World, percent: int, *, turn: int = 1) -> World:
+    for target in (STABLE, CANARY):
+        world.run_workers(target)
+    world.gateway.set_route(OPEN(STABLE, CANARY, percent), fence=Fence(1, turn))
+    eventually(lambda: all(world.gateway.ready(target.name) for target in (STABLE, CANARY)))
+    return world
+
+
+def reweigh(world: World, percent: int, fence: Fence) -> None:
+    before = world.gateway.desired_route("chat")
+    assert before
+    world.gateway.set_route(replace(before, candidate_percent=percent), fence=fence)
