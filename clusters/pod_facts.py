@@ -30,7 +30,7 @@ def _facts(engine: str, resources: Mapping[str, Any], pod: Mapping[str, Any]) ->
         words = ngettext("%(nodes)s machine", "%(nodes)s machines", nodes) % {"nodes": nodes}
         yield PodFact(_("Machines per replica"), (words,))
     if pod.get("replicas") == "external":
-        yield PodFact(_("Replicas"), (_("decided by others: an autoscaler, or kubectl"),))
+        yield PodFact(_("Replicas"), (_("managed externally: by an autoscaler, or kubectl"),))
     yield PodFact(_("Namespace"), _one(pod.get("namespace")))
     yield PodFact(_("Node selector"), _pairs(pod.get("node_selector")))
     yield PodFact(_("Tolerations"), tuple(_toleration(one) for one in pod.get("tolerations", ())))

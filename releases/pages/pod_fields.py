@@ -162,11 +162,11 @@ FIELDS = (
     PodField(
         POD,
         "replicas",
-        gettext_lazy("Replicas decided by"),
-        gettext_lazy("An autoscaler begins with the service's number."),
+        gettext_lazy("Replicas managed by"),
+        gettext_lazy("An autoscaler starts from the replicas of the service."),
         choices=(
-            ("", gettext_lazy("The service's number")),
-            ("external", gettext_lazy("An autoscaler of yours, such as HPA or KEDA")),
+            ("", gettext_lazy("Slipway")),
+            ("external", gettext_lazy("An autoscaler, such as HPA or KEDA")),
         ),
     ),
     PodField(
