@@ -160,8 +160,8 @@ ALERT_RULES = (
         expr='max(slipway_rows_failing{kind="accounts.auditoutput"}) > 0',
         lasts="5m",
         severity="warning",
-        summary="Outputs that take no entries of the audit record: {{ $value }}.",
-        note="Nothing is lost: what waits is sent when they take it again.",
+        summary="Outputs of the audit log that fail: {{ $value }}.",
+        note="Nothing is lost: waiting entries are sent when the output works again.",
     ),
     AlertRule(
         name="SlipwayWebhooksFailing",

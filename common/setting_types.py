@@ -92,7 +92,7 @@ def _absolutes(paths: tuple[Path, ...]) -> tuple[Path, ...]:
 def _hosts_or_networks(entries: tuple[str, ...]) -> tuple[str, ...]:
     if not entries:
         return entries
-    # The client of HTTP, which the launcher does without.
+    # Imports the HTTP client, which the launcher does not need.
     from common.webhooks.destination import AllowedHosts
 
     AllowedHosts.of(entries)

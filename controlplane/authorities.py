@@ -42,7 +42,7 @@ def trusting(file: str, run_dir: Path) -> Mapping[str, str]:
     if systems:
         text = f"{Path(systems).read_text(encoding='utf-8')}\n{text}"
     run_dir.mkdir(parents=True, exist_ok=True)
-    # Whole at any moment: other processes of this home read it.
+    # Replaced atomically: other processes of this home read it.
     fresh = bundle.with_name(f"{BUNDLE}.{os.getpid()}")
     fresh.write_text(text, encoding="utf-8")
     fresh.replace(bundle)

@@ -90,14 +90,14 @@ MANIFEST = AppManifest(
             " (max by (service, version, side, epoch, method) (rate(slipway_service_model_calls_total[5m])))",
             lasts="5m",
             severity="warning",
-            summary="{{ $labels.service }}: calls of {{ $labels.method }} wait above 1 s for a batch.",
+            summary="{{ $labels.service }}: calls of {{ $labels.method }} wait more than 1 s for a batch.",
         ),
         AlertRule(
             name="SlipwayServiceBusy",
             expr="max by (service, version) (slipway_service_busy) > 0.95",
             lasts="10m",
             severity="warning",
-            summary="{{ $labels.service }}: workers of {{ $labels.version }} have hardly a free slot.",
+            summary="{{ $labels.service }}: workers of {{ $labels.version }} have almost no free slots.",
         ),
     ),
 )

@@ -31,7 +31,7 @@ def not_declared(rules: JudgeRules, *, engine: str, versions: Sequence[Version])
         return ""
     for version in versions:
         declared = declared_by_app(version)
-        # None: its code says it by more than literals. Then the analysis shows whether it is counted.
+        # None: its code has other names than literals. Then the analysis shows whether it is counted.
         if name := _missing(rules.indicators, declared.indicators):
             words = _(
                 "The plan judges the indicator %(name)s, which %(version)s does not declare (it declares: "

@@ -55,7 +55,7 @@ def why_no_profile(row: Worker) -> str:
     """Empty: one can be taken."""
     cluster = row.deployment.cluster
     if not abilities_of(cluster.kind).runs_on_host or cluster.host not in ("", this_host()):
-        return _("Profiles are taken of workers on the host of this web alone.")
+        return _("Only workers on the same host as this web server can be profiled.")
     if row.pid is None or not _is_worker(row.pid, row.name):
         return _("The worker has no process at present.")
     return ""
@@ -73,7 +73,7 @@ def _recorded(row: Worker, seconds: int) -> bytes:
     beside = Path(sys.executable).with_name("py-spy")
     program = str(beside) if beside.exists() else shutil.which("py-spy")
     if program is None:
-        raise Unavailable(_("py-spy is not installed here: it takes profiles (pip install py-spy)."))
+        raise Unavailable(_("Profiling needs py-spy, which is not installed here (pip install py-spy)."))
     with tempfile.TemporaryDirectory() as place:
         target = Path(place) / "profile"
         try:
@@ -87,9 +87,9 @@ def _recorded(row: Worker, seconds: int) -> bytes:
                 timeout=seconds + SPARE_SECONDS,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            raise Unavailable(_("py-spy did not end in time.")) from None
+            raise Unavailable(_("py-spy timed out.")) from None
         # It may complain of a process that ended meanwhile, and write what it has.
         if not target.exists():
             said = (done.stderr.strip().splitlines() or ["–"])[-1]
-            raise Unavailable(_("py-spy could not look into the worker: %(said)s") % {"said": said})
+            raise Unavailable(_("py-spy failed: %(said)s") % {"said": said})
         return target.read_bytes()

@@ -111,7 +111,7 @@ def _to_unix_datagrams(parts: SplitResult, records: Sequence[AuditRecord]) -> No
 def _to_udp(parts: SplitResult, records: Sequence[AuditRecord]) -> None:
     family, kind, protocol, _, address = _address(parts, socket.SOCK_DGRAM)
     with socket.socket(family, kind, protocol) as datagrams:
-        # Connected, so that a port where nobody listens is told of with the next one.
+        # Connected, so that the next send fails where nobody listens on the port.
         datagrams.connect(address)
         for record in records:
             datagrams.send(_message(record))

@@ -13,7 +13,7 @@ def settings_of(url: str) -> dict[str, Any]:
     """Return the entry of Django's `DATABASES`. Raises ValueError, without what may be secret in the URL."""
     if url.startswith("sqlite:"):
         return {"ENGINE": "django.db.backends.sqlite3", "NAME": unquote(urlsplit(url).path[1:])}
-    # Whoever has SQLite does without.
+    # Not installed where only SQLite is used.
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
@@ -21,8 +21,8 @@ def settings_of(url: str) -> dict[str, Any]:
         options: dict[str, Any] = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         raise ValueError(
-            "is no URL of PostgreSQL: postgresql://user:password@host:port/name?option=value, where what is "
-            "special in a password is written %40 and the like, and options are those of libpq"
+            "is no URL of PostgreSQL: postgresql://user:password@host:port/name?option=value, with "
+            "special characters of a password percent-encoded (%40) and the options of libpq"
         ) from None
     named = {"HOST": "host", "PORT": "port", "USER": "user", "PASSWORD": "password", "NAME": "dbname"}
     found = {name: str(options.pop(option, "")) for name, option in named.items()}

@@ -37,7 +37,7 @@ def preload() -> None:
         import controlplane.worker  # noqa: F401
 
         _ = get_resolver().url_patterns
-    # Forks share what nobody writes to, and a look for garbage writes to all that it looks at.
+    # Forks share pages that nobody writes to, and a garbage collection writes to every object it visits.
     gc.collect()
     gc.freeze()
 

@@ -73,8 +73,8 @@ class Environment(ModelFileSettings, SignOnSettings, RetentionSettings, SampleCl
         0,
         ge=0,
         le=600,
-        description="Seconds that a web which is asked to stop answers on while `/readyz` says 503, before "
-        "it refuses connections: longer than its proxy takes to notice, or to take back the other web.",
+        description="Seconds that a stopping web server still accepts connections while `/readyz` returns "
+        "503: longer than its proxy needs to notice it, or to send requests to the other server again.",
     )
     gateway_port: int = Field(8080, ge=1, le=65535, description="Port of the gateway: model traffic.")
     gateway_admin_port: int = Field(
@@ -153,9 +153,9 @@ class Environment(ModelFileSettings, SignOnSettings, RetentionSettings, SampleCl
     )
     audit_outputs: AuditOutputs = Field(
         (),
-        description="Comma-separated places that every entry of the audit record goes to, too: "
+        description="Comma-separated outputs to which every entry of the audit log is sent as well: "
         "`syslog+tls://host:6514`, `syslog+tcp://`, `syslog+udp://`, `syslog+unix:///dev/log`, "
-        "`unix:///socket`, `file:///path`. `slipway-server prepare` takes them over.",
+        "`unix:///socket`, `file:///path`. Applied by `slipway-server prepare`.",
     )
     allowed_hosts: Commas = Field(
         ("127.0.0.1", "localhost"), description="Comma-separated host names that the console answers to."

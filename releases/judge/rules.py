@@ -95,7 +95,7 @@ class LatencyRules(IndicatorRules):
     """As `IndicatorRules`, of the answers of one route that are slow."""
 
     roll_back_above_ratio: Ratio = Field(
-        default=1.5, title=_("Roll back above ratio"), description=_("As that of `slow`.")
+        default=1.5, title=_("Roll back above ratio"), description=_("The same as under `slow`.")
     )
     above_ms: Annotated[int, Field(strict=True, ge=1, le=320_000)] | None = Field(
         default=None,

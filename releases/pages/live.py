@@ -58,7 +58,7 @@ class Live:
 def live_at(service: Service, at: datetime) -> Live:
     """Raises Invalid for a time that has not come yet."""
     if at > clock.now():
-        raise Invalid(fields={"at": [_("This time has not come yet; give one in the past.")]})
+        raise Invalid(fields={"at": [_("Give a time in the past.")]})
     split = split_at(service.name, at)
     if split is None:
         return Live(service.name, at, None, None, None, "", None)

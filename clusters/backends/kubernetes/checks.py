@@ -93,7 +93,7 @@ def _rights(
 ) -> Iterator[tuple[str, Callable[[], ClusterCheck]]]:
     rules = {place: _rules(client, place or NOWHERE) for place in ("", *settings.all_namespaces)}
     for right in RIGHTS:
-        # Only its users need to know.
+        # Only users of the Inference Extension need it.
         if right.feature is Feature.INFERENCE:
             continue
         name = f"{RIGHT}{right.name}"

@@ -301,7 +301,7 @@ class KubernetesNodeOperations:
                 found = None
             if found is not None and found["metadata"]["uid"] == uid:
                 return found
-        # Whole machines, by the thousand, would not fit.
+        # Thousands of whole nodes would not fit in memory.
         self._names = dict(self._client.gather(NODES, keep=_name_by_uid).items)
         if uid in self._names:
             with suppress(NotFound):
