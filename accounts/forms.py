@@ -175,7 +175,7 @@ class TokenForm(forms.Form):
 
 
 def _events(words: Callable[[WebhookEventType], str]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Under their headings."""
+    """Return the choices of events under their headings."""
     return [
         (heading, [(one.name, words(one)) for one in events])
         for heading, events in catalogue.by_heading().items()

@@ -11,7 +11,7 @@ from common.metrics import gauge
 
 
 def webhooks() -> Iterator[Metric]:
-    """Two queries."""
+    """Yield the metrics of webhooks, by two queries."""
     counts = WebhookEndpoint.objects.aggregate(
         ok=Count("pk", filter=Q(enabled=True, failing_since=None)),
         failing=Count("pk", filter=Q(enabled=True, failing_since__isnull=False)),

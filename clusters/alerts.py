@@ -42,7 +42,7 @@ def alert_of(
 
 
 def reason_of(alert: str, row: "WorkerRow", heartbeat: "LastHeartbeat | None") -> str:
-    """Empty: there is no alert."""
+    """Return why there is an alert; empty: there is none."""
     found = alert_named(alert)
     return found.reason(row, heartbeat) if found else ""
 

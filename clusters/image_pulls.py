@@ -27,7 +27,7 @@ class PullTimes:
 
 
 def pull_times(actor: Actor, image: RuntimeImage) -> Sequence[PullTimes]:
-    """On clusters that the actor may see; each with its latest pulls."""
+    """Return pull times on clusters that the actor may see, each with its latest pulls."""
     found = ImagePull.objects.filter(digest=image.digest, cluster__in=Cluster.objects.for_actor(actor))
     by_cluster: dict[str, list[tuple[str, float]]] = {}
     for cluster, machine, seconds in found.values_list("cluster__name", "machine", "seconds")[:PULLS_READ]:

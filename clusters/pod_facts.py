@@ -17,7 +17,7 @@ class PodFact(NamedTuple):
 
 
 def pod_facts(engine: str, resources: Mapping[str, Any], pod: Mapping[str, Any]) -> list[PodFact]:
-    """Only what differs from the cluster's own choice. `resources` and `pod`: as they are stored."""
+    """Yield what differs from the cluster's own choice. `resources` and `pod`: as they are stored."""
     return [fact for fact in _facts(engine, resources, pod) if fact.values]
 
 

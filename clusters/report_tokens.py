@@ -24,7 +24,7 @@ def workers_report(kind: str, settings: Mapping[str, Any]) -> bool:
 
 
 def report_token_of(row: Deployment) -> str:
-    """Empty: it has none, or it cannot be read; what the cluster has of it stays then."""
+    """Return its token; empty: it has none, or it cannot be read, and what the cluster has of it stays."""
     if not row.sealed_report_token:
         return ""
     try:

@@ -139,7 +139,7 @@ def services_with_routes() -> set[str]:
 
 
 def deployment_status(name: str) -> DeploymentStatus:
-    """Two queries. Raises DeploymentMissing."""
+    """Return its state and its workers, by two queries. Raises DeploymentMissing."""
     row = deployment(name)
     workers = list(Worker.objects.filter(deployment=row).order_by("name"))
     return DeploymentStatus(
@@ -301,7 +301,7 @@ def agents_of(cluster_id: int) -> dict[int, AgentContact] | None:
 
 
 def whole_fleet() -> FleetSnapshot:
-    """At this moment, of all teams. Four queries."""
+    """Return the fleet of all teams at this moment, by four queries."""
     heartbeats = heartbeat_records.latest()
     return fleet_of(
         fleet_rows(),

@@ -3,5 +3,5 @@ from model_store.events import BlobRepaired
 
 
 def lay_out_repaired(event: BlobRepaired) -> None:
-    """At once, so that a worker that restarts finds its files; one that did not find them asks for them."""
+    """Lay the files out at once, so that a worker that restarts finds them."""
     lay_out_again(event.sha256)

@@ -110,7 +110,7 @@ class DiskWatch:
 
 
 def changed_at(room: DiskSpace) -> datetime | None:
-    """Since when this machine's disk has been as it was told last; None: there was room enough."""
+    """Return since when this machine's disk is as it was told last; None: there was room enough."""
     rows = DiskCondition.objects.filter(host=socket.gethostname(), path=str(room.path))
     return rows.values_list("since", flat=True).first()
 

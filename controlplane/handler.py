@@ -78,7 +78,7 @@ class ThreadedASGIHandler(ASGIHandler):
         return response  # type: ignore[no-any-return]
 
     async def _stream(self, response: Answer, receive: Receive, send: Send) -> None:
-        """Until the end, or until the client is gone."""
+        """Stream until the end, or until the client is gone."""
         tasks = [
             asyncio.create_task(self.listen_for_disconnect(receive)),
             asyncio.create_task(self.send_response(response, send)),

@@ -111,7 +111,7 @@ def _between(
 
 
 def packed_histogram(histogram: Histogram) -> list[list[float | int | None]]:
-    """Only the buckets that hold anything, as `[bound, requests]`; the last bound is null."""
+    """Return the buckets that hold anything, as `[bound, requests]`; the last bound is null."""
     found: list[list[float | int | None]] = []
     below = 0
     for bound, count in histogram:

@@ -34,7 +34,7 @@ def sealed_key(key: str) -> str:
 
 
 def opened_key(sealed: str) -> str:
-    """Empty where there is none or it cannot be read any more: then nobody chooses a side."""
+    """Return the key; empty where there is none or it cannot be read any more: nobody chooses a side then."""
     try:
         return unseal(sealed, purpose=KEY_PURPOSE) if sealed else ""
     except CannotUnseal:

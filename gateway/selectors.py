@@ -152,7 +152,7 @@ def public_urls(clusters: Iterable[int]) -> dict[int, str]:
 
 
 def public_url(gateway: Gateway) -> str:
-    """Without a slash at its end; empty while its settings are wrong."""
+    """Return its URL without a slash at the end; empty while its settings are wrong."""
     try:
         return backends_of(gateway).public_url or gateway.host_url
     except InvalidGateway:

@@ -25,7 +25,7 @@ def move_gateway(event: ClusterMoved) -> None:
 
 
 def route_to_workers(event: WorkersChanged) -> None:
-    """At once, for latency; what fails here the gateway's own reconciler makes good within seconds."""
+    """Tell the gateway at once, for latency; its own reconciler repeats what fails here within seconds."""
     try:
         routes.sync_workers(deployment_name(event.deployment_id))
     except (GatewayError, DeploymentMissing) as error:

@@ -27,7 +27,7 @@ _BEING_MADE = timedelta(hours=1)
 
 
 def buffer_of(upload: Upload) -> UploadBuffer:
-    """Beside the files of versions: on this host's disk, or wherever all hosts find it."""
+    """Return the buffer, beside the files of versions: on this host's disk, or where all hosts find it."""
     return buffer_at(blob_store.store().address, upload.key.hex, part_bytes=upload.part_bytes)
 
 

@@ -10,7 +10,7 @@ def matching(paths: Iterable[str], *, allow: Sequence[str], ignore: Sequence[str
 
 
 def why_left_out(path: str, *, allow: Sequence[str], ignore: Sequence[str]) -> str:
-    """Empty: it is not."""
+    """Return why the file is left out; empty: it is not."""
     if any(fnmatchcase(path, pattern) for pattern in ignore):
         return "it matches an ignore pattern"
     if allow and not any(fnmatchcase(path, pattern) for pattern in allow):

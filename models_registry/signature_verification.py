@@ -177,7 +177,7 @@ def bundle_of(version: Version, origin: str = "") -> str:
 
 
 def signatures_of(versions: Sequence[Version]) -> dict[int, list[VersionSignature]]:
-    """Without their bundles, by version: one query for any number of them."""
+    """Return signatures without their bundles, by version: one query for any number of them."""
     found: dict[int, list[VersionSignature]] = {}
     for row in _without_bundles([version.pk for version in versions]):
         found.setdefault(row.version_id, []).append(row)

@@ -28,7 +28,7 @@ class RollbackEstimate:
 
 
 def way_back(release: Release) -> RollbackEstimate:
-    """Three queries at the most."""
+    """Return the way back to the version before, by three queries at most."""
     if workers := warm_workers(release):
         return RollbackEstimate(workers, release.bake_until, None)
     return RollbackEstimate(0, None, start_seconds(release.service_id, release.from_version_id))

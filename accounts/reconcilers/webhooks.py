@@ -193,7 +193,7 @@ def judge(
 
 
 def disable(endpoint: WebhookEndpoint, *, why: str, now: datetime) -> None:
-    """Inside the transaction of the try that showed it. Tells those endpoints that want to hear of it."""
+    """Disable an endpoint, inside the transaction of its last try, and tell endpoints that want to hear."""
     WebhookEndpoint.objects.filter(pk=endpoint.pk).update(
         enabled=False, disabled_why=why, revision=F("revision") + 1
     )

@@ -58,7 +58,7 @@ def create_webhook(
     events: Collection[str] = (),
     description: str = "",
 ) -> IssuedWebhook:
-    """Without a team it hears of everything. Raises NotAllowed, Invalid."""
+    """Create a webhook; one without a team gets all events. Raises NotAllowed, Invalid."""
     require_for_owner(actor, Right.WEBHOOKS_WRITE, team)
     secret = signing.new_secret()
     endpoint = WebhookEndpoint(

@@ -16,7 +16,7 @@ register = template.Library()
 
 @register.inclusion_tag("accounts/_stuck.html", takes_context=True)
 def stuck(context: Context, row: Reconciled | None) -> dict[str, Any]:
-    """Nothing while the row is well. Where it stands, the button posts from the row's own page."""
+    """Show why the row is stuck; empty while it is well. The button posts from the row's own page."""
     return {"stuck": stuck_of(row, of_request(context["request"])) if row else None}
 
 

@@ -366,7 +366,7 @@ class FakeNodeOperations:
 
 
 def _lasting(spec: DeploymentSpec) -> DeploymentSpec:
-    """Without what may change while its workers run on."""
+    """Return the spec without what may change while its workers run on."""
     return replace(spec, replicas=0, scale_turn=None, leaving=None)
 
 

@@ -8,7 +8,7 @@ from clusters.backends.base import ObservedState, ObservedWorker
 
 
 def packed(workers: Iterable[ObservedWorker]) -> bytes:
-    """Without how far their files have come."""
+    """Return the workers as JSON, without the progress of their files."""
     return json.dumps(
         [
             (

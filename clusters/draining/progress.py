@@ -34,7 +34,7 @@ def why_it_ends(
     elapsed: timedelta,
     words: Mapping[str, str] = NOBODY,
 ) -> str:
-    """Empty: it goes on. `words`: what holds pods back, by uid."""
+    """Return why the drain ends; empty: it goes on. `words`: what holds pods back, by uid."""
     if why := why_it_cannot_be(planned):
         return why
     left = still_there(planned)

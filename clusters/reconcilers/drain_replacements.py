@@ -54,7 +54,7 @@ class StartReplacements(DrainStep):
 
 
 class AwaitReplacements(DrainStep):
-    """Until they are ready, or their time is up: then the drain goes on without."""
+    """Wait until they are ready or their time is up; then the drain goes on without."""
 
     name = "wait for replacements"
     effect = Effect.NONE
@@ -84,7 +84,7 @@ class AwaitReplacements(DrainStep):
 
 
 def _start(row: Drain, one: Replacement) -> None:
-    """Inside the step's transaction. One that is being removed by now gets none."""
+    """Start a replacement, inside the step's transaction. A deployment that is being removed gets none."""
     deployment = Deployment.objects.exclude(state__in=GONE).filter(name=one.deployment).first()
     if deployment is None:
         return

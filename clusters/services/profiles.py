@@ -52,7 +52,7 @@ def profile_worker(*, actor: Actor, worker: str, seconds: int) -> bytes:
 
 
 def why_no_profile(row: Worker) -> str:
-    """Empty: one can be taken."""
+    """Return why the worker cannot be profiled; empty: it can."""
     cluster = row.deployment.cluster
     if not abilities_of(cluster.kind).runs_on_host or cluster.host not in ("", this_host()):
         return _("Only workers on the same host as this web server can be profiled.")

@@ -86,7 +86,7 @@ def once(
 
 
 def answers_before(before: datetime) -> QuerySet[IdempotentAnswer]:
-    """Those that were asked for before that moment, and on which nobody works."""
+    """Return the answers that were asked for before that moment, and on which nobody works."""
     at_work = Q(status=None, lease_until__gte=before)
     return IdempotentAnswer.objects.filter(created_at__lt=before).exclude(at_work).order_by("created_at")
 

@@ -48,7 +48,7 @@ def register(error: type[Exception], *, status: int, title: str, slug: str) -> N
 
 
 def kind_of(error: Exception) -> ProblemType | None:
-    """None for what nobody foresaw."""
+    """Return the kind of problem that an error is; None for one that nobody foresaw."""
     kind = next((_kinds[base] for base in type(error).__mro__ if base in _kinds), None)
     if kind is None and isinstance(error, exceptions.APIException):
         code = str(error.default_code)

@@ -17,7 +17,7 @@ from common.revisions import Revised
 
 
 class MayReadSchema(permissions.BasePermission):
-    """As SLIPWAY_API_SCHEMA says."""
+    """Lets those read the schema whom SLIPWAY_API_SCHEMA names."""
 
     def has_permission(self, request: Request, view: object) -> bool:
         if settings.SLIPWAY_API_SCHEMA == "off":
@@ -108,7 +108,7 @@ class Schema(AutoSchema):
         return self._success()
 
     def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
-        """With the refusals, which an action that names its own answers has as well."""
+        """Add the refusals, which an action that names its own answers has as well."""
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
         for code in self._refusals():
             refusal = OpenApiResponse(ProblemSerializer, description=_PROBLEMS[code])

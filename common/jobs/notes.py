@@ -47,7 +47,7 @@ class JobNotes:
         return found
 
     def write_spec(self, spec: JobSpec) -> None:
-        """Without what goes through its standard input."""
+        """Write the spec without what goes through the job's standard input."""
         self.write(
             "spec",
             {"op_key": spec.op_key, "owner": spec.owner, "argv": spec.argv, "limits": asdict(spec.limits)},

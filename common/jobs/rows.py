@@ -10,7 +10,7 @@ NEVER_LAUNCHED: Mapping[str, Any] = {**NO_JOB, "launches": 0, "launched_at": Non
 
 
 class RunsJob(models.Model):
-    """Beside `Reconciled`."""
+    """Mixed into a `Reconciled` model whose steps run jobs."""
 
     job = models.CharField(max_length=63, blank=True, default="", editable=False)
     """Name of the job that is waited for; empty: none was started, or the next one is due."""

@@ -109,7 +109,7 @@ class LiveBoard:
         return self._frames[key]
 
     def _delta(self, audience: Audience, seen: SocketPosition) -> str:
-        """Empty when nothing changed for this audience."""
+        """Return what changed for this audience; empty: nothing did."""
         key = (seen.seq, seen.sent, audience)
         if key not in self._frames:
             self._frames[key] = self._encode_delta(audience, seen)

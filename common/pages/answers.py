@@ -120,7 +120,7 @@ def refusals_at_the_form(
 
 
 def _in_words(error: SlipwayError) -> str:
-    """Without the name that the one wrong field has for programs: a dialog calls it otherwise."""
+    """Return its words without the name that programs have for its one wrong field: a dialog has another."""
     if isinstance(error, Invalid) and len(error.fields) == 1:
         return str(error).removeprefix(f"{next(iter(error.fields))}: ")
     return str(error)

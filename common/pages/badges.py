@@ -37,7 +37,7 @@ def offer(name: str, badges: Badges) -> None:
 
 
 def badges_named(name: str) -> Badges:
-    """Empty: no app has offered any."""
+    """Return the badges of that name; empty: no app has offered any."""
     return _sets.get(name, {})
 
 

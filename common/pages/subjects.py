@@ -88,7 +88,7 @@ def title_of(row: Model) -> str:
 
 
 def address_of(row: Model) -> str:
-    """Empty: it has no page."""
+    """Return the address of its page; empty: it has none."""
     subject = _subjects.get(row._meta.label_lower)
     return _written(subject, {name: column_of(row, name) for name in subject.columns}) if subject else ""
 

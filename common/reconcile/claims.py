@@ -194,6 +194,6 @@ def check_known(row: Reconciled) -> None:
 
 @cache
 def _states(model: type[Reconciled]) -> frozenset[str]:
-    """Empty: there are none, or any."""
+    """Return the states of its rows; empty: there are none, or any."""
     found = [field for field in model._meta.fields if field.name == "state"]
     return frozenset(str(value) for field in found for value, _ in field.flatchoices)

@@ -86,7 +86,7 @@ class Signals:
         self.asked.append(signal.Signals(number))
 
     def wait(self, seconds: float) -> None:
-        """Until a signal (a child's end included) or the time has passed."""
+        """Wait until a signal, a child's end included, or until the time has passed."""
         if select.select([self._read_end], [], [], seconds)[0]:
             with suppress(BlockingIOError):
                 os.read(self._read_end, 512)

@@ -113,7 +113,7 @@ class SampleRun:
 
 
 def play(sample: SampleRun, *, bad: bool) -> None:
-    """Up to the approval of version 2; with `bad`, until the judge has rolled version 3 back.
+    """Play up to the approval of version 2; with `bad`, until the judge has rolled version 3 back.
 
     Traffic goes on until the process is stopped.
     """
@@ -255,7 +255,7 @@ def _ensure_service(sample: SampleRun, place: SampleTarget) -> None:
 
 
 def _wait_for_answer(place: SampleTarget, path: str, *, within_seconds: float) -> None:
-    """After a restart the version is stable while its workers still load."""
+    """Wait for an answer: after a restart the version is stable while its workers still load."""
     deadline = time.monotonic() + within_seconds
     while time.monotonic() < deadline:
         with suppress(httpx2.HTTPError):

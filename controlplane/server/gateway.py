@@ -29,7 +29,7 @@ FORMER_ENDS_WITHIN_SECONDS = 5.0
 
 
 def run_gateway(*, cluster: str) -> None:
-    """Until a signal. No cluster: that of this machine.
+    """Run the gateway until a signal. No cluster: that of this machine.
 
     Exit status: 0 stopped or handed over as asked, 1 Envoy has ended, 2 refused to start.
     """

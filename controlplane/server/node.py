@@ -19,7 +19,7 @@ LOOK_EVERY_SECONDS = 1.0
 
 
 def run_node() -> None:
-    """Until a signal. SIGUSR1 leaves the workers running for the next one; others stop them in order.
+    """Run until a signal. SIGUSR1 leaves the workers running for the next one; others stop them in order.
 
     Exit status: 0 stopped as asked, 1 the supervisor does not stay up, 2 refused to start.
     """

@@ -39,7 +39,7 @@ _EMPTY: Histogram = (*((bound, 0) for bound in BOUNDS_MS), (math.inf, 0))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvoySettings:
-    """Under `envoy` in the row's settings."""
+    """Settings under `envoy` of the row's."""
 
     urls: Sequence[str]
     """Of each Envoy; a host name that leads to several addresses (a headless Service) stands for all."""

@@ -44,7 +44,7 @@ _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrometheusSettings:
-    """Under `prometheus` in the row's settings."""
+    """Settings under `prometheus` of the row's."""
 
     url: str
     """Up to what comes before `/api/v1/query`."""

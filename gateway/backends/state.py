@@ -73,7 +73,7 @@ class GatewayState:
         )
 
     def pruned(self, now: datetime) -> Self:
-        """Without what has had its time; the same object when nothing has."""
+        """Return the state without what has had its time; the same object when nothing has."""
         former = {name: was for name, was in self.former.items() if now - was.left_at < KEEP_FORMER}
         warming = {name: since for name, since in self.warming.items() if now - since < KEEP_WARMING}
         removed = {name: at for name, at in self.removed.items() if now - at < KEEP_REMOVED}

@@ -25,7 +25,7 @@ class Transfer(Launched):
 
     @property
     def seconds_left(self) -> float | None:
-        """At the present rate; None when that cannot be told."""
+        """Return the seconds left at the present rate; None when that cannot be told."""
         if self.state != self.MOVING or not self.bytes_per_second or not self.bytes_total:
             return None
         return max(0, self.bytes_total - self.bytes_done) / self.bytes_per_second

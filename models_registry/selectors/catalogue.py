@@ -45,7 +45,7 @@ class ModelCard:
 
 
 def without_json(rows: QuerySet[R], version: str = "") -> QuerySet[R]:
-    """Without the JSON of the versions that `version` leads to: parsing it takes longer than all the rest."""
+    """Leave out the JSON of the versions that `version` leads to: parsing it takes longest of all."""
     return rows.defer(*(f"{version}{column}" for column in _JSON_COLUMNS))
 
 

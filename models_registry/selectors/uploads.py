@@ -46,7 +46,7 @@ class UploadCard:
 
     @property
     def seconds_left(self) -> float | None:
-        """At the present rate; None when that cannot be told."""
+        """Return the seconds left at the present rate; None when that cannot be told."""
         rate = self.upload.rate
         return (self.total_bytes - self.received_bytes) / rate if rate else None
 

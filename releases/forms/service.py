@@ -133,12 +133,12 @@ class ServiceSettings(forms.Form):
         return None
 
     def chosen_cluster(self) -> Cluster | None:
-        """On whose GPUs."""
+        """Return the cluster on whose GPUs the workers will run."""
         return None
 
     @property
     def advice(self) -> MemoryAdvice | None:
-        """On the memory of a worker, by what is filled in so far; None while no version is chosen."""
+        """Return advice on a worker's memory, by what is filled in; None while no version is chosen."""
         version, cluster = self.chosen_version(), self.chosen_cluster()
         if version is None or cluster is None:
             return None

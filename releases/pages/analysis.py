@@ -74,7 +74,7 @@ def p95_words(candidate_ms: float | None, stable_ms: float | None) -> str:
 
 
 def saturation_warning(stable: DeploymentStatus | None) -> str:
-    """Empty unless all of its ready workers are saturated."""
+    """Return a warning; empty unless all of its ready workers are saturated."""
     ready = [worker for worker in stable.workers if worker.state == WorkerState.READY] if stable else []
     if not ready or any(worker.alert != Alert.SATURATED for worker in ready):
         return ""
@@ -196,7 +196,7 @@ NO_USABLE_THRESHOLD = gettext_lazy(
 
 
 def threshold_warning(threshold: Threshold | None, *, is_always_saturated: bool = False) -> str:
-    """Empty unless there is none for want of free slots, or stable's speed has jumped."""
+    """Return a warning; empty unless saturation left no threshold, or stable's speed has jumped."""
     if threshold is None and is_always_saturated:
         return str(NO_USABLE_THRESHOLD)
     if threshold is None or threshold.measured_ms is None or not threshold.is_held:

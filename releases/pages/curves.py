@@ -48,7 +48,7 @@ def indicators_of(
 
 
 def thinned(points: Sequence[Mapping[str, Any]], *, at_most: int) -> Sequence[Mapping[str, Any]]:
-    """At most so many of the points, evenly chosen, the last one always."""
+    """Return at most so many of the points, evenly chosen, the last one always."""
     if len(points) <= at_most:
         return points
     step = (len(points) - 1) / (at_most - 1)

@@ -314,7 +314,7 @@ class ReleasePage:
 
     @cached_property
     def saturation_warning(self) -> str:
-        """Empty unless all of stable's workers are saturated, so that it is no measure of speed."""
+        """Return a warning; empty unless all of stable's workers are saturated, no measure of speed then."""
         stable = next((one.status for one in self.lanes if one.side == lanes.STABLE), None)
         return analysis.saturation_warning(stable) if self.release.in_motion else ""
 

@@ -145,7 +145,7 @@ class ServicePage:
 
     @cached_property
     def pod_patch(self) -> str:
-        """Empty: none is in effect."""
+        """Return the patch in effect; empty: none is."""
         found = approved_patch(self.service)
         return json.dumps(found) if found else ""
 
@@ -232,7 +232,7 @@ class ServicePage:
         )
 
     def strip_of_plan(self, name: str) -> list[StepView]:
-        """Empty for a plan that there is not."""
+        """Return the strip of the service's plan; empty for a plan that there is not."""
         try:
             return strip.strip_of_plan(plan_named(name, team=self.service.team))
         except UnknownPlan:

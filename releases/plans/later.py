@@ -51,7 +51,7 @@ def stored_plan(document: Mapping[str, Any]) -> PlanSpec:
 
 
 def refuse_later(plan: PlanSpec) -> None:
-    """Before a release begins with it. Raises InvalidPlan."""
+    """Refuse it before a release begins with it. Raises InvalidPlan."""
     later = [step for step in plan.steps if isinstance(step, LaterStep)]
     if later:
         words = _(

@@ -120,12 +120,12 @@ class Executor(Step[Release], Generic[Spec]):
         return wait(after, save=columns, write=write_and_tell)
 
     def elapsed(self, release: Release, now: datetime) -> timedelta:
-        """Since this step of the plan began, pauses included; without what it waited for machines."""
+        """Return the time since this step began, with pauses, without waits for machines."""
         return now - (began_at(release) or now) - held_for(release)
 
 
 def began_at(release: Release) -> datetime | None:
-    """Since when the release is at its present step; without a query where the kernel has read the row."""
+    """Return since when the release is at its step; without a query where the kernel has read the row."""
     known: dict[str, Any] = vars(release)
     if "step_began" not in known:
         steps = release.steps.filter(index=release.step_index)

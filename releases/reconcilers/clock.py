@@ -115,7 +115,7 @@ class StepClock:
         return now - datetime.fromisoformat(self.stalled_since)
 
     def steady_for(self, now: datetime) -> timedelta | None:
-        """Since it last stood; None: it never has."""
+        """Return the time since it last stood; None: it never has."""
         return now - datetime.fromisoformat(self.stalled_at) if self.stalled_at else None
 
 

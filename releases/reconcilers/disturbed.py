@@ -22,7 +22,7 @@ LOOK_EVERY = timedelta(seconds=1)
 
 
 class AwaitMachine(Step[Release]):
-    """Until its workers are ready again. Users are spared a candidate none of whose workers answers."""
+    """Waits until its workers are ready again. Users are spared a candidate none of whose workers answers."""
 
     name = "await machine"
     effect = Effect.ABSOLUTE

@@ -114,7 +114,7 @@ def _note(row: Release, to: str, *, actor: str, note: ReleaseMessage) -> None:
 
 
 def _mover(row: Release, to: str) -> str:
-    """On whose wish the release leaves its state."""
+    """Return on whose wish the release leaves its state."""
     if row.halt:
         return row.halted_by
     if to == ReleaseState.PAUSED:

@@ -99,7 +99,7 @@ def _answer(request: HttpRequest, form: PolicyForm, context: dict[str, Any]) -> 
 
 
 def _blame(form: PolicyForm, error: SlipwayError) -> None:
-    """At the field that is meant, or above the form."""
+    """Show the error at the field that is meant, or above the form."""
     if not isinstance(error, Invalid) or not error.fields:
         form.add_error(None, str(error))
         return

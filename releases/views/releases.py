@@ -34,7 +34,7 @@ SORTS = {
 
 
 def rows_for_lists(rows: QuerySet[Release]) -> QuerySet[Release]:
-    """Without what only the release's own page shows, but with the step it stands at."""
+    """Leave out what only the release's own page shows, but not the step it stands at."""
     steps = ReleaseStep.objects.filter(release=OuterRef("pk"))
     counted = steps.order_by().values("release").annotate(number=Count("pk")).values("number")
     heavy = ("plan", "evidence", "baseline", "progress", "version__config", "version__scan")

@@ -75,7 +75,7 @@ class PrivateKey:
 
 
 def private_key(pem: bytes) -> PrivateKey:
-    """Without a password. Raises BadKey."""
+    """Return the private key of a PEM file without a password. Raises BadKey."""
     try:
         found = load_pem_private_key(pem, password=None)
     except TypeError:

@@ -136,7 +136,7 @@ class EmbeddedCluster:
             self._carry_out(desired, {})
 
     def restore(self, running: Iterable[str] = ()) -> list[str]:
-        """Before supervisord starts: put what is desired where it finds it. Returns what cannot run now.
+        """Put what is desired where supervisord finds it when it starts. Returns what cannot run now.
 
         `running`: the programs whose processes outlived the last one. Workers among them keep their slots,
         and those that should not be there are given to it too: `settle` ends them.

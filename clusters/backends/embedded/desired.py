@@ -142,6 +142,6 @@ def _desired_of(document: dict[str, Any]) -> DesiredDeployment:
 
 
 def _made(kind: type[T], values: dict[str, Any]) -> T:
-    """Without the fields that this release does not know: another one may have written them."""
+    """Make it without fields that this release does not know: another one may have written them."""
     known = {option.name for option in dataclasses.fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in values.items() if name in known})

@@ -38,7 +38,7 @@ def this_machine() -> ObservedNode:
 
 
 def bare_machine() -> ObservedNode:
-    """Without its GPUs, which take a while to ask for."""
+    """Return this machine without its GPUs, which take a while to ask for."""
     return ObservedNode(
         uid=machine_id(),
         name=machine_name(),

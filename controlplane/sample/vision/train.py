@@ -40,7 +40,7 @@ A small convolutional network that tells circles, squares, triangles and crosses
 
 
 def ensure(out: Path) -> None:
-    """Three versions in `out`, the third of which serves badly. Several processes may ask at once."""
+    """Have three versions in `out`, the third of which serves badly. Several processes may ask at once."""
     with artefacts.alone_in(out):
         manifest = out / artefacts.MANIFEST
         told = {"fingerprint": _fingerprint(), **{name: artefacts.hashes(out / name) for name in VERSIONS}}

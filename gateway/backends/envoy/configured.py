@@ -17,7 +17,7 @@ KNOWN = (*PORTS, "bind")
 
 
 def from_config(config: GatewayRowConfig) -> GatewayBackend:
-    """Without settings it is the Envoy that this installation runs. Raises InvalidGateway."""
+    """Build the backend; without settings, of this installation's own Envoy. Raises InvalidGateway."""
     layout = layout_from(config)
     url = _local_url(layout) if config.settings else settings.SLIPWAY_GATEWAY_URL
     return GatewayBackend(

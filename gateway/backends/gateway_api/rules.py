@@ -94,7 +94,7 @@ def rules_of(
 
 
 def without_mirrors(present: Sequence[Rule], service: str, targets: Collection[str]) -> list[Rule]:
-    """Without our copies to these of our targets: a filter has no name by which it could be known."""
+    """Return the filters without our copies to these targets: a filter has no name to be known by."""
 
     def is_mirror_of_ours(one: Rule) -> bool:
         ref = (one.get("requestMirror") or {}).get("backendRef") or {}
@@ -130,7 +130,7 @@ def merged(present: Sequence[Rule], wanted: Sequence[Rule], service: str) -> lis
 
 
 def emptied(present: Sequence[Rule], service: str) -> list[Rule]:
-    """Without our rules; an HTTPRoute needs one, so that the last of them stays and leads nowhere (500)."""
+    """Return the rules without ours; an HTTPRoute needs one, so the last stays and leads nowhere (500)."""
     rest = [rule for rule in present if not is_ours(rule, service)]
     if rest:
         return rest

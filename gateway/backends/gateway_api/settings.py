@@ -104,7 +104,7 @@ class GatewayApiSettings:
 
     @property
     def public_url(self) -> str:
-        """Empty where no host is named: then the row must say it."""
+        """Return the URL for clients; empty where no host is named: then the row must say it."""
         hosts = [one for one in self.hostnames if not one.startswith("*")]
         return f"{self.scheme}://{hosts[0]}" if hosts else ""
 

@@ -58,7 +58,7 @@ def is_default(storage_class: Object) -> bool:
 
 
 def shared_mode(provisioner: str) -> str:
-    """Empty: not known to be shared."""
+    """Return an access mode that pods of several machines share; empty: none is known."""
     return SHARED.get(provisioner) or next(
         (mode for name, mode in SHARED.items() if provisioner.endswith(f".{name}")), ""
     )
