@@ -56,7 +56,7 @@ class OwnClusterOptions:
     """Where pods reach Slipway; empty: nobody has said."""
 
 
-def on_this_machine(gateway_url: str, *, service: str = "docs") -> SampleTarget:
+def on_this_machine(gateway_url: str, *, service: str) -> SampleTarget:
     return SampleTarget(service=service, gateway_url=gateway_url)
 
 

@@ -45,6 +45,9 @@ class SampleStory:
     """Answered with 200 by a worker that is ready."""
     shown_path: str
     messages: dict[str, str]
+    service: str
+    directory: str
+    """Of the trained versions, in the home's `imports`."""
     has_code: bool = False
 
 
@@ -81,6 +84,8 @@ TEXT = SampleStory(
     ready_path="/v1/models",
     shown_path="/v1/completions",
     messages=GOOD | BAD,
+    service="docs",
+    directory="sample",
 )
 VISION = SampleStory(
     model="shapes",
@@ -94,6 +99,8 @@ VISION = SampleStory(
     ready_path="/openapi.json",
     shown_path="/classify",
     messages=GOOD | BAD,
+    service="shapes",
+    directory="sample-vision",
     has_code=True,
 )
 

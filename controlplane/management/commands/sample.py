@@ -29,7 +29,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--of", choices=STORIES, default="text", help="which model it is about")
+        parser.add_argument("--of", choices=STORIES, default="text", help="a model, or a benchmark of one")
         parser.add_argument(
             "--bad", action="store_true", help="release a bad version, which the judge rolls back"
         )
@@ -51,13 +51,14 @@ class Command(BaseCommand):
         # With HTTPS on, this machine's own port answers no client without the proxy in front of it.
         console = settings.SLIPWAY_PUBLIC_URL if settings.SECURE_SSL_REDIRECT else settings.SLIPWAY_LOCAL_URL
         client = Client(console, token)
+        story = STORIES[options["of"]]
         sample = SampleRun(
             client=client,
             place=partial(self._place, client, home, console, options),
-            directory=home / "imports" / ("sample-vision" if options["of"] == "vision" else "sample"),
+            directory=home / "imports" / story.directory,
             log=home / "logs" / "sample.log",
             say=self._say,
-            story=STORIES[options["of"]],
+            story=story,
         )
         try:
             if options["of"] == "benchmark":
@@ -68,10 +69,9 @@ class Command(BaseCommand):
             raise CommandError(str(failure)) from None
 
     def _place(self, client: Client, home: Path, console: str, options: dict[str, Any]) -> SampleTarget:
-        if options["of"] == "vision":
-            return on_this_machine(settings.SLIPWAY_GATEWAY_URL, service="shapes")
-        if not options["kubernetes"]:
-            return on_this_machine(settings.SLIPWAY_GATEWAY_URL)
+        story = STORIES[options["of"]]
+        if story is VISION or not options["kubernetes"]:
+            return on_this_machine(settings.SLIPWAY_GATEWAY_URL, service=story.service)
         if (file := kubeconfig()) is None:
             url = env.local_url(env.sample_gateway_port)
             own = samples_kubeconfig(home)
