@@ -34,6 +34,8 @@ SERVER = "SLIPWAY_TEST_SERVER"
 DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
 PR_SET_PDEATHSIG = 1
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "unix_socket_directories": ""}
+INSTALLED = sorted(path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+"""Directories of the programs of servers that Debian's or Ubuntu's packages have installed."""
 
 
 class PostgresServer:

@@ -10,10 +10,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from controlplane.backup import postgres_programs
 from controlplane.backup.postgres_programs import PostgresProgram
+from tests.postgres import INSTALLED
 from tests.production.site import Site
 
-INSTALLED = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_dump"))
-"""Debian's and Ubuntu's."""
 NONE_INSTALLED = "no PostgreSQL of a distribution is installed (Debian: postgresql)"
 
 
@@ -62,7 +61,7 @@ def test_debian_s_wrapper_is_passed_over_for_the_program_itself(monkeypatch, tmp
     scope="module", params=INSTALLED or [pytest.param(None, marks=pytest.mark.skip(NONE_INSTALLED))]
 )
 def site(request, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    made = Site(tmp_path_factory.mktemp("site"), programs=request.param.parent)
+    made = Site(tmp_path_factory.mktemp("site"), programs=request.param)
     yield made
     made.close()
 

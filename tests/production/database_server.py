@@ -10,9 +10,9 @@ from typing import Any, LiteralString
 
 import psycopg
 
+from tests.postgres import INSTALLED
 from tests.production.site import Site, free_port
 
-INSTALLED = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 """Debian's and Ubuntu's."""
 SYSTEMCTL = """#!/bin/sh
 case $1 in

@@ -9,6 +9,7 @@ import pytest
 
 from slipway.client import Client, at
 from tests.e2e.conftest import Traffic, write_version
+from tests.postgres import INSTALLED
 from tests.production.site import Site, eventually, free_port
 from tests.production.systemd import HOME, LACKING, SystemdMachine
 
@@ -18,7 +19,6 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(bool(LACKING), reason=f"needs {LACKING}"),
 ]
-INSTALLED = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 SERVING = {
     "name": "talk",
     "model": "parrot",

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from slipway.client import Client, at
-from tests.production.database_server import INSTALLED, DatabaseServer
+from tests.postgres import INSTALLED
+from tests.production.database_server import DatabaseServer
 from tests.production.page import blocks
 from tests.production.site import Host, eventually
 from tests.production.test_failover import ask
