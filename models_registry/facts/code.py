@@ -46,26 +46,24 @@ def _read(files: Iterable[ManifestFile]) -> Iterator[tuple[str, str]]:
 
 def declared_by(code: Mapping[str, str]) -> DeclaredByApp:
     """Read without running any of it."""
-    named: dict[str, set[str] | None] = {"indicators": set(), "routes": set()}
-    for path, text in code.items():
-        if not path.endswith(".py"):
-            continue
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):
-            return DeclaredByApp(None, None)
-        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-            if not isinstance(call.func, ast.Attribute):
-                continue
-            kind = "indicators" if call.func.attr == "indicator" else "routes"
-            if kind == "routes" and call.func.attr not in ROUTES:
-                continue
-            name = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
-            if kind == "routes" and not (isinstance(name, str) and name.startswith("/")):
-                continue  # `{}.get(key)` and its like
-            found = named[kind]
-            if not isinstance(name, str):
-                named[kind] = None
-            elif found is not None:
-                found.add(name)
-    return DeclaredByApp(*(None if found is None else frozenset(found) for found in named.values()))
+    try:
+        trees = [ast.parse(text) for path, text in code.items() if path.endswith(".py")]
+    except (SyntaxError, ValueError, RecursionError):
+        return DeclaredByApp(None, None)
+    calls = [
+        (node.func.attr, _first_text(node))
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
+    indicators = {name for method, name in calls if method == "indicator"}
+    # `{}.get(key)` and its like are no routes.
+    routes = {name for method, name in calls if method in ROUTES and name and name.startswith("/")}
+    known = frozenset(name for name in indicators if name is not None)
+    return DeclaredByApp(None if None in indicators else known, frozenset(routes))
+
+
+def _first_text(call: ast.Call) -> str | None:
+    """Return the first argument of a call; None: it is no literal text."""
+    first = call.args[0] if call.args else None
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
