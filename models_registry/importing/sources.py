@@ -108,7 +108,7 @@ class _Directories:
     scheme = "file"
 
     def named(self, model: Model, text: str, *, ignore_patterns: Sequence[str]) -> dict[str, Any]:
-        """The directory, here or on the host that `file://host/directory` names.
+        """Return the directory, here or on the host that `file://host/directory` names.
 
         One without a host, in no import root of this one, is imported by a host that has such a root.
         """
@@ -116,13 +116,7 @@ class _Directories:
         roots = roots_elsewhere()
         having = [name for name, there in roots.items() if _is_inside(path, there)]
         if host and host != this_host():
-            if host not in roots:
-                known = {"host": host, "hosts": ", ".join(sorted({this_host(), *roots}))}
-                raise SourceNotAllowed(
-                    _("No living host has the name %(host)s. These import: %(hosts)s.") % known
-                )
-            if host not in having:
-                raise _outside(path, {host: roots[host]})
+            _check_root_of(host, path, roots)
             return _on(host, path, ignore_patterns)
         try:
             found = _allowed_here(path)
@@ -187,6 +181,15 @@ def _on(host: str, path: str, ignore_patterns: Sequence[str]) -> dict[str, Any]:
     uri = f"file://{host}{quote(os.path.normpath(path))}"
     unresolved = {"kind": "directory", "uri": uri, "root": "", "path": "", "host": host}
     return unresolved | {"ignore_patterns": list(ignore_patterns)}
+
+
+def _check_root_of(host: str, path: str, roots: Mapping[str, Sequence[str]]) -> None:
+    """Raises SourceNotAllowed unless an import root of that other host has the path. `roots`: by host."""
+    if host not in roots:
+        known = {"host": host, "hosts": ", ".join(sorted({this_host(), *roots}))}
+        raise SourceNotAllowed(_("No living host has the name %(host)s. These import: %(hosts)s.") % known)
+    if not _is_inside(path, roots[host]):
+        raise _outside(path, {host: roots[host]})
 
 
 def _outside(path: str, roots: Mapping[str, Sequence[str]]) -> NotInAnImportRoot:
