@@ -14,6 +14,7 @@ import pytest
 
 from controlplane.authorities import authorities_in
 from controlplane.environment import PROJECT
+from tests.certificates import self_signed
 
 ASKS = """
     import sys, urllib.request
@@ -59,9 +60,7 @@ class Answers(BaseHTTPRequestHandler):
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a certificate that no system trusts, and its key."""
     place = tmp_path_factory.mktemp("authority")
-    made = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ours -addext subjectAltName=IP:127.0.0.1"
-    files = ["-keyout", place / "key.pem", "-out", place / "ca.pem"]
-    subprocess.run(["openssl", *made.split(), *files], check=True, capture_output=True)
+    self_signed(place / "ca.pem", place / "key.pem", of="IP:127.0.0.1")
     return place
 
 

@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from controlplane.environment import PROJECT
+from tests.certificates import self_signed
 from tests.e2e.conftest import write_version
 from tests.production.site import Host, Site, eventually, free_port
 
@@ -49,12 +50,7 @@ class Nginx:
     def __init__(self, place: Path, webs: tuple[Host, Host]) -> None:
         self.port = free_port()
         key, certificate = place / "key.pem", place / "fullchain.pem"
-        made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=slipway"]
-        subprocess.run(
-            ["openssl", *made, "-addext", f"subjectAltName=DNS:{NAME}", "-keyout", key, "-out", certificate],
-            check=True,
-            capture_output=True,
-        )
+        self_signed(certificate, key, of=f"DNS:{NAME}")
         text = (DEPLOY / "nginx/slipway.conf").read_text()
         for shipped, here in (
             ("127.0.0.1:8000", f"127.0.0.1:{webs[0].port}"),
