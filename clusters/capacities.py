@@ -27,11 +27,6 @@ class ClusterCapacity:
     def pending_count(self) -> int:
         return self.occupancy.pending_count if self.occupancy else 0
 
-    def of_type(self, gpu_type: str) -> GpuCapacity | None:
-        """Words in any case: `H100` is in `NVIDIA H100 80GB HBM3`. The first that it is in."""
-        wanted = gpu_type.casefold()
-        return next((one for one in self.types if wanted in one.gpu_type.casefold()), None)
-
 
 def capacity(cluster: Cluster, *, now: datetime | None = None) -> ClusterCapacity:
     """Three queries."""

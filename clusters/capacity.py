@@ -58,10 +58,6 @@ class GpuCapacity:
     def used(self) -> int:
         return self.ours + self.others
 
-    def room_for(self, gpus: int) -> bool:
-        """Whether a pod with so many finds a machine."""
-        return gpus <= self.largest
-
 
 def capacity_of(
     machines: Iterable[MachineCapacity], sizes: Mapping[str, Mapping[str, int]]

@@ -52,7 +52,6 @@ LEVELS = (
 """From wide to narrow. Sources: kubernetes.io/docs/reference/labels-annotations-taints; GPU feature discovery
 (`gpu.clique`: cluster UUID and clique of an NVSwitch fabric); NVIDIA Topograph; the documentation of EKS and
 GKE on the network topology of instances."""
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 def place_of(labels: Mapping[str, str]) -> dict[str, str]:

@@ -104,13 +104,6 @@ WORKER = {
     "reason": "exit status 1: RuntimeError: CUDA out of memory",
     "alert": "",
 }
-FILES_FETCH = {
-    "place": "gpu-7",
-    "come_bytes": 4_187_593_113,
-    "size_bytes": 15_206_301_952,
-    "bytes_per_second": 512_000_000,
-    "left_seconds": 22,
-}
 DEPLOYMENT = {
     "name": "chat-r12",
     "cluster": "local",

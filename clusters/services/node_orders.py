@@ -9,8 +9,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils.crypto import salted_hmac
 
-from clusters.backends.configured import backend_of
-from clusters.backends.node_operations import NodeCommand, NodeOperations
+from clusters.backends.node_operations import NodeCommand
 from clusters.models import Node
 from common.fence import Fence
 from common.reconcile import LeaseLost, Operation, Reconciled
@@ -40,8 +39,3 @@ def _holder(node: Node) -> int:
     orders they took.
     """
     return int(salted_hmac("clusters.node_orders", str(node.pk)).hexdigest()[:HOLDER_DIGITS], 16)
-
-
-def operations_of(node: Node) -> NodeOperations:
-    """Return the operations on the machine. Raises Misconfigured, ClusterUnreachable."""
-    return backend_of(node.cluster).node_operations
