@@ -39,16 +39,6 @@ def alias_history(model: Model, alias: str | None = None) -> QuerySet[AliasMove]
     return rows.order_by("-at", "-pk")
 
 
-def alias_at(model: Model, alias: str, at: datetime) -> AliasMove | None:
-    """The move that was in force at that moment, which tells the version, who put it there and why.
-
-    None when the alias did not exist then, or had been deleted.
-    """
-    rows = AliasMove.objects.filter(model=model, alias=alias, at__lte=at).order_by("-at", "-pk")
-    move = rows.select_related("from_version", "to_version__model").first()
-    return move if move and move.to_version_id else None
-
-
 def in_force_at(at: datetime) -> Q:
     """Select the last move of each alias up to that moment."""
     earlier = AliasMove.objects.filter(model=OuterRef("model"), alias=OuterRef("alias"), at__lte=at)
