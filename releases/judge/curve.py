@@ -1,7 +1,7 @@
 """The judge's evidence over time, to be drawn as one growing curve per indicator against its two limits."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -60,22 +60,6 @@ def curve_point(evidence: JudgeEvidence, rules: JudgeRules, *, at: float) -> Cur
             if rules.judged[name].certifies
         },
     )
-
-
-def extend_curve(
-    points: Sequence[CurvePoint], point: CurvePoint, *, at_most: int = 400
-) -> tuple[CurvePoint, ...]:
-    """The curve with one more point.
-
-    Past `at_most` points the one that leaves the smallest gap in time is left out, never the first or last.
-    """
-    if at_most < 3:
-        raise ValueError("a curve needs room for at least 3 points")
-    extended = [*points, point]
-    while len(extended) > at_most:
-        inner = range(1, len(extended) - 1)
-        del extended[min(inner, key=lambda i: extended[i + 1].at - extended[i - 1].at)]
-    return tuple(extended)
 
 
 def _log10(natural_log: float) -> float:

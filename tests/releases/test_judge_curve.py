@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases.judge.curve import CurvePoint, curve_point, extend_curve, limits
+from releases.judge.curve import CurvePoint, curve_point, limits
 from releases.judge.rules import IndicatorRules, JudgeRules
+from releases.pages.curves import thinned
 from tests.releases.conftest import Trial
 
 
@@ -38,25 +39,13 @@ def test_a_curve_never_leaves_the_picture(trial: Trial):
     assert CurvePoint.from_dict(json.loads(json.dumps(point.to_dict(), allow_nan=False))) == point
 
 
-def point(at: float) -> CurvePoint:
-    return CurvePoint(at=at, reject={"errors": at}, accept={"errors": -at})
-
-
 @given(st.integers(0, 200), st.integers(3, 40))
 def test_a_long_release_keeps_its_ends_and_an_even_grid(looks, at_most):
-    points: tuple[CurvePoint, ...] = ()
-    for look in range(looks):
-        points = extend_curve(points, point(float(look)), at_most=at_most)
-    times = [p.at for p in points]
-    assert len(points) == min(looks, at_most)
+    times = [point["at"] for point in thinned([{"at": look} for look in range(looks)], at_most=at_most)]
+    assert len(times) == min(looks, at_most)
     assert times == sorted(times)
     if looks:
-        assert (times[0], times[-1]) == (0.0, looks - 1.0)
+        assert (times[0], times[-1]) == (0, looks - 1)
     if looks > at_most:
         gaps = [b - a for a, b in itertools.pairwise(times)]
         assert max(gaps) <= 4 * looks / at_most
-
-
-def test_a_curve_without_room_is_refused():
-    with pytest.raises(ValueError, match="at least 3"):
-        extend_curve([], point(0.0), at_most=2)
