@@ -36,7 +36,7 @@ from releases.reconcilers.clock import (
     unready,
 )
 from releases.reconcilers.cohort import cohort_fault, cohort_of, seen_of_cohort
-from releases.reconcilers.counted import packed, unpacked
+from releases.reconcilers.counted import StoredCounts, packed, unpacked
 from releases.reconcilers.disturbed import blame
 from releases.selectors.plans import plan_of
 from releases.selectors.releases import is_always_saturated, slow_threshold
@@ -164,22 +164,8 @@ def judged(
     increment: EvidenceIncrement | None = None
     if sight.counts is not None:
         stable, candidate = release.stable_deployment, release.candidate_deployment
-        counted = _worker_tallies(release, sight, rules, evidence)
         if before and candidate in before:
-            seconds = (sight.at - datetime.fromisoformat(baseline["at"])).total_seconds()
-            increment = increments_between(
-                before,
-                sight.counts,
-                stable=stable,
-                candidate=candidate,
-                seconds=max(seconds, 0.0),
-                slow_threshold_ms=evidence.slow_threshold_ms,
-            )
-            if not increment.interrupted:
-                of_workers = sides_between(
-                    baseline.get("workers", {}), counted, candidate=candidate, stable=stable
-                )
-                increment = replace(increment, indicators={**increment.indicators, **of_workers})
+            increment = _increment(release, before, sight.counts, sight, rules, evidence)
             evidence = evidence.after(increment, rules)
         if evidence.slow_threshold_ms is None and sight.threshold is not None:
             # From what stable has answered up to now; only later answers are judged by it.
@@ -225,6 +211,33 @@ def judged(
         cohort_fault(release, baseline.get("cohort", {})),
         clock,
     )
+
+
+def _increment(
+    release: Release,
+    before: Mapping[str, StoredCounts],
+    after: Mapping[str, TargetCounts],
+    sight: TrafficObservation,
+    rules: JudgeRules,
+    evidence: JudgeEvidence,
+) -> EvidenceIncrement:
+    """Return what was counted since the last look. `before`, `after`: the counts of the gateway."""
+    baseline = release.baseline
+    stable, candidate = release.stable_deployment, release.candidate_deployment
+    seconds = (sight.at - datetime.fromisoformat(baseline["at"])).total_seconds()
+    increment = increments_between(
+        before,
+        after,
+        stable=stable,
+        candidate=candidate,
+        seconds=max(seconds, 0.0),
+        slow_threshold_ms=evidence.slow_threshold_ms,
+    )
+    if increment.interrupted:
+        return increment
+    counted = _worker_tallies(release, sight, rules, evidence)
+    of_workers = sides_between(baseline.get("workers", {}), counted, candidate=candidate, stable=stable)
+    return replace(increment, indicators={**increment.indicators, **of_workers})
 
 
 def _worker_tallies(

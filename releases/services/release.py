@@ -201,20 +201,7 @@ def begin(
     if not warm:
         # Workers that run answer, whatever has become of their files since.
         _check_releasable(service, version, image=image)
-    if undoes is None and (lacks := gateway.lacks(service.cluster_id)):
-        raise NotReleasable(lacks)
-    unable = gateway.cannot(service.cluster_id)
-    for number, step in enumerate(plan.steps, start=1):
-        if service.stable_version_id is not None and (why := unable.get(step.needs)):
-            words = _("Step %(number)s of the plan (%(step)s) cannot be done here: %(why)s")
-            raise NotReleasable(words % {"number": number, "step": step.spoken(), "why": why})
-    if service.stable_version is not None and undoes is None:
-        versions = (version, service.stable_version)
-        why = uncounted(service, plan) or not_declared(plan.judge, engine=service.engine, versions=versions)
-        if why:
-            raise NotReleasable(why)
-    if service.stable_version_id is None:
-        _refuse_comparing(plan)
+    _check_possible(service, version, plan, undoes=undoes)
     policy = policy_of(service)
     # Nobody's requests go to a service's first version, and a rollback must not wait for anybody at night.
     is_exempt = undoes is not None or service.stable_version_id is None
@@ -243,18 +230,7 @@ def begin(
         stable_deployment=service.stable_deployment,
         next_at=kernel.clock(),
     )
-    # What keeps it to one of a service is an index over the states that are known here.
-    if later := Release.objects.filter(service=service).exclude(state__in=ReleaseState.values).first():
-        raise _already(service, later)
-    try:
-        with transaction.atomic():
-            release.pk = next_number(Release)
-            release.save(force_insert=True)
-    except IntegrityError:
-        moving = Release.objects.filter(service=service, state__in=IN_MOTION).first()
-        if moving is None:
-            raise
-        raise _already(service, moving) from None
+    _insert(release, service)
     candidate = warm or f"{service.name}-r{release.pk}"
     Release.objects.filter(pk=release.pk).update(candidate_deployment=candidate)
     # Three sets of workers at once are more than anybody has reckoned with.
@@ -288,6 +264,40 @@ def begin(
     events.publish(ReleaseMoved(release.pk, service.pk))
     release.refresh_from_db()
     return release
+
+
+def _check_possible(service: Service, version: Version, plan: PlanSpec, *, undoes: Release | None) -> None:
+    """Raises NotReleasable where the gateway or the workers cannot do what the plan asks."""
+    if undoes is None and (lacks := gateway.lacks(service.cluster_id)):
+        raise NotReleasable(lacks)
+    unable = gateway.cannot(service.cluster_id)
+    for number, step in enumerate(plan.steps, start=1):
+        if service.stable_version_id is not None and (why := unable.get(step.needs)):
+            words = _("Step %(number)s of the plan (%(step)s) cannot be done here: %(why)s")
+            raise NotReleasable(words % {"number": number, "step": step.spoken(), "why": why})
+    if service.stable_version is not None and undoes is None:
+        versions = (version, service.stable_version)
+        why = uncounted(service, plan) or not_declared(plan.judge, engine=service.engine, versions=versions)
+        if why:
+            raise NotReleasable(why)
+    if service.stable_version_id is None:
+        _refuse_comparing(plan)
+
+
+def _insert(release: Release, service: Service) -> None:
+    """Raises AlreadyInMotion when the service has another release."""
+    # What keeps it to one of a service is an index over the states that are known here.
+    if later := Release.objects.filter(service=service).exclude(state__in=ReleaseState.values).first():
+        raise _already(service, later)
+    try:
+        with transaction.atomic():
+            release.pk = next_number(Release)
+            release.save(force_insert=True)
+    except IntegrityError:
+        moving = Release.objects.filter(service=service, state__in=IN_MOTION).first()
+        if moving is None:
+            raise
+        raise _already(service, moving) from None
 
 
 def _refuse_comparing(plan: PlanSpec) -> None:
