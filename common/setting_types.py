@@ -21,6 +21,7 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _BUCKET_URL = re.compile(
     r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>[\w./-]*))?", re.ASCII
 )
+_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[\w-]+(\.fifo)?")
 
 
 class SecretPart(Enum):
@@ -104,9 +105,6 @@ def _networks(entries: tuple[str, ...]) -> tuple[str, ...]:
         str(ipaddress.ip_network(entry)) if "/" in entry else str(ipaddress.ip_address(entry))
         for entry in entries
     )
-
-
-_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[\w-]+(\.fifo)?")
 
 
 def _topics(entries: tuple[str, ...]) -> tuple[str, ...]:
