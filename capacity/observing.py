@@ -7,7 +7,7 @@ from typing import Any
 
 from capacity.models import Pool, PoolMember
 from capacity.planning.errors import PlanningError
-from capacity.planning.law import CLIPPED, ObservedLoad, ScalingMemory, law_for, recommend
+from capacity.planning.law import ObservedLoad, ScalingMemory, law_for, offered_work, recommend
 from capacity.planning.moves import MoveGuards, PoolMachine, plan_moves
 from capacity.planning.sharing import Demand, grants
 from clusters import selectors as fleet
@@ -80,55 +80,69 @@ class PoolLook:
 
 def look_at(pool: Pool, now: datetime) -> PoolLook:
     """Observe the services of the pool and plan. A service without heartbeats keeps what it has."""
-    memberships = list(pool.memberships.all())
-    stable = {one.service: _stable(one.service) for one in memberships}
+    members = list(pool.memberships.all())
+    stable = {member.service: _stable(member.service) for member in members}
     living = fleet.deployments_now(stable.values())
-    looks: list[ServiceLook] = []
-    remembered: dict[str, Remembered] = {}
-    demands: list[Demand] = []
-    for one in memberships:
-        law = law_for(one.switch_seconds if one.switch_seconds is not None else UNMEASURED_SWITCH_SECONDS)
-        deployment = living.get(stable[one.service])
-        found = ServiceLook(one.service, stable[one.service], target=law.target)
-        before = Remembered.of(one.memory)
-        if deployment is None:
-            looks.append(replace(found, held="no_workers"))
-            remembered[one.service] = before
-            continue
-        have = deployment.row.replicas
-        found = replace(
-            found,
-            have=have,
-            ready=deployment.load.ready,
-            busy=deployment.load.busy,
-            in_flight=deployment.load.in_flight,
-            waiting=sum(worker.queue_depth for worker in deployment.workers),
-        )
-        if deployment.load.busy is None:
-            held = "no_heartbeats"
-            looks.append(replace(found, wanted=have, granted=have, held=held))
-            remembered[one.service] = before
-            demands.append(
-                Demand(one.service, min(have, one.limit), max(have, one.limit), one.weight, have, have, have)
-            )
-            continue
-        after, observed = _observed(before, deployment, now.timestamp())
-        told = recommend(law, ScalingMemory(after.needs, after.reviewed), observed, have)
-        remembered[one.service] = replace(after, needs=told.memory.needs, reviewed=told.memory.reviewed)
-        held = _held(one.service, stable[one.service], pool)
-        looks.append(
-            replace(found, load=told.base, need=told.need, wanted=told.machines, why=told.why, held=held)
-        )
-        # What must not move is neither given away nor counted as free.
-        least = max(one.guarantee, have) if held else one.guarantee
-        most = max(least, have if held else one.limit)
-        demands.append(Demand(one.service, least, most, one.weight, told.base, told.machines, have))
+    seen = [_seen(pool, member, stable[member.service], living, now) for member in members]
+    remembered = {one.look.service: one.remembered for one in seen}
+    looks = [one.look for one in seen]
     try:
-        granted = grants(pool.workers, demands)
+        granted = grants(pool.workers, [one.demand for one in seen if one.demand is not None])
     except PlanningError as error:
         return PoolLook(tuple(looks), remembered, problem=str(error))
-    looks = [replace(one, granted=granted.get(one.service, one.have)) for one in looks]
-    return _planned(pool, memberships, looks, remembered, now)
+    looks = [replace(look, granted=granted.get(look.service, look.have)) for look in looks]
+    return _planned(pool, members, looks, remembered, now)
+
+
+@dataclass(frozen=True)
+class SeenService:
+    """A service as it was seen, and what it asks of the pool; None: it has no workers to move."""
+
+    look: ServiceLook
+    remembered: Remembered
+    demand: Demand | None = None
+
+
+def _seen(
+    pool: Pool, member: PoolMember, stable: str, living: Mapping[str, DeploymentSnapshot], now: datetime
+) -> SeenService:
+    law = law_for(UNMEASURED_SWITCH_SECONDS if member.switch_seconds is None else member.switch_seconds)
+    look = ServiceLook(member.service, stable, target=law.target)
+    before = Remembered.of(member.memory)
+    deployment = living.get(stable)
+    if deployment is None:
+        return SeenService(replace(look, held="no_workers"), before)
+    have = deployment.row.replicas
+    look = replace(
+        look,
+        have=have,
+        wanted=have,
+        ready=deployment.load.ready,
+        busy=deployment.load.busy,
+        in_flight=deployment.load.in_flight,
+        waiting=sum(worker.queue_depth for worker in deployment.workers),
+        held=_held(pool, member.service, stable, deployment),
+    )
+    if look.busy is None:
+        return SeenService(look, before, _demand(member, look, base=have))
+    after, observed = _observed(before, deployment, look, now.timestamp())
+    recommended = recommend(law, ScalingMemory(after.needs, after.reviewed), observed, have)
+    after = replace(after, needs=recommended.memory.needs, reviewed=recommended.memory.reviewed)
+    look = replace(
+        look,
+        load=recommended.base,
+        need=recommended.need,
+        wanted=recommended.machines,
+        why=recommended.why,
+    )
+    return SeenService(look, after, _demand(member, look, base=look.load))
+
+
+def _demand(member: PoolMember, look: ServiceLook, *, base: float) -> Demand:
+    """What must not move is neither given away nor counted as free."""
+    guarantee = max(member.guarantee, look.have) if look.held else member.guarantee
+    limit = max(guarantee, look.have if look.held else member.limit)
+    return Demand(member.service, guarantee, limit, member.weight, base, look.wanted, look.have)
 
 
 def _stable(service: str) -> str:
@@ -138,44 +152,35 @@ def _stable(service: str) -> str:
         return ""
 
 
-def _held(service: str, stable: str, pool: Pool) -> str:
-    """Why its workers must stay as they are."""
-    others = fleet.deployments_of(service).exclude(name=stable).exclude(state__in=GONE)
-    if others.exists():
+def _held(pool: Pool, service: str, stable: str, deployment: DeploymentSnapshot) -> str:
+    """Why its workers must stay as they are; empty: they may move."""
+    if deployment.load.busy is None:
+        return "no_heartbeats"
+    if fleet.deployments_of(service).exclude(name=stable).exclude(state__in=GONE).exists():
         return "in_release"
-    row = fleet.deployment(stable)
-    if row.cluster_id != pool.cluster_id:
+    if deployment.row.cluster_id != pool.cluster_id:
         return "other_cluster"
-    if row.leaves_scale:
-        return "scaled_by_others"
-    return ""
+    return "scaled_by_others" if fleet.deployment(stable).leaves_scale else ""
 
 
 def _observed(
-    before: Remembered, deployment: DeploymentSnapshot, at: float
+    before: Remembered, deployment: DeploymentSnapshot, look: ServiceLook, at: float
 ) -> tuple[Remembered, ObservedLoad]:
-    """The load in workers: busy rates while they are not clipped, beyond that by what came and what waits."""
-    workers = deployment.load.ready
-    busy = deployment.load.busy or 0.0
     slots = max(1, deployment.row.slots)
-    queue = sum(worker.queue_depth for worker in deployment.workers)
-    waiting = queue + deployment.load.in_flight
+    unfinished = look.waiting + look.in_flight
     requests = {worker.row.uid: worker.requests for worker in deployment.workers}
-    passed = max(0.1, at - before.at)
     answered = sum(
         max(0, count - before.requests[uid]) for uid, count in requests.items() if uid in before.requests
     )
-    offered = busy * workers
-    if busy >= CLIPPED:
-        growth = max(0, waiting - before.waiting) if before.at else 0
-        offered = workers * (1 + growth / answered) if answered else max(workers, waiting / slots)
-    service_seconds = deployment.load.in_flight * passed / answered if answered else 1.0
-    kept = [(then, value) for then, value in before.offered if at - MEAN_SECONDS < then < at]
+    growth = unfinished - before.waiting if before.at else 0
+    offered = offered_work(look.busy or 0.0, look.ready, slots, answered, growth, unfinished)
+    passed = max(0.1, at - before.at)
+    request_seconds = look.in_flight * passed / answered if answered else 1.0
+    kept = [(then, workers) for then, workers in before.offered if at - MEAN_SECONDS < then < at]
     history = (*kept, (at, offered))
-    mean = sum(value for _then, value in history) / len(history)
-    observed = ObservedLoad(at, offered, mean, queue * service_seconds / slots)
-    after = replace(before, at=at, offered=history, requests=requests, waiting=waiting)
-    return after, observed
+    mean = sum(workers for _then, workers in history) / len(history)
+    after = replace(before, at=at, offered=history, requests=requests, waiting=unfinished)
+    return after, ObservedLoad(at, offered, mean, look.waiting * request_seconds / slots)
 
 
 def _planned(

@@ -114,8 +114,7 @@ def remove_membership(row: PoolMember, *, actor: Actor, reason: str = "") -> Non
 def apply_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityPlan:
     """Begin a proposed plan. Raises NotAllowed, CapacityStopped, PlanNotOpen."""
     require(actor, Right.CAPACITY_APPLY, row.pool.team)
-    if CapacityStop.now().is_on:
-        raise CapacityStopped(_("Capacity is stopped; resume it first."))
+    _refuse_while_stopped()
     return _decide(row, "apply", CapacityPlanState.RELEASING, actor, reason)
 
 
@@ -128,8 +127,7 @@ def reject_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> Capacit
 def undo_plan(row: CapacityPlan, *, actor: Actor, reason: str = "") -> CapacityPlan:
     """Make and begin the plan that gives every service what it had. Raises as `apply_plan` does."""
     require(actor, Right.CAPACITY_APPLY, row.pool.team)
-    if CapacityStop.now().is_on:
-        raise CapacityStopped(_("Capacity is stopped; resume it first."))
+    _refuse_while_stopped()
     S = CapacityPlanState
     if row.state not in (S.DONE, S.FAILED, S.STOPPED) or hasattr(row, "undone_by"):
         raise PlanNotOpen(_("Only a plan that ended can be undone, and once."))
@@ -168,6 +166,11 @@ def stop(*, actor: Actor, reason: str = "") -> CapacityStop:
 def resume(*, actor: Actor, reason: str = "") -> CapacityStop:
     """Let plans begin again; those that were stopped stay so. Raises NotAllowed, OutOfScope."""
     return _switch(actor, "resume", reason, is_on=False)
+
+
+def _refuse_while_stopped() -> None:
+    if CapacityStop.now().is_on:
+        raise CapacityStopped(_("Capacity is stopped; resume it first."))
 
 
 def _switch(actor: Actor, verb: str, reason: str, *, is_on: bool) -> CapacityStop:

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
-from accounts.selectors import may, may_everywhere, teams_where
+from accounts.selectors import may, teams_where
 from accounts.states import Right
 from capacity import selectors, services
 from capacity.forms import NewPool, PoolMemberForm, PoolSettings
@@ -32,7 +32,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "plans": selectors.plans(actor)[:LATEST],
         "stop": CapacityStop.now(),
         "may_add": may(actor, Right.CAPACITY_WRITE),
-        "may_stop": may_everywhere(actor, Right.CAPACITY_APPLY) or may(actor, Right.CAPACITY_APPLY),
+        "may_stop": may(actor, Right.CAPACITY_APPLY),
     }
     return page(request, "capacity/overview.html", context, parts=("pools",))
 

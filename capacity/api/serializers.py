@@ -88,9 +88,6 @@ class PoolMemberWish(serializers.Serializer[Any]):
     )
 
 
-PoolMemberWish.__doc__ = None
-
-
 @example({"id": 7, **NEW, **SETTINGS, "observed_at": TIME, "problem": "", "members": [], "created_at": TIME})
 class PoolSerializer(serializers.ModelSerializer[Pool]):
     team = serializers.CharField(source="team.name")
@@ -116,7 +113,7 @@ class PoolSettingsSerializer(serializers.Serializer[Any]):
 
 @example({"mode": "automatic", "workers": 12})
 class PoolChange(PoolSettingsSerializer):
-    """What of a pool may change."""
+    """The changes of a pool."""
 
 
 @example({**NEW, "workers": 8})

@@ -2,6 +2,7 @@ from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
+from django.utils.functional import cached_property
 from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -12,7 +13,7 @@ from accounts.states import Right
 from capacity import services
 from capacity.api import serializers
 from capacity.filters import PlanFilter, PoolFilter
-from capacity.models import CapacityPlan, CapacityStop, Pool
+from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember
 from clusters.selectors import cluster
 from common.api.rows import ReasonSerializer
 from common.api.views import (
@@ -20,9 +21,9 @@ from common.api.views import (
     DestroyEndpoint,
     Endpoint,
     ListEndpoint,
+    PutEndpoint,
     RetrieveEndpoint,
     UpdateEndpoint,
-    WhyDeleted,
 )
 
 
@@ -38,11 +39,8 @@ class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoi
     inputs: ClassVar = {
         "create": serializers.NewPoolSerializer,
         "partial_update": serializers.PoolChange,
-        "member": serializers.PoolMemberWish,
     }
-    needs: ClassVar = dict.fromkeys(
-        ("create", "partial_update", "destroy", "member", "leave"), Right.CAPACITY_WRITE
-    )
+    needs: ClassVar = dict.fromkeys(("create", "partial_update", "destroy"), Right.CAPACITY_WRITE)
 
     def create_one(self, given: dict[str, Any]) -> Pool:
         team, place = team_named(self.actor, given.pop("team")), cluster(given.pop("cluster"))
@@ -54,23 +52,29 @@ class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoi
     def delete_one(self, instance: Pool, expected: int | None, reason: str) -> None:
         services.remove_pool(instance, actor=self.actor, reason=reason)
 
-    @extend_schema(responses={200: serializers.PoolSerializer})
-    @action(detail=True, methods=["put"], url_path="members/<slug:service>")
-    def member(self, request: Request, *args: Any, service: str, **kwargs: Any) -> Response:
-        """Put a service into the pool, or change its share."""
-        pool = self.get_object()
-        services.set_membership(pool, actor=self.actor, service=service, **self.given())
-        return self.answer(self.get_object())
 
-    @extend_schema(responses={204: None})
-    @member.mapping.delete
-    def leave(self, request: Request, *args: Any, service: str, **kwargs: Any) -> Response:
-        """Take a service out of the pool; it keeps the workers that it has."""
-        query = WhyDeleted(data=request.query_params.dict())
-        query.is_valid(raise_exception=True)
-        row = get_object_or_404(self.get_object().memberships, service=service)
-        services.remove_membership(row, actor=self.actor, reason=query.validated_data["reason"])
-        return Response(status=204)
+class PoolMembers(PutEndpoint, DestroyEndpoint):
+    """Services of a pool with their shares."""
+
+    queryset = PoolMember.objects.select_related("pool__team")
+    serializer_class = serializers.PoolMemberSerializer
+    inputs: ClassVar = {"update": serializers.PoolMemberWish}
+    lookup_field = "service"
+    lookup_value_converter = "slug"
+    needs: ClassVar = dict.fromkeys(("update", "destroy"), Right.CAPACITY_WRITE)
+
+    def visible(self, rows: QuerySet[PoolMember]) -> QuerySet[PoolMember]:
+        return rows.filter(pool=self.pool)
+
+    @cached_property
+    def pool(self) -> Pool:
+        return get_object_or_404(Pool.objects.for_actor(self.actor), pk=self.kwargs["pool"])
+
+    def put_one(self, instance: PoolMember | None, given: dict[str, Any], expected: int | None) -> PoolMember:
+        return services.set_membership(self.pool, actor=self.actor, service=self.kwargs["service"], **given)
+
+    def delete_one(self, instance: PoolMember, expected: int | None, reason: str) -> None:
+        services.remove_membership(instance, actor=self.actor, reason=reason)
 
 
 PLAN_SHOWN = extend_schema(responses={200: serializers.CapacityPlanSerializer})

@@ -92,14 +92,18 @@ class ObservedLoad:
 
 
 def offered_work(
-    arrivals: float, service_seconds: float, busy: float, machines: int, slots: int = 1
+    busy: float, machines: int, slots: int, answered: int, growth: int, unfinished: int
 ) -> float:
     """The work that arrives, in machines.
 
-    arrivals: requests a second. service_seconds: that one request holds a slot. slots: of one machine.
-    busy: mean busy rate of the machines, which says more than two estimates while it is not clipped.
+    busy: mean busy rate; while it is not clipped it says all. slots: of one machine. answered: requests since
+    the last look. growth: by how many the unfinished ones grew in that time. unfinished: that wait or run.
     """
-    return busy * machines if machines and busy < CLIPPED else arrivals * service_seconds / slots
+    if busy < CLIPPED:
+        return busy * machines
+    if answered:
+        return machines * (1 + max(0, growth) / answered)
+    return max(machines, unfinished / slots)
 
 
 @dataclass(frozen=True)

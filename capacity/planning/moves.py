@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class PoolMachine:
-    """One machine of a pool.
+    """A machine of a pool.
 
     holder: the service that has it, or None. moving: it starts or drains. since: when its holder got it, in
     seconds. in_flight: requests that a drain would wait for. cached: services whose weights lie on it.

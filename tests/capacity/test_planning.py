@@ -159,10 +159,11 @@ def test_headroom_grows_with_the_switch_time() -> None:
     assert all(before != after for before, after in pairwise(targets[1:-1]))
 
 
-def test_a_busy_rate_that_is_clipped_gives_way_to_arrivals() -> None:
-    assert offered_work(arrivals=10, service_seconds=1, busy=0.5, machines=4) == 2
-    assert offered_work(arrivals=10, service_seconds=1, busy=1.0, machines=4) == 10
-    assert offered_work(arrivals=10, service_seconds=8, busy=1.0, machines=4, slots=16) == 5
+def test_a_busy_rate_that_is_clipped_gives_way_to_what_came_and_what_waits() -> None:
+    assert offered_work(0.5, machines=4, slots=8, answered=40, growth=40, unfinished=90) == 2
+    assert offered_work(1.0, machines=4, slots=8, answered=40, growth=20, unfinished=90) == 6
+    assert offered_work(1.0, machines=4, slots=8, answered=40, growth=-20, unfinished=10) == 4
+    assert offered_work(1.0, machines=4, slots=8, answered=0, growth=0, unfinished=80) == 10
 
 
 @pytest.mark.parametrize("figure", [-1.0, nan, inf])
