@@ -54,33 +54,27 @@ def _remember(pool: Pool, seen: PoolLook, now: datetime) -> None:
             look=stored(look), memory=stored(seen.remembered[look.service])
         )
     touch("changes", "capacity")
-    open_plan = pool.plans.filter(state__in=[CapacityPlanState.PROPOSED, *RUNNING]).first()
-    if open_plan is not None and open_plan.state in RUNNING:
-        return
-    if open_plan is not None:
-        if _what(open_plan.changes) == _what(seen.changes):
-            return
-        kernel.interrupt(
-            open_plan,
-            to=CapacityPlanState.SUPERSEDED,
-            reason=_("The load has changed since."),
-            state_since=now,
-            ended_at=now,
-        )
-    if not seen.changes:
-        return
-    begins = pool.state == PoolMode.AUTOMATIC
-    plan = CapacityPlan.objects.create(
-        pool=pool,
-        state=CapacityPlanState.RELEASING if begins else CapacityPlanState.PROPOSED,
-        decided_by=ACTOR.name if begins else "",
-        changes=list(seen.changes),
-        looks=[stored(look) for look in seen.looks],
-        next_at=now if begins else None,
-    )
-    if begins:
+    plan = pool.plans.filter(state__in=[CapacityPlanState.PROPOSED, *RUNNING]).first()
+    if plan is None or plan.state == CapacityPlanState.PROPOSED:
+        _propose(pool, plan, seen, now)
+
+
+def _propose(pool: Pool, open_plan: CapacityPlan | None, seen: PoolLook, now: datetime) -> None:
+    """Replace a proposal that the load has left behind; in an automatic pool begin what is proposed."""
+    plan = open_plan
+    if plan is not None and _what(plan.changes) != _what(seen.changes):
+        columns = {"state_since": now, "ended_at": now}
+        why = _("The load has changed since.")
+        kernel.interrupt(plan, to=CapacityPlanState.SUPERSEDED, where=None, reason=why, **columns)
+        plan = None
+    if plan is None and seen.changes:
+        looks = [stored(look) for look in seen.looks]
+        plan = CapacityPlan.objects.create(pool=pool, changes=list(seen.changes), looks=looks)
+        events.publish(CapacityPlanMoved(plan.pk, pool.pk))
+    if plan is not None and pool.state == PoolMode.AUTOMATIC:
+        kernel.interrupt(plan, to=CapacityPlanState.RELEASING, state_since=now, decided_by=ACTOR.name)
         audit.record(ACTOR, "capacity_plan.apply", subject=plan, team_id=pool.team_id)
-    events.publish(CapacityPlanMoved(plan.pk, pool.pk))
+        events.publish(CapacityPlanMoved(plan.pk, pool.pk))
 
 
 def _what(changes: Any) -> list[tuple[str, int]]:

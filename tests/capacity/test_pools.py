@@ -143,6 +143,20 @@ def test_an_automatic_pool_applies_its_plans_by_itself(shared_pool: Shared) -> N
     assert shared_pool.plan().decided_by == "capacity"
 
 
+def test_a_proposal_begins_by_itself_once_its_pool_is_automatic(shared_pool: Shared) -> None:
+    Pool.objects.update(workers=9)
+    shared_pool.load = {"chat": 2.85, "code": 1.5}
+    shared_pool.pass_(20)
+    plan = shared_pool.plan()
+    assert plan.state == "proposed"
+
+    Pool.objects.update(state="automatic")
+    shared_pool.pass_(40)
+    plan.refresh_from_db()
+    assert plan.state == "done"
+    assert shared_pool.workers() == {"chat": 4, "code": 3}
+
+
 def test_the_kill_switch_leaves_a_plan_where_it_is_and_begins_no_other(shared_pool: Shared) -> None:
     Pool.objects.update(workers=9, state="automatic")
     shared_pool.scene.world.starts_as = type(shared_pool.scene.world.starts_as).STARTING
