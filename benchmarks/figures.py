@@ -14,14 +14,6 @@ from benchmarks.load.scenario import LatencyTargets, LoadScenario
 
 SAMPLE_FLOORS: Mapping[int, int] = {50: 10, 90: 44, 95: 90, 99: 459}
 """Requests below which a percentile is not told: with so many, the chance that none is above it is 1 %."""
-UNITS: Mapping[str, str] = {
-    "ttft": "ms",
-    "ttft_send": "ms",
-    "tpot": "ms",
-    "itl": "ms",
-    "e2e": "ms",
-}
-LOWER_IS_BETTER = frozenset({*UNITS, "lateness", "price_per_million_tokens"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +25,6 @@ class WindowFigure:
     high: float | None = None
     """Within the window: they describe it, and compare nothing."""
     samples: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,12 +53,6 @@ class CellLine:
     def name(self) -> str:
         return " ".join(f"{name}={value}" for name, value in self.differing.items()) or str(self.cell.version)
 
-    @property
-    def counts(self) -> dict[str, int]:
-        return {
-            state: sum(run.state == state for run in self.runs) for state in ("valid", "invalid", "failed")
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkPage:

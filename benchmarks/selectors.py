@@ -15,7 +15,7 @@ from benchmarks.figures import Summary, WindowFigure
 from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkFigure, BenchmarkRun
 from benchmarks.rounds import PastRun
 from benchmarks.spec import BenchmarkSpec, spec_of
-from benchmarks.states import BENCHMARK_ENDED, RUN_ENDED, RunState
+from benchmarks.states import RUN_ENDED, RunState
 from benchmarks.statistics import MeanEstimate, RatioEstimate
 from clusters.images import gpus_of
 from clusters.models import Cluster, Node
@@ -26,10 +26,6 @@ from gpu_health.statistics.cases import price_of
 
 OP_KEY = "benchmark-run:"
 """Begins the `op_key` of every deployment that a run makes."""
-
-
-def open_benchmarks() -> QuerySet[Benchmark]:
-    return Benchmark.objects.exclude(state__in=BENCHMARK_ENDED)
 
 
 def open_runs(benchmark: Benchmark) -> QuerySet[BenchmarkRun]:

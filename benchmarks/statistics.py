@@ -130,16 +130,6 @@ def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return found, found / error if error else math.copysign(math.inf, found) if found else 0.0
 
 
-def wilson(good: int, of: int, *, z: float = 1.96) -> tuple[float, float]:
-    """95 % interval of a share."""
-    if of == 0:
-        return 0.0, 1.0
-    share, spread = good / of, z * z / of
-    middle = (share + spread / 2) / (1 + spread)
-    half = z * math.sqrt(share * (1 - share) / of + spread / (4 * of)) / (1 + spread)
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
 def t_probability(t: float, freedom: float) -> float:
     """Student's cumulative distribution function."""
     if math.isinf(t):

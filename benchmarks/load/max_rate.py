@@ -29,7 +29,3 @@ def next_rate(probes: Sequence[RateProbe], first: float) -> float | None:
     if held is None:
         return broke / 2
     return None if broke / held <= PRECISION else sqrt(held * broke)
-
-
-def found_rate(probes: Sequence[RateProbe]) -> float | None:
-    return max((one.rate for one in probes if one.holds), default=None)

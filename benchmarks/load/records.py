@@ -1,7 +1,7 @@
 """What is kept of each request, as a line of JSON: times and counts, never a prompt or an answer."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any
 
@@ -86,8 +86,3 @@ def _object(line: str) -> dict[str, Any]:
     if not isinstance(told, Mapping):
         raise ValueError(f"not a record: {line[:80]}")
     return dict(told)
-
-
-def requests_of(windows: Iterable[WindowRecord]) -> Iterator[RequestRecord]:
-    for window in windows:
-        yield from window.requests
