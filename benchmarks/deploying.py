@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmarks.models import BenchmarkRun
 from benchmarks.selectors import OP_KEY, gpus_per_worker
-from benchmarks.spec import DEPLOYMENT_SETTINGS, spec_of
+from benchmarks.spec import DEFAULT_SLOTS, DEPLOYMENT_SETTINGS, spec_of
 from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.models import Gpu, Worker
@@ -14,7 +14,6 @@ from clusters.states import DeploymentState
 from common.actor import Actor
 
 ACTOR = Actor.system("benchmark")
-DEFAULT_SLOTS = 8
 
 
 def deployment_name(run: BenchmarkRun) -> str:

@@ -2,13 +2,12 @@
 
 from benchmarks.load.scenario import LoadScenario
 from benchmarks.search.roofline import ServedLoad, ServedModel, peak_of, requests_per_second
-from benchmarks.spec import CellPlan
+from benchmarks.spec import DEFAULT_SLOTS, CellPlan
 from clusters.images import gpus_of
 from clusters.models import Cluster
 from models_registry.models import Version
 
 BYTES_OF_PARAMETER = 2
-DEFAULT_SLOTS = 8
 
 
 def prior_of(

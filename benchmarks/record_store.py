@@ -4,6 +4,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
+from benchmarks.load.records import RECORDS_FILE
 from benchmarks.models import BenchmarkRecords, BenchmarkRun
 from benchmarks.states import RunState
 from model_store.backends.base import Ingested
@@ -23,7 +24,7 @@ def keep(run_id: int, path: Path) -> Ingested | None:
             held = staging.take(file.fileno(), path.stat().st_size, counted=lambda _count: None)
     except FileNotFoundError:
         return None
-    store().publish(key, FileManifest((ManifestFile("records.jsonl.gz", held.size, held.sha256),)))
+    store().publish(key, FileManifest((ManifestFile(RECORDS_FILE, held.size, held.sha256),)))
     return held
 
 

@@ -27,6 +27,7 @@ DEPLOYMENT_SETTINGS: Mapping[str, EngineSetting] = {
     "gpus_per_worker": EngineSetting("gpus_per_worker", "GPUs per worker", "integer", least=1, most=64),
 }
 """Parameters of the deployment, beside those of its engine."""
+DEFAULT_SLOTS = 8
 LATENCIES = tuple(f"{name}_p{percent}" for name in ("ttft", "tpot", "e2e") for percent in SAMPLE_FLOORS)
 
 

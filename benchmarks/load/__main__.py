@@ -22,8 +22,6 @@ from benchmarks.load.scenario import ScenarioFaults, scenario_of
 from common.jobs.notes import DIRECTORY
 from common.jobs.run import Running, read_json, run
 
-RECORDS = "records.jsonl.gz"
-
 
 def measure(order: Mapping[str, Any], directory: Path, tell: Any) -> dict[str, Any]:
     """Carry the order out: `{scenario, addresses, model, token?, price_per_hour?}`. The figures of each
@@ -40,7 +38,7 @@ def measure(order: Mapping[str, Any], directory: Path, tell: Any) -> dict[str, A
         found.extend(course.windows(BuiltinEngine(), scenario, target, holds=holds, tell=tell))
     except (course.SmokeFailed, TooFewCores) as error:
         return {"failed": str(error)}
-    with gzip.open(directory / RECORDS, "wt") as file:
+    with gzip.open(directory / records.RECORDS_FILE, "wt") as file:
         records.write(found, file)
     return {
         "engine": BuiltinEngine.name,

@@ -5,6 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any
 
+RECORDS_FILE = "records.jsonl.gz"
+"""Name of a run's records, in the directory of its job and in the model store."""
+
 
 @dataclass(slots=True)
 class RequestRecord:

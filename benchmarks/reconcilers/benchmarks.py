@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from accounts.states import Right
 from benchmarks import selectors
 from benchmarks.conclusion import BenchmarkConclusion, conclude
+from benchmarks.deploying import ACTOR
 from benchmarks.evaluations import tell_versions
 from benchmarks.models import Benchmark, BenchmarkRun
 from benchmarks.rounds import NextRun, PastRun, next_round
@@ -16,10 +17,8 @@ from benchmarks.search.staged import SearchCell, next_runs
 from benchmarks.spec import BenchmarkSpec, spec_of
 from benchmarks.states import BENCHMARK_MOVES, BenchmarkState, Strategy
 from common import audit
-from common.actor import Actor
 from common.reconcile import Operation, Reconciler, Step, StepOutcome, kernel, move, wait
 
-ACTOR = Actor.system("benchmark")
 LOOK_EVERY = timedelta(seconds=1)
 
 

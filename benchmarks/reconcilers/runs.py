@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from accounts.states import Right
 from benchmarks import deploying, record_store, selectors
-from benchmarks.load.__main__ import RECORDS
+from benchmarks.load.records import RECORDS_FILE
 from benchmarks.models import BenchmarkFigure, BenchmarkLease, BenchmarkRecords, BenchmarkRun
 from benchmarks.spec import spec_of
 from benchmarks.states import RUN_ENDED, RUN_MOVES, RunState
@@ -210,7 +210,7 @@ class KeepRecords(Step[BenchmarkRun]):
     effect = Effect.ABSOLUTE
 
     def act(self, row: BenchmarkRun, operation: Operation) -> None:
-        self._kept = record_store.keep(row.pk, Path(settings.SLIPWAY_JOBS_DIR) / row.job / RECORDS)
+        self._kept = record_store.keep(row.pk, Path(settings.SLIPWAY_JOBS_DIR) / row.job / RECORDS_FILE)
 
     def settle(self, row: BenchmarkRun, seen: Any, now: datetime) -> StepOutcome:
         kept = self._kept
