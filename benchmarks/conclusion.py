@@ -61,14 +61,7 @@ def conclude(values: Mapping[int, Sequence[float]], objective: BenchmarkObjectiv
     sign = 1 if objective.is_lower_better else -1
     order = sorted(found, key=lambda cell: (sign * found[cell].value, cell))
     best, others = order[0], order[1:]
-    compared = {cell: statistics.compare(values[cell], values[best]) for cell in others}
-    ratios = {cell: ratio for cell, ratio in compared.items() if ratio is not None}
-    tested = {str(cell): one.p_value for cell, one in ratios.items() if one.p_value is not None}
-    adjusted = statistics.holm(tested)
-    ratios = {
-        cell: statistics.judged(one, adjusted[str(cell)]) if str(cell) in adjusted else one
-        for cell, one in ratios.items()
-    }
+    ratios = statistics.compare_family({cell: (values[cell], values[best]) for cell in others})
     tied = [cell for cell, one in ratios.items() if one.verdict == "no difference"]
     if not others:
         verdict = "only" if found[best].samples >= LEAST_REPEATS else "no verdict"

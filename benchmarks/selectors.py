@@ -136,19 +136,10 @@ def estimates(cell: BenchmarkCell) -> list[CellEstimate]:
 
 
 def compared(ours: BenchmarkCell, theirs: BenchmarkCell) -> list[tuple[float, str, RatioEstimate]]:
-    """Ratios of each figure that both have at a rate, adjusted by Holm over all of them."""
-    sides = [_by_rate_and_name(cell) for cell in (ours, theirs)]
-    found = {
-        key: ratio
-        for key in sorted(sides[0].keys() & sides[1].keys())
-        if (ratio := statistics.compare(sides[0][key], sides[1][key])) is not None
-    }
-    tested = {f"{rate} {name}": one.p_value for (rate, name), one in found.items() if one.p_value is not None}
-    adjusted = statistics.holm(tested)
-    return [
-        (rate, name, statistics.judged(one, p_value) if (p_value := adjusted.get(f"{rate} {name}")) else one)
-        for (rate, name), one in found.items()
-    ]
+    """Return the ratio of each figure that both have at a rate, judged as one family."""
+    one, other = (_by_rate_and_name(cell) for cell in (ours, theirs))
+    pairs = {key: (one[key], other[key]) for key in sorted(one.keys() & other.keys())}
+    return [(rate, name, ratio) for (rate, name), ratio in statistics.compare_family(pairs).items()]
 
 
 def _by_rate_and_name(cell: BenchmarkCell) -> dict[tuple[float, str], list[float]]:

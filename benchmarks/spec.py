@@ -106,11 +106,6 @@ class CellPlan:
     def digest(self) -> str:
         return sha256(dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Parameters of the engine."""
-        return {name: value for name, value in self.parameters.items() if name not in DEPLOYMENT_SETTINGS}
-
 
 def spec_of(given: Mapping[str, Any]) -> BenchmarkSpec:
     """Raises SpecFaults."""

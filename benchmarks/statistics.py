@@ -1,16 +1,17 @@
 """Statistics of repeats: the repeat is the sample, not the request. Pure; see docs/BENCHMARKS.md."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev, variance
-from typing import Literal
+from typing import Literal, TypeVar
 
 LEAST_REPEATS = 5
 """Below, a difference is shown and not judged."""
 ALPHA = 0.05
 
 ComparisonVerdict = Literal["no verdict", "no difference", "higher", "lower"]
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,19 @@ def judged(found: RatioEstimate, p_value: float) -> RatioEstimate:
     return replace(found, p_value=p_value, verdict=verdict)
 
 
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Holm's step-down adjustment of the p-values of a family of comparisons."""
-    adjusted: dict[str, float] = {}
+def compare_family(
+    pairs: Mapping[Key, tuple[Sequence[float], Sequence[float]]],
+) -> dict[Key, RatioEstimate]:
+    """Compare each pair and judge it by its p-value adjusted by Holm over all; pairs that `compare` leaves
+    out are missing."""
+    found = {key: ratio for key, sides in pairs.items() if (ratio := compare(*sides)) is not None}
+    adjusted = holm({key: one.p_value for key, one in found.items() if one.p_value is not None})
+    return {key: judged(one, adjusted[key]) if key in adjusted else one for key, one in found.items()}
+
+
+def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
+    """Adjust the p-values of a family of comparisons by Holm's step-down procedure."""
+    adjusted: dict[Key, float] = {}
     highest = 0.0
     for place, (name, p_value) in enumerate(sorted(p_values.items(), key=lambda one: one[1])):
         highest = max(highest, min(1.0, (len(p_values) - place) * p_value))
