@@ -1,7 +1,7 @@
 """A benchmark as a JSON document, for programs: `schema` rises when a field changes its meaning."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,6 +9,7 @@ from django.utils.translation import gettext
 
 from benchmarks import selectors
 from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkRun
+from benchmarks.selectors import CellEstimate
 from benchmarks.services import BenchmarkPlan
 from benchmarks.spec import spec_of
 from benchmarks.validity import BY_NAME
@@ -23,18 +24,21 @@ def document_of(benchmark: Benchmark) -> dict[str, Any]:
     for run in runs:
         by_cell[run.cell_id].append(run)
     cells = benchmark.cells.select_related("version__model", "image")
+    estimates = selectors.estimates(benchmark)
     return {
         "schema": SCHEMA,
         "scenario": benchmark.scenario.content,
         "scenario_digest": benchmark.scenario.digest,
         "spec": benchmark.spec,
         "conclusion": benchmark.conclusion,
-        "cells": [cell_document(cell, by_cell[cell.pk]) for cell in cells],
+        "cells": [cell_document(cell, by_cell[cell.pk], estimates.get(cell.pk, ())) for cell in cells],
         "runs": [run_document(run, selectors.value_of(run, spec)) for run in runs],
     }
 
 
-def cell_document(cell: BenchmarkCell, runs: list[BenchmarkRun]) -> dict[str, Any]:
+def cell_document(
+    cell: BenchmarkCell, runs: Sequence[BenchmarkRun], estimates: Sequence[CellEstimate]
+) -> dict[str, Any]:
     return {
         "id": cell.pk,
         "version": str(cell.version),
@@ -46,8 +50,7 @@ def cell_document(cell: BenchmarkCell, runs: list[BenchmarkRun]) -> dict[str, An
         "refusal": cell.refusal,
         "runs": len(runs),
         "figures": [
-            {"rate": one.rate, "name": one.name, "unit": one.unit, **asdict(one.value)}
-            for one in selectors.estimates(cell)
+            {"rate": one.rate, "name": one.name, "unit": one.unit, **asdict(one.value)} for one in estimates
         ],
     }
 

@@ -1,6 +1,7 @@
 """Figures of the best configuration of each version, beside the version's other metrics."""
 
 from contextlib import suppress
+from statistics import fmean
 
 from benchmarks import selectors
 from benchmarks.deploying import ACTOR
@@ -9,22 +10,23 @@ from benchmarks.spec import spec_of
 from common.errors import SlipwayError
 from models_registry.services.evaluations import FigureInput, evaluate_version
 
-TOLD = ("goodput", "ttft_p50", "ttft_p95", "tpot_p50", "tpot_p95", "output_rate")
+REPORTED = ("goodput", "ttft_p50", "ttft_p95", "tpot_p50", "tpot_p95", "output_rate")
 HIGHER_IS_BETTER = frozenset({"goodput", "output_rate"})
 
 
-def tell_versions(benchmark: Benchmark) -> None:
-    """Tell each version its best cell, at the highest of its valid rates."""
+def report_to_versions(benchmark: Benchmark) -> None:
+    """Add the figures of each version's best cell, at the highest of its valid rates, to its metrics."""
     objective = spec_of(benchmark.spec).objective
     values = selectors.values_of(selectors.past_runs(benchmark))
     best: dict[int, BenchmarkCell] = {}
     for cell in benchmark.cells.filter(pk__in=values).select_related("version__model"):
-        mean = sum(values[cell.pk]) / len(values[cell.pk])
         known = best.get(cell.version_id)
-        if known is None or (mean < _mean(values[known.pk])) == objective.is_lower_better:
+        is_lower = known is not None and fmean(values[cell.pk]) < fmean(values[known.pk])
+        if known is None or is_lower == objective.is_lower_better:
             best[cell.version_id] = cell
+    estimates = selectors.estimates(benchmark)
     for cell in best.values():
-        found = [one for one in selectors.estimates(cell) if one.name in TOLD]
+        found = [one for one in estimates.get(cell.pk, ()) if one.name in REPORTED]
         rate = max((one.rate for one in found), default=0)
         figures = [
             FigureInput(
@@ -41,7 +43,3 @@ def tell_versions(benchmark: Benchmark) -> None:
             # A version that was deleted meanwhile takes no figures, and ends no benchmark.
             with suppress(SlipwayError):
                 evaluate_version(actor=ACTOR, version=cell.version, figures=figures, reason=f"{benchmark}")
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)

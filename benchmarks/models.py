@@ -87,7 +87,7 @@ class BenchmarkCell(models.Model):
 
     @property
     def differs_by(self) -> dict[str, Any]:
-        """All that tells it from other cells of its benchmark."""
+        """Return everything by which cells of one benchmark can differ."""
         image = self.image.name if self.image else ""
         kind = {"version": str(self.version), "engine": self.engine, "machine": self.machine, "image": image}
         return {**kind, **self.parameters}

@@ -1,5 +1,6 @@
 """What the page of a benchmark shows: charts over the rate, its configurations, its result in words."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,11 +73,21 @@ def page_of(benchmark: Benchmark) -> BenchmarkPage:
     cells = list(benchmark.cells.select_related("version__model", "image"))
     runs = list(benchmark.runs.select_related("cell__version__model"))
     objective = spec_of(benchmark.spec).objective
-    estimates = {cell.pk: selectors.estimates(cell) for cell in cells if not cell.refusal}
-    told = {one["cell"]: one for one in benchmark.conclusion.get("cells", ())}
-    order = {pk: place for place, pk in enumerate(told)}
+    estimates = selectors.estimates(benchmark)
+    concluded = {one["cell"]: one for one in benchmark.conclusion.get("cells", ())}
+    order = {pk: place for place, pk in enumerate(concluded)}
+    differing = _differing(cells)
+    runs_of: dict[int, list[BenchmarkRun]] = defaultdict(list)
+    for run in runs:
+        runs_of[run.cell_id].append(run)
     lines = [
-        _line(cell, cells, [run for run in runs if run.cell_id == cell.pk], told, estimates.get(cell.pk, ()))
+        _line(
+            cell,
+            {name: value for name, value in cell.differs_by.items() if name in differing},
+            runs_of[cell.pk],
+            concluded.get(cell.pk),
+            estimates.get(cell.pk, ()),
+        )
         for cell in sorted(cells, key=lambda cell: (order.get(cell.pk, len(order)), cell.position))
     ]
     shown = [line for line in lines if estimates.get(line.cell.pk)][:MOST_LINES]
@@ -108,31 +119,24 @@ def unit_of(objective: BenchmarkObjective) -> str:
     return _("million good tokens per unit of price")
 
 
+def _differing(cells: Sequence[BenchmarkCell]) -> set[str]:
+    """Return the names of what is not the same in all cells."""
+    shown = [cell.differs_by for cell in cells]
+    return {name for one in shown for name, value in one.items() if value != shown[0].get(name)}
+
+
 def _line(
     cell: BenchmarkCell,
-    cells: Sequence[BenchmarkCell],
+    differing: Mapping[str, Any],
     runs: Sequence[BenchmarkRun],
-    told: Mapping[int, Mapping[str, Any]],
+    concluded: Mapping[str, Any] | None,
     estimates: Sequence[CellEstimate],
 ) -> CellLine:
-    kinds = {"engine": cell.engine, "machine": cell.machine, "version": str(cell.version)}
-    everywhere = [
-        {"engine": one.engine, "machine": one.machine, "version": str(one.version)} for one in cells
-    ]
-    differing = {
-        name: value for name, value in kinds.items() if any(one[name] != value for one in everywhere)
-    }
-    differing |= {
-        name: value
-        for name, value in cell.parameters.items()
-        if any(one.parameters.get(name) != value for one in cells)
-    }
     highest = max((one.rate for one in estimates), default=0)
     figures = {one.name: three_digits(one.value.value) for one in estimates if one.rate == highest}
-    found = told.get(cell.pk)
-    if found is None:
+    if concluded is None:
         return CellLine(cell, differing, runs, figures=figures)
-    value, against = found["value"], found["against_best"]
+    value, against = concluded["value"], concluded["against_best"]
     return CellLine(
         cell,
         differing,

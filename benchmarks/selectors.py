@@ -124,15 +124,13 @@ class CellEstimate:
     value: MeanEstimate
 
 
-def estimates(cell: BenchmarkCell) -> list[CellEstimate]:
-    found: dict[tuple[float, str, str], list[float]] = defaultdict(list)
-    for rate, name, unit, value in _valid_figures(cell).values_list("rate", "name", "unit", "value"):
-        found[rate, name, unit].append(value)
-    told = []
-    for (rate, name, unit), values in sorted(found.items()):
-        if (estimate := statistics.estimate(values)) is not None:
-            told.append(CellEstimate(rate, name, unit, estimate))
-    return told
+def estimates(benchmark: Benchmark) -> dict[int, list[CellEstimate]]:
+    """Return the figures of each configuration by its key; those without a valid repeat are missing."""
+    found: dict[int, dict[tuple[float, str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
+    rows = _valid_figures(BenchmarkRun.objects.filter(benchmark=benchmark))
+    for cell, rate, name, unit, value in rows.values_list("run__cell", "rate", "name", "unit", "value"):
+        found[cell][rate, name, unit].append(value)
+    return {cell: _estimated(by_figure) for cell, by_figure in found.items()}
 
 
 def compared(ours: BenchmarkCell, theirs: BenchmarkCell) -> list[tuple[float, str, RatioEstimate]]:
@@ -142,16 +140,25 @@ def compared(ours: BenchmarkCell, theirs: BenchmarkCell) -> list[tuple[float, st
     return [(rate, name, ratio) for (rate, name), ratio in statistics.compare_family(pairs).items()]
 
 
+def _estimated(values: Mapping[tuple[float, str, str], Sequence[float]]) -> list[CellEstimate]:
+    return [
+        CellEstimate(rate, name, unit, estimate)
+        for (rate, name, unit), some in sorted(values.items())
+        if (estimate := statistics.estimate(some)) is not None
+    ]
+
+
 def _by_rate_and_name(cell: BenchmarkCell) -> dict[tuple[float, str], list[float]]:
     found: dict[tuple[float, str], list[float]] = defaultdict(list)
-    for rate, name, value in _valid_figures(cell).values_list("rate", "name", "value"):
+    rows = _valid_figures(BenchmarkRun.objects.filter(cell=cell))
+    for rate, name, value in rows.values_list("rate", "name", "value"):
         found[rate, name].append(value)
     return found
 
 
-def _valid_figures(cell: BenchmarkCell) -> QuerySet[BenchmarkFigure]:
-    runs = BenchmarkRun.objects.filter(cell=cell, state=RunState.VALID, fraction=1.0)
-    return BenchmarkFigure.objects.filter(run__in=runs, is_valid=True).order_by("run", "pk")
+def _valid_figures(runs: QuerySet[BenchmarkRun]) -> QuerySet[BenchmarkFigure]:
+    whole = runs.filter(state=RunState.VALID, fraction=1.0)
+    return BenchmarkFigure.objects.filter(run__in=whole, is_valid=True).order_by("run", "pk")
 
 
 def seconds_of(scenario: Any) -> float:

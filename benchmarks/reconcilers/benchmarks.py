@@ -10,7 +10,7 @@ from accounts.states import Right
 from benchmarks import selectors
 from benchmarks.conclusion import BenchmarkConclusion, conclude
 from benchmarks.deploying import ACTOR
-from benchmarks.evaluations import tell_versions
+from benchmarks.evaluations import report_to_versions
 from benchmarks.models import Benchmark, BenchmarkRun
 from benchmarks.rounds import NextRun, PastRun, next_round
 from benchmarks.search.staged import SearchCell, next_runs
@@ -101,11 +101,7 @@ def _ended(row: Benchmark, found: BenchmarkConclusion, spent: str, now: datetime
     to = BenchmarkState.FAILED if found.best is None else BenchmarkState.FINISHED
     reason = spent or ("" if found.best is not None else _("No configuration has a valid run."))
     save = {"state_since": now, "ended_at": now, "reason": reason, "conclusion": found.as_json()}
-
-    def write() -> None:
-        tell_versions(row)
-
-    return move(to, note=reason, save=save, write=write, after=None)
+    return move(to, note=reason, save=save, write=lambda: report_to_versions(row), after=None)
 
 
 def _spent(row: Benchmark, spec: BenchmarkSpec, past: list[PastRun], now: datetime) -> str:
