@@ -101,7 +101,7 @@ def _ended(row: Benchmark, found: BenchmarkConclusion, spent: str, now: datetime
     to = BenchmarkState.FAILED if found.best is None else BenchmarkState.FINISHED
     reason = spent or ("" if found.best is not None else _("No configuration has a valid run."))
     save = {"state_since": now, "ended_at": now, "reason": reason, "conclusion": found.as_json()}
-    return move(to, note=reason, save=save, write=lambda: report_to_versions(row), after=None)
+    return move(to, note=reason, save=save, write=lambda: report_to_versions(row, found), after=None)
 
 
 def _spent(row: Benchmark, spec: BenchmarkSpec, past: list[PastRun], now: datetime) -> str:
