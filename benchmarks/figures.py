@@ -59,6 +59,12 @@ class Summary:
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> "Summary":
+        """Read what `as_json` wrote."""
+        figures = {name: WindowFigure(**one) for name, one in told["figures"].items()}
+        return cls(**{**told, "figures": figures})
+
     def value(self, name: str) -> float | None:
         found = self.figures.get(name)
         return found.value if found else None

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from accounts.models import Team
 from benchmarks import statistics
 from benchmarks.conclusion import objective_value
-from benchmarks.figures import Summary, WindowFigure
+from benchmarks.figures import Summary
 from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkFigure, BenchmarkRun
 from benchmarks.rounds import PastRun
 from benchmarks.spec import BenchmarkSpec, spec_of
@@ -32,20 +32,9 @@ def open_runs(benchmark: Benchmark) -> QuerySet[BenchmarkRun]:
     return BenchmarkRun.objects.filter(benchmark=benchmark).exclude(state__in=RUN_ENDED)
 
 
-def summaries_of(run: BenchmarkRun) -> list[Summary]:
-    """Return the summaries of all windows of a run."""
-    return [summary_of(told) for told in run.summaries]
-
-
-def summary_of(told: Mapping[str, Any]) -> Summary:
-    """Read what `as_json` wrote."""
-    figures = {name: WindowFigure(**one) for name, one in told["figures"].items()}
-    return Summary(**{**told, "figures": figures})
-
-
 def valid_windows(run: BenchmarkRun) -> list[Summary]:
     broken = {one["rate"] for one in run.violations}
-    return [one for one in summaries_of(run) if one.rate not in broken]
+    return [one for one in map(Summary.from_json, run.summaries) if one.rate not in broken]
 
 
 def value_of(run: BenchmarkRun, spec: BenchmarkSpec) -> float | None:
@@ -159,14 +148,3 @@ def _by_rate_and_name(cell: BenchmarkCell) -> dict[tuple[float, str], list[float
 def _valid_figures(runs: QuerySet[BenchmarkRun]) -> QuerySet[BenchmarkFigure]:
     whole = runs.filter(state=RunState.VALID, fraction=1.0)
     return BenchmarkFigure.objects.filter(run__in=whole, is_valid=True).order_by("run", "pk")
-
-
-def seconds_of(scenario: Any) -> float:
-    """Return how long the windows of a run take, at least."""
-    load = scenario if not hasattr(scenario, "load") else scenario.load
-    windows: Sequence[float] = load.rates
-    if load.arrivals == "trace":
-        return sum(len(load.trace) / rate for rate in windows)
-    if load.find_max_rate:
-        return 10 * float(load.seconds or (load.requests or 0) / load.rates[0])
-    return sum(float(load.seconds or (load.requests or 0) / rate) for rate in windows)

@@ -111,7 +111,7 @@ def plan_benchmark(
         # At worst it looks at every configuration, with a part of the requests.
         most = min(most, len(running) + FINALISTS * read.repeats)
     runs = min(most, read.budget.runs or MOST_RUNS)
-    seconds = selectors.seconds_of(load) + START_SECONDS
+    seconds = load.least_seconds + START_SECONDS
     gpus = max((one.gpus for one in running), default=0)
     price = selectors.price_per_hour(found, gpus)
     gpu_hours = runs * seconds / 3600 * gpus

@@ -123,6 +123,14 @@ class LoadScenario:
     def digest(self) -> str:
         return sha256(dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
 
+    @property
+    def least_seconds(self) -> float:
+        """Time that the windows of a run take at least; a search for the highest rate counts as ten."""
+        if self.arrivals == "trace":
+            return sum(len(self.trace) / rate for rate in self.rates)
+        rates = self.rates[:1] * 10 if self.find_max_rate else self.rates
+        return sum(self.seconds or (self.requests or 0) / rate for rate in rates)
+
     def count(self, rate: float) -> int:
         """Requests of a window at this rate, where the arrivals do not say it."""
         if self.arrivals == "trace":

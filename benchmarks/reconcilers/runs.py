@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from accounts.states import Right
 from benchmarks import deploying, record_store, selectors
+from benchmarks.figures import Summary
 from benchmarks.load.records import RECORDS_FILE
 from benchmarks.models import BenchmarkFigure, BenchmarkLease, BenchmarkRecords, BenchmarkRun
 from benchmarks.spec import spec_of
@@ -123,7 +124,7 @@ class StartLoad(StartJob[BenchmarkRun]):
             "model": str(row.cell.version),
             "price_per_hour": selectors.price_per_hour(row.benchmark.cluster, row.environment["gpus"]),
         }
-        longest = 2 * selectors.seconds_of(scenario) + len(scenario.rates) * scenario.timeout_seconds
+        longest = 2 * scenario.least_seconds + len(scenario.rates) * scenario.timeout_seconds
         return JobSpec(
             op_key=op_key,
             owner=owner(row),
@@ -163,9 +164,7 @@ class AwaitLoad(AwaitJob[BenchmarkRun]):
         if failed := result.get("failed"):
             return leave(RunState.FAILED, now, str(failed))
         scenario = row.benchmark.scenario.load
-        summaries = [
-            selectors.summary_of({**told, "restarts": self._restarts}) for told in result["summaries"]
-        ]
+        summaries = [Summary.from_json({**told, "restarts": self._restarts}) for told in result["summaries"]]
         broken = [one for each in summaries for one in violations(each, scenario)]
         rates = {one.rate for one in broken}
         is_measuring = any(BY_NAME[one.rule].is_measuring for one in broken)
