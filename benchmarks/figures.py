@@ -3,7 +3,7 @@
 import bisect
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
@@ -79,7 +79,7 @@ def summarise(
     cut = statistics.mser5([_e2e(one) for one in answered])
     steady = answered[cut:]
     seconds = _seconds(window)
-    good = sum(is_within(one, scenario.targets) for one in records)
+    good = [one for one in records if is_within(one, scenario.targets)]
     figures: dict[str, WindowFigure] = {}
 
     def tell(name: str, value: float | None, unit: str, samples: int = 0) -> None:
@@ -97,19 +97,17 @@ def summarise(
         for figure in percentiles(name, values, requests=len(steady)):
             figures[figure.name] = figure
         tell(f"{name}_mean", fmean(values) if values else None, "ms", len(values))
-    output = sum(one.output_tokens or 0 for one in answered)
+    took = max(seconds, max((one.ended for one in records), default=0.0))
     tell("requests", len(records), "")
     tell("failed", len(records) - len(answered), "")
     tell("offered_rate", len(records) / seconds if seconds else None, "requests/s")
-    done = max((one.ended for one in records), default=0.0)
-    tell("request_rate", len(answered) / max(done, seconds) if records else None, "requests/s")
-    tell("output_rate", output / max(done, seconds) if records else None, "tokens/s")
-    tell("input_rate", sum(one.input_tokens or 0 for one in answered) / max(done, seconds, 1e-9), "tokens/s")
-    tell("goodput", good / max(seconds, 1e-9), "requests/s")
-    tell("good_share", good / len(records) if records else None, "")
-    good_tokens = sum(one.output_tokens or 0 for one in records if is_within(one, scenario.targets))
-    if price_per_hour is not None and good_tokens:
-        price = price_per_hour * max(done, seconds) / 3600 / good_tokens * 1e6
+    tell("request_rate", len(answered) / took if records else None, "requests/s")
+    tell("output_rate", _output_tokens(answered) / took if records else None, "tokens/s")
+    tell("input_rate", sum(one.input_tokens or 0 for one in answered) / max(took, 1e-9), "tokens/s")
+    tell("goodput", len(good) / max(seconds, 1e-9), "requests/s")
+    tell("good_share", len(good) / len(records) if records else None, "")
+    if price_per_hour is not None and (good_tokens := _output_tokens(good)):
+        price = price_per_hour * took / 3600 / good_tokens * 1e6
         tell("price_per_million_tokens", price, "per million tokens")
     late = sorted((one.sent - one.scheduled) * 1000 for one in records)
     lateness = late[math.ceil(0.99 * len(late)) - 1] if late else 0.0
@@ -122,8 +120,8 @@ def summarise(
         window=window.window,
         rate=window.rate,
         figures=figures,
-        good_share=good / len(records) if records else 0.0,
-        good=good,
+        good_share=len(good) / len(records) if records else 0.0,
+        good=len(good),
         counted=len(steady),
         errors=dict(Counter(one.error for one in records if one.error)),
         cut=cut,
@@ -216,6 +214,10 @@ def _in_flight(records: Sequence[RequestRecord], seconds: float) -> tuple[float,
     return (growth * 0.75 * seconds / mean if mean else 0.0), certainty, mean
 
 
-def _share(found: Any) -> float:
+def _output_tokens(records: Iterable[RequestRecord]) -> int:
+    return sum(one.output_tokens or 0 for one in records)
+
+
+def _share(found: Iterable[bool]) -> float:
     told = list(found)
     return sum(told) / len(told) if told else 0.0

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from json import dumps
 from pathlib import Path
@@ -169,23 +170,16 @@ class AwaitLoad(AwaitJob[BenchmarkRun]):
         rates = {one.rate for one in broken}
         is_measuring = any(BY_NAME[one.rule].is_measuring for one in broken)
         is_valid = not is_measuring and any(one.rate not in rates for one in summaries)
-        rows = [
+        figures = [
             BenchmarkFigure(
-                run=row,
-                window=one.window,
-                rate=one.rate,
-                is_valid=one.rate not in rates,
-                **{
-                    name: getattr(figure, name)
-                    for name in ("name", "unit", "value", "low", "high", "samples")
-                },
+                run=row, window=one.window, rate=one.rate, is_valid=one.rate not in rates, **asdict(figure)
             )
             for one in summaries
             for figure in one.figures.values()
         ]
 
         def write() -> None:
-            BenchmarkFigure.objects.bulk_create(rows)
+            BenchmarkFigure.objects.bulk_create(figures)
 
         save = {
             "outcome": RunState.VALID if is_valid else RunState.INVALID,
