@@ -15,7 +15,7 @@ from benchmarks.forms import FIELD_OF, NewBenchmarkForm
 from benchmarks.models import Benchmark, BenchmarkCell
 from benchmarks.spec import spec_of
 from benchmarks.states import BENCHMARK_ENDED, RUN_ENDED, BenchmarkState
-from common.errors import Invalid, SlipwayError
+from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
@@ -51,13 +51,8 @@ def new_benchmark(request: HttpRequest) -> HttpResponse:
             else:
                 row = services.create_benchmark(actor=actor, name=form.cleaned_data["name"], **form.order())
                 return done(request, _("%(row)s has begun.") % {"row": row}, to=f"/benchmarks/{row.pk}/")
-        except Invalid as error:
-            for field, sentences in error.fields.items():
-                name = FIELD_OF.get(field, FIELD_OF.get(field.rpartition(".")[0], field))
-                for said in sentences:
-                    form.add_error(name if name in form.fields else None, f"{field}: {said}")
         except SlipwayError as error:
-            blame(form, error)
+            blame(form, error, FIELD_OF)
     context = {"form": form, "plan": plan, "may_add": may(actor, Right.BENCHMARKS_WRITE)}
     status = UNPROCESSABLE if form.is_bound and plan is None else 200
     return page(request, "benchmarks/new_benchmark.html", context, status=status)

@@ -92,12 +92,17 @@ def blame(
 ) -> None:
     """Put a service's words where they belong: at the field, or above the form.
 
-    `names` maps the service's field names to the form's, where they differ. A field of the service's that is
-    several in the form names the one in front of its sentence.
+    `names` maps the service's field names to the form's, where they differ; a part of a mapped field
+    (`parameters.slots`) is named in front of its sentence. A field of the service's that is several in the
+    form names the one in front of its sentence.
     """
+    names = names or {}
     for name, sentences in _faults(error).items():
+        whole, _dot, key = name.rpartition(".")
         for told in sentences:
-            field, sentence = (names or {}).get(name, name), told
+            field, sentence = names.get(name, name), told
+            if field not in form.fields and whole in names:
+                field, sentence = names[whole], f"{key}: {told}"
             part, colon, rest = told.partition(": ")
             if name and colon and name not in form.fields and part in form.fields:
                 field, sentence = part, rest

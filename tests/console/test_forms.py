@@ -49,3 +49,9 @@ def test_a_services_words_stand_at_the_field_that_they_name_without_the_name() -
     form = Tags({"tags": "a"})
     blame(form, Invalid(fields={"lineage": ["parent: tiny has no version 'v99'."]}), {"lineage": "days_left"})
     assert form.errors == {"parent": ["tiny has no version 'v99'."]}
+
+
+def test_a_part_of_a_mapped_field_is_named_at_the_field() -> None:
+    form = Tags({"tags": "a"})
+    blame(form, Invalid(fields={"lineage.data": ["It has no hash."]}), {"lineage": "parent"})
+    assert form.errors == {"parent": ["data: It has no hash."]}
