@@ -33,15 +33,15 @@ class FailureCondition:
         return cls(found[1], found[2], float(found[3]))
 
     def met(self, figures: Iterable[Mapping[str, Any]]) -> str:
-        """Where it holds, in words; empty: nowhere. Ratios without a verdict count, too: they are said so.
+        """Return the ratios that meet it, in words; empty: none does. Those without a verdict count, too.
 
         Raises CommandFailed when the comparison has no such figure.
         """
         rows = [one for one in figures if one["name"] == self.figure]
         if not rows:
             raise CommandFailed(f"The comparison has no figure {self.figure}.", Exit.USAGE)
-        worst = [one for one in rows if _COMPARE[self.sign](one["ratio"], self.limit)]
-        return ", ".join(f"{one['ratio']:.3f} at {one['rate']:g} ({one['verdict']})" for one in worst)
+        met = [one for one in rows if _COMPARE[self.sign](one["ratio"], self.limit)]
+        return ", ".join(f"{one['ratio']:.3f} at {one['rate']:g} ({one['verdict']})" for one in met)
 
     def __str__(self) -> str:
         return f"{self.figure} {self.sign} {self.limit:g}"

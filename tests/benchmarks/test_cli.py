@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from slipway.cli.bench_expressions import FailureCondition
-from slipway.cli.nouns.bench import _junit, _markdown, _told
+from slipway.cli.nouns.bench import _junit, _markdown, _with_value
 from slipway.exits import CommandFailed
 
 CONCLUSION: dict[str, Any] = {
@@ -32,7 +32,7 @@ ROW: dict[str, Any] = {
 
 
 def cells() -> list[dict[str, Any]]:
-    return [_told(cell, CONCLUSION) for cell in ROW["result"]["cells"]]
+    return [_with_value(cell, CONCLUSION) for cell in ROW["result"]["cells"]]
 
 
 def test_junit_has_a_case_for_each_configuration() -> None:

@@ -67,9 +67,7 @@ def run(
     )
     address = at("benchmarks", row["id"])
     if wait:
-        row = until_over(
-            context, row, address, is_open=lambda one: one["state"] not in ENDED, timeout=timeout
-        )
+        row = until_over(context, row, address, is_open=_is_open, timeout=timeout)
     _report(context, context.client.get(address), output)
     if wait and row["state"] != "finished":
         raise typer.Exit(Exit.FAILED)
@@ -164,7 +162,7 @@ def _cell(given: str) -> tuple[int, int]:
 
 
 def _report(context: CliContext, row: Document, output: ReportFormat) -> None:
-    cells = [_told(cell, row["result"]["conclusion"]) for cell in row["result"]["cells"]]
+    cells = [_with_value(cell, row["result"]["conclusion"]) for cell in row["result"]["cells"]]
     if output is ReportFormat.JSON or (output is ReportFormat.TEXT and context.output.value == "json"):
         import orjson
 
@@ -178,7 +176,8 @@ def _report(context: CliContext, row: Document, output: ReportFormat) -> None:
         context.say(_summary(row, cells))
 
 
-def _told(cell: Document, conclusion: Document) -> Document:
+def _with_value(cell: Document, conclusion: Document) -> Document:
+    """Return the cell with the objective's value and its interval, where it has a valid run."""
     found = next((one for one in conclusion.get("cells", ()) if one["cell"] == cell["id"]), None)
     if found is None:
         return cell
@@ -195,7 +194,7 @@ def _summary(row: Document, cells: list[Document]) -> str:
 
 
 def _junit(row: Document, cells: list[Document]) -> str:
-    """A test case for each configuration; those without a valid run have failed."""
+    """Return a test case for each configuration; those without a valid run have failed."""
     suite = ElementTree.Element("testsuite", name=row["name"], tests=str(len(cells)))
     failures = 0
     for cell in cells:
@@ -204,20 +203,18 @@ def _junit(row: Document, cells: list[Document]) -> str:
             ElementTree.SubElement(case, "skipped", message=cell["refusal"])
         elif "value" not in cell:
             failures += 1
-            why = {run["reason"] for run in row["result"]["runs"] if run["cell"] == cell["id"]}
-            why |= {
-                one["said"]
-                for run in row["result"]["runs"]
-                if run["cell"] == cell["id"]
-                for one in run["violations"]
-            }
-            ElementTree.SubElement(
-                case, "failure", message=" ".join(sorted(filter(None, why))) or "no valid run"
-            )
+            ElementTree.SubElement(case, "failure", message=_failure_of(cell, row) or "no valid run")
         else:
             ElementTree.SubElement(case, "system-out").text = f"{cell['value']:.6g} ({cell['interval']})"
     suite.set("failures", str(failures))
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suite, encoding="unicode")}\n'
+
+
+def _failure_of(cell: Document, row: Document) -> str:
+    """Return the reasons and broken rules of all runs of the cell."""
+    runs = [run for run in row["result"]["runs"] if run["cell"] == cell["id"]]
+    said = {run["reason"] for run in runs} | {one["said"] for run in runs for one in run["violations"]}
+    return " ".join(sorted(filter(None, said)))
 
 
 def _markdown(row: Document, cells: list[Document]) -> str:
@@ -227,8 +224,8 @@ def _markdown(row: Document, cells: list[Document]) -> str:
         _summary(row, cells),
         "",
         "| cell | configuration | value | 95 % interval |",
+        "|---|---|---|---|",
     ]
-    lines.append("|---|---|---|---|")
     for cell in cells:
         value = _number(cell.get("value")) or cell["refusal"] or "no valid run"
         shown = (str(cell["id"]), configuration_of(cell), value, cell.get("interval", ""))
