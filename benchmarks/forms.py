@@ -39,7 +39,7 @@ FIELD_OF = {
 
 
 class ParametersField(forms.CharField):
-    """One parameter a line: its name and its values."""
+    """A field with one parameter per line: its name and its values."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -80,19 +80,19 @@ class NewBenchmarkForm(forms.Form):
     rates = forms.CharField(
         initial="1 2 4",
         label=_("Rates"),
-        help_text=_("Requests per second; of fixed concurrency: in flight."),
+        help_text=_("Requests per second; for fixed concurrency, requests in flight."),
     )
     find_max_rate = forms.BooleanField(required=False, label=_("Find the highest rate within the targets"))
     requests = forms.IntegerField(min_value=1, initial=100, label=_("Requests per rate"))
     input_tokens = forms.IntegerField(min_value=1, initial=64, label=_("Prompt tokens"))
-    output_tokens = forms.IntegerField(min_value=1, initial=32, label=_("Answer tokens"))
+    output_tokens = forms.IntegerField(min_value=1, initial=32, label=_("Output tokens"))
     ttft_ms = forms.FloatField(required=False, label=_("TTFT target (ms)"))
     tpot_ms = forms.FloatField(required=False, label=_("TPOT target (ms)"))
     share = forms.FloatField(initial=0.95, label=_("Share within targets"))
     objective = forms.ChoiceField(choices=ObjectiveKind.choices, label=_("Objective"))
     strategy = forms.ChoiceField(choices=Strategy.choices, label=_("Strategy"))
     repeats = forms.IntegerField(
-        min_value=1, max_value=20, initial=5, label=_("Repeats"), help_text=_("Below 5: no verdict.")
+        min_value=1, max_value=20, initial=5, label=_("Repeats"), help_text=_("Fewer than 5 give no verdict.")
     )
     most_runs = forms.IntegerField(min_value=1, required=False, label=_("Maximum runs"))
 

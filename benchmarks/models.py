@@ -184,7 +184,7 @@ class BenchmarkLease(models.Model):
 
 
 class BenchmarkCleanup(Singleton):
-    """The look for workers of runs that have ended."""
+    """Removes workers of runs that have ended."""
 
     def __str__(self) -> str:
         return "cleanup of benchmarks"

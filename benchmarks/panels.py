@@ -15,6 +15,7 @@ from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkRun
 from benchmarks.selectors import CellEstimate
 from benchmarks.spec import BenchmarkObjective, spec_of
 from benchmarks.states import ObjectiveKind, RunState
+from benchmarks.statistics import ComparisonVerdict
 from common.pages.charts import Chart, Dash, Limit, Paint, Series
 from common.pages.formats import three_digits
 
@@ -28,10 +29,16 @@ STYLES: Sequence[tuple[Paint, Dash]] = (
     ("ink", "dotted"),
 )
 VERDICTS: Mapping[str, Any] = {
-    "best": gettext_lazy("Better than every other configuration (95 %, Holm)."),
-    "tied": gettext_lazy("Not told apart from some others: repeats do not show a difference."),
-    "no verdict": gettext_lazy("No verdict: a configuration needs 5 valid repeats."),
+    "best": gettext_lazy("Significantly better than every other configuration (95 %, adjusted by Holm)."),
+    "tied": gettext_lazy("No significant difference from some other configurations."),
+    "no verdict": gettext_lazy("No verdict: some configuration has fewer than 5 valid repeats."),
     "only": gettext_lazy("The only configuration that ran."),
+}
+COMPARISONS: Mapping[ComparisonVerdict, Any] = {
+    "no verdict": gettext_lazy("No verdict"),
+    "no difference": gettext_lazy("No significant difference"),
+    "higher": gettext_lazy("Higher"),
+    "lower": gettext_lazy("Lower"),
 }
 
 
@@ -116,7 +123,7 @@ def unit_of(objective: BenchmarkObjective) -> str:
         return f"ms {objective.figure}"
     if objective.kind == ObjectiveKind.GOODPUT:
         return _("requests/s within targets")
-    return _("million good tokens per unit of price")
+    return _("million tokens within targets per unit of price")
 
 
 def _differing(cells: Sequence[BenchmarkCell]) -> set[str]:
@@ -176,15 +183,16 @@ def _over_rate(
                 if any(value is not None for value in edge):
                     scaled = [None if value is None else value / 1000 for value in edge]
                     series.append(Series(f"{line.name}, {label}", scaled, paint=paint, dash="dotted"))
+    is_closed = load.arrivals == "concurrency"
     target = load.targets.ttft_ms if name == "ttft" else load.targets.tpot_ms
     return Chart(
         title=figure.upper().replace("_P", " p"),
         moments=(),
         positions=rates,
-        axis=_("requests in flight") if load.arrivals == "concurrency" else _("requests/s"),
+        axis=_("requests in flight") if is_closed else _("requests/s"),
         series=series,
         unit="seconds",
-        caption=_("over the rate, requests/s"),
+        caption=_("over requests in flight") if is_closed else _("over the rate, requests/s"),
         limits=[Limit(_("target"), target / 1000)] if target else [],
         minimum=0,
     )

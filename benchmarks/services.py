@@ -96,7 +96,7 @@ def plan_benchmark(
     versions = {label: _version(label, team, faults) for label in read.versions}
     images = {image.name: image for image in RuntimeImage.objects.filter(pk__in=usable_by(team).values("pk"))}
     if unknown := [name for name in read.space.images if name not in images]:
-        missing = _("Team %(team)s may use no image %(name)s.")
+        missing = _("Image %(name)s is not available to team %(team)s.")
         faults["space.images"] = missing % {"team": team, "name": unknown[0]}
     if faults:
         raise InvalidBenchmark(fields={name: [said] for name, said in faults.items()})

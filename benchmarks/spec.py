@@ -197,7 +197,7 @@ def _space(given: object, faults: dict[str, str]) -> SearchSpace:
             or isinstance(some, str)
             or not all(isinstance(x, str) for x in some)
         ):
-            faults[f"space.{name}"] = _("Give a list of texts.")
+            faults[f"space.{name}"] = _("Give a list of strings.")
             some = ()
         told[name] = tuple(some)
     machines = told.get("machines", {})

@@ -98,7 +98,10 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
         "cells": cells,
         "ours": ours,
         "theirs": theirs,
-        "ratios": selectors.compared(ours, theirs),
+        "ratios": [
+            (rate, name, ratio, panels.COMPARISONS[ratio.verdict])
+            for rate, name, ratio in selectors.compared(ours, theirs)
+        ],
     }
     return page(request, "benchmarks/compare.html", context)
 

@@ -63,7 +63,9 @@ class BenchmarkDetailSerializer(BenchmarkSerializer):
 class BenchmarkPlanRequestSerializer(serializers.Serializer[Any]):
     team = serializers.CharField(max_length=63, help_text="Owner.")
     cluster = serializers.CharField(max_length=63, help_text="Where it runs.")
-    scenario = serializers.DictField(help_text="What is sent and when: docs/BENCHMARKS.md.")
+    scenario = serializers.DictField(
+        help_text="Requests, their arrivals and latency targets: docs/BENCHMARKS.md."
+    )
     spec = serializers.DictField(help_text="Versions, space, objective, repeats and budget.")
 
 
@@ -85,7 +87,7 @@ class NewBenchmarkSerializer(BenchmarkPlanRequestSerializer):
 )
 class BenchmarkPlanSerializer(serializers.Serializer[Any]):
     cells = serializers.IntegerField()
-    runs = serializers.IntegerField(help_text="At most, but for invalid ones that are repeated.")
+    runs = serializers.IntegerField(help_text="Maximum, without repeats of invalid runs.")
     hours = serializers.FloatField()
     gpu_hours = serializers.FloatField()
     price = serializers.FloatField(allow_null=True, help_text="null: no GPU, or no price is set.")

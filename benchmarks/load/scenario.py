@@ -228,9 +228,7 @@ def _trace(given: object, faults: dict[str, FaultText]) -> tuple[TracedRequest, 
             return ()
         found.append(TracedRequest(**told))
         if place and found[-1].at < found[-2].at:
-            faults[f"trace.{place}.at"] = FaultText(
-                _("Times of a trace never go back: this one is before the last.")
-            )
+            faults[f"trace.{place}.at"] = FaultText(_("Times of a trace must not decrease."))
             return ()
     return tuple(found)
 
@@ -253,7 +251,7 @@ def _plain_faults(scenario: LoadScenario) -> dict[str, FaultText]:
     elif max(rates) > 10_000:
         faults["rates"] = FaultText(_("Give at most 10,000 requests per second."))
     elif scenario.arrivals == "concurrency" and any(rate != int(rate) for rate in rates):
-        faults["rates"] = FaultText(_("Of concurrency these are requests in flight: give whole numbers."))
+        faults["rates"] = FaultText(_("For concurrency, rates are requests in flight: give whole numbers."))
     if scenario.requests is not None and not _is_whole(scenario.requests, 1, MOST_REQUESTS):
         faults["requests"] = FaultText(
             _("Give a whole number from 1 to %(most)s."), {"most": f"{MOST_REQUESTS:,}"}
@@ -265,7 +263,7 @@ def _plain_faults(scenario: LoadScenario) -> dict[str, FaultText]:
             _("Give a number above 0, %(most)s at most."), {"most": f"{MOST_SECONDS:,}"}
         )
     if (scenario.requests is None) == (scenario.seconds is None) and scenario.arrivals != "trace":
-        faults["requests"] = FaultText(_("Give either requests or seconds of a window."))
+        faults["requests"] = FaultText(_("Give either requests or seconds per window."))
     if not _is_whole(scenario.warm_up_requests, 0, 10_000):
         faults["warm_up_requests"] = FaultText(_("Give a whole number from 0 to 10,000."))
     if not (_is_number(scenario.burstiness, above=0) and scenario.burstiness <= 100):
@@ -278,11 +276,11 @@ def _plain_faults(scenario: LoadScenario) -> dict[str, FaultText]:
         faults["seed"] = FaultText(_("Give a whole number from 0 on."))
     if scenario.arrivals == "trace" and not scenario.trace:
         faults["trace"] = FaultText(
-            _("Arrivals by a trace need one: a list of at, input_tokens and output_tokens.")
+            _("Trace arrivals need a trace: a list of at, input_tokens and output_tokens.")
         )
     if scenario.find_max_rate and (scenario.targets.is_empty or scenario.arrivals == "concurrency"):
         faults["find_max_rate"] = FaultText(
-            _("The highest rate within targets needs targets, and arrivals in open loop.")
+            _("Finding the highest rate needs targets, and arrivals other than concurrency.")
         )
     return faults
 

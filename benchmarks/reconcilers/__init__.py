@@ -1,1 +1,1 @@
-"""How benchmarks, their runs, and the look for what runs have left behind advance."""
+"""How benchmarks, their runs, and the removal of workers that runs have left behind advance."""

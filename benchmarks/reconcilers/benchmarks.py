@@ -115,5 +115,5 @@ def _spent(row: Benchmark, spec: BenchmarkSpec, past: list[PastRun], now: dateti
     if budget.money is not None and price is not None and hours * price >= budget.money:
         return _("The budget of %(money)s is spent.") % {"money": budget.money}
     if budget.hours is not None and now - row.created_at >= timedelta(hours=budget.hours):
-        return _("Its %(hours)s hours are over.") % {"hours": budget.hours}
+        return _("The budget of %(hours)s hours is spent.") % {"hours": budget.hours}
     return ""

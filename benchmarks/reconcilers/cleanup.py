@@ -1,4 +1,4 @@
-"""Finds workers of runs that have ended, or are gone, by the label of their deployments."""
+"""Removes workers of runs that have ended, or are gone, found by the `op_key` of their deployments."""
 
 from datetime import timedelta
 

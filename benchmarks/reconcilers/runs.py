@@ -91,13 +91,14 @@ class DeployRun(Step[BenchmarkRun]):
         if isinstance(seen, str):
             return leave(RunState.FAILED, now, seen)
         if seen.state == DeploymentState.FAILING or seen.is_stuck:
-            return leave(RunState.FAILED, now, _("It does not start: %(reason)s") % {"reason": seen.reason})
+            broken = _("Its deployment does not start: %(reason)s")
+            return leave(RunState.FAILED, now, broken % {"reason": seen.reason})
         if seen.ready >= seen.wanted and seen.wanted:
             environment = deploying.environment(row, row.deployment)
             return move(RunState.MEASURING, save={"environment": environment, "state_since": now})
         within = spec_of(row.benchmark.spec).ready_within_seconds
         if now - row.state_since > timedelta(seconds=within):
-            late = _("It was not ready within %(seconds)s s. %(reason)s")
+            late = _("Its deployment was not ready within %(seconds)s s. %(reason)s")
             return leave(RunState.FAILED, now, late % {"seconds": within, "reason": seen.reason})
         return wait(LOOK_EVERY, save={"reason": seen.reason})
 
@@ -118,7 +119,7 @@ class StartLoad(StartJob[BenchmarkRun]):
         content["seed"] = scenario.seed + 7_919 * row.repeat
         addresses = deploying.addresses(row.deployment)
         if not addresses:
-            raise CannotStart(_("No worker of it is ready any more."))
+            raise CannotStart(_("None of its workers is ready any more."))
         order = {
             "scenario": content,
             "addresses": addresses,

@@ -4,7 +4,7 @@ from benchmarks.validity.rule import ValidityRule
 
 RULE = ValidityRule(
     name="cache",
-    words=gettext_noop("The server's prefix cache had %(value)s of the prompt tokens, limit %(limit)s."),
+    words=gettext_noop("The server's prefix cache served %(value)s of the prompt tokens, limit %(limit)s."),
     limit=0.01,
     value=lambda summary, scenario: (
         None if scenario.wants_cache_hits or scenario.shared_prefix else summary.prefix_hits

@@ -30,7 +30,7 @@ class ValidityRule:
     relative: tuple[str, float] | None = None
     """A figure and a share of it, which is the limit where it is greater."""
     is_measuring: bool = True
-    """Another run may keep it; else the configuration itself broke it, and no repeat is made for it."""
+    """Whether the measurement is at fault, which makes the whole run invalid; else the window alone is."""
 
     def judge(self, summary: Summary, scenario: LoadScenario) -> Violation | None:
         limit = self.limit

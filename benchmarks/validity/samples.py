@@ -15,7 +15,7 @@ def _missing(summary: Summary, scenario: LoadScenario) -> float | None:
 
 RULE = ValidityRule(
     name="samples",
-    words=gettext_noop("Too few requests for the percentile of the targets: %(value)s are missing."),
+    words=gettext_noop("Too few requests for the targets' percentile: %(value)s more are needed."),
     limit=0,
     value=_missing,
     is_measuring=False,

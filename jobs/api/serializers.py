@@ -30,10 +30,10 @@ NEW = {"service": "shapes", "path": "/render", "body": {"steps": 20}}
     }
 )
 class ServiceJobSerializer(serializers.ModelSerializer[ServiceJob]):
-    id = serializers.CharField(source="name", help_text="As in the `Location` that its client got.")
-    number = serializers.IntegerField(source="pk", help_text="Of its page.")
+    id = serializers.CharField(source="name", help_text="Id, as in the `Location` of the 202 response.")
+    number = serializers.IntegerField(source="pk", help_text="Number in the address of its page.")
     service = serializers.CharField(source="service.name")
-    path = serializers.CharField(source="description", help_text="Route that it was submitted to.")
+    path = serializers.CharField(source="description", help_text="Route that the job was submitted to.")
     team = serializers.CharField(source="team.name")
 
     class Meta:
@@ -48,4 +48,4 @@ class ServiceJobSerializer(serializers.ModelSerializer[ServiceJob]):
 class NewServiceJobSerializer(serializers.Serializer[Any]):
     service = serializers.CharField(max_length=50)
     path = serializers.CharField(max_length=300, help_text="Route of a job, for example `/render`.")
-    body = serializers.JSONField(required=False, help_text="What the route is sent.")
+    body = serializers.JSONField(required=False, help_text="JSON body of the request to the route.")

@@ -46,19 +46,19 @@ class ServiceJobs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     @extend_schema(responses={200: ServiceJobSerializer})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Cancel one that waits or runs."""
+        """Cancel a queued or running job."""
         return self.answer(services.cancel_job(self.get_object(), actor=self.actor))
 
     @extend_schema(responses={200: ServiceJobSerializer})
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Queue one that failed or was cancelled again, on the stable version."""
+        """Queue a failed or cancelled job again, on the stable version."""
         return self.answer(services.retry_job(self.get_object(), actor=self.actor))
 
     @extend_schema(responses={(200, "*/*"): OpenApiTypes.BINARY})
     @action(detail=True, methods=["get"])
     def result(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Read what its handler answered, as long as it is kept."""
+        """Download the result of a job that is over, while it is kept."""
         row: ServiceJob = self.get_object()
         if row.state in UNFINISHED:
             raise Conflict(_("The job is %(state)s: it has no result yet.") % {"state": row.state})

@@ -28,7 +28,9 @@ class FailureCondition:
         """Raises CommandFailed."""
         found = _SHAPE.fullmatch(text)
         if found is None:
-            message = f"{text!r} is no condition: write a figure, > or <, and a ratio, as 'ttft_p95 > 1.05'."
+            message = (
+                f"{text!r} is not a condition: give a figure, > or <, and a ratio, such as 'ttft_p95 > 1.05'."
+            )
             raise CommandFailed(message, Exit.USAGE)
         return cls(found[1], found[2], float(found[3]))
 

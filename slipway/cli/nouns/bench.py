@@ -60,7 +60,9 @@ def run(
     except BadYaml as error:
         raise CommandFailed(f"{file} cannot be read: {error}.", Exit.USAGE) from None
     if not isinstance(body, Mapping):
-        raise CommandFailed(f"{file} holds no benchmark: give an object with name, team, spec.", Exit.USAGE)
+        raise CommandFailed(
+            f"{file} is not a benchmark: give an object with name, team, cluster and spec.", Exit.USAGE
+        )
     row = context.client.create(at("benchmarks"), dict(body))
     context.progress.print(
         f"Benchmark {row['id']}: {context.client.url}/benchmarks/{row['id']}/", markup=False
@@ -108,7 +110,9 @@ def compare(
     context = context_of(typer_context)
     (benchmark, one), (other_benchmark, other) = (_cell(given) for given in (ours, theirs))
     if benchmark != other_benchmark:
-        raise CommandFailed("Cells of one benchmark compare: others ran under other conditions.", Exit.USAGE)
+        raise CommandFailed(
+            "Only cells of one benchmark can be compared: others ran under other conditions.", Exit.USAGE
+        )
     conditions = [FailureCondition.read(text) for text in fail_if or ()]
     found = context.client.get(at("benchmarks", benchmark, "compare", one, other))
     context.show(found)
@@ -157,7 +161,7 @@ def configuration_of(cell: Document) -> str:
 def _cell(given: str) -> tuple[int, int]:
     benchmark, _slash, cell = given.partition("/")
     if not (benchmark.isdigit() and cell.isdigit()):
-        raise CommandFailed(f"{given!r} is no cell: name BENCHMARK/CELL, such as 7/31.", Exit.USAGE)
+        raise CommandFailed(f"{given!r} is not a cell: give BENCHMARK/CELL, such as 7/31.", Exit.USAGE)
     return int(benchmark), int(cell)
 
 

@@ -44,9 +44,9 @@ def submit(
 @app.command("list")
 def list_jobs(
     typer_context: typer.Context,
-    service: Annotated[str, typer.Option("--service", help="Of this service only.")] = "",
+    service: Annotated[str, typer.Option("--service", help="Jobs of this service only.")] = "",
     state: Annotated[
-        str, typer.Option("--state", help="queued, running, succeeded, failed, cancelled.")
+        str, typer.Option("--state", help="queued, running, succeeded, failed or cancelled.")
     ] = "",
 ) -> None:
     """List jobs, the newest first."""
@@ -57,20 +57,20 @@ def list_jobs(
 
 @app.command("show")
 def show(typer_context: typer.Context, job: JobId) -> None:
-    """Show one."""
+    """Show a job."""
     context = context_of(typer_context)
     context.show(context.client.get(at("jobs", job)))
 
 
 @app.command("cancel")
 def cancel(typer_context: typer.Context, job: JobId) -> None:
-    """Cancel one that waits or runs."""
+    """Cancel a queued or running job."""
     _act(typer_context, job, "cancel")
 
 
 @app.command("retry")
 def retry(typer_context: typer.Context, job: JobId) -> None:
-    """Queue one that failed or was cancelled again."""
+    """Queue a failed or cancelled job again."""
     _act(typer_context, job, "retry")
 
 
