@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from json import dumps
 from typing import Any
@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from benchmarks.constraints import BadConstraint, holds
 from benchmarks.figures import SAMPLE_FLOORS
+from benchmarks.load.faults import FaultText, is_number, is_whole, known_fields, not_one_of, not_whole
 from benchmarks.states import ObjectiveKind, Strategy
 from clusters.engine_settings import fault, setting_faults, settings_of
 from serving.engines.registry import ENGINES
@@ -134,8 +135,7 @@ def spec_of(given: Mapping[str, Any]) -> BenchmarkSpec:
     if "budget" in values:
         told = _known(values["budget"], RunBudget, "budget.", faults)
         for name, value in told.items():
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not (is_number and math.isfinite(value) and value > 0):
+            if value is not None and not is_number(value, above=0):
                 faults[f"budget.{name}"] = _("Give a number above 0, or leave it out.")
         values["budget"] = RunBudget(**told)
     if faults:
@@ -249,22 +249,15 @@ def _parameter_fault(name: str, values: Sequence[Any], engines: Sequence[str]) -
 
 
 def _known(given: object, kind: type, prefix: str, faults: dict[str, str]) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        faults[prefix.rstrip(".") or "spec"] = _("Give a JSON object.")
-        return {}
-    names = [one.name for one in fields(kind)]
-    for name in given:
-        if name not in names:
-            faults[f"{prefix}{name}"] = _("There is no such field. Known: %(names)s.") % {
-                "names": ", ".join(names)
-            }
-    return {name: given[name] for name in names if name in given}
+    found: dict[str, FaultText] = {}
+    values = known_fields(given, kind, prefix, found, root="spec")
+    faults |= {name: said.translated(_) for name, said in found.items()}
+    return values
 
 
 def _whole(name: str, values: Mapping[str, Any], least: int, most: int, faults: dict[str, str]) -> None:
-    value = values.get(name, least)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        faults[name] = _("Give a whole number from %(least)s to %(most)s.") % {"least": least, "most": most}
+    if not is_whole(values.get(name, least), least, most):
+        faults[name] = not_whole(least, most).translated(_)
 
 
 def _is_label(value: object) -> bool:
@@ -272,4 +265,4 @@ def _is_label(value: object) -> bool:
 
 
 def _one_of(choices: Sequence[str]) -> str:
-    return _("Choose one of %(known)s.") % {"known": ", ".join(choices)}
+    return not_one_of(choices).translated(_)

@@ -1,11 +1,13 @@
 """A scenario: what is sent, when, and which latencies the answers must keep. Pure."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from json import dumps
 from typing import Any, Literal, get_args
+
+from benchmarks.load.faults import FaultText, is_number, is_whole, known_fields, not_one_of, not_whole
 
 Api = Literal["completions", "chat"]
 Arrivals = Literal["poisson", "constant", "gamma", "trace", "concurrency"]
@@ -15,25 +17,12 @@ MOST_RATES = 32
 MOST_REQUESTS = 200_000
 MOST_SECONDS = 6 * 3600
 MOST_TOKENS = 1_000_000
+MOST_WARM_UP_REQUESTS = 10_000
 
 
 def _(text: str) -> str:
     """Mark a text for the catalogues: this module knows no language."""
     return text
-
-
-@dataclass(frozen=True, slots=True)
-class FaultText:
-    """A sentence whose text a catalogue has, with the values that it names."""
-
-    text: str
-    values: Mapping[str, object] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return self.text % self.values
-
-    def translated(self, translate: Callable[[str], str]) -> str:
-        return translate(self.text) % self.values
 
 
 class ScenarioFaults(ValueError):
@@ -144,20 +133,12 @@ class LoadScenario:
 def scenario_of(given: Mapping[str, Any]) -> LoadScenario:
     """The scenario that a JSON object describes. Raises ScenarioFaults."""
     faults: dict[str, FaultText] = {}
-    values = _known(given, LoadScenario, "", faults)
+    values = known_fields(given, LoadScenario, "", faults, root="scenario")
     for name in ("input", "output"):
         if name in values:
             values[name] = _lengths(values[name], name, faults)
     if "targets" in values:
-        told = _known(values["targets"], LatencyTargets, "targets.", faults)
-        for name, value in told.items():
-            if value is not None and not _is_number(value, above=0):
-                faults[f"targets.{name}"] = FaultText(
-                    _("Give a number above 0; leave it out to set no target.")
-                )
-        if _is_number(told.get("share", 1), above=0) and told.get("share", 1) > 1:
-            faults["targets.share"] = FaultText(_("Give a share above 0 and at most 1, such as 0.95."))
-        values["targets"] = LatencyTargets(**told)
+        values["targets"] = _targets(values["targets"], faults)
     if "trace" in values:
         values["trace"] = _trace(values["trace"], faults)
     if "rates" in values:
@@ -172,33 +153,26 @@ def scenario_of(given: Mapping[str, Any]) -> LoadScenario:
     return scenario
 
 
-def _known(given: object, kind: type, prefix: str, faults: dict[str, FaultText]) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        faults[prefix.rstrip(".") or "scenario"] = FaultText(_("Give a JSON object."))
-        return {}
-    names = [one.name for one in fields(kind)]
-    for name in given:
-        if name not in names:
-            faults[f"{prefix}{name}"] = FaultText(
-                _("There is no such field. Known: %(known)s."), {"known": ", ".join(names)}
-            )
-    return {name: given[name] for name in names if name in given}
+def _targets(given: object, faults: dict[str, FaultText]) -> LatencyTargets:
+    told = known_fields(given, LatencyTargets, "targets.", faults)
+    for name, value in told.items():
+        if value is not None and not is_number(value, above=0):
+            faults[f"targets.{name}"] = FaultText(_("Give a number above 0; leave it out to set no target."))
+    if is_number(told.get("share", 1), above=0) and told.get("share", 1) > 1:
+        faults["targets.share"] = FaultText(_("Give a share above 0 and at most 1, such as 0.95."))
+    return LatencyTargets(**told)
 
 
 def _lengths(given: object, name: str, faults: dict[str, FaultText]) -> TokenLengths:
     if isinstance(given, int) and not isinstance(given, bool):
         given = {"tokens": given}
-    told = _known(given, TokenLengths, f"{name}.", faults)
+    told = known_fields(given, TokenLengths, f"{name}.", faults)
     if told.get("kind", "fixed") not in get_args(LengthKind):
-        faults[f"{name}.kind"] = FaultText(
-            _("Choose one of %(known)s."), {"known": ", ".join(get_args(LengthKind))}
-        )
+        faults[f"{name}.kind"] = not_one_of(get_args(LengthKind))
     for key in ("tokens", "most"):
-        if key in told and not _is_whole(told[key], 1, MOST_TOKENS):
-            faults[f"{name}.{key}"] = FaultText(
-                _("Give a whole number from 1 to %(most)s."), {"most": f"{MOST_TOKENS:,}"}
-            )
-    if "sigma" in told and not (_is_number(told["sigma"], above=0) and told["sigma"] <= 3):
+        if key in told and not is_whole(told[key], 1, MOST_TOKENS):
+            faults[f"{name}.{key}"] = not_whole(1, MOST_TOKENS)
+    if "sigma" in told and not (is_number(told["sigma"], above=0) and told["sigma"] <= 3):
         faults[f"{name}.sigma"] = FaultText(_("Give a number above 0 and at most 3."))
     bins = told.get("bins", ())
     try:
@@ -219,11 +193,10 @@ def _trace(given: object, faults: dict[str, FaultText]) -> tuple[TracedRequest, 
         return ()
     found: list[TracedRequest] = []
     for place, one in enumerate(given):
-        told = _known(one, TracedRequest, f"trace.{place}.", faults)
-        is_whole = all(
-            _is_whole(told.get(name), 1, MOST_TOKENS) for name in ("input_tokens", "output_tokens")
-        )
-        if not is_whole or not _is_number(told.get("at"), least=0):
+        told = known_fields(one, TracedRequest, f"trace.{place}.", faults)
+        lengths = (told.get("input_tokens"), told.get("output_tokens"))
+        has_lengths = all(is_whole(tokens, 1, MOST_TOKENS) for tokens in lengths)
+        if not has_lengths or not is_number(told.get("at"), least=0):
             faults[f"trace.{place}"] = FaultText(_("Give at (seconds), input_tokens and output_tokens."))
             return ()
         found.append(TracedRequest(**told))
@@ -237,12 +210,12 @@ def _plain_faults(scenario: LoadScenario) -> dict[str, FaultText]:
     faults: dict[str, FaultText] = {}
     for name, choices in (("api", get_args(Api)), ("arrivals", get_args(Arrivals))):
         if getattr(scenario, name) not in choices:
-            faults[name] = FaultText(_("Choose one of %(known)s."), {"known": ", ".join(choices)})
+            faults[name] = not_one_of(choices)
     for name in ("streaming", "find_max_rate", "wants_cache_hits"):
         if not isinstance(getattr(scenario, name), bool):
             faults[name] = FaultText(_("Give true or false."))
     rates = scenario.rates
-    if not rates or len(rates) > MOST_RATES or not all(_is_number(rate, above=0) for rate in rates):
+    if not rates or len(rates) > MOST_RATES or not all(is_number(rate, above=0) for rate in rates):
         faults["rates"] = FaultText(
             _("Give 1 to %(most)s numbers above 0: requests per second."), {"most": MOST_RATES}
         )
@@ -252,27 +225,25 @@ def _plain_faults(scenario: LoadScenario) -> dict[str, FaultText]:
         faults["rates"] = FaultText(_("Give at most 10,000 requests per second."))
     elif scenario.arrivals == "concurrency" and any(rate != int(rate) for rate in rates):
         faults["rates"] = FaultText(_("For concurrency, rates are requests in flight: give whole numbers."))
-    if scenario.requests is not None and not _is_whole(scenario.requests, 1, MOST_REQUESTS):
-        faults["requests"] = FaultText(
-            _("Give a whole number from 1 to %(most)s."), {"most": f"{MOST_REQUESTS:,}"}
-        )
+    if scenario.requests is not None and not is_whole(scenario.requests, 1, MOST_REQUESTS):
+        faults["requests"] = not_whole(1, MOST_REQUESTS)
     if scenario.seconds is not None and not (
-        _is_number(scenario.seconds, above=0) and scenario.seconds <= MOST_SECONDS
+        is_number(scenario.seconds, above=0) and scenario.seconds <= MOST_SECONDS
     ):
         faults["seconds"] = FaultText(
             _("Give a number above 0, %(most)s at most."), {"most": f"{MOST_SECONDS:,}"}
         )
     if (scenario.requests is None) == (scenario.seconds is None) and scenario.arrivals != "trace":
         faults["requests"] = FaultText(_("Give either requests or seconds per window."))
-    if not _is_whole(scenario.warm_up_requests, 0, 10_000):
-        faults["warm_up_requests"] = FaultText(_("Give a whole number from 0 to 10,000."))
-    if not (_is_number(scenario.burstiness, above=0) and scenario.burstiness <= 100):
+    if not is_whole(scenario.warm_up_requests, 0, MOST_WARM_UP_REQUESTS):
+        faults["warm_up_requests"] = not_whole(0, MOST_WARM_UP_REQUESTS)
+    if not (is_number(scenario.burstiness, above=0) and scenario.burstiness <= 100):
         faults["burstiness"] = FaultText(_("Give a number above 0 and at most 100."))
-    if not (_is_number(scenario.shared_prefix, least=0) and scenario.shared_prefix < 1):
+    if not (is_number(scenario.shared_prefix, least=0) and scenario.shared_prefix < 1):
         faults["shared_prefix"] = FaultText(_("Give a share from 0 to below 1."))
-    if not (_is_number(scenario.timeout_seconds, above=0) and scenario.timeout_seconds <= 3600):
+    if not (is_number(scenario.timeout_seconds, above=0) and scenario.timeout_seconds <= 3600):
         faults["timeout_seconds"] = FaultText(_("Give a number above 0, 3,600 at most."))
-    if not _is_whole(scenario.seed, 0, 2**53):
+    if not is_whole(scenario.seed, 0, 2**53):
         faults["seed"] = FaultText(_("Give a whole number from 0 on."))
     if scenario.arrivals == "trace" and not scenario.trace:
         faults["trace"] = FaultText(
@@ -283,13 +254,3 @@ def _plain_faults(scenario: LoadScenario) -> dict[str, FaultText]:
             _("Finding the highest rate needs targets, and arrivals other than concurrency.")
         )
     return faults
-
-
-def _is_number(value: object, *, above: float | None = None, least: float = -math.inf) -> bool:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-        return False
-    return value >= least and (above is None or value > above)
-
-
-def _is_whole(value: object, least: int, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
