@@ -9,8 +9,8 @@ from django.utils.translation import gettext
 
 from benchmarks import selectors
 from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkRun
+from benchmarks.planning import BenchmarkPlan
 from benchmarks.selectors import CellEstimate
-from benchmarks.services import BenchmarkPlan
 from benchmarks.spec import spec_of
 from benchmarks.validity import BY_NAME
 

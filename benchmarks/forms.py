@@ -105,7 +105,7 @@ class NewBenchmarkForm(forms.Form):
         self.fields["cluster"].queryset = Cluster.objects.present().for_actor(actor).order_by("name")  # type: ignore[attr-defined]
 
     def order(self) -> dict[str, Any]:
-        """Return the order as `services.plan_benchmark` takes it."""
+        """Return the order as `planning.plan_benchmark` takes it."""
         given = self.cleaned_data
         rates = given["rates"].replace(",", " ").split()[: MOST_RATES + 1]
         targets = {name: given[name] for name in ("ttft_ms", "tpot_ms", "share") if given[name] is not None}

@@ -1,7 +1,6 @@
 """Every write of benchmarks that people ask for."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -14,117 +13,15 @@ from accounts.services.rights import require
 from accounts.states import Right
 from benchmarks import selectors
 from benchmarks.errors import BenchmarkEnded, InvalidBenchmark
-from benchmarks.load.scenario import LoadScenario, ScenarioFaults, scenario_of
+from benchmarks.load.scenario import LoadScenario
 from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkRun, BenchmarkScenario
+from benchmarks.planning import BenchmarkPlan, plan_benchmark
 from benchmarks.prior import prior_of
-from benchmarks.search.staged import FINALISTS
-from benchmarks.spec import MOST_RUNS, BenchmarkSpec, CellPlan, SpecFaults, iter_cells, spec_of
+from benchmarks.spec import MOST_RUNS
 from benchmarks.states import BenchmarkState, RunState, Strategy
-from clusters.errors import ClusterMissing, NoImageFits
-from clusters.images import foresee_image
-from clusters.models import Cluster
-from clusters.selectors import cluster as cluster_named
 from common import audit
 from common.actor import Actor
-from common.errors import Missing
 from common.reconcile import kernel
-from images.models import RuntimeImage
-from images.selectors import usable_by
-from models_registry.models import Version
-from models_registry.states import VersionState
-
-START_SECONDS = 60
-"""For which a preview reckons with a deployment and its removal."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedCell:
-    plan: CellPlan
-    version: Version
-    image: RuntimeImage | None
-    refusal: str
-    """Why it cannot run, in words of the catalogue; empty: it can."""
-    gpus: int
-
-
-@dataclass(frozen=True, slots=True)
-class BenchmarkPlan:
-    """The outline of a benchmark, before anything is started."""
-
-    cluster: Cluster
-    spec: BenchmarkSpec
-    scenario: LoadScenario
-    cells: Sequence[PlannedCell]
-    runs: int
-    """At most, but for those that are repeated as they were invalid."""
-    hours: float
-    gpu_hours: float
-    price: float | None
-    """None: no GPU, or no price is set."""
-
-    @property
-    def runnable(self) -> list[PlannedCell]:
-        return [one for one in self.cells if not one.refusal]
-
-
-def plan_benchmark(
-    *, actor: Actor, team: Team, cluster: str, scenario: Mapping[str, Any], spec: Mapping[str, Any]
-) -> BenchmarkPlan:
-    """Raises NotAllowed, InvalidBenchmark with the names of the fields."""
-    require(actor, Right.BENCHMARKS_WRITE, team)
-    faults: dict[str, str] = {}
-    load = read = None
-    try:
-        load = scenario_of(scenario)
-    except ScenarioFaults as error:
-        faults |= {f"scenario.{name}": said.translated(_) for name, said in error.fields.items()}
-    try:
-        read = spec_of(spec)
-    except SpecFaults as error:
-        faults |= error.fields
-    found = None
-    try:
-        found = cluster_named(cluster)
-        if found.team_id not in (None, team.pk):
-            raise ClusterMissing(
-                _("Team %(team)s has no cluster %(cluster)s.") % {"team": team, "cluster": cluster}
-            )
-    except Missing as error:
-        faults["cluster"] = str(error)
-    if load is None or read is None or found is None or faults:
-        raise InvalidBenchmark(fields={name: [said] for name, said in faults.items()})
-    versions = {label: _version(label, team, faults) for label in read.versions}
-    images = {image.name: image for image in RuntimeImage.objects.filter(pk__in=usable_by(team).values("pk"))}
-    if unknown := [name for name in read.space.images if name not in images]:
-        missing = _("Image %(name)s is not available to team %(team)s.")
-        faults["space.images"] = missing % {"team": team, "name": unknown[0]}
-    if faults:
-        raise InvalidBenchmark(fields={name: [said] for name, said in faults.items()})
-    foreseen: dict[Any, str] = {}
-    cells = [
-        _planned(one, versions[one.version], images.get(one.image), found, team, read, foreseen)  # type: ignore[arg-type]
-        for one in iter_cells(read)
-    ]
-    running = [one for one in cells if not one.refusal]
-    most = len(running) * read.repeats
-    if read.strategy == Strategy.STAGED:
-        # At worst it looks at every configuration, with a part of the requests.
-        most = min(most, len(running) + FINALISTS * read.repeats)
-    runs = min(most, read.budget.runs or MOST_RUNS)
-    seconds = load.least_seconds + START_SECONDS
-    gpus = max((one.gpus for one in running), default=0)
-    price = selectors.price_per_hour(found, gpus)
-    gpu_hours = runs * seconds / 3600 * gpus
-    return BenchmarkPlan(
-        cluster=found,
-        spec=read,
-        scenario=load,
-        cells=cells,
-        runs=runs,
-        hours=runs * seconds / 3600,
-        gpu_hours=min(gpu_hours, read.budget.gpu_hours or gpu_hours),
-        price=None if price is None else price * runs * seconds / 3600,
-    )
 
 
 def create_benchmark(
@@ -202,46 +99,6 @@ def _scenario(actor: Actor, team: Team, load: LoadScenario) -> BenchmarkScenario
     return found or BenchmarkScenario.objects.create(
         team=team, name=digest[:12], content=load.as_json(), digest=digest, created_by=actor.name
     )
-
-
-def _version(label: str, team: Team, faults: dict[str, str]) -> Version | None:
-    model, _colon, name = label.partition(":")
-    rows = Version.objects.filter(model__team=team, model__name=model, state=VersionState.READY)
-    found = rows.select_related("model").filter(name=name).first()
-    if found is None:
-        faults["versions"] = _("Team %(team)s has no ready version %(label)s.") % {
-            "team": team,
-            "label": label,
-        }
-    return found
-
-
-def _planned(
-    plan: CellPlan,
-    version: Version,
-    image: RuntimeImage | None,
-    cluster: Cluster,
-    team: Team,
-    spec: BenchmarkSpec,
-    foreseen: dict[Any, str],
-) -> PlannedCell:
-    gpus = selectors.gpus_per_worker(plan.parameters, cluster, spec.device)
-    key = (plan.version, plan.engine, plan.image, gpus)
-    if key not in foreseen:
-        foreseen[key] = ""
-        try:
-            foresee_image(
-                cluster=cluster,
-                team=team,
-                version=version,
-                engine=plan.engine,
-                device=spec.device,
-                resources={"gpus_per_worker": gpus} if gpus > 1 else {},
-                named=image,
-            )
-        except NoImageFits as error:
-            foreseen[key] = str(error)
-    return PlannedCell(plan, version, image, foreseen[key], gpus)
 
 
 def _refuse(plan: BenchmarkPlan, team: Team) -> None:

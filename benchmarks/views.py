@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from accounts.actors import of_request
 from accounts.selectors import may
 from accounts.states import Right
-from benchmarks import panels, selectors, services
+from benchmarks import panels, planning, selectors, services
 from benchmarks.filters import BenchmarkFilter
 from benchmarks.forms import FIELD_OF, NewBenchmarkForm
 from benchmarks.models import Benchmark, BenchmarkCell
@@ -47,7 +47,7 @@ def new_benchmark(request: HttpRequest) -> HttpResponse:
     if form.is_bound and form.is_valid():
         try:
             if "preview" in request.POST:
-                plan = services.plan_benchmark(actor=actor, **form.order())
+                plan = planning.plan_benchmark(actor=actor, **form.order())
             else:
                 row = services.create_benchmark(actor=actor, name=form.cleaned_data["name"], **form.order())
                 return done(request, _("%(row)s has begun.") % {"row": row}, to=f"/benchmarks/{row.pk}/")

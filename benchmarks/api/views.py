@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from accounts.selectors import team_named
 from accounts.states import Right
-from benchmarks import documents, services
+from benchmarks import documents, planning, services
 from benchmarks.api import serializers
 from benchmarks.filters import BenchmarkFilter
 from benchmarks.models import Benchmark, BenchmarkCell
@@ -50,7 +50,7 @@ class Benchmarks(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
         """Cells, runs, GPU hours and price of a benchmark, and the cells that cannot run; nothing starts."""
         given = self.given()
         team = team_named(self.actor, given.pop("team"))
-        plan = services.plan_benchmark(actor=self.actor, team=team, **given)
+        plan = planning.plan_benchmark(actor=self.actor, team=team, **given)
         return Response(documents.plan_document(plan))
 
     @action(detail=True, methods=["post"])
