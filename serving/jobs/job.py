@@ -30,7 +30,7 @@ ENDED = frozenset({QueuedJobState.SUCCEEDED, QueuedJobState.FAILED, QueuedJobSta
 
 @dataclass(frozen=True, kw_only=True)
 class JobPolicy:
-    """A route's terms for its jobs. `keep_seconds`: after its end a job, with its result, is kept so long.
+    """Options of a route's jobs. `keep_seconds`: how long a job and its result are kept after its end.
     `on_release`: when its version is released away, a job that waits goes to the next one, or has the workers
     of the same one stay.
     """
@@ -110,7 +110,7 @@ class QueuedJob:
         return None
 
     def taken(self, *, worker: str, lease: str, now: float, lease_seconds: float) -> "QueuedJob":
-        """Another attempt, or the end of one that cannot have one."""
+        """Begin another attempt; a job that may have none ends."""
         after = self.swept(now) or self
         if after.is_over or after.due_at > now:
             return after
@@ -130,7 +130,7 @@ class QueuedJob:
         return self._at(now, progress=progress, message=message, due_at=now + lease_seconds)
 
     def failed(self, now: float, *, status: int, error: str, delay: float | None = None) -> "QueuedJob":
-        """Back into the queue while it has attempts, after a pause that doubles (or `delay`)."""
+        """Queue it again while it has attempts, after a pause that doubles (or `delay`); else end it."""
         if self.attempts_left < 1:
             return self.ended(QueuedJobState.FAILED, now, status=status, error=error)
         pause = self.policy.backoff_seconds * 2.0 ** max(0, self.attempts - 1) if delay is None else delay
@@ -179,7 +179,7 @@ class QueuedJob:
         )
 
     def cancelled(self, now: float) -> "QueuedJob":
-        """At once while it waits; its worker is told at its next sign of life."""
+        """Cancel it at once while it waits; else its worker learns of it when it renews the lease."""
         if self.state is QueuedJobState.QUEUED:
             return self.ended(QueuedJobState.CANCELLED, now)
         return self._at(now, is_cancelled=True)
@@ -207,8 +207,6 @@ class QueuedJob:
 
     def _at(self, now: float, **changes: object) -> "QueuedJob":
         return replace(self, changed_at=now, **changes)  # type: ignore[arg-type]
-
-    # As text
 
     def encode(self) -> str:
         return json.dumps(dataclasses.asdict(self), separators=(",", ":"))

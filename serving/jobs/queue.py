@@ -10,9 +10,11 @@ from serving.jobs.job import JobPolicy, QueuedJob, QueuedJobState
 from serving.jobs.store import JobStore, Pool
 
 LEASE_SECONDS = 15.0
-WAITING = 10_000
-"""Jobs of one pool that may wait or run."""
-LOOKED_AT = 8
+MAX_UNFINISHED = 10_000
+"""Jobs of one pool that may wait or run; more are refused."""
+SWEPT_AT_ONCE = 1_000
+CANDIDATES = 8
+"""Due jobs that one `take` tries: another worker may be faster with each."""
 NOT_KEPT = frozenset(
     {"authorization", "cookie", "connection", "content-length", "transfer-encoding", "expect"}
 )
@@ -39,10 +41,10 @@ class JobQueue:
         body: bytes,
         policy: JobPolicy,
         deadline_seconds: float | None = None,
-        limit: int = WAITING,
+        limit: int = MAX_UNFINISHED,
     ) -> QueuedJob:
-        """A new job; with a known `idempotency-key` the one that has it. Raises JobConflict where that was
-        another request; QueueFull."""
+        """Return a new job; with a known `idempotency-key` the one that has it. Raises JobConflict where that
+        was another request; QueueFull."""
         now = await self.store.now()
         key = headers.get("idempotency-key", "")[:200]
         digest = hashlib.sha256(f"{query}\n".encode() + body).hexdigest()
@@ -84,14 +86,16 @@ class JobQueue:
         return await self._change(job_id, lambda job, now: job if job.is_over else job.cancelled(now))
 
     async def retry(self, job_id: str, *, target: str = "", version: str = "") -> QueuedJob:
-        """On another version, where one is named: its own may be gone. Raises JobMissing, JobConflict when it
-        has not failed."""
+        """Queue the job again, on another version where one is named: its own may be gone.
+
+        Raises JobMissing; JobConflict when it has neither failed nor been cancelled.
+        """
 
         def again(job: QueuedJob, now: float) -> QueuedJob:
             if job.state not in (QueuedJobState.FAILED, QueuedJobState.CANCELLED):
                 raise JobConflict(f"The job is {job.state}.")
-            again = job.retried(now)
-            return again.moved(now, target=target, version=version) if target else again
+            queued = job.retried(now)
+            return queued.moved(now, target=target, version=version) if target else queued
 
         return await self._change(job_id, again)
 
@@ -100,7 +104,7 @@ class JobQueue:
     async def take(self, pool: Pool, *, worker: str) -> QueuedJob | None:
         """The job that has waited longest, now this worker's until `due_at`; None: none is due."""
         now = await self.store.now()
-        for job_id in await self.store.due(pool, now, LOOKED_AT):
+        for job_id in await self.store.due(pool, now, CANDIDATES):
             job = await self.store.load(job_id)
             if job is None:
                 continue
@@ -125,7 +129,10 @@ class JobQueue:
         return await self._change(held.id, further, lost=True)
 
     async def finish(self, held: QueuedJob, *, status: int, result_type: str, result: bytes) -> QueuedJob:
-        """The answer of the handler: 5xx is tried again while there are attempts. Raises JobLeaseLost."""
+        """End the job with its handler's answer; after a 5xx it is tried again while there are attempts.
+
+        Raises JobLeaseLost.
+        """
 
         def end(job: QueuedJob, now: float) -> QueuedJob:
             _held(job, held)
@@ -146,12 +153,12 @@ class JobQueue:
         """Requeue the job of a worker that leaves; this was no attempt. Raises JobLeaseLost."""
         return await self._change(held.id, lambda job, now: _held(job, held).returned(now), lost=True)
 
-    # Whoever looks after the queue
+    # Maintenance
 
     async def sweep(self, pool: Pool) -> None:
         """End what no worker will: passed deadlines, cancelled or abandoned jobs."""
         now = await self.store.now()
-        for job_id in await self.store.due(pool, now, 1_000):
+        for job_id in await self.store.due(pool, now, SWEPT_AT_ONCE):
             job = await self.store.load(job_id)
             if job is not None and (after := job.swept(now)) is not None:
                 await self._put(job, after)
@@ -168,7 +175,7 @@ class JobQueue:
         return moved
 
     async def give_up(self, pool: Pool, *, error: str) -> None:
-        """Nobody will ever take what waits in the pool: it fails, and may be retried."""
+        """Fail what waits in a pool without workers; it may be retried."""
         now = await self.store.now()
         for job_id in await self.store.unfinished(pool):
             job = await self.store.load(job_id)
@@ -181,7 +188,7 @@ class JobQueue:
     async def _change(
         self, job_id: str, change: Change, *, result: bytes | None = None, lost: bool = False
     ) -> QueuedJob:
-        """Compare and set until nobody came between."""
+        """Compare and set, again and again until no other change came between."""
         while True:
             job = await self.store.load(job_id)
             if job is None:

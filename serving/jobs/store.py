@@ -48,9 +48,9 @@ class JobStore(Protocol):
     async def close(self) -> None: ...
 
 
-KEPT = 1_000
-KEPT_BYTES = 256 * 2**20
-"""Of jobs that are over, so many at most stay in a process."""
+MAX_KEPT = 1_000
+MAX_KEPT_BYTES = 256 * 2**20
+"""Jobs that are over, and their bytes, that stay in a process at most."""
 
 
 class MemoryJobStore:
@@ -136,7 +136,7 @@ class MemoryJobStore:
         now = self._clock()
         for number, job in enumerate(over):
             is_kept = (job.ended_at or 0) + job.policy.keep_seconds > now
-            if is_kept and len(over) - number <= KEPT and size <= KEPT_BYTES:
+            if is_kept and len(over) - number <= MAX_KEPT and size <= MAX_KEPT_BYTES:
                 continue
             size -= len(self._results.pop(job.id, b"")) + len(self._bodies.pop(job.id, b""))
             del self._jobs[job.id]
