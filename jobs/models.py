@@ -7,8 +7,8 @@ from jobs.states import ServiceJobState
 
 
 class ServiceJob(TeamRow):
-    """A job of a service as the queue last had it; the queue has the last word. `name` is its id there,
-    `description` its path."""
+    """A copy of a job in the queue, which decides. `name` is its id there, `description` its path; nobody is
+    named in `created_by`, for clients submit jobs through the gateway."""
 
     service = models.ForeignKey("releases.Service", on_delete=models.CASCADE, related_name="+")
     target = models.CharField(max_length=128)

@@ -20,8 +20,8 @@ from serving.jobs.queue import JobQueue
 from serving.jobs.redis_store import RedisJobStore
 from serving.jobs.store import Pool
 
-AT_ONCE = 500
-WHILE_JOBS_WAIT = timedelta(seconds=1)
+CHANGES_AT_ONCE = 500
+WHILE_UNFINISHED = timedelta(seconds=1)
 GONE = "The workers of its version are gone. A retry sends it to the stable version."
 
 
@@ -37,7 +37,7 @@ class JobMirrorReconciler(Recurring[JobMirror]):
             mirror(jobs)
             JobMirror.objects.filter(pk=row.pk).update(cursor=cursor)
             for pool in pools:
-                look_after(pool)
+                reassign_jobs(pool)
         except Unavailable:
             return  # services say so themselves, and nothing is lost
         forget_jobs()
@@ -46,7 +46,7 @@ class JobMirrorReconciler(Recurring[JobMirror]):
         return ServiceJob.objects.filter(state__in=UNFINISHED).exists()
 
     def settle(self, row: JobMirror, seen: Any, now: datetime) -> StepOutcome:
-        return wait(WHILE_JOBS_WAIT if seen else self.every)
+        return wait(WHILE_UNFINISHED if seen else self.every)
 
 
 async def _changes(
@@ -55,7 +55,7 @@ async def _changes(
     # A Redis that begins anew counts from 1.
     if await store.last_change() < cursor:
         cursor = 0
-    changed = await store.changed(cursor, AT_ONCE)
+    changed = await store.changed(cursor, CHANGES_AT_ONCE)
     loaded = [await store.load(job_id) for _, job_id in changed]
     pools = await store.pools()
     for pool in pools:
@@ -63,9 +63,11 @@ async def _changes(
     return (changed[-1][0] if changed else cursor), [job for job in loaded if job], pools
 
 
-def look_after(pool: Pool) -> None:
-    """Jobs of a version that is neither stable nor released now go on with the stable one, or stay with
-    their workers as long as there are some."""
+def reassign_jobs(pool: Pool) -> None:
+    """Move jobs of a version that is neither stable nor a candidate to the stable one.
+
+    Those that must stay with their version (`on_release="same"`) fail when it has no workers left.
+    """
     name, target = pool
     service = Service.objects.filter(name=name).select_related("stable_version__model").first()
     if service is None or service.stable_deployment in ("", target):

@@ -60,7 +60,7 @@ def submit_job(*, actor: Actor, service: Service, path: str, body: str = "") -> 
 
 
 def cancel_job(row: ServiceJob, *, actor: Actor, reason: str = "") -> ServiceJob:
-    """Raises NotAllowed, Conflict when it is over, Missing, Unavailable."""
+    """Cancel the job. Raises NotAllowed, Conflict when it is over, Missing, Unavailable."""
     require(actor, Right.JOBS_WRITE, row.team)
     job = ask_queue(lambda queue, _: queue.cancel(row.name))
     if job.is_over and job.state != "cancelled":
@@ -69,7 +69,7 @@ def cancel_job(row: ServiceJob, *, actor: Actor, reason: str = "") -> ServiceJob
 
 
 def retry_job(row: ServiceJob, *, actor: Actor, reason: str = "") -> ServiceJob:
-    """On the stable version, whatever had it before. Raises NotAllowed, Conflict, Missing, Unavailable."""
+    """Queue the job again, on the stable version. Raises NotAllowed, Conflict, Missing, Unavailable."""
     require(actor, Right.JOBS_WRITE, row.team)
     service = row.service
     if not service.stable_deployment:
@@ -79,8 +79,8 @@ def retry_job(row: ServiceJob, *, actor: Actor, reason: str = "") -> ServiceJob:
     return _done(row, job, actor, "job.retry", reason)
 
 
-def mirror(jobs: Iterable[QueuedJob]) -> int:
-    """Have rows show these jobs; returns how many do. Those of services that are gone are left out."""
+def mirror(jobs: Iterable[QueuedJob]) -> None:
+    """Make or update the rows of these jobs, except of those whose service is gone."""
     jobs = list(jobs)
     services = {one.name: one for one in Service.objects.filter(name__in={job.service for job in jobs})}
     rows = [_row(job, services[job.service]) for job in jobs if job.service in services]
@@ -91,13 +91,12 @@ def mirror(jobs: Iterable[QueuedJob]) -> int:
         touch("changes", "jobs")
         for row in rows:
             touch("job", row.name)
-    return len(rows)
 
 
-def forget_jobs() -> int:
+def forget_jobs() -> None:
     """Delete rows of jobs that the queue has forgotten."""
     due = ServiceJob.objects.filter(forgotten_at__lte=clock.now()).values_list("pk", flat=True)[:1_000]
-    return ServiceJob.objects.filter(pk__in=list(due)).delete()[0]
+    ServiceJob.objects.filter(pk__in=list(due)).delete()
 
 
 def _done(row: ServiceJob, job: QueuedJob, actor: Actor, action: str, reason: str) -> ServiceJob:
@@ -120,7 +119,6 @@ def _row(job: QueuedJob, service: Service) -> ServiceJob:
         service=service,
         name=job.id,
         description=job.path,
-        created_by=job.version,
         created_at=_moment(job.created_at),
         target=job.target,
         version=job.version,
@@ -139,7 +137,7 @@ def _row(job: QueuedJob, service: Service) -> ServiceJob:
 
 
 def _in_words(error: str) -> str:
-    """A problem document as a line."""
+    """Return a problem document as one line, and any other text as it is."""
     try:
         problem = json.loads(error)
         return f"{problem['title']}: {problem['detail']}" if problem.get("detail") else str(problem["title"])
