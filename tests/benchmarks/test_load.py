@@ -11,7 +11,7 @@ from benchmarks import figures
 from benchmarks.load import course
 from benchmarks.load.builtin import BuiltinEngine, processes
 from benchmarks.load.engine import LoadTarget, TooFewCores
-from benchmarks.load.records import WindowRecord, read, write
+from benchmarks.load.records import RequestRecord, WindowRecord, read, write
 from benchmarks.load.scenario import LoadScenario, ScenarioFaults, TracedRequest, scenario_of
 from benchmarks.load.schedule import schedule
 from benchmarks.validity import violations
@@ -27,9 +27,7 @@ def server() -> Iterator[ScriptedServer]:
 
 
 def measured(server: ScriptedServer, **asked: object) -> list[WindowRecord]:
-    scenario = scenario_of(
-        {"requests": 60, "rates": [20], "input": 40, "output": 30, "arrivals": "constant", **asked}
-    )
+    scenario = scenario_of({**ASKED, "arrivals": "constant", **asked})
     target = LoadTarget((server.url,), "chat:v1")
     found = course.windows(BuiltinEngine(), scenario, target, holds=lambda _: True, tell=lambda *_: None)
     return list(found)
@@ -122,9 +120,7 @@ def test_a_cap_that_holds_requests_back_is_caught() -> None:
     assert {"client", "restarts"} <= found
 
 
-def _answered(number: int, scheduled: float, sent: float):
-    from benchmarks.load.records import RequestRecord
-
+def _answered(number: int, scheduled: float, sent: float) -> RequestRecord:
     first, last = sent + 0.05, sent + 0.15
     return RequestRecord(
         window=0, number=number, scheduled=scheduled, sent=sent, first=first, last=last, ended=last,

@@ -40,7 +40,7 @@ async def submit(
         query="size=2",
         headers={"x-tenant": "a", "authorization": "secret"} | ({"idempotency-key": key} if key else {}),
         body=body,
-        policy=JobPolicy(backoff_seconds=0.0, **policy),
+        policy=JobPolicy(**{"backoff_seconds": 0.0, **policy}),
         limit=limit,
     )
 
@@ -140,17 +140,17 @@ async def test_what_fails_is_tried_again_and_then_a_dead_letter_that_can_be_retr
 
 
 async def test_the_next_attempt_waits_twice_as_long_each_time(queue: JobQueue) -> None:
-    policy = JobPolicy(attempts=10, backoff_seconds=2.0)
-    job = await queue.submit(
-        service="shapes", target="shapes-1", version="shapes:v1", path="/r", query="", headers={}, body=b"",
-        policy=policy,
-    )  # fmt: skip
-    held = await take(queue)
-    after = await queue.finish(held, status=503, result_type="", result=b"")
-    assert after.state is QueuedJobState.QUEUED
-    assert after.due_at - after.changed_at == pytest.approx(2.0)
-    third = job.taken(worker="w", lease="x", now=0.0, lease_seconds=1.0)
-    assert third.due_at == job.due_at, "a job that is not due yet is not taken"
+    await submit(queue, attempts=10, backoff_seconds=2.0)
+    job = await queue.finish(await take(queue), status=503, result_type="", result=b"")
+    pauses = [job.due_at - job.changed_at]
+    for _ in range(2):
+        now = job.due_at
+        job = job.taken(worker="w", lease="x", now=now, lease_seconds=1.0).failed(now, status=503, error="")
+        pauses.append(job.due_at - job.changed_at)
+    assert job.state is QueuedJobState.QUEUED
+    assert pauses == pytest.approx([2.0, 4.0, 8.0])
+    early = job.taken(worker="w", lease="x", now=job.due_at - 0.1, lease_seconds=1.0)
+    assert early is job, "a job that is not due yet is not taken"
 
 
 async def test_a_request_that_is_wrong_is_not_tried_again(queue: JobQueue) -> None:
