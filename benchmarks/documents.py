@@ -64,14 +64,14 @@ def run_document(run: BenchmarkRun, value: float | None) -> dict[str, Any]:
         "state": run.state,
         "value": value,
         "reason": run.reason,
-        "violations": [{**one, "said": said(one)} for one in run.violations],
+        "violations": [{**one, "said": violation_text(one)} for one in run.violations],
         "environment": {name: told for name, told in run.environment.items() if name != "windows"},
         "began_at": run.began_at and run.began_at.isoformat(),
         "ended_at": run.ended_at and run.ended_at.isoformat(),
     }
 
 
-def said(violation: Mapping[str, Any]) -> str:
+def violation_text(violation: Mapping[str, Any]) -> str:
     """Return the violation in words, in the reader's language."""
     words = gettext(BY_NAME[violation["rule"]].words)
     return words % {"value": f"{violation['value']:.4g}", "limit": f"{violation['limit']:.4g}"}

@@ -9,7 +9,7 @@ from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
 from benchmarks.load.scenario import MOST_RATES
-from benchmarks.states import ObjectiveKind, Strategy
+from benchmarks.states import ARRIVALS, ObjectiveKind, Strategy
 from clusters.models import Cluster
 from common.actor import Actor
 from models_registry.models import Version
@@ -70,11 +70,7 @@ class NewBenchmarkForm(forms.Form):
         required=False, label=_("Constraint"), help_text=_("Between parameters: slots <= 8 or threads == 1.")
     )
     arrivals = forms.ChoiceField(
-        choices=[
-            ("poisson", _("Poisson")),
-            ("constant", _("Constant")),
-            ("concurrency", _("Fixed concurrency")),
-        ],
+        choices=[(one, ARRIVALS[one]) for one in ("poisson", "constant", "concurrency")],
         label=_("Arrivals"),
     )
     rates = forms.CharField(

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from benchmarks import selectors
-from benchmarks.documents import said
+from benchmarks.documents import violation_text
 from benchmarks.load.scenario import LoadScenario
 from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkRun
 from benchmarks.selectors import CellEstimate
@@ -33,6 +33,11 @@ VERDICTS: Mapping[str, Any] = {
     "tied": gettext_lazy("No significant difference from some other configurations."),
     "no verdict": gettext_lazy("No verdict: some configuration has fewer than 5 valid repeats."),
     "only": gettext_lazy("The only configuration that ran."),
+}
+STAGES: Mapping[str, Any] = {
+    "smoke": gettext_lazy("Smoke requests"),
+    "warm up": gettext_lazy("Warm-up"),
+    "measure": gettext_lazy("Measuring"),
 }
 COMPARISONS: Mapping[ComparisonVerdict, Any] = {
     "no verdict": gettext_lazy("No verdict"),
@@ -63,20 +68,21 @@ class CellLine:
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkPage:
+class BenchmarkOutcome:
     lines: Sequence[CellLine]
     charts: Mapping[str, Chart]
     verdict: str
     best: CellLine | None
-    runs: int
-    done: int
-    current: Sequence[BenchmarkRun]
+    run_count: int
+    ended_count: int
+    current: Sequence[tuple[BenchmarkRun, str]]
+    """Active runs, and the progress of their load."""
     unit: str
-    broken: Sequence[tuple[BenchmarkRun, Sequence[str]]]
+    not_counted: Sequence[tuple[BenchmarkRun, Sequence[str]]]
     """Runs that do not count, and why."""
 
 
-def page_of(benchmark: Benchmark) -> BenchmarkPage:
+def outcome_of(benchmark: Benchmark) -> BenchmarkOutcome:
     cells = list(benchmark.cells.select_related("version__model", "image"))
     runs = list(benchmark.runs.select_related("cell__version__model"))
     objective = spec_of(benchmark.spec).objective
@@ -100,18 +106,19 @@ def page_of(benchmark: Benchmark) -> BenchmarkPage:
     shown = [line for line in lines if estimates.get(line.cell.pk)][:MOST_LINES]
     load = benchmark.scenario.load
     verdict = benchmark.conclusion.get("verdict")
-    ended = [run for run in runs if run.ended_at]
-    return BenchmarkPage(
+    return BenchmarkOutcome(
         lines=lines,
         charts={name: _over_rate(name, shown, estimates, load) for name in ("ttft", "tpot")},
         verdict=str(VERDICTS.get(verdict, "")),
         best=next((line for line in lines if line.is_best), None),
-        runs=len(runs),
-        done=len(ended),
-        current=[run for run in runs if not run.ended_at and run.state != RunState.WAITING],
+        run_count=len(runs),
+        ended_count=sum(run.ended_at is not None for run in runs),
+        current=[
+            (run, _progress(run, load)) for run in runs if not run.ended_at and run.state != RunState.WAITING
+        ],
         unit=unit_of(objective),
-        broken=[
-            (run, [said(one) for one in run.violations] or [run.reason])
+        not_counted=[
+            (run, [violation_text(one) for one in run.violations] or [run.reason])
             for run in runs
             if run.violations or run.state in (RunState.INVALID, RunState.FAILED)
         ],
@@ -124,6 +131,17 @@ def unit_of(objective: BenchmarkObjective) -> str:
     if objective.kind == ObjectiveKind.GOODPUT:
         return _("requests/s within targets")
     return _("million tokens within targets per unit of price")
+
+
+def _unit_of_rate(load: LoadScenario) -> str:
+    return _("requests in flight") if load.arrivals == "concurrency" else _("requests/s")
+
+
+def _progress(run: BenchmarkRun, load: LoadScenario) -> str:
+    """Return what the load generator is at, in words; empty: it does not run."""
+    stage, rate = run.progress.get("stage", ""), run.progress.get("rate")
+    words = str(STAGES.get(stage, stage))
+    return f"{words}, {rate:g} {_unit_of_rate(load)}" if rate else words
 
 
 def _differing(cells: Sequence[BenchmarkCell]) -> set[str]:
@@ -183,16 +201,17 @@ def _over_rate(
                 if any(value is not None for value in edge):
                     scaled = [None if value is None else value / 1000 for value in edge]
                     series.append(Series(f"{line.name}, {label}", scaled, paint=paint, dash="dotted"))
-    is_closed = load.arrivals == "concurrency"
     target = load.targets.ttft_ms if name == "ttft" else load.targets.tpot_ms
     return Chart(
         title=figure.upper().replace("_P", " p"),
         moments=(),
         positions=rates,
-        axis=_("requests in flight") if is_closed else _("requests/s"),
+        axis=_unit_of_rate(load),
         series=series,
         unit="seconds",
-        caption=_("over requests in flight") if is_closed else _("over the rate, requests/s"),
+        caption=_("over requests in flight")
+        if load.arrivals == "concurrency"
+        else _("over the rate, requests/s"),
         limits=[Limit(_("target"), target / 1000)] if target else [],
         minimum=0,
     )

@@ -1,3 +1,6 @@
+from collections.abc import Mapping
+from typing import Any
+
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
@@ -39,6 +42,15 @@ class ObjectiveKind(TextChoices):
     GOODPUT_PER_PRICE = "goodput_per_price", _("Goodput per price")
     LATENCY = "latency", _("Latency at a rate")
 
+
+ARRIVALS: Mapping[str, Any] = {
+    "poisson": _("Poisson"),
+    "constant": _("Constant"),
+    "gamma": _("Gamma"),
+    "trace": _("Trace"),
+    "concurrency": _("Fixed concurrency"),
+}
+"""Names of `load.scenario.Arrivals`."""
 
 _B, _R = BenchmarkState, RunState
 

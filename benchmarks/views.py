@@ -13,8 +13,7 @@ from benchmarks import panels, planning, selectors, services
 from benchmarks.filters import BenchmarkFilter
 from benchmarks.forms import FIELD_OF, NewBenchmarkForm
 from benchmarks.models import Benchmark, BenchmarkCell
-from benchmarks.spec import spec_of
-from benchmarks.states import BENCHMARK_ENDED, RUN_ENDED, BenchmarkState
+from benchmarks.states import ARRIVALS, BENCHMARK_ENDED, RUN_ENDED, BenchmarkState
 from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
@@ -62,12 +61,10 @@ def new_benchmark(request: HttpRequest) -> HttpResponse:
 @signed_in
 def benchmark_page(request: HttpRequest, pk: int) -> HttpResponse:
     row = _row(request, pk)
-    told = panels.page_of(row)
     context = {
         "benchmark": row,
-        "told": told,
-        "spec": spec_of(row.spec),
-        "load": row.scenario.load,
+        "outcome": panels.outcome_of(row),
+        "arrivals": ARRIVALS[row.scenario.load.arrivals],
         "is_open": row.state not in BENCHMARK_ENDED,
         "may_cancel": row.state == BenchmarkState.RUNNING
         and may(of_request(request), Right.BENCHMARKS_WRITE, row.team),
