@@ -134,7 +134,7 @@ def unit_of(objective: BenchmarkObjective) -> str:
 
 
 def _unit_of_rate(load: LoadScenario) -> str:
-    return _("requests in flight") if load.arrivals == "concurrency" else _("requests/s")
+    return _("requests in flight") if load.is_closed_loop else _("requests/s")
 
 
 def _progress(run: BenchmarkRun, load: LoadScenario) -> str:
@@ -209,9 +209,7 @@ def _over_rate(
         axis=_unit_of_rate(load),
         series=series,
         unit="seconds",
-        caption=_("over requests in flight")
-        if load.arrivals == "concurrency"
-        else _("over the rate, requests/s"),
+        caption=_("over requests in flight") if load.is_closed_loop else _("over the rate, requests/s"),
         limits=[Limit(_("target"), target / 1000)] if target else [],
         minimum=0,
     )

@@ -30,14 +30,14 @@ class BuiltinEngine:
 
     def check(self, scenario: LoadScenario) -> None:
         """Raises TooFewCores."""
-        if scenario.arrivals != "concurrency":
+        if not scenario.is_closed_loop:
             processes(scenario, max(scenario.rates))
 
     def measure(
         self, scenario: LoadScenario, target: LoadTarget, ratio: TokenRatio, *, rate: float, window: int
     ) -> WindowRecord:
         planned = schedule(scenario, rate, window=window)
-        shares = 1 if scenario.arrivals == "concurrency" else processes(scenario, rate)
+        shares = 1 if scenario.is_closed_loop else processes(scenario, rate)
         record = WindowRecord(
             window=window, rate=rate, seconds=window_seconds(scenario, rate, planned), began_at=time.time()
         )
@@ -94,7 +94,7 @@ class _Share:
         self.start = max(start, time.monotonic() + _HEAD_START_SECONDS)
         self.connections = Connections(self.target.addresses)
         try:
-            if self.scenario.arrivals == "concurrency":
+            if self.scenario.is_closed_loop:
                 return await self._closed_loop(planned, bodies)
             return await self._open_loop(planned, bodies)
         finally:

@@ -40,7 +40,7 @@ def windows(
     ratio = calibrated(target, scenario)
     if scenario.warm_up_requests:
         tell("warm up", 0, scenario.rates[0])
-        like: Arrivals = "concurrency" if scenario.arrivals == "concurrency" else "constant"
+        like: Arrivals = "concurrency" if scenario.is_closed_loop else "constant"
         warm_up = replace(scenario, requests=scenario.warm_up_requests, seconds=None, arrivals=like)
         engine.measure(warm_up, target, ratio, rate=scenario.rates[0], window=WARM_UP_WINDOW)
     probes: list[RateProbe] = []

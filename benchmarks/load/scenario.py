@@ -113,6 +113,11 @@ class LoadScenario:
         return sha256(dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
 
     @property
+    def is_closed_loop(self) -> bool:
+        """Whether a request is sent when another has ended, so that rates are requests in flight."""
+        return self.arrivals == "concurrency"
+
+    @property
     def least_seconds(self) -> float:
         """Time that the windows of a run take at least; a search for the highest rate counts as ten."""
         if self.arrivals == "trace":
@@ -127,7 +132,7 @@ class LoadScenario:
         if self.requests is not None:
             return self.requests
         # Of `concurrency` nobody knows how many: as many as come back within the seconds.
-        return MOST_REQUESTS if self.arrivals == "concurrency" else max(1, round(rate * (self.seconds or 0)))
+        return MOST_REQUESTS if self.is_closed_loop else max(1, round(rate * (self.seconds or 0)))
 
 
 def scenario_of(given: Mapping[str, Any]) -> LoadScenario:
@@ -223,7 +228,7 @@ def _plain_faults(scenario: LoadScenario) -> dict[str, FaultText]:
         faults["rates"] = FaultText(_("Give each rate once."))
     elif max(rates) > 10_000:
         faults["rates"] = FaultText(_("Give at most 10,000 requests per second."))
-    elif scenario.arrivals == "concurrency" and any(rate != int(rate) for rate in rates):
+    elif scenario.is_closed_loop and any(rate != int(rate) for rate in rates):
         faults["rates"] = FaultText(_("For concurrency, rates are requests in flight: give whole numbers."))
     if scenario.requests is not None and not is_whole(scenario.requests, 1, MOST_REQUESTS):
         faults["requests"] = not_whole(1, MOST_REQUESTS)
@@ -249,7 +254,7 @@ def _plain_faults(scenario: LoadScenario) -> dict[str, FaultText]:
         faults["trace"] = FaultText(
             _("Trace arrivals need a trace: a list of at, input_tokens and output_tokens.")
         )
-    if scenario.find_max_rate and (scenario.targets.is_empty or scenario.arrivals == "concurrency"):
+    if scenario.find_max_rate and (scenario.targets.is_empty or scenario.is_closed_loop):
         faults["find_max_rate"] = FaultText(
             _("Finding the highest rate needs targets, and arrivals other than concurrency.")
         )

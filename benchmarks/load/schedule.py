@@ -37,14 +37,14 @@ def schedule(scenario: LoadScenario, rate: float, *, window: int = 0) -> list[Pl
 
 def window_seconds(scenario: LoadScenario, rate: float, planned: list[PlannedRequest]) -> float:
     """Return how long the window takes by its schedule; 0: as long as it takes."""
-    if scenario.arrivals == "concurrency":
+    if scenario.is_closed_loop:
         return scenario.seconds or 0.0
     return scenario.seconds or planned[-1].at + 1 / rate
 
 
 def _times(scenario: LoadScenario, rate: float, draw: random.Random) -> Iterator[float]:
     count = scenario.count(rate)
-    if scenario.arrivals == "concurrency":
+    if scenario.is_closed_loop:
         yield from [0.0] * count
     elif scenario.arrivals == "constant":
         yield from (number / rate for number in range(count))

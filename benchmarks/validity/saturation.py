@@ -11,7 +11,7 @@ LEAST_MEAN = 2.0
 
 
 def _growth(summary: Summary, scenario: LoadScenario) -> float | None:
-    if scenario.arrivals == "concurrency":
+    if scenario.is_closed_loop:
         return None
     is_clear = summary.in_flight_t >= LEAST_T and (summary.value("in_flight") or 0) >= LEAST_MEAN
     return summary.in_flight_slope if is_clear else None
