@@ -51,7 +51,7 @@ def ensure(run: BenchmarkRun) -> None:
 
 
 def remove(run: BenchmarkRun) -> bool:
-    """Ask for its removal; whether it is gone."""
+    """Ask for the removal of the run's deployment; return whether it is gone."""
     name = run.deployment or deployment_name(run)
     with suppress(DeploymentMissing):
         deployments.remove_deployment(actor=ACTOR, name=name, reason=f"The end of {run}.")
@@ -64,7 +64,7 @@ def addresses(name: str) -> list[str]:
 
 
 def environment(run: BenchmarkRun, name: str) -> dict[str, Any]:
-    """On what and with what it is measured."""
+    """Return the machines, GPUs, image and flags that the run is measured with."""
     status = fleet.deployment_status(name)
     workers = Worker.objects.filter(deployment__name=name, node__isnull=False)
     nodes = list(workers.values_list("node", "node__name").order_by("node__name").distinct())

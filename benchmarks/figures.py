@@ -13,7 +13,7 @@ from benchmarks.load.records import RequestRecord, WindowRecord
 from benchmarks.load.scenario import LatencyTargets, LoadScenario
 
 SAMPLE_FLOORS: Mapping[int, int] = {50: 10, 90: 44, 95: 90, 99: 459}
-"""Requests below which a percentile is not told: with so many, the chance that none is above it is 1 %."""
+"""Requests below which a percentile is not reported: with as many, none is above it with a chance of 1 %."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from models_registry.models import Version
 from models_registry.states import VersionState
 
 START_SECONDS = 60
-"""For which a preview reckons with a deployment and its removal."""
+"""Estimated time of a deployment and its removal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class BenchmarkPlan:
     scenario: LoadScenario
     cells: Sequence[PlannedCell]
     runs: int
-    """At most, but for those that are repeated as they were invalid."""
+    """Maximum, without repeats of invalid runs."""
     hours: float
     gpu_hours: float
     price: float | None

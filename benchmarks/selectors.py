@@ -38,7 +38,7 @@ def valid_windows(run: BenchmarkRun) -> list[Summary]:
 
 
 def value_of(run: BenchmarkRun, spec: BenchmarkSpec) -> float | None:
-    """The objective's; None unless the run is valid and has one."""
+    """Return the objective's value; None unless the run is valid and has one."""
     if run.state != RunState.VALID:
         return None
     targets = run.benchmark.scenario.load.targets

@@ -34,7 +34,7 @@ def create_benchmark(
     spec: Mapping[str, Any],
     description: str = "",
 ) -> Benchmark:
-    """Begin it. Raises NotAllowed, Conflict, InvalidBenchmark with the names of the fields."""
+    """Start a benchmark. Raises NotAllowed, Conflict, InvalidBenchmark with the names of the fields."""
     plan = plan_benchmark(actor=actor, team=team, cluster=cluster, scenario=scenario, spec=spec)
     _refuse(plan, team)
     row = Benchmark(
@@ -93,7 +93,7 @@ def cancel_run(run: BenchmarkRun) -> None:
 
 
 def _scenario(actor: Actor, team: Team, load: LoadScenario) -> BenchmarkScenario:
-    """The team's scenario of this content, made when there is none."""
+    """Return the team's scenario of this content, made when there is none."""
     digest = load.digest
     found = BenchmarkScenario.objects.filter(team=team, digest=digest).first()
     return found or BenchmarkScenario.objects.create(

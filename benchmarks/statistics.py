@@ -161,7 +161,7 @@ def t_quantile(probability: float, freedom: float) -> float:
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """Regularised; by Lentz's continued fraction (Numerical Recipes, 6.4)."""
+    """Return the regularised incomplete beta function by Lentz's continued fraction (Numerical Recipes)."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):

@@ -24,7 +24,7 @@ from common.jobs.run import Running, read_json, run
 
 
 def measure(order: Mapping[str, Any], directory: Path, tell: Any) -> dict[str, Any]:
-    """Carry the order out: `{scenario, addresses, model, token?, price_per_hour?}`. The figures of each
+    """Carry out the order `{scenario, addresses, model, token?, price_per_hour?}`; return the figures of each
     window, or why there are none."""
     scenario = scenario_of(order["scenario"])
     target = LoadTarget(tuple(order["addresses"]), order["model"], order.get("token", ""))

@@ -75,7 +75,7 @@ def plain_usage(body: bytes) -> tuple[int | None, int | None]:
 
 
 def _has_token(choice: Any) -> bool:
-    """A role, or an empty text, is no token."""
+    """Return whether the choice has a token: a role, or an empty text, is none."""
     delta = choice.get("delta")
     if delta is None:
         return bool(choice.get("text"))

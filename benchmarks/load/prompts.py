@@ -42,7 +42,7 @@ def text_of(words: int, seed: int) -> str:
 
 
 def prompt_of(request: PlannedRequest, ratio: TokenRatio, *, shared_prefix: float, prefix_seed: int) -> str:
-    """No two are alike but for the shared prefix, so that a prefix cache helps only where it is meant."""
+    """Return a prompt unlike all others but for the shared prefix: a prefix cache helps only with that."""
     words = ratio.words(request.input_tokens)
     common = round(words * shared_prefix)
     own = text_of(words - common, request.seed)

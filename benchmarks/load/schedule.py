@@ -1,5 +1,6 @@
 """When each request of a window is sent, and how long it is: the same seed gives the same schedule. Pure."""
 
+import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -57,13 +58,11 @@ def _times(scenario: LoadScenario, rate: float, draw: random.Random) -> Iterator
         # Gaps of mean 1/rate: gamma with the squared coefficient of variation `burstiness`, 1 for poisson.
         burstiness = scenario.burstiness if scenario.arrivals == "gamma" else 1.0
         at = 0.0
-        number = 0
-        while number < count if scenario.seconds is None else True:
+        for number in itertools.count():
             at += draw.gammavariate(1 / burstiness, burstiness / rate)
-            if scenario.seconds is not None and at >= scenario.seconds:
-                break
+            if number == count if scenario.seconds is None else at >= scenario.seconds:
+                return
             yield at
-            number += 1
 
 
 def _drawn(lengths: TokenLengths, draw: random.Random) -> int:
