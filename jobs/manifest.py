@@ -15,7 +15,8 @@ from common.pages.subjects import Subject
 from jobs.consumers import JobTopic
 from jobs.models import ServiceJob
 from jobs.pages import PAGES
-from jobs.reconcilers import JobMirrorReconciler, has_own_jobs
+from jobs.reconcilers import JobMirrorReconciler
+from jobs.selectors import has_own_jobs
 from jobs.states import ServiceJobState
 from releases.held_workers import register_hold
 

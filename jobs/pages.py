@@ -1,24 +1,16 @@
 """Where people meet jobs: list, one of them, a form to submit one."""
 
 from django import forms
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.resource_pages import ResourceColumn, ResourceVerb, TeamResource
 from accounts.states import Right
-from accounts.team_rows import TeamRowFilter
-from common import filters
 from common.actor import Actor
-from common.errors import Missing
 from jobs import services
+from jobs.filters import ServiceJobFilter
 from jobs.models import ServiceJob
-from jobs.states import RETRIABLE, UNFINISHED, ServiceJobState
-from releases.models import Service
-
-
-class ServiceJobFilter(TeamRowFilter):
-    state = filters.choice(gettext_lazy("State"), "State of the job.", ServiceJobState.choices, "state")
-    service = filters.text(gettext_lazy("Service"), "Name of the service.", "service__name")
+from jobs.selectors import service_named
+from jobs.states import RETRIABLE, UNFINISHED
 
 
 class NewServiceJob(forms.Form):
@@ -31,14 +23,6 @@ class NewServiceJob(forms.Form):
     body = forms.CharField(
         required=False, label=gettext_lazy("Body (JSON)"), widget=forms.Textarea(attrs={"rows": 6})
     )
-
-
-def service_named(actor: Actor, name: str) -> Service:
-    """Raises Missing: also for one that the actor may not see."""
-    service = Service.objects.for_actor(actor).select_related("team", "cluster").filter(name=name).first()
-    if service is None:
-        raise Missing(_("There is no such service, or you may not see it."))
-    return service
 
 
 def _submit(*, actor: Actor, service: str, path: str, body: str = "") -> ServiceJob:

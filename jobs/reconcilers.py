@@ -80,12 +80,6 @@ def reassign_jobs(pool: Pool) -> None:
         ask_queue(lambda queue, _: queue.give_up(pool, error=GONE))
 
 
-def has_own_jobs(deployment: str) -> bool:
-    """Whether jobs have to end on workers of this deployment."""
-    unfinished = ServiceJob.objects.filter(target=deployment, state__in=UNFINISHED)
-    return unfinished.filter(on_release="same").exists()
-
-
 def _has_workers(deployment: str) -> bool:
     try:
         return fleet.deployment_status(deployment).state != DeploymentState.REMOVED

@@ -2,7 +2,6 @@ import json
 from typing import Any, ClassVar
 
 from django.http import HttpResponse
-from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import action
@@ -11,13 +10,10 @@ from rest_framework.response import Response
 
 from accounts.states import Right
 from common.api.views import CreateEndpoint, ListEndpoint, RetrieveEndpoint
-from common.errors import Conflict
-from jobs import services
+from jobs import selectors, services
 from jobs.api.serializers import NewServiceJobSerializer, ServiceJobSerializer
-from jobs.job_queue import ask_queue
+from jobs.filters import ServiceJobFilter
 from jobs.models import ServiceJob
-from jobs.pages import ServiceJobFilter, service_named
-from jobs.states import UNFINISHED
 
 
 class ServiceJobs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
@@ -38,7 +34,7 @@ class ServiceJobs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     def create_one(self, given: dict[str, Any]) -> Any:
         return services.submit_job(
             actor=self.actor,
-            service=service_named(self.actor, given["service"]),
+            service=selectors.service_named(self.actor, given["service"]),
             path=given["path"],
             body=json.dumps(given.get("body", {})),
         )
@@ -60,11 +56,8 @@ class ServiceJobs(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     def result(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
         """Download the result of a job that is over, while it is kept."""
         row: ServiceJob = self.get_object()
-        if row.state in UNFINISHED:
-            raise Conflict(_("The job is %(state)s: it has no result yet.") % {"state": row.state})
-        job = ask_queue(lambda queue, _: queue.get(row.name))
-        body = ask_queue(lambda _, store: store.result(row.name))
-        answer = HttpResponse(body, content_type=job.result_type or "application/octet-stream")
+        media_type, body = selectors.result_of(row)
+        answer = HttpResponse(body, content_type=media_type)
         # Of the team's code: no page of ours.
         answer["Content-Disposition"] = f'attachment; filename="{row.name}"'
         answer["X-Content-Type-Options"] = "nosniff"

@@ -9,7 +9,7 @@ import pytest
 from common.reconcile import kernel
 from jobs.job_queue import ask_queue
 from jobs.models import JobMirror, ServiceJob
-from jobs.reconcilers import has_own_jobs
+from jobs.selectors import has_own_jobs
 from releases.models import Service
 from serving.jobs.job import JobPolicy, QueuedJob
 from serving.jobs.queue import JobQueue
