@@ -15,6 +15,8 @@ from benchmarks.spec import spec_of
 from benchmarks.validity import BY_NAME
 
 SCHEMA = 1
+MOST_REFUSED = 50
+"""Configurations that cannot run and that a preview names."""
 
 
 def document_of(benchmark: Benchmark) -> dict[str, Any]:
@@ -88,7 +90,7 @@ def plan_document(plan: BenchmarkPlan) -> dict[str, Any]:
             {"parameters": dict(one.plan.parameters), "engine": one.plan.engine, "why": one.refusal}
             for one in plan.cells
             if one.refusal
-        ][:50],
+        ][:MOST_REFUSED],
     }
 
 

@@ -9,7 +9,9 @@ from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
 from benchmarks.load.scenario import MOST_RATES
+from benchmarks.spec import MOST_REPEATS
 from benchmarks.states import ARRIVALS, ObjectiveKind, Strategy
+from benchmarks.statistics import LEAST_REPEATS
 from clusters.models import Cluster
 from common.actor import Actor
 from models_registry.models import Version
@@ -88,7 +90,11 @@ class NewBenchmarkForm(forms.Form):
     objective = forms.ChoiceField(choices=ObjectiveKind.choices, label=_("Objective"))
     strategy = forms.ChoiceField(choices=Strategy.choices, label=_("Strategy"))
     repeats = forms.IntegerField(
-        min_value=1, max_value=20, initial=5, label=_("Repeats"), help_text=_("Fewer than 5 give no verdict.")
+        min_value=1,
+        max_value=MOST_REPEATS,
+        initial=LEAST_REPEATS,
+        label=_("Repeats"),
+        help_text=_("Fewer than 5 give no verdict."),
     )
     most_runs = forms.IntegerField(min_value=1, required=False, label=_("Maximum runs"))
 

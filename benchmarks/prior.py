@@ -1,7 +1,7 @@
 """The prior of a configuration: the roofline of its version's facts on the GPUs of its machines."""
 
 from benchmarks.load.scenario import LoadScenario
-from benchmarks.search.roofline import ServedLoad, ServedModel, peak_of, requests_per_second
+from benchmarks.search.roofline import CPU, ServedLoad, ServedModel, peak_of, requests_per_second
 from benchmarks.spec import DEFAULT_SLOTS, CellPlan
 from clusters.images import gpus_of
 from clusters.models import Cluster
@@ -27,8 +27,8 @@ def prior_of(
     )
     kinds = gpus_of(cluster) if gpus else None
     # Kinds of machines are named for their GPUs; else the cluster's first kind stands for all.
-    names = (plan.machine, kinds[0].name if kinds else "")
-    peak = next((found for name in names if (found := peak_of(name)) is not peak_of("")), peak_of(""))
+    peaks = map(peak_of, (plan.machine, kinds[0].name if kinds else ""))
+    peak = next((one for one in peaks if one is not CPU), CPU)
     slots = int(plan.parameters.get("slots", plan.parameters.get("max_num_seqs", DEFAULT_SLOTS)))
     model = ServedModel(weights, weights / BYTES_OF_PARAMETER, cache / 1000)
     rate = requests_per_second(model, load, peak, gpus=max(1, gpus), slots=slots)

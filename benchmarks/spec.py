@@ -14,6 +14,7 @@ from benchmarks.constraints import BadConstraint, holds
 from benchmarks.figures import SAMPLE_FLOORS
 from benchmarks.load.faults import FaultText, is_number, is_whole, known_fields, not_one_of, not_whole
 from benchmarks.states import ObjectiveKind, Strategy
+from benchmarks.statistics import LEAST_REPEATS
 from clusters.engine_settings import fault, setting_faults, settings_of
 from serving.engines.registry import ENGINES
 from serving.engines.spec import EngineSetting
@@ -84,7 +85,7 @@ class BenchmarkSpec:
     space: SearchSpace = SearchSpace()
     objective: BenchmarkObjective = BenchmarkObjective()
     strategy: str = Strategy.GRID
-    repeats: int = 5
+    repeats: int = LEAST_REPEATS
     budget: RunBudget = RunBudget()
     device: str = "auto"
     ready_within_seconds: int = 900
