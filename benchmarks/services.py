@@ -75,12 +75,12 @@ def cancel_benchmark(row: Benchmark, *, actor: Actor, reason: str = "") -> Bench
             raise BenchmarkEnded(_("%(name)s is not running any more.") % {"name": row.name})
         audit.record(actor, "benchmark.cancel", subject=row, reason=reason, team_id=row.team.pk)
         for run in selectors.open_runs(row):
-            cancel_run(run)
+            _cancel_run(run)
     row.refresh_from_db()
     return row
 
 
-def cancel_run(run: BenchmarkRun) -> None:
+def _cancel_run(run: BenchmarkRun) -> None:
     """Cancel a run in the caller's transaction."""
     now = kernel.clock()
     if run.state == RunState.WAITING:

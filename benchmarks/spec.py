@@ -30,6 +30,8 @@ DEPLOYMENT_SETTINGS: Mapping[str, EngineSetting] = {
 }
 """Parameters of the deployment, beside those of its engine."""
 DEFAULT_SLOTS = 8
+_RANGE_ENDS = frozenset({"least", "most"})
+_RANGE_FIELDS = _RANGE_ENDS | {"step", "factor"}
 LATENCIES = tuple(f"{name}_p{percent}" for name in ("ttft", "tpot", "e2e") for percent in SAMPLE_FLOORS)
 
 
@@ -121,12 +123,7 @@ def spec_of(given: Mapping[str, Any]) -> BenchmarkSpec:
     if "space" in values:
         values["space"] = _space(values["space"], faults)
     if "objective" in values:
-        told = _known(values["objective"], BenchmarkObjective, "objective.", faults)
-        if told.get("kind", ObjectiveKind.GOODPUT) not in ObjectiveKind.values:
-            faults["objective.kind"] = _one_of(ObjectiveKind.values)
-        if told.get("figure", LATENCIES[0]) not in LATENCIES:
-            faults["objective.figure"] = _one_of(LATENCIES)
-        values["objective"] = BenchmarkObjective(**told)
+        values["objective"] = _objective(values["objective"], faults)
     if values.get("strategy", Strategy.GRID) not in Strategy.values:
         faults["strategy"] = _one_of(Strategy.values)
     _whole("repeats", values, 1, MOST_REPEATS, faults)
@@ -134,11 +131,7 @@ def spec_of(given: Mapping[str, Any]) -> BenchmarkSpec:
     if values.get("device", "auto") not in ("auto", "cpu", "cuda"):
         faults["device"] = _one_of(("auto", "cpu", "cuda"))
     if "budget" in values:
-        told = _known(values["budget"], RunBudget, "budget.", faults)
-        for name, value in told.items():
-            if value is not None and not is_number(value, above=0):
-                faults[f"budget.{name}"] = _("Give a number above 0, or leave it out.")
-        values["budget"] = RunBudget(**told)
+        values["budget"] = _budget(values["budget"], faults)
     if faults:
         raise SpecFaults(faults)
     spec = BenchmarkSpec(**values)
@@ -170,10 +163,27 @@ def iter_cells(spec: BenchmarkSpec) -> Iterator[CellPlan]:
                 raise SpecFaults({"space.constraints": str(error)}) from None
 
 
+def _objective(given: object, faults: dict[str, str]) -> BenchmarkObjective:
+    told = _known(given, BenchmarkObjective, "objective.", faults)
+    if told.get("kind", ObjectiveKind.GOODPUT) not in ObjectiveKind.values:
+        faults["objective.kind"] = _one_of(ObjectiveKind.values)
+    if told.get("figure", LATENCIES[0]) not in LATENCIES:
+        faults["objective.figure"] = _one_of(LATENCIES)
+    return BenchmarkObjective(**told)
+
+
+def _budget(given: object, faults: dict[str, str]) -> RunBudget:
+    told = _known(given, RunBudget, "budget.", faults)
+    for name, value in told.items():
+        if value is not None and not is_number(value, above=0):
+            faults[f"budget.{name}"] = _("Give a number above 0, or leave it out.")
+    return RunBudget(**told)
+
+
 def _space(given: object, faults: dict[str, str]) -> SearchSpace:
     told = _known(given, SearchSpace, "space.", faults)
     engines = told.get("engines", ("transformers",))
-    if not isinstance(engines, Sequence) or not engines or any(one not in ENGINES for one in engines):
+    if not _is_list_of_texts(engines) or not engines or not set(engines) <= set(ENGINES):
         faults["space.engines"] = _one_of(tuple(ENGINES))
         engines = ()
     parameters: dict[str, tuple[Any, ...]] = {}
@@ -192,43 +202,33 @@ def _space(given: object, faults: dict[str, str]) -> SearchSpace:
             faults[place] = said
         parameters[name] = found
     for name in ("constraints", "images"):
-        some = told.get(name, ())
-        if (
-            not isinstance(some, Sequence)
-            or isinstance(some, str)
-            or not all(isinstance(x, str) for x in some)
-        ):
+        if not _is_list_of_texts(told.setdefault(name, ())):
             faults[f"space.{name}"] = _("Give a list of strings.")
-            some = ()
-        told[name] = tuple(some)
+            told[name] = ()
     machines = told.get("machines", {})
     if not isinstance(machines, Mapping) or not all(isinstance(one, Mapping) for one in machines.values()):
         faults["space.machines"] = _("Give a JSON object: labels of machines by a name of your choice.")
         machines = {}
     kinds = {name: dict(labels) for name, labels in machines.items()}
-    return SearchSpace(tuple(engines), parameters, told["constraints"], kinds, told["images"])
+    return SearchSpace(tuple(engines), parameters, tuple(told["constraints"]), kinds, tuple(told["images"]))
 
 
 def _values(wanted: object) -> tuple[Any, ...]:
     """Return the values of a list, or of a range by steps or factors."""
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):
         return tuple(dict.fromkeys(one for one in wanted if isinstance(one, str | int | float)))
-    if not isinstance(wanted, Mapping) or not {"least", "most"} <= set(wanted) <= {
-        "least",
-        "most",
-        "step",
-        "factor",
-    }:
+    if not isinstance(wanted, Mapping) or not _RANGE_ENDS <= set(wanted) <= _RANGE_FIELDS:
         return ()
-    numbers = [value for value in wanted.values() if isinstance(value, int | float)]
-    step, factor = wanted.get("step"), wanted.get("factor")
-    if len(numbers) != len(wanted) or not ((step or 0) > 0 or ((factor or 0) > 1 and wanted["least"] > 0)):
+    if not all(map(is_number, wanted.values())):
+        return ()
+    step, factor = wanted.get("step", 0), wanted.get("factor", 0)
+    if step <= 0 and (factor <= 1 or wanted["least"] <= 0):
         return ()
     found: list[Any] = []
     value = wanted["least"]
     while value <= wanted["most"] and len(found) <= MOST_VALUES:
         found.append(value)
-        value = value + step if step else value * factor
+        value = value + step if step > 0 else value * factor
     return tuple(found)
 
 
@@ -259,6 +259,11 @@ def _known(given: object, kind: type, prefix: str, faults: dict[str, str]) -> di
 def _whole(name: str, values: Mapping[str, Any], least: int, most: int, faults: dict[str, str]) -> None:
     if not is_whole(values.get(name, least), least, most):
         faults[name] = not_whole(least, most).translated(_)
+
+
+def _is_list_of_texts(value: object) -> bool:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return is_list and all(isinstance(one, str) for one in value)
 
 
 def _is_label(value: object) -> bool:

@@ -49,10 +49,12 @@ class Lease(Step[BenchmarkRun]):
             BenchmarkLease.objects.get_or_create(key=key, defaults={"run": row, "since": operation.at})
 
     def observe(self, row: BenchmarkRun, operation: Operation) -> str:
-        """Return who holds the machine; empty: this run does."""
+        """Return what the run waits for; empty: it has the machine."""
         held = BenchmarkLease.objects.filter(key=deploying.lease_key(row)).select_related("run__benchmark")
-        found = held.first()
-        return "" if found and found.run_id == row.pk else str(found.run) if found else _("its turn")
+        lease = held.first()
+        if lease is None:
+            return _("its turn")
+        return "" if lease.run_id == row.pk else str(lease.run)
 
     def settle(self, row: BenchmarkRun, seen: str, now: datetime) -> StepOutcome:
         if seen:

@@ -63,6 +63,9 @@ def test_constraints_are_no_programs() -> None:
         ({**SPEC, "space": {"parameters": {"slots": []}}}, "space.parameters.slots"),
         ({**SPEC, "space": {"parameters": {"threads": [-1]}}}, "space.parameters.threads"),
         ({**SPEC, "space": {"constraints": ["engine == 'vllm'"]}}, "space.constraints"),
+        ({**SPEC, "space": {"constraints": "slots < 8"}}, "space.constraints"),
+        ({**SPEC, "space": {"engines": [["vllm"]]}}, "space.engines"),
+        ({**SPEC, "space": {"parameters": {"slots": {"least": 1, "most": 8}}}}, "space.parameters.slots"),
         ({**SPEC, "space": {"parameters": {
             name: list(range(1, 61)) for name in ("slots", "threads", "max_tokens", "prefill_tokens")
         }}}, "space"),
