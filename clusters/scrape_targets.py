@@ -27,7 +27,7 @@ def _tells(row: Deployment, server: ModelServer) -> bool:
 
 
 def scrape_targets(cluster_id: int) -> list[dict[str, Any]]:
-    """Return targets as `serving.relay_protocol.Target`: workers that have an address and do not end."""
+    """Return targets (`serving.relay_protocol.ScrapeTarget`): workers that have an address and do not end."""
     rows = Worker.objects.filter(
         deployment__cluster=cluster_id, deployment__engine__in=SCRAPED, state=WorkerState.READY
     )

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route as Path
 
 from serving import logs
-from serving.desk import Desk, Outcome, Progress
+from serving.desk import Desk, Progress, RequestOutcome
 from serving.engines.base import Engine, EngineError
 from serving.faults import FaultInjection
 from serving.generation import Generation, error_response, json_response
@@ -78,7 +78,7 @@ def make_app(
             call = read_call(route, raw, served=(*names, *engine.adapters))
         except RequestFault as fault:
             desk.record(
-                Outcome(
+                RequestOutcome(
                     route=route,
                     code=fault.status,
                     seconds=progress.elapsed,

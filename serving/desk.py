@@ -100,7 +100,7 @@ class Progress:
         return (self.last_token_at - self.first_token_at) / (self.completion_tokens - 1)
 
 
-class Outcome(NamedTuple):
+class RequestOutcome(NamedTuple):
     """The end of one generation request. `code` 499: the client went away."""
 
     route: str
@@ -123,7 +123,7 @@ class Desk:
         self._slot_seconds = Recent()
         self._ttft = Recent()
         self._tpot = Recent()
-        self._observers: list[Callable[[Outcome], None]] = []
+        self._observers: list[Callable[[RequestOutcome], None]] = []
         self.state = WorkerState.STARTING
         self.reason = "the model is loading"
         self._counts = dataclasses.asdict(Counters())
@@ -230,11 +230,11 @@ class Desk:
 
     # Books
 
-    def observe(self, observer: Callable[[Outcome], None]) -> None:
+    def observe(self, observer: Callable[[RequestOutcome], None]) -> None:
         """`observer` is told of every outcome."""
         self._observers.append(observer)
 
-    def record(self, outcome: Outcome) -> None:
+    def record(self, outcome: RequestOutcome) -> None:
         now, progress = self._clock(), outcome.progress
         refused = outcome.code in (429, 503)
         failed = outcome.broke_off or outcome.code >= 500

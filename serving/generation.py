@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from serving.begun import begin_of, is_retried
-from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Outcome, Progress
+from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Progress, RequestOutcome
 from serving.engines.base import Engine, EngineError
 from serving.faults import FaultInjection
 from serving.openai import Call, RequestFault, Route
@@ -137,7 +137,7 @@ class Generation(Response):
         """Once, and before the last byte goes out: who has an answer finds it counted."""
         self._recorded = True
         self._desk.record(
-            Outcome(
+            RequestOutcome(
                 route=self._call.route,
                 code=self._code,
                 seconds=self._progress.elapsed,

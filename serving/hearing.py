@@ -1,4 +1,4 @@
-"""What hears workers: for the agent of a machine on its socket, for the relay of a cluster on its port."""
+"""Receiving workers' heartbeats: the node agent on its socket, the relay of a cluster on its port."""
 
 import asyncio
 import socket
@@ -72,10 +72,10 @@ async def answer(send: Any, status: int, content: bytes, kind: bytes = b"text/pl
     await send({"type": "http.response.body", "body": content})
 
 
-async def hear_until_stopped(door: Any, listener: socket.socket, *beside: Coroutine[Any, Any, None]) -> None:
+async def hear_until_stopped(app: Any, listener: socket.socket, *beside: Coroutine[Any, Any, None]) -> None:
     """Serve the ASGI application until SIGTERM or SIGINT, with what runs beside it."""
     config = uvicorn.Config(
-        door,
+        app,
         access_log=False,
         lifespan="off",
         log_config=None,

@@ -11,7 +11,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import generate_latest
 
-from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Outcome, Progress
+from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Progress, RequestOutcome
 from serving.loop_metrics import CounterSeries, HistogramSeries, LoopCounter, LoopHistogram
 from serving.protocol import LATENCY_BOUNDS_MS, WorkerState
 from serving.worker_command import WorkerCommand
@@ -117,7 +117,7 @@ class WorkerMetrics:
     def arrived(self, progress: Progress) -> None:
         self._arrived(progress.chosen_by).inc()
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: RequestOutcome) -> None:
         progress = outcome.progress
         counts, times = self._counted(outcome.route, outcome.code, outcome.broke_off, progress.chosen_by)
         for series in counts:

@@ -56,7 +56,7 @@ class NodeAgent:
         ).encode()
 
 
-class Door:
+class HeartbeatApp:
     """The ASGI application that workers POST their heartbeats to."""
 
     def __init__(self, agent: NodeAgent, sender: HeartbeatSender) -> None:
@@ -104,7 +104,7 @@ async def serve(
             KernelMessages(readings.take).run(),
             GpuPolling(readings.take, *own_probes(dcgm_url)).run(),
         ]
-    await hear_until_stopped(Door(agent, sender), listener, sender.run(), readings.run(), *seeing)
+    await hear_until_stopped(HeartbeatApp(agent, sender), listener, sender.run(), readings.run(), *seeing)
 
 
 def listen(path: Path) -> socket.socket:

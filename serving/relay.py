@@ -24,7 +24,7 @@ from serving.fields import ProtocolError
 from serving.hearing import Heard, TooLong, answer, hear_until_stopped, heartbeat_of
 from serving.heartbeat_sender import HeartbeatSender
 from serving.protocol import MAX_WORKERS_PER_REPORT, Heartbeat
-from serving.relay_protocol import MOST_WORKERS, MachineReport, RelayAnswer, RelayReport, Target
+from serving.relay_protocol import MOST_WORKERS, MachineReport, RelayAnswer, RelayReport, ScrapeTarget
 from serving.scraping.scraper import Scraper
 from serving.worker import listen
 
@@ -48,7 +48,7 @@ class Relay:
         self._heard = Heard(most=MOST_WORKERS, place="this relay")
         self._reporters: dict[str, str] = {}
         self._revision = ""
-        self.targets: Sequence[Target] = ()
+        self.targets: Sequence[ScrapeTarget] = ()
 
     @property
     def is_told(self) -> bool:
@@ -108,7 +108,7 @@ class Relay:
             log.info("%s was refused: %s", one.get("worker"), one.get("reason"))
 
 
-class Door:
+class RelayApp:
     """The ASGI application that workers POST their heartbeats to; `GET /healthz` for the kubelet."""
 
     def __init__(self, relay: Relay, sender: HeartbeatSender) -> None:
@@ -157,7 +157,7 @@ async def serve(listener: Any, *, url: str, token_file: Path) -> None:
                 relay.keep(heartbeat)
             await asyncio.sleep(max(0.05, began + SCRAPE_EVERY_SECONDS - time.monotonic()))
 
-    await hear_until_stopped(Door(relay, sender), listener, sender.run(), scrape())
+    await hear_until_stopped(RelayApp(relay, sender), listener, sender.run(), scrape())
 
 
 def main(arguments: Sequence[str]) -> int:

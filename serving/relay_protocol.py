@@ -69,7 +69,7 @@ class RelayReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ScrapeTarget:
     """A server without a heartbeat of its own, to be read at `http://address:port` + `path`."""
 
     worker: str
@@ -117,7 +117,7 @@ class RelayAnswer:
     revision: str
     reporters: Mapping[str, str] | None = None
     """Deployments by the SHA-256, in hex, of the tokens that report them; None: as known."""
-    targets: Sequence[Target] | None = None
+    targets: Sequence[ScrapeTarget] | None = None
     """None: as known."""
     refused: Sequence[Mapping[str, str]] = field(default_factory=tuple)
     """`{worker, reason}` each."""
@@ -133,6 +133,6 @@ class RelayAnswer:
         return cls(
             revision=read.text("revision"),
             reporters=None if reporters is None else {str(key): str(of) for key, of in reporters.items()},
-            targets=None if targets is None else [Target.from_dict(one) for one in targets],
+            targets=None if targets is None else [ScrapeTarget.from_dict(one) for one in targets],
             refused=read.items("refused", most=MOST_WORKERS),
         )

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from serving.desk import Outcome, Progress, RequestWork
+from serving.desk import Progress, RequestOutcome, RequestWork
 from serving.worker_command import WorkerCommand
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Spans:
         provider.add_span_processor(self._sink)
         self._tracer = provider.get_tracer("slipway.serving")
 
-    def tell(self, outcome: Outcome) -> None:
+    def tell(self, outcome: RequestOutcome) -> None:
         """Trace one request that has ended. Never raises: its answer is on its way."""
         if self._tracer is None or not is_sampled(outcome.progress.traceparent):
             return
@@ -71,7 +71,7 @@ class Spans:
         except Exception:
             log.exception("a span is lost")
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _tell(self, outcome: RequestOutcome) -> None:
         progress = outcome.progress
         from opentelemetry.trace import SpanKind, Status, StatusCode
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from serving.checks.device import NO_GPU, Target, gpus, processor
+from serving.checks.device import NO_GPU, DeviceUnderTest, gpus, processor
 from serving.checks.levels import LEVELS
 from serving.checks.report import Report
 from serving.checks.supervision import run
@@ -60,7 +60,7 @@ def command_line() -> argparse.ArgumentParser:
     return parser
 
 
-def _names(target: Target) -> set[str]:
+def _names(target: DeviceUnderTest) -> set[str]:
     return {str(target.index), target.uuid, target.bus_id} - {""}
 
 

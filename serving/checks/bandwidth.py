@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import torch
 
-from serving.checks.device import Target
+from serving.checks.device import DeviceUnderTest
 from serving.checks.expectations import expected_of
-from serving.checks.report import Check, Outcome
+from serving.checks.report import CheckOutcome, DeviceCheck
 from serving.checks.timing import Stopwatch
 
 BYTES = {"cuda": 2**30, "cpu": 2**24}
@@ -17,7 +17,7 @@ MOST_STARVED_SHARE = 0.2
 UNIT = "GB/s"
 
 
-def check_memory(target: Target, seconds: float) -> Check:
+def check_memory(target: DeviceUnderTest, seconds: float) -> DeviceCheck:
     """A copy reads and writes each byte: both count."""
     size = min(BYTES[target.kind], target.free_bytes() // 4)
     source = torch.ones(size, dtype=torch.uint8, device=target.device)
@@ -28,7 +28,7 @@ def check_memory(target: Target, seconds: float) -> Check:
     return judged(target, "memory_bandwidth", 2 * rate, least, starved=starved)
 
 
-def check_link(target: Target, seconds: float) -> list[Check]:
+def check_link(target: DeviceUnderTest, seconds: float) -> list[DeviceCheck]:
     """Page-locked host memory, each direction by itself: half the rate is half the lanes."""
     size = min(BYTES[target.kind] // 4, target.free_bytes() // 4)
     here = torch.ones(size, dtype=torch.uint8, pin_memory=target.is_gpu)
@@ -44,24 +44,26 @@ def check_link(target: Target, seconds: float) -> list[Check]:
 
 
 def judged(
-    target: Target, name: str, measured: float, least: float | None, unit: str = UNIT, *,
+    target: DeviceUnderTest, name: str, measured: float, least: float | None, unit: str = UNIT, *,
     starved: float = 0.0,
-) -> Check:  # fmt: skip
+) -> DeviceCheck:  # fmt: skip
     """Against the least that passes; without one it is told only. `starved`: the share of the time in which
     the process waited for a CPU."""
     told = f"{measured:,.3g} {unit}" if measured < 10 else f"{measured:,.0f} {unit}"
     if least is None:
-        outcome, words = Outcome.MEASURED, f"{told}; nothing is known of what {target.model} should reach."
+        outcome = CheckOutcome.MEASURED
+        words = f"{told}; nothing is known of what {target.model} should reach."
     elif measured < least and starved > MOST_STARVED_SHARE:
-        outcome = Outcome.INCONCLUSIVE
+        outcome = CheckOutcome.INCONCLUSIVE
         words = (
             f"{told}, less than the {least:,.0f} that {target.model} must reach, while the check waited for "
             f"a CPU of the machine {starved:.0%} of the time."
         )
     elif measured < least:
-        outcome, words = Outcome.FAILED, f"{told}, less than the {least:,.0f} that {target.model} must reach."
+        outcome = CheckOutcome.FAILED
+        words = f"{told}, less than the {least:,.0f} that {target.model} must reach."
     else:
-        outcome, words = Outcome.PASSED, f"{told}; {target.model} must reach {least:,.0f}."
+        outcome, words = CheckOutcome.PASSED, f"{told}; {target.model} must reach {least:,.0f}."
     return target.check(
         name,
         outcome,
@@ -72,7 +74,9 @@ def judged(
     )
 
 
-def _rate(target: Target, seconds: float, size: int, copy: Callable[[], object]) -> tuple[float, float]:
+def _rate(
+    target: DeviceUnderTest, seconds: float, size: int, copy: Callable[[], object]
+) -> tuple[float, float]:
     """1e9 bytes a second, and the share of the time in which this process waited for a CPU. The first copy,
     which makes the pages, is not counted."""
     copy()

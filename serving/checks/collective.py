@@ -20,9 +20,9 @@ from torch import distributed
 
 from serving.checks.bandwidth import UNIT, judged
 from serving.checks.cpu_time import starved_seconds
-from serving.checks.device import Target
+from serving.checks.device import DeviceUnderTest
 from serving.checks.expectations import expected_of
-from serving.checks.report import Check, Outcome
+from serving.checks.report import CheckOutcome, DeviceCheck
 from serving.checks.timing import Stopwatch
 
 BYTES = {"cuda": 2**30, "cpu": 2**22}
@@ -47,12 +47,17 @@ class RankResult(NamedTuple):
 
 
 def check(
-    targets: Sequence[Target], seconds: float, *, environment: Mapping[str, str] = MappingProxyType({})
-) -> Check:
+    targets: Sequence[DeviceUnderTest],
+    seconds: float,
+    *,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> DeviceCheck:
     """Each GPU has a process of its own, with this `environment` for NCCL besides its own. One that hangs is
     ended after a minute more than the time."""
     if len(targets) < 2:
-        return Check(name=NAME, outcome=Outcome.SKIPPED, words="One device alone has none to reduce with.")
+        return DeviceCheck(
+            name=NAME, outcome=CheckOutcome.SKIPPED, words="One device alone has none to reduce with."
+        )
     context = get_context("spawn")
     answers: Any = context.Queue()
     with tempfile.TemporaryDirectory(prefix="slipway-all-reduce-") as directory:
@@ -80,30 +85,32 @@ def check(
                     continue
                 words = f"All-reduce over {len(targets)} devices did not end within {took:.0f} s."
                 if took - starved >= limit:
-                    return Check(name=NAME, outcome=Outcome.FAILED, words=words, unit=UNIT)
+                    return DeviceCheck(name=NAME, outcome=CheckOutcome.FAILED, words=words, unit=UNIT)
                 words += f" A process waited {starved:.0f} s for a CPU of the machine."
-                return Check(name=NAME, outcome=Outcome.INCONCLUSIVE, words=words, unit=UNIT)
+                return DeviceCheck(name=NAME, outcome=CheckOutcome.INCONCLUSIVE, words=words, unit=UNIT)
         finally:
             for rank in ranks:
                 rank.kill()
     return _judge(targets, results)
 
 
-def _judge(targets: Sequence[Target], results: Sequence[RankResult]) -> Check:
+def _judge(targets: Sequence[DeviceUnderTest], results: Sequence[RankResult]) -> DeviceCheck:
     if wrong := sorted(one for one in results if one.error):
         where = targets[wrong[0].rank].bus_id or f"rank {wrong[0].rank}"
-        return Check(name=NAME, outcome=Outcome.FAILED, words=f"{where}: {wrong[0].error}", unit=UNIT)
+        return DeviceCheck(
+            name=NAME, outcome=CheckOutcome.FAILED, words=f"{where}: {wrong[0].error}", unit=UNIT
+        )
     slowest = min(one.rate for one in results)
     expected = expected_of(targets[0].model)
     least = expected.all_reduce_gbs if expected and expected.all_reduce_gbs else None
     # Of all together: no GPU of theirs is to blame before it was tried without it.
-    together = Target(targets[0].kind, 0, targets[0].model)
+    together = DeviceUnderTest(targets[0].kind, 0, targets[0].model)
     # Each waits for the one that is late.
     return judged(together, NAME, slowest, least, starved=max(one.starved for one in results))
 
 
 def _rank(
-    rank: int, size: int, target: Target, meeting: str, seconds: float, answers: Any,
+    rank: int, size: int, target: DeviceUnderTest, meeting: str, seconds: float, answers: Any,
     environment: Mapping[str, str],
 ) -> None:  # fmt: skip
     os.environ.update(environment)
@@ -113,7 +120,7 @@ def _rank(
         answers.put(RankResult(rank, error=f"{type(error).__name__}: {error}"[:300]))
 
 
-def _bus_bandwidth(rank: int, size: int, target: Target, meeting: str, seconds: float) -> RankResult:
+def _bus_bandwidth(rank: int, size: int, target: DeviceUnderTest, meeting: str, seconds: float) -> RankResult:
     if target.is_gpu:
         torch.cuda.set_device(target.device)
     distributed.init_process_group(
@@ -141,7 +148,7 @@ def _bus_bandwidth(rank: int, size: int, target: Target, meeting: str, seconds: 
         distributed.destroy_process_group()
 
 
-def _rounds(target: Target, values: torch.Tensor, seconds: float) -> int:
+def _rounds(target: DeviceUnderTest, values: torch.Tensor, seconds: float) -> int:
     """Return how many rounds fit: as many on each rank, or those that do more wait for ever."""
     for _ in range(WARM_UP):
         distributed.all_reduce(values)

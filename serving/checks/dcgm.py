@@ -10,11 +10,11 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from serving.checks.device import Target
-from serving.checks.report import Check, Outcome
+from serving.checks.device import DeviceUnderTest
+from serving.checks.report import CheckOutcome, DeviceCheck
 
 NAME = "dcgm_diagnostic"
-OUTCOMES = {"pass": Outcome.PASSED, "fail": Outcome.FAILED, "warn": Outcome.WARNED}
+OUTCOMES = {"pass": CheckOutcome.PASSED, "fail": CheckOutcome.FAILED, "warn": CheckOutcome.WARNED}
 SOFTWARE = "Deployment"
 """The category of tests that try no GPU."""
 LISTED_WITHIN_SECONDS = 30.0
@@ -23,13 +23,13 @@ _LISTED = re.compile(
 )
 
 
-def check(level: int, limit_seconds: float, targets: Sequence[Target]) -> list[Check]:
+def check(level: int, limit_seconds: float, targets: Sequence[DeviceUnderTest]) -> list[DeviceCheck]:
     """A check per GPU. Without DCGM one that is skipped; none at a level that does not ask DCGM."""
     if not level:
         return []
     tool = shutil.which("dcgmi")
     if tool is None:
-        return [_one(Outcome.SKIPPED, "DCGM is not installed here: there is no dcgmi.")]
+        return [_one(CheckOutcome.SKIPPED, "DCGM is not installed here: there is no dcgmi.")]
     try:
         gpus = listed(_run(tool, ["discovery", "-l"], LISTED_WITHIN_SECONDS).stdout, targets)
         # Others of the machine may be somebody's.
@@ -37,12 +37,12 @@ def check(level: int, limit_seconds: float, targets: Sequence[Target]) -> list[C
         done = _run(tool, ["diag", "-r", str(level), "-j", *chosen], limit_seconds)
     except subprocess.TimeoutExpired as error:
         words = f"dcgmi {error.cmd[1]} did not end within {error.timeout:.0f} s."
-        return [_one(Outcome.FAILED if error.cmd[1] == "diag" else Outcome.SKIPPED, words)]
+        return [_one(CheckOutcome.FAILED if error.cmd[1] == "diag" else CheckOutcome.SKIPPED, words)]
     except OSError as error:
-        return [_one(Outcome.SKIPPED, f"dcgmi cannot be run: {error.strerror or error}.")]
+        return [_one(CheckOutcome.SKIPPED, f"dcgmi cannot be run: {error.strerror or error}.")]
     return read(done.stdout, gpus) or [
         _one(
-            Outcome.SKIPPED,
+            CheckOutcome.SKIPPED,
             f"dcgmi diag says nothing that can be read: {(done.stdout or done.stderr)[:200]!r}.",
         )
     ]
@@ -59,13 +59,13 @@ def _run(tool: str, arguments: Sequence[str], limit_seconds: float) -> subproces
     )
 
 
-def listed(text: str, targets: Sequence[Target]) -> dict[str, Target]:
+def listed(text: str, targets: Sequence[DeviceUnderTest]) -> dict[str, DeviceUnderTest]:
     """Targets by DCGM's own number of a GPU, as `dcgmi discovery -l` lists them."""
     by_uuid = {target.uuid: target for target in targets if target.uuid}
     return {number: by_uuid[uuid] for number, uuid in _LISTED.findall(text) if uuid in by_uuid}
 
 
-def read(text: str, gpus: Mapping[str, Target]) -> list[Check]:
+def read(text: str, gpus: Mapping[str, DeviceUnderTest]) -> list[DeviceCheck]:
     """Per GPU a check for each test that failed or warned; else one that says how many passed, or that none
     tried the GPU itself. Empty: it is no such report. `gpus`: by DCGM's numbers; of others nobody knows
     which they are."""
@@ -79,37 +79,41 @@ def read(text: str, gpus: Mapping[str, Target]) -> list[Check]:
     body = next(
         (value for key, value in told.items() if key.startswith("DCGM") and isinstance(value, dict)), told
     )
-    by_gpu: dict[str, list[tuple[Outcome, bool, str]]] = {}
+    by_gpu: dict[str, list[tuple[CheckOutcome, bool, str]]] = {}
     for category in _dicts(body.get("test_categories")):
         tries_gpu = category.get("category") != SOFTWARE
         for test in _dicts(category.get("tests")):
             for result in _dicts(test.get("results")):
-                outcome = OUTCOMES.get(str(result.get("status", "")).lower(), Outcome.SKIPPED)
+                outcome = OUTCOMES.get(str(result.get("status", "")).lower(), CheckOutcome.SKIPPED)
                 words = _why(result) or str(result.get("status", ""))
                 for number in _numbers(result):
                     said = f"{test.get('name', 'test')} on GPU {number or '?'}: {words}"
                     by_gpu.setdefault(number, []).append((outcome, tries_gpu, said))
-    if all(outcome is Outcome.SKIPPED for results in by_gpu.values() for outcome, _tries, _said in results):
+    if all(
+        outcome is CheckOutcome.SKIPPED for results in by_gpu.values() for outcome, _tries, _said in results
+    ):
         return []
     return [one for number, results in by_gpu.items() for one in _of_gpu(results, gpus.get(number))]
 
 
-def _of_gpu(results: Sequence[tuple[Outcome, bool, str]], gpu: Target | None) -> list[Check]:
+def _of_gpu(
+    results: Sequence[tuple[CheckOutcome, bool, str]], gpu: DeviceUnderTest | None
+) -> list[DeviceCheck]:
     bad = [
         _one(outcome, said, gpu)
         for outcome, _tries, said in results
-        if outcome in (Outcome.FAILED, Outcome.WARNED)
+        if outcome in (CheckOutcome.FAILED, CheckOutcome.WARNED)
     ]
     if bad:
         return bad
-    passed = [tries_gpu for outcome, tries_gpu, _said in results if outcome is Outcome.PASSED]
+    passed = [tries_gpu for outcome, tries_gpu, _said in results if outcome is CheckOutcome.PASSED]
     if not any(passed):
-        return [_one(Outcome.SKIPPED, "No test of DCGM tried this GPU itself.", gpu)]
-    return [_one(Outcome.PASSED, f"{len(passed)} tests of DCGM passed.", gpu)]
+        return [_one(CheckOutcome.SKIPPED, "No test of DCGM tried this GPU itself.", gpu)]
+    return [_one(CheckOutcome.PASSED, f"{len(passed)} tests of DCGM passed.", gpu)]
 
 
-def _one(outcome: Outcome, words: str, gpu: Target | None = None) -> Check:
-    return gpu.check(NAME, outcome, words) if gpu else Check(name=NAME, outcome=outcome, words=words)
+def _one(outcome: CheckOutcome, words: str, gpu: DeviceUnderTest | None = None) -> DeviceCheck:
+    return gpu.check(NAME, outcome, words) if gpu else DeviceCheck(name=NAME, outcome=outcome, words=words)
 
 
 def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""What is looked at: a GPU, or the processor of a machine that has none, by the same code."""
+"""The device that checks run on: a GPU, or the processor of a machine that has none, by the same code."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from serving.checks.report import Check, Outcome
+from serving.checks.report import CheckOutcome, DeviceCheck
 
 NO_GPU = (
     "No GPU answers on this machine: no driver, no device of /dev/nvidia* in this container, or a torch "
@@ -15,7 +15,7 @@ NO_GPU = (
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class DeviceUnderTest:
     """`index` as torch counts; `model` as the driver names it; `uuid` and `bus_id` blank on a processor."""
 
     kind: str
@@ -33,11 +33,11 @@ class Target:
         return self.kind == "cuda"
 
     def check(
-        self, name: str, outcome: Outcome, words: str, *, measured: float | None = None,
+        self, name: str, outcome: CheckOutcome, words: str, *, measured: float | None = None,
         expected: float | None = None, unit: str = "",
-    ) -> Check:  # fmt: skip
-        """Results of it."""
-        return Check(
+    ) -> DeviceCheck:  # fmt: skip
+        """Return the result of one check of it."""
+        return DeviceCheck(
             name=name,
             outcome=outcome,
             words=words,
@@ -61,11 +61,11 @@ class Target:
         return torch.cuda.mem_get_info(self.device)[0]
 
 
-def processor() -> Target:
-    return Target("cpu", 0, "processor")
+def processor() -> DeviceUnderTest:
+    return DeviceUnderTest("cpu", 0, "processor")
 
 
-def gpus() -> list[Target]:
+def gpus() -> list[DeviceUnderTest]:
     """Return the GPUs of this process (CUDA_VISIBLE_DEVICES counts). None: see NO_GPU."""
     if not torch.cuda.is_available():
         return []
@@ -73,7 +73,7 @@ def gpus() -> list[Target]:
     for index in range(torch.cuda.device_count()):
         told: Any = torch.cuda.get_device_properties(index)
         bus = f"{told.pci_domain_id:04x}:{told.pci_bus_id:02x}:{told.pci_device_id:02x}"
-        found.append(Target("cuda", index, told.name, f"GPU-{told.uuid}", bus))
+        found.append(DeviceUnderTest("cuda", index, told.name, f"GPU-{told.uuid}", bus))
     return found
 
 
@@ -112,7 +112,7 @@ class Nvml:
             return None
 
 
-def nvml_of(target: Target) -> Nvml | None:
+def nvml_of(target: DeviceUnderTest) -> Nvml | None:
     """Return its NVML; None where the package nvidia-ml-py, or the driver's library, is missing."""
     if not target.is_gpu:
         return None

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from serving.checks import collective
-from serving.checks.device import Target
-from serving.checks.report import Check, Outcome
+from serving.checks.device import DeviceUnderTest
+from serving.checks.report import CheckOutcome, DeviceCheck
 
 NAME = "infiniband"
 ROOT = Path("/sys/class/infiniband")
@@ -24,12 +24,12 @@ LEAST_BYTES = 2**20
 UNIT = "GB"
 
 
-def check(targets: Sequence[Target], seconds: float, root: Path = ROOT) -> list[Check]:
+def check(targets: Sequence[DeviceUnderTest], seconds: float, root: Path = ROOT) -> list[DeviceCheck]:
     """A check per port; none on a machine without ports."""
     ports = {f"{path.parent.parent.name}/{path.name}": path for path in sorted(root.glob("*/ports/*"))}
     states = {port: _state(path) for port, path in ports.items()}
     down = [
-        _of(port, Outcome.SKIPPED, f"The port is {state or 'unknown'}: nothing can go over it.")
+        _of(port, CheckOutcome.SKIPPED, f"The port is {state or 'unknown'}: nothing can go over it.")
         for port, state in states.items()
         if state != "ACTIVE"
     ]
@@ -38,26 +38,28 @@ def check(targets: Sequence[Target], seconds: float, root: Path = ROOT) -> list[
         return down
     before = {port: _counters(path) for port, path in active.items()}
     reduced = collective.check(targets, seconds, environment=NETWORK_ALONE)
-    if reduced.outcome in (Outcome.SKIPPED, Outcome.INCONCLUSIVE) and reduced.measured is None:
+    if reduced.outcome in (CheckOutcome.SKIPPED, CheckOutcome.INCONCLUSIVE) and reduced.measured is None:
         return down + [_of(port, reduced.outcome, reduced.words) for port in active]
-    if reduced.outcome is Outcome.FAILED and reduced.measured is None:
-        return [*down, _of("", Outcome.FAILED, f"All-reduce over the network alone: {reduced.words}")]
+    if reduced.outcome is CheckOutcome.FAILED and reduced.measured is None:
+        return [*down, _of("", CheckOutcome.FAILED, f"All-reduce over the network alone: {reduced.words}")]
     return down + [_judge(port, before[port], _counters(path)) for port, path in active.items()]
 
 
-def _judge(port: str, before: Mapping[str, int], after: Mapping[str, int]) -> Check:
+def _judge(port: str, before: Mapping[str, int], after: Mapping[str, int]) -> DeviceCheck:
     rose = [f"{name} by {after[name] - before[name]}" for name in ERRORS if after[name] > before[name]]
     sent = (after[SENT] - before[SENT]) * BYTES_PER_COUNT
     if rose:
-        return _of(port, Outcome.FAILED, f"Errors rose under load: {', '.join(rose)}.")
+        return _of(port, CheckOutcome.FAILED, f"Errors rose under load: {', '.join(rose)}.")
     if sent < LEAST_BYTES:
-        return _of(port, Outcome.SKIPPED, "The all-reduce did not go over this port.")
-    return _of(port, Outcome.PASSED, f"{sent / 1e9:,.3g} GB were sent over it without an error.", sent / 1e9)
+        return _of(port, CheckOutcome.SKIPPED, "The all-reduce did not go over this port.")
+    return _of(
+        port, CheckOutcome.PASSED, f"{sent / 1e9:,.3g} GB were sent over it without an error.", sent / 1e9
+    )
 
 
-def _of(port: str, outcome: Outcome, words: str, sent: float | None = None) -> Check:
+def _of(port: str, outcome: CheckOutcome, words: str, sent: float | None = None) -> DeviceCheck:
     unit = "" if sent is None else UNIT
-    return Check(name=NAME, outcome=outcome, words=words, port=port, measured=sent, unit=unit)
+    return DeviceCheck(name=NAME, outcome=outcome, words=words, port=port, measured=sent, unit=unit)
 
 
 def _state(path: Path) -> str:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import torch
 
 from serving.checks.bandwidth import judged
-from serving.checks.device import Nvml, Target
+from serving.checks.device import DeviceUnderTest, Nvml
 from serving.checks.expectations import expected_of
-from serving.checks.report import Check, Outcome
+from serving.checks.report import CheckOutcome, DeviceCheck
 from serving.checks.timing import Stopwatch
 
 SIDE = {"cuda": 8_192, "cpu": 256}
@@ -21,8 +21,8 @@ MOST_HELD_BACK = 0.1
 
 
 @dataclass
-class Samples:
-    """Samples of what the driver said meanwhile."""
+class DriverSamples:
+    """Readings of the driver during the load."""
 
     looks: int = 0
     held_back: dict[str, int] = field(default_factory=dict)
@@ -43,14 +43,14 @@ class Samples:
         self.hottest = max(self.hottest, nvml.temperature_celsius() or 0.0)
 
 
-def check(target: Target, seconds: float, nvml: Nvml | None) -> list[Check]:
+def check(target: DeviceUnderTest, seconds: float, nvml: Nvml | None) -> list[DeviceCheck]:
     """Throughput of 16-bit products, and the clock if the driver can be asked."""
     side = SIDE[target.kind]
     left = torch.rand((side, side), device=target.device).to(torch.bfloat16)
     right = torch.rand((side, side), device=target.device).to(torch.bfloat16)
     left @ right
     target.finish()
-    samples, watch = Samples(), Stopwatch(target)
+    samples, watch = DriverSamples(), Stopwatch(target)
     look_at = 0.0
 
     def look() -> None:
@@ -69,7 +69,7 @@ def check(target: Target, seconds: float, nvml: Nvml | None) -> list[Check]:
     return [rate, _clocks(target, samples)] if samples.looks else [rate]
 
 
-def _clocks(target: Target, samples: Samples) -> Check:
+def _clocks(target: DeviceUnderTest, samples: DriverSamples) -> DeviceCheck:
     held = {name: looks / samples.looks for name, looks in samples.held_back.items()}
     worst = max(held.values(), default=0.0)
     told = [f"{max(samples.watts):.0f} W"] if samples.watts else []
@@ -78,7 +78,7 @@ def _clocks(target: Target, samples: Samples) -> Check:
     reasons = ", ".join(f"{name} in {share:.0%} of the looks" for name, share in sorted(held.items()))
     return target.check(
         "clock_under_load",
-        Outcome.FAILED if worst > MOST_HELD_BACK else Outcome.PASSED,
+        CheckOutcome.FAILED if worst > MOST_HELD_BACK else CheckOutcome.PASSED,
         f"Under load {', '.join(told)}; {reasons or 'nothing held the clock back'}.",
         measured=round(worst, 3),
         expected=MOST_HELD_BACK,

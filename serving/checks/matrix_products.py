@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from serving.checks.device import Target
-from serving.checks.report import Check, Outcome
+from serving.checks.device import DeviceUnderTest
+from serving.checks.report import CheckOutcome, DeviceCheck
 
 SEED = 20_240_131
 SIDE = {"cuda": 4_096, "cpu": 256}
@@ -50,7 +50,9 @@ ACCUMULATED = 2**-24
 """Sums of products of all three types are kept in single precision."""
 
 
-def check(target: Target, seconds: float, multiply: Multiply = torch.matmul) -> tuple[Check, str]:
+def check(
+    target: DeviceUnderTest, seconds: float, multiply: Multiply = torch.matmul
+) -> tuple[DeviceCheck, str]:
     """And a fingerprint of the products: GPUs of one model must have the same."""
     fingerprint = hashlib.sha256()
     trial = Trial()
@@ -62,7 +64,7 @@ def check(target: Target, seconds: float, multiply: Multiply = torch.matmul) -> 
     else:
         side = SIDE[target.kind]
         words = f"{trial.products} products of {side:,} x {side:,}, each as it should be."
-    outcome = Outcome.FAILED if trial.wrong else Outcome.PASSED
+    outcome = CheckOutcome.FAILED if trial.wrong else CheckOutcome.PASSED
     found = target.check("matrix_products", outcome, words, measured=trial.wrong, expected=0, unit=UNIT)
     return found, fingerprint.hexdigest()
 
@@ -100,7 +102,12 @@ def _exact_sums() -> Iterator[None]:
 
 
 def _repeat(
-    target: Target, precision: Precision, seconds: float, multiply: Multiply, trial: Trial, fingerprint: Any
+    target: DeviceUnderTest,
+    precision: Precision,
+    seconds: float,
+    multiply: Multiply,
+    trial: Trial,
+    fingerprint: Any,
 ) -> None:
     side = SIDE[target.kind]
     generator = torch.Generator().manual_seed(SEED)

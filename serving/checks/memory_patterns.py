@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from serving.checks.device import Target
-from serving.checks.report import Check, Outcome
+from serving.checks.device import DeviceUnderTest
+from serving.checks.report import CheckOutcome, DeviceCheck
 
 SHARE = 0.9
 """Of what is free: the driver, and the comparison itself, need some."""
@@ -20,7 +20,7 @@ NAME, UNIT = "memory_patterns", "wrong words"
 Between = Callable[[list[torch.Tensor]], None]
 
 
-def check(target: Target, seconds: float, between: Between = lambda _: None) -> Check:
+def check(target: DeviceUnderTest, seconds: float, between: Between = lambda _: None) -> DeviceCheck:
     """At least one round of all patterns; as many as go into the time. `between` is called after each
     writing, with what was written.
     """
@@ -50,8 +50,10 @@ def check(target: Target, seconds: float, between: Between = lambda _: None) -> 
     said = f"{tested:.1f} GiB, {rounds} times {len(PATTERNS) + 1} patterns"
     if fault.words:
         told = f"{fault.words:,} words came back changed ({said}). {fault.first}"
-        return target.check(NAME, Outcome.FAILED, told, measured=fault.words, expected=0, unit=UNIT)
-    return target.check(NAME, Outcome.PASSED, f"{said}, all came back.", measured=0, expected=0, unit=UNIT)
+        return target.check(NAME, CheckOutcome.FAILED, told, measured=fault.words, expected=0, unit=UNIT)
+    return target.check(
+        NAME, CheckOutcome.PASSED, f"{said}, all came back.", measured=0, expected=0, unit=UNIT
+    )
 
 
 @dataclass

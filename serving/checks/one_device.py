@@ -5,15 +5,15 @@ import traceback
 from typing import Any
 
 from serving.checks import bandwidth, load, matrix_products, memory_patterns
-from serving.checks.device import Target, nvml_of
+from serving.checks.device import DeviceUnderTest, nvml_of
 from serving.checks.levels import Level
-from serving.checks.report import Outcome
+from serving.checks.report import CheckOutcome
 
 LINK_WITHIN_SECONDS = 30.0
 FINGERPRINT, ENDED = "fingerprint", "ended"
 
 
-def run(target: Target, level: Level, link: Any, say: Any) -> None:
+def run(target: DeviceUnderTest, level: Level, link: Any, say: Any) -> None:
     """Each check is said when it is through. `link`: a lock, for one at a time on what GPUs share."""
     try:
         _run(target, level, link, say)
@@ -21,16 +21,16 @@ def run(target: Target, level: Level, link: Any, say: Any) -> None:
         # A GPU that fell off the bus, or an uncorrectable error: CUDA says so by an exception.
         where = traceback.extract_tb(error.__traceback__)[-1].name
         first = next(iter(str(error).splitlines()), "")
-        say.put(target.check("answers", Outcome.FAILED, f"{type(error).__name__} in {where}: {first}"))
+        say.put(target.check("answers", CheckOutcome.FAILED, f"{type(error).__name__} in {where}: {first}"))
     say.put(ENDED)
 
 
-def _run(target: Target, level: Level, link: Any, say: Any) -> None:
+def _run(target: DeviceUnderTest, level: Level, link: Any, say: Any) -> None:
     nvml = nvml_of(target)
     if nvml and (others := nvml.others(os.getpid())):
         busy = ", ".join(map(str, others[:5]))
         words = f"Somebody computes on it (process {busy}): only idle GPUs are checked."
-        say.put(target.check("is_idle", Outcome.SKIPPED, words))
+        say.put(target.check("is_idle", CheckOutcome.SKIPPED, words))
         return
     found, fingerprint = matrix_products.check(target, level.matrix)
     say.put(found)
@@ -45,6 +45,6 @@ def _run(target: Target, level: Level, link: Any, say: Any) -> None:
         finally:
             link.release()
     else:
-        say.put(target.check("host_to_gpu", Outcome.SKIPPED, "Another GPU did not let go of the link."))
+        say.put(target.check("host_to_gpu", CheckOutcome.SKIPPED, "Another GPU did not let go of the link."))
     for one in load.check(target, level.load, nvml):
         say.put(one)

@@ -1,4 +1,4 @@
-"""What a check found, and what all of them found together."""
+"""The result of one check of a device, and the report of all of them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 MOST_WORDS = 400
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     MEASURED = "measured"
@@ -23,7 +23,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class DeviceCheck:
     """One check of one GPU, of all together (`gpu_uuid` blank), or of a `port` of the network.
 
     `measured` and `expected` are in `unit`; `expected` is the least, or for a `unit` of faults the most, that
@@ -31,7 +31,7 @@ class Check:
     """
 
     name: str
-    outcome: Outcome
+    outcome: CheckOutcome
     words: str
     gpu_uuid: str = ""
     gpu_bus_id: str = ""
@@ -58,17 +58,17 @@ class Report:
     devices: Sequence[str]
     seconds: float
     gpus: Sequence[Mapping[str, str]] = field(default=())
-    checks: Sequence[Check] = field(default=())
+    checks: Sequence[DeviceCheck] = field(default=())
 
     @property
     def passed(self) -> bool:
         """Nothing failed or was inconclusive, and something was tried."""
-        tried = {check.outcome for check in self.checks} - {Outcome.SKIPPED}
-        return bool(tried) and tried.isdisjoint({Outcome.FAILED, Outcome.INCONCLUSIVE})
+        tried = {check.outcome for check in self.checks} - {CheckOutcome.SKIPPED}
+        return bool(tried) and tried.isdisjoint({CheckOutcome.FAILED, CheckOutcome.INCONCLUSIVE})
 
     @property
-    def failed(self) -> list[Check]:
-        return [check for check in self.checks if check.outcome is Outcome.FAILED]
+    def failed(self) -> list[DeviceCheck]:
+        return [check for check in self.checks if check.outcome is CheckOutcome.FAILED]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -82,13 +82,13 @@ class Report:
 
     def lines(self) -> list[str]:
         """Return lines for people: one per check, those that failed first, then the verdict."""
-        ordered = sorted(self.checks, key=lambda check: check.outcome is not Outcome.FAILED)
+        ordered = sorted(self.checks, key=lambda check: check.outcome is not CheckOutcome.FAILED)
         told = [
             f"{check.outcome:13}{check.gpu_bus_id or check.port:13}{check.name:22} {check.words}"
             for check in ordered
         ]
         counts = Counter(check.outcome for check in self.checks)
-        verdict = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
-        if not counts.keys() - {Outcome.SKIPPED}:
+        verdict = ", ".join(f"{counts[outcome]} {outcome}" for outcome in CheckOutcome if counts[outcome])
+        if not counts.keys() - {CheckOutcome.SKIPPED}:
             verdict = "nothing could be checked"
         return [*told, f"Level {self.level} in {self.seconds:.0f} s on {', '.join(self.devices)}: {verdict}."]

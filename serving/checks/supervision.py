@@ -12,18 +12,18 @@ from typing import Any
 
 from serving.checks import collective, dcgm, infiniband, one_device
 from serving.checks.cpu_time import starved_seconds
-from serving.checks.device import Target
+from serving.checks.device import DeviceUnderTest
 from serving.checks.levels import Level
-from serving.checks.report import Check, Outcome, Report
+from serving.checks.report import CheckOutcome, DeviceCheck, Report
 
 LOOK_EVERY_SECONDS = 0.2
 MOST_STARVED = 3
 """Times its limit a process may wait for a CPU, until it is given up."""
-Work = Callable[[Target, Level, Any, Any], None]
+Work = Callable[[DeviceUnderTest, Level, Any, Any], None]
 
 
 def run(
-    targets: Sequence[Target], level: Level, work: Work = one_device.run, *, network: bool = False
+    targets: Sequence[DeviceUnderTest], level: Level, work: Work = one_device.run, *, network: bool = False
 ) -> Report:
     """`work`: what is done per device; another one in tests of this supervision. `network`: the ports of the
     machine, too."""
@@ -46,7 +46,9 @@ def run(
     )
 
 
-def _each(targets: Sequence[Target], level: Level, work: Work) -> tuple[list[Check], dict[str, str]]:
+def _each(
+    targets: Sequence[DeviceUnderTest], level: Level, work: Work
+) -> tuple[list[DeviceCheck], dict[str, str]]:
     """Return what each device said, and the fingerprints of their products by UUID."""
     context = get_context("spawn")
     link = context.Lock()
@@ -60,7 +62,7 @@ def _each(targets: Sequence[Target], level: Level, work: Work) -> tuple[list[Che
     # The shared link makes them wait for each other.
     limit = level.limit + 2 * level.bandwidth * len(targets)
     began = time.monotonic()
-    checks: list[Check] = []
+    checks: list[DeviceCheck] = []
     fingerprints: dict[str, str] = {}
     for target, queue, child in zip(targets, said, children, strict=True):
         while True:
@@ -77,7 +79,7 @@ def _each(targets: Sequence[Target], level: Level, work: Work) -> tuple[list[Che
                 break
             if one == one_device.ENDED:
                 break
-            if isinstance(one, Check):
+            if isinstance(one, DeviceCheck):
                 checks.append(one)
             else:
                 fingerprints[target.uuid or str(target.index)] = one[1]
@@ -86,20 +88,20 @@ def _each(targets: Sequence[Target], level: Level, work: Work) -> tuple[list[Che
     return checks, fingerprints
 
 
-def _silent(target: Target, status: int | None, is_starved: bool, starved: float) -> Check:
+def _silent(target: DeviceUnderTest, status: int | None, is_starved: bool, starved: float) -> DeviceCheck:
     if status is None and is_starved:
         words = f"It could not be checked: its process waited {starved:.0f} s for a CPU of the machine."
-        return target.check("answers", Outcome.INCONCLUSIVE, words)
+        return target.check("answers", CheckOutcome.INCONCLUSIVE, words)
     if status is None:
         words = "It did not answer in time: a hang of the GPU or of its driver. Look at the kernel's log."
     else:
         words = f"Its process ended with status {status} before it had said everything."
-    return target.check("answers", Outcome.FAILED, words)
+    return target.check("answers", CheckOutcome.FAILED, words)
 
 
-def odd_ones(targets: Sequence[Target], fingerprints: dict[str, str]) -> list[Check]:
+def odd_ones(targets: Sequence[DeviceUnderTest], fingerprints: dict[str, str]) -> list[DeviceCheck]:
     """Among three or more of one model, who computes otherwise than the majority, each time the same."""
-    by_model: dict[str, list[Target]] = defaultdict(list)
+    by_model: dict[str, list[DeviceUnderTest]] = defaultdict(list)
     for target in targets:
         if target.uuid in fingerprints:
             by_model[target.model].append(target)
@@ -111,7 +113,7 @@ def odd_ones(targets: Sequence[Target], fingerprints: dict[str, str]) -> list[Ch
         found += [
             one.check(
                 "same_as_others",
-                Outcome.FAILED,
+                CheckOutcome.FAILED,
                 f"Its products differ from those of {votes} other {model} of this machine.",
             )
             for one in alike

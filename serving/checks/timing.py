@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from serving.checks.cpu_time import starved_seconds
-from serving.checks.device import Target
+from serving.checks.device import DeviceUnderTest
 
 
 class Stopwatch:
@@ -19,7 +19,7 @@ class Stopwatch:
     The median counts: a GPU that had to wait for its next order shows in single works alone.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: DeviceUnderTest) -> None:
         self._target = target
         self._seconds: list[float] = []
         self._began = time.monotonic()

@@ -33,7 +33,7 @@ from serving.engines.spec import AdapterCall, EngineSpec
 from serving.http_client import HttpConnection, HttpError, Url
 from serving.leash import end_with_parent
 from serving.openai import Call, RequestFault, Route
-from serving.scraping.exposition import Samples
+from serving.scraping.exposition import MetricSamples
 from serving.scraping.reading import read
 from serving.worker_command import WorkerCommand
 
@@ -265,7 +265,7 @@ class ServerEngine:
         """The same for every engine, for charts that know no engine."""
         if self._spec.metrics is None:
             return b""
-        reading = read(Samples(text.decode(errors="replace")), self._spec.metrics)
+        reading = read(MetricSamples(text.decode(errors="replace")), self._spec.metrics)
         if reading is None:
             return b""
         gauges = {

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Outcome, Progress
+from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Progress, RequestOutcome
 from serving.faults import FaultInjection
 from serving.openai import RequestFault
 from serving.runtime.api import Problem
@@ -48,7 +48,7 @@ class AnswerParts:
     pool: IdlePool
 
     def record(self, label: str, code: int, progress: Progress, *, broke_off: bool = False) -> None:
-        self.desk.record(Outcome(label, code, progress.elapsed, broke_off, progress))
+        self.desk.record(RequestOutcome(label, code, progress.elapsed, broke_off, progress))
 
 
 def request_meta(

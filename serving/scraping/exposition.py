@@ -51,7 +51,7 @@ class Histogram:
         return low
 
 
-class Samples:
+class MetricSamples:
     def __init__(self, text: str) -> None:
         self._found: dict[str, list[Sample]] = {}
         for name, sample in _samples(text):

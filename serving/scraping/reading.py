@@ -7,7 +7,7 @@ from typing import Any
 
 from serving.engines.spec import MetricNames, terms
 from serving.protocol import Counters
-from serving.scraping.exposition import Histogram, Samples
+from serving.scraping.exposition import Histogram, MetricSamples
 
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)(?:="((?:[^"\\]|\\.)*)")?')
 
@@ -41,7 +41,7 @@ def own_names(names: Mapping[str, str]) -> MetricNames:
     return MetricNames(present=present, **own)
 
 
-def read(samples: Samples, names: MetricNames) -> Reading | None:
+def read(samples: MetricSamples, names: MetricNames) -> Reading | None:
     """Read the samples; None: these are not the metrics of a server with these names."""
     if not samples or (names.present and not any(name in samples for name in names.present)):
         return None
@@ -69,7 +69,7 @@ def read(samples: Samples, names: MetricNames) -> Reading | None:
     )
 
 
-def _value(samples: Samples, expressions: Sequence[str]) -> float | None:
+def _value(samples: MetricSamples, expressions: Sequence[str]) -> float | None:
     """Return the value of the first expression whose series are there; None: there is none."""
     for expression in expressions:
         series = terms(expression)
@@ -82,7 +82,7 @@ def _bare(name: str) -> str:
     return name.partition("{")[0]
 
 
-def _total(samples: Samples, name: str) -> float:
+def _total(samples: MetricSamples, name: str) -> float:
     """`requests_total{code="200"}`; a label without a value is there, with any."""
     bare, _, labels = name.partition("{")
     wanted = dict(_LABEL.findall(labels))

@@ -10,8 +10,8 @@ from serving.busy import BusyRate
 from serving.engines.registry import ENGINES
 from serving.http_client import HttpConnection, HttpError, Url
 from serving.protocol import BUSY_WINDOW_SECONDS, Counters, Heartbeat, Latency
-from serving.relay_protocol import Target
-from serving.scraping.exposition import Histogram, Samples
+from serving.relay_protocol import ScrapeTarget
+from serving.scraping.exposition import Histogram, MetricSamples
 from serving.scraping.reading import Reading, own_names, read
 
 log = logging.getLogger(__name__)
@@ -34,14 +34,14 @@ class Scraper:
         self._followed: dict[str, Followed] = {}
         self._complained_at: dict[str, float] = {}
 
-    async def read(self, targets: Sequence[Target]) -> list[Heartbeat]:
+    async def read(self, targets: Sequence[ScrapeTarget]) -> list[Heartbeat]:
         """Read those that answer; whoever does not is silent, as a worker of ours would be."""
         names = {target.worker for target in targets}
         for gone in self._followed.keys() - names:
             del self._followed[gone]
         places = asyncio.Semaphore(AT_ONCE)
 
-        async def one(target: Target) -> Heartbeat | None:
+        async def one(target: ScrapeTarget) -> Heartbeat | None:
             async with places:
                 try:
                     async with asyncio.timeout(WITHIN_SECONDS):
@@ -54,9 +54,9 @@ class Scraper:
         found = await asyncio.gather(*map(one, targets))
         return [heartbeat for heartbeat in found if heartbeat is not None]
 
-    def note(self, target: Target, text: str, *, now: float) -> Heartbeat:
+    def note(self, target: ScrapeTarget, text: str, *, now: float) -> Heartbeat:
         """Return what `text`, its metrics at `now` (seconds since 1970), says. Raises CannotRead."""
-        samples = Samples(text)
+        samples = MetricSamples(text)
         names = own_names(target.names) if target.names else ENGINES[target.engine].metrics
         reading = read(samples, names) if names is not None else None
         if reading is None:
@@ -66,7 +66,7 @@ class Scraper:
             followed = self._followed[target.worker] = Followed(target.slots)
         return followed.heartbeat(target, reading, now=now)
 
-    def _complain(self, target: Target, reason: str) -> None:
+    def _complain(self, target: ScrapeTarget, reason: str) -> None:
         now = time.monotonic()
         if now - self._complained_at.get(target.worker, -COMPLAIN_EVERY_SECONDS) >= COMPLAIN_EVERY_SECONDS:
             self._complained_at[target.worker] = now
@@ -85,7 +85,7 @@ class Followed:
         self._works: deque[tuple[float, float]] = deque()
         self._past: deque[tuple[float, Histogram | None, Histogram | None]] = deque()
 
-    def heartbeat(self, target: Target, reading: Reading, *, now: float) -> Heartbeat:
+    def heartbeat(self, target: ScrapeTarget, reading: Reading, *, now: float) -> Heartbeat:
         if self._before is None or _began_anew(reading, self._before):
             self._begin(reading, now=now)
         self._before = reading
@@ -151,7 +151,7 @@ def _latency(now: Histogram | None, before: Histogram | None) -> Latency | None:
     return Latency(p50_ms=p50, p95_ms=p95, count=round(lately.count))
 
 
-async def fetched(target: Target) -> str:
+async def fetched(target: ScrapeTarget) -> str:
     """Raises CannotRead, HttpError, OSError."""
     host = f"[{target.address}]" if ":" in target.address else target.address
     url = Url.parse(f"http://{host}:{target.port}{target.path}")

@@ -12,7 +12,7 @@ from gateway.models import Gateway
 from kube.resources import PODS
 from releases.models import Release, Service
 from releases.pages.pod_fields import SERVER_FIELDS, PodFormField
-from serving.relay_protocol import Target
+from serving.relay_protocol import ScrapeTarget
 from tests.cast import Api, api, person
 from tests.contracts.cluster_rigs import KubernetesRig
 from tests.images.builders import image
@@ -292,7 +292,7 @@ def test_a_server_of_another_maker_runs_as_its_image_does_and_is_read_by_the_rel
     for names in ({}, {"running": "engine_active"}):
         row.update(pod={"server": {"metrics": names}})
         (target,) = scrape_targets(cluster.pk)
-        assert Target.from_dict(target).names == names
+        assert ScrapeTarget.from_dict(target).names == names
 
 
 def test_a_plan_that_counts_is_refused_where_nobody_counts_for_a_server_of_another_maker(pods: Pods) -> None:

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from serving.desk import Desk, Outcome, Progress
+from serving.desk import Desk, Progress, RequestOutcome
 from serving.openai import RequestFault
 from serving.protocol import Counters, WorkerState
 
@@ -135,7 +135,7 @@ async def test_a_held_slot_is_busy() -> None:
 def test_outcomes_are_counted_once_each() -> None:
     clock = Clock()
     desk = Desk(slots=1, queue_limit=0, clock=clock)
-    seen: list[Outcome] = []
+    seen: list[RequestOutcome] = []
     desk.observe(seen.append)
     for code, broke_off in (
         (200, False),
@@ -151,7 +151,9 @@ def test_outcomes_are_counted_once_each() -> None:
         clock.now += 0.040
         progress.produced(2)
         progress.used(prompt_tokens=5, completion_tokens=3)
-        desk.record(Outcome(route="/r", code=code, seconds=0.05, broke_off=broke_off, progress=progress))
+        desk.record(
+            RequestOutcome(route="/r", code=code, seconds=0.05, broke_off=broke_off, progress=progress)
+        )
     assert desk.counters == Counters(requests=5, errors=3, refused=2, prompt_tokens=30, completion_tokens=18)
     assert desk.ttft is not None
     assert desk.tpot is not None

@@ -14,8 +14,8 @@ import pytest
 
 from serving.engines.registry import ENGINES
 from serving.protocol import Counters, Heartbeat
-from serving.relay_protocol import Target
-from serving.scraping.exposition import Histogram, Samples
+from serving.relay_protocol import ScrapeTarget
+from serving.scraping.exposition import Histogram, MetricSamples
 from serving.scraping.reading import read
 from serving.scraping.scraper import CannotRead, Scraper
 
@@ -26,7 +26,7 @@ def text(engine: str) -> str:
     return (TEXTS / f"{engine}.txt").read_text()
 
 
-def target(engine: str, **fields: object) -> Target:
+def target(engine: str, **fields: object) -> ScrapeTarget:
     given = {
         "worker": "chat-1-0",
         "deployment": "chat-1",
@@ -38,7 +38,7 @@ def target(engine: str, **fields: object) -> Target:
         "port": 8000,
         "slots": 16,
     }
-    return Target.from_dict({"path": "/metrics", **given, **fields})
+    return ScrapeTarget.from_dict({"path": "/metrics", **given, **fields})
 
 
 def first(engine: str) -> Heartbeat:
@@ -87,7 +87,7 @@ def test_each_server_says_its_load_and_its_totals(engine, in_flight, queued, cou
 def test_the_share_of_the_cache_has_one_name(file, engine, kv_used) -> None:
     names = ENGINES[engine].metrics
     assert names is not None
-    found = read(Samples(text(file)), names)
+    found = read(MetricSamples(text(file)), names)
     assert found is not None
     assert found.kv_used == kv_used
 
@@ -128,7 +128,7 @@ def test_a_server_that_nobody_knows_is_read_by_the_names_that_its_service_gives(
     found = Scraper().note(wanted, OWN, now=0.0)
     assert (found.in_flight, found.queue_depth) == (3, 1)
     assert found.counters == Counters(requests=42, errors=2)
-    assert Target.from_dict(asdict(wanted)) == wanted
+    assert ScrapeTarget.from_dict(asdict(wanted)) == wanted
 
 
 def test_without_the_gauge_that_is_always_there_it_is_not_that_server() -> None:
@@ -196,7 +196,7 @@ def test_a_quantile_lies_within_its_bucket_and_never_beyond_the_last_bound() -> 
 
 
 def test_lines_that_cannot_be_read_hide_none_of_the_others() -> None:
-    samples = Samples('# a\nx{a="1",b="q\\"uote"} 2 1700000000\nx{a="2"} NaN\n???\nx oops\nxy 9\n')
+    samples = MetricSamples('# a\nx{a="1",b="q\\"uote"} 2 1700000000\nx{a="2"} NaN\n???\nx oops\nxy 9\n')
     assert samples.total("x") == 2.0
     assert samples.total("x", a="1", b='q\\"uote') == 2.0
     assert "y" not in samples

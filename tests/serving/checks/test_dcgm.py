@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from serving.checks import dcgm
-from serving.checks.device import Target
-from serving.checks.report import Check, Outcome
+from serving.checks.device import DeviceUnderTest
+from serving.checks.report import CheckOutcome, DeviceCheck
 
 pytestmark = pytest.mark.any_database
 
@@ -26,8 +26,8 @@ def fourth(status: str) -> str:
 
 
 GPUS = {
-    "0": Target("cuda", 0, "NVIDIA A100", "GPU-aa", "0000:07:00"),
-    "3": Target("cuda", 1, "NVIDIA A100", "GPU-bb"),
+    "0": DeviceUnderTest("cuda", 0, "NVIDIA A100", "GPU-aa", "0000:07:00"),
+    "3": DeviceUnderTest("cuda", 1, "NVIDIA A100", "GPU-bb"),
 }
 LISTED = """2 GPUs found.
 +--------+----------------------------------------------------------------------+
@@ -44,14 +44,20 @@ LISTED = """2 GPUs found.
 """
 
 
-def outcomes(checks: list[Check]) -> dict[str, Outcome]:
+def outcomes(checks: list[DeviceCheck]) -> dict[str, CheckOutcome]:
     return {check.gpu_uuid: check.outcome for check in checks}
 
 
 def test_each_gpu_has_an_outcome_of_its_own() -> None:
-    assert outcomes(dcgm.read(third("Pass"), GPUS)) == {"GPU-aa": Outcome.PASSED, "GPU-bb": Outcome.PASSED}
-    assert outcomes(dcgm.read(third("Skip"), GPUS)) == {"GPU-aa": Outcome.PASSED, "GPU-bb": Outcome.SKIPPED}
-    assert outcomes(dcgm.read(third("Warn"), GPUS))["GPU-bb"] is Outcome.WARNED
+    assert outcomes(dcgm.read(third("Pass"), GPUS)) == {
+        "GPU-aa": CheckOutcome.PASSED,
+        "GPU-bb": CheckOutcome.PASSED,
+    }
+    assert outcomes(dcgm.read(third("Skip"), GPUS)) == {
+        "GPU-aa": CheckOutcome.PASSED,
+        "GPU-bb": CheckOutcome.SKIPPED,
+    }
+    assert outcomes(dcgm.read(third("Warn"), GPUS))["GPU-bb"] is CheckOutcome.WARNED
 
 
 def test_a_result_of_several_gpus_is_of_each() -> None:
@@ -66,12 +72,12 @@ def test_a_result_of_several_gpus_is_of_each() -> None:
 def test_tests_of_the_software_alone_are_no_pass_of_a_gpu() -> None:
     software = third("Pass").replace("Hardware", "Deployment")
 
-    assert set(outcomes(dcgm.read(software, GPUS)).values()) == {Outcome.SKIPPED}
+    assert set(outcomes(dcgm.read(software, GPUS)).values()) == {CheckOutcome.SKIPPED}
 
 
 def test_a_test_that_failed_is_told_in_dcgms_words_with_its_gpu() -> None:
     bad = dcgm.read(third("Fail", warnings="Replays exceed the limit"), GPUS)[1]
-    assert (bad.outcome, bad.gpu_uuid) == (Outcome.FAILED, "GPU-bb")
+    assert (bad.outcome, bad.gpu_uuid) == (CheckOutcome.FAILED, "GPU-bb")
     assert bad.words == "PCIe on GPU 3: Replays exceed the limit"
 
     (unknown,) = dcgm.read(fourth("Fail"), GPUS)
@@ -99,7 +105,7 @@ def test_without_dcgm_the_check_is_skipped_and_says_so(
 
     (check,) = dcgm.check(2, 5.0, [*GPUS.values()])
 
-    assert check.outcome is Outcome.SKIPPED
+    assert check.outcome is CheckOutcome.SKIPPED
     assert "DCGM is not installed" in check.words
     assert dcgm.check(0, 5.0, [*GPUS.values()]) == []
 
@@ -109,7 +115,7 @@ def test_dcgm_that_cannot_run_is_skipped(tmp_path: Path, monkeypatch: pytest.Mon
 
     (check,) = dcgm.check(2, 5.0, [*GPUS.values()])
 
-    assert check.outcome is Outcome.SKIPPED
+    assert check.outcome is CheckOutcome.SKIPPED
     assert "unable to connect" in check.words
 
 

@@ -13,42 +13,42 @@ import pytest
 from serving.checks import __main__ as command
 from serving.checks import collective, one_device, supervision
 from serving.checks.cpu_time import starved_seconds
-from serving.checks.device import Target, processor
+from serving.checks.device import DeviceUnderTest, processor
 from serving.checks.expectations import expected_of
 from serving.checks.levels import LEVELS
-from serving.checks.report import Check, Outcome, Report
+from serving.checks.report import CheckOutcome, DeviceCheck, Report
 
 pytestmark = [pytest.mark.process, pytest.mark.any_database]
 QUICK = replace(LEVELS[1], matrix=0, memory=0, bandwidth=0, load=0, all_reduce=0)
 
 
-def gpu(number: int, model: str = "NVIDIA A100-SXM4-80GB") -> Target:
-    return Target("cpu", number, model, f"GPU-{number}", f"0000:0{number}:00")
+def gpu(number: int, model: str = "NVIDIA A100-SXM4-80GB") -> DeviceUnderTest:
+    return DeviceUnderTest("cpu", number, model, f"GPU-{number}", f"0000:0{number}:00")
 
 
-def well(target: Target, level: Any, link: Any, say: Any) -> None:
-    say.put(target.check("matrix_products", Outcome.PASSED, "fine"))
+def well(target: DeviceUnderTest, level: Any, link: Any, say: Any) -> None:
+    say.put(target.check("matrix_products", CheckOutcome.PASSED, "fine"))
     say.put(one_device.ENDED)
 
 
-def dies(target: Target, level: Any, link: Any, say: Any) -> None:
+def dies(target: DeviceUnderTest, level: Any, link: Any, say: Any) -> None:
     if target.index:
         os._exit(9)
     well(target, level, link, say)
 
 
-def hangs(target: Target, level: Any, link: Any, say: Any) -> None:
+def hangs(target: DeviceUnderTest, level: Any, link: Any, say: Any) -> None:
     if target.index:
         time.sleep(600)
     well(target, level, link, say)
 
 
-def is_busy(target: Target, level: Any, link: Any, say: Any) -> None:
-    say.put(target.check("is_idle", Outcome.SKIPPED, "Somebody computes on it (process 7)."))
+def is_busy(target: DeviceUnderTest, level: Any, link: Any, say: Any) -> None:
+    say.put(target.check("is_idle", CheckOutcome.SKIPPED, "Somebody computes on it (process 7)."))
     say.put(one_device.ENDED)
 
 
-def by_name(report: Report, name: str) -> list[Check]:
+def by_name(report: Report, name: str) -> list[DeviceCheck]:
     return [check for check in report.checks if check.name == name]
 
 
@@ -83,7 +83,7 @@ def test_a_cpu_under_load_is_no_hang_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -
     report = supervision.run([gpu(1)], QUICK, hangs)
 
     (silent,) = by_name(report, "answers")
-    assert (silent.gpu_uuid, silent.outcome) == ("GPU-1", Outcome.INCONCLUSIVE)
+    assert (silent.gpu_uuid, silent.outcome) == ("GPU-1", CheckOutcome.INCONCLUSIVE)
     assert silent.words == "It could not be checked: its process waited 600 s for a CPU of the machine."
     assert not report.failed
     assert not report.passed
@@ -122,7 +122,7 @@ def test_the_one_gpu_whose_products_differ_from_its_neighbours_is_named() -> Non
     (odd,) = supervision.odd_ones(alike, marks)
 
     assert odd.gpu_uuid == "GPU-2"
-    assert odd.outcome is Outcome.FAILED
+    assert odd.outcome is CheckOutcome.FAILED
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_models_are_compared_with_their_like_only() -> None:
 def test_all_reduce_over_two_processes_sums_rightly() -> None:
     check = collective.check([processor(), processor()], 0.0)
 
-    assert check.outcome is Outcome.MEASURED
+    assert check.outcome is CheckOutcome.MEASURED
     assert check.measured
     assert check.measured > 0
 
