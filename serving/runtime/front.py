@@ -32,7 +32,7 @@ from serving.runtime.http_answers import (
     request_meta,
     timeout_of,
 )
-from serving.runtime.http_server import PROBLEM_TYPE, HttpRequest
+from serving.runtime.http_request import PROBLEM_TYPE, HttpRequest
 from serving.runtime.jobs import JobPath, JobRoutes, QueuedJobRunner, job_path
 from serving.runtime.process_calls import IdlePool, Meta, ProcessCall
 from serving.runtime.processes import Processes

@@ -13,7 +13,7 @@ from serving.runtime.api import Problem
 from serving.runtime.batching import OFFLINE, ONLINE
 from serving.runtime.frames import Frame
 from serving.runtime.front_routes import FrontRoute
-from serving.runtime.http_server import HttpRequest
+from serving.runtime.http_request import HttpRequest
 from serving.runtime.jobs import JobPath
 from serving.runtime.process_calls import IdlePool, Meta, ProcessCall
 from serving.runtime.service_metrics import ServiceMetrics

@@ -18,7 +18,8 @@ import pytest
 
 from serving.runtime import http_server
 from serving.runtime.api import Problem
-from serving.runtime.http_server import HttpRequest, HttpServer
+from serving.runtime.http_request import HttpRequest
+from serving.runtime.http_server import HttpServer
 from serving.worker import listen
 from tests.serving.runtime.rig import Asked, service
 from tests.serving.workers import RunningWorker, wait_until
