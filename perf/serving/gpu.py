@@ -13,7 +13,7 @@ from perf.required import RequiredFigure
 from perf.serving.hop import SIZES, models, p50
 from perf.serving.load import MeasuredLoad, measure, request
 from perf.serving.running import RunningService, service
-from serving.runtime.api import GpuModel
+from serving.runtime.gpu_model import GpuModel
 
 APP = """
 import numpy as np

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from perf.required import RequiredFigure, at_most
-from serving.runtime.api import GpuModel, runtime
 from serving.runtime.board import Phase, ProcessBoard
 from serving.runtime.children import ChildOrder
+from serving.runtime.context import runtime
+from serving.runtime.gpu_model import GpuModel
 from serving.runtime.gpu_process import GpuProcess
 from serving.runtime.links import ARENA_BYTES, listener
 from serving.runtime.models import ModelHandles

@@ -15,20 +15,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from serving.runtime.api import (
-    Cancelled,
-    GpuModel,
-    ModelHandle,
-    Problem,
-    Request,
-    RequestContext,
-    Response,
-    context,
-    runtime,
-)
 from serving.runtime.board import ProcessBoard
 from serving.runtime.children import ChildOrder, tell
+from serving.runtime.context import RequestContext, context, runtime
+from serving.runtime.errors import PROBLEM_TYPE, Cancelled, Problem
 from serving.runtime.frames import Frame, FrameReader, pack_frame
+from serving.runtime.gpu_model import GpuModel, ModelHandle
+from serving.runtime.handler_request import Request, Response
 from serving.runtime.handlers import RouteHandler, read_query
 from serving.runtime.loaded_app import LoadedApp
 from serving.runtime.models import ModelHandles
@@ -36,7 +29,6 @@ from serving.runtime.models import ModelHandles
 log = logging.getLogger(__name__)
 READ_BYTES = 65_536
 """More would be mapped and unmapped for each request."""
-_PROBLEM_TYPE = "application/problem+json"
 Meta = dict[str, Any]
 
 
@@ -251,7 +243,7 @@ class CpuProcess:
         self._send(Frame.ANSWER, self._figures() | answer | ({"headers": headers} if headers else {}), body)
 
     def _problem(self, problem: Problem) -> None:
-        answer = {"status": problem.status, "type": _PROBLEM_TYPE}
+        answer = {"status": problem.status, "type": PROBLEM_TYPE}
         self._send(Frame.ANSWER, self._figures() | answer, json.dumps(problem.document()).encode())
 
     def _send(self, kind: Frame, meta: Meta, body: bytes = b"") -> None:

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from serving.leash import end_with_parent
-from serving.runtime.api import AppError, Files, GpuModel, Problem, batched
+from serving.runtime.errors import AppError, Problem
+from serving.runtime.gpu_model import Files, GpuModel, batched
 
 PARTNER_WITHIN_SECONDS = 600
 

@@ -5,7 +5,7 @@ from email.policy import HTTP
 from typing import Any
 from urllib.parse import parse_qsl
 
-from serving.runtime.api import Problem
+from serving.runtime.errors import Problem
 
 
 def read_form(content_type: str, body: bytes) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from serving.faults import FaultInjection
 from serving.jobs.job import QueuedJob
 from serving.jobs.queue import JobQueue
 from serving.protocol import CHOSEN_BY_HEADER, PREFIX_HEADER, WorkerState
-from serving.runtime.api import Problem
 from serving.runtime.batching import OFFLINE
+from serving.runtime.errors import PROBLEM_TYPE, Problem
 from serving.runtime.frames import Frame
 from serving.runtime.front_routes import API_PREFIX, FrontRoute, FrontRoutes
 from serving.runtime.http_answers import (
@@ -32,7 +32,7 @@ from serving.runtime.http_answers import (
     request_meta,
     timeout_of,
 )
-from serving.runtime.http_request import PROBLEM_TYPE, HttpRequest
+from serving.runtime.http_request import HttpRequest
 from serving.runtime.jobs import JobPath, JobRoutes, QueuedJobRunner, job_path
 from serving.runtime.process_calls import IdlePool, Meta, ProcessCall
 from serving.runtime.processes import Processes

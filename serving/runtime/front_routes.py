@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from serving.runtime.api import Problem
+from serving.runtime.errors import Problem
 
 API_PREFIX = "/v1"
 

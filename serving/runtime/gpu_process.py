@@ -15,10 +15,11 @@ import traceback
 from collections.abc import Generator, Hashable
 from typing import Any
 
-from serving.runtime.api import Files, GpuModel, Problem
 from serving.runtime.batching import BatchQueue, BatchRule, Item
 from serving.runtime.board import Phase, ProcessBoard
 from serving.runtime.children import ChildOrder, tell
+from serving.runtime.errors import Problem
+from serving.runtime.gpu_model import Files, GpuModel
 from serving.runtime.links import NO_DEADLINE, Link, LinkClosed, LinkMessage, LinkMessageKind, check_peer
 from serving.runtime.loading import load_app
 

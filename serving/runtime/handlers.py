@@ -11,7 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 from pydantic_core import to_json
 
-from serving.runtime.api import App, AppError, Problem, Request, Response, Route
+from serving.runtime.app import App, Route
+from serving.runtime.errors import PROBLEM_TYPE, AppError, Problem
+from serving.runtime.handler_request import Request, Response
 
 JSON = "application/json"
 
@@ -165,7 +167,7 @@ class RouteHandler:
         ok: dict[str, Any] = {"description": "Accepted" if status == "202" else "OK"}
         if answer and status == "200":
             ok["content"] = answer
-        problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        problem = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
         operation["responses"] = {status: ok, "default": {"description": "Problem", "content": problem}}
         return operation
 

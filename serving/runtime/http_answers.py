@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Progress, RequestOutcome
 from serving.faults import FaultInjection
 from serving.openai import RequestFault
-from serving.runtime.api import Problem
 from serving.runtime.batching import OFFLINE, ONLINE
+from serving.runtime.errors import Problem
 from serving.runtime.frames import Frame
 from serving.runtime.front_routes import FrontRoute
 from serving.runtime.http_request import HttpRequest

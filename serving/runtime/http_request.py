@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from serving.begun import BEGUN
-from serving.runtime.api import Problem
+from serving.runtime.errors import PROBLEM_TYPE, Problem
 
 if TYPE_CHECKING:
     from serving.runtime.http_server import HttpServerConnection
 
-PROBLEM_TYPE = "application/problem+json"
 _UNFIT = re.compile(r"[\r\n\0]")
 Headers = Mapping[str, str]
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote_to_bytes
 import httptools
 
 from serving.begun import BEGUN
-from serving.runtime.api import Problem
+from serving.runtime.errors import Problem
 from serving.runtime.http_request import HttpApplication, HttpRequest, header_lines
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from serving.runtime.api import AppError, GpuModel
+from serving.runtime.errors import AppError
+from serving.runtime.gpu_model import GpuModel
 
 
 class InProcess:

@@ -18,7 +18,7 @@ from serving.jobs.errors import (
 )
 from serving.jobs.job import JobPolicy, QueuedJob
 from serving.jobs.queue import JobQueue
-from serving.runtime.api import Problem
+from serving.runtime.errors import PROBLEM_TYPE, Problem
 
 log = logging.getLogger(__name__)
 
@@ -277,7 +277,7 @@ class QueuedJobRunner:
                 "Result too large",
                 f"A result has at most {MAX_RESULT_BYTES} bytes: store it, and answer where it is.",
             )
-        return problem.status, "application/problem+json", json.dumps(problem.document()).encode()
+        return problem.status, PROBLEM_TYPE, json.dumps(problem.document()).encode()
 
     async def _keep(self, job: QueuedJob, said: Mapping[str, Any], work: "asyncio.Task[Any]") -> None:
         """Renew the lease with the progress, until the work is done or nobody wants it."""

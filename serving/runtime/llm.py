@@ -17,7 +17,9 @@ from typing import Any, Literal, overload
 
 from serving.engines.registry import ENGINES, WORKER_ENGINES
 from serving.openai import Route
-from serving.runtime.api import AppError, Files, Problem, deadline, runtime
+from serving.runtime.context import deadline, runtime
+from serving.runtime.errors import AppError, Problem
+from serving.runtime.gpu_model import Files
 from serving.worker_command import WORKER_ENVIRONMENT, WorkerCommand, default_environments
 
 RUN_VARIABLE, ENVIRONMENTS_VARIABLE = "SLIPWAY_APP_RUN", "SLIPWAY_APP_ENVIRONMENTS"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from serving.runtime.api import GpuModel
+from serving.runtime.gpu_model import GpuModel
 from serving.runtime.handlers import RouteHandler, openapi, warm_up_body
 from serving.runtime.loading import load_app
 

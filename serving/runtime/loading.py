@@ -4,7 +4,9 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from serving.runtime.api import App, AppError, GpuModel, OwnProcess
+from serving.runtime.app import App, OwnProcess
+from serving.runtime.errors import AppError
+from serving.runtime.gpu_model import GpuModel
 from serving.runtime.llm import LlmEngine
 
 

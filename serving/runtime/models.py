@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from serving.runtime.api import AppError, Cancelled, GpuModel, Problem, context
 from serving.runtime.arena import ArenaUnavailable
 from serving.runtime.board import Phase, ProcessBoard
+from serving.runtime.context import context
+from serving.runtime.errors import AppError, Cancelled, Problem
+from serving.runtime.gpu_model import GpuModel
 from serving.runtime.links import NO_DEADLINE, Link, LinkClosed, LinkMessage, LinkMessageKind, connect, ids
 
 GREETING_LOOK_MS = 50

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from serving.runtime.api import Problem
+from serving.runtime.errors import Problem
 from serving.runtime.frames import Frame
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from serving.jobs.redis_store import RedisJobStore
 from serving.jobs.store import MemoryJobStore
 from serving.metrics import WorkerMetrics
 from serving.protocol import ABILITY
-from serving.runtime.api import Problem
+from serving.runtime.errors import Problem
 from serving.runtime.front import Front
 from serving.runtime.isolation import Limits
 from serving.runtime.processes import Processes

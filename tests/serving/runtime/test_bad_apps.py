@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from serving.runtime.api import App, AppError, GpuModel, batched, get
+from serving.runtime.app import App
+from serving.runtime.errors import AppError
+from serving.runtime.gpu_model import GpuModel, batched, get
 from tests.serving.workers import running, wait_until
 
 GOOD = "from slipway import serve\napp = serve.App(processes=1)\n"

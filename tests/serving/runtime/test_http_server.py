@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from serving.runtime import http_server
-from serving.runtime.api import Problem
+from serving.runtime.errors import Problem
 from serving.runtime.http_request import HttpRequest
 from serving.runtime.http_server import HttpServer
 from serving.worker import listen
