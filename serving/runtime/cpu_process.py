@@ -19,7 +19,7 @@ from serving.runtime.board import ProcessBoard
 from serving.runtime.children import ChildOrder, tell
 from serving.runtime.context import RequestContext, context, runtime
 from serving.runtime.errors import PROBLEM_TYPE, Cancelled, Problem
-from serving.runtime.frames import Frame, FrameReader, pack_frame
+from serving.runtime.frames import Frame, FrameReader, Meta, pack_frame
 from serving.runtime.gpu_model import GpuModel, ModelHandle
 from serving.runtime.handler_request import Request, Response
 from serving.runtime.handlers import RouteHandler, read_query
@@ -29,7 +29,6 @@ from serving.runtime.models import ModelHandles
 log = logging.getLogger(__name__)
 READ_BYTES = 65_536
 """More would be mapped and unmapped for each request."""
-Meta = dict[str, Any]
 
 
 def run(order: ChildOrder, channel: socket.socket) -> None:

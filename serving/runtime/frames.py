@@ -10,6 +10,8 @@ from typing import Any
 import orjson
 
 _HEAD = struct.Struct("<BxxxIQ")
+Meta = dict[str, Any]
+"""The document of a message."""
 
 
 class Frame(IntEnum):
@@ -29,7 +31,7 @@ class Frame(IntEnum):
 _FRAMES: tuple[Frame, ...] = (Frame.STATE, *Frame)  # by their number
 
 
-def pack_frame(kind: Frame, meta: dict[str, Any], body: bytes = b"") -> bytes:
+def pack_frame(kind: Frame, meta: Meta, body: bytes = b"") -> bytes:
     try:
         document = orjson.dumps(meta)
     except TypeError:  # numbers and text that only Python has
@@ -43,7 +45,7 @@ class FrameReader:
     def __init__(self) -> None:
         self._unread = bytearray()
 
-    def feed(self, data: bytes) -> Iterable[tuple[Frame, dict[str, Any], bytes]]:
+    def feed(self, data: bytes) -> Iterable[tuple[Frame, Meta, bytes]]:
         if not self._unread and len(data) >= _HEAD.size:
             kind, meta_size, body_size = _HEAD.unpack_from(data)
             middle = _HEAD.size + meta_size
@@ -51,7 +53,7 @@ class FrameReader:
                 return ((_FRAMES[kind], orjson.loads(data[_HEAD.size : middle]), data[middle:]),)
         return self._whole(data)
 
-    def _whole(self, data: bytes) -> Iterator[tuple[Frame, dict[str, Any], bytes]]:
+    def _whole(self, data: bytes) -> Iterator[tuple[Frame, Meta, bytes]]:
         if self._unread:
             self._unread += data
             data = self._unread  # type: ignore[assignment]

@@ -21,7 +21,7 @@ from serving.jobs.queue import JobQueue
 from serving.protocol import CHOSEN_BY_HEADER, PREFIX_HEADER, WorkerState
 from serving.runtime.batching import OFFLINE
 from serving.runtime.errors import PROBLEM_TYPE, Problem
-from serving.runtime.frames import Frame
+from serving.runtime.frames import Frame, Meta
 from serving.runtime.front_routes import API_PREFIX, FrontRoute, FrontRoutes
 from serving.runtime.http_answers import (
     GRACE_SECONDS,
@@ -34,7 +34,7 @@ from serving.runtime.http_answers import (
 )
 from serving.runtime.http_request import HttpRequest
 from serving.runtime.jobs import JobPath, JobRoutes, QueuedJobRunner, job_path
-from serving.runtime.process_calls import IdlePool, Meta, ProcessCall
+from serving.runtime.process_calls import IdlePool, ProcessCall
 from serving.runtime.processes import Processes
 from serving.runtime.service_metrics import ServiceMetrics
 from serving.worker_command import WorkerCommand

@@ -11,11 +11,11 @@ from serving.faults import FaultInjection
 from serving.openai import RequestFault
 from serving.runtime.batching import OFFLINE, ONLINE
 from serving.runtime.errors import Problem
-from serving.runtime.frames import Frame
+from serving.runtime.frames import Frame, Meta
 from serving.runtime.front_routes import FrontRoute
 from serving.runtime.http_request import HttpRequest
 from serving.runtime.jobs import JobPath
-from serving.runtime.process_calls import IdlePool, Meta, ProcessCall
+from serving.runtime.process_calls import IdlePool, ProcessCall
 from serving.runtime.service_metrics import ServiceMetrics
 
 TIMEOUT_HEADERS = ("x-slipway-timeout-ms", "x-envoy-expected-rq-timeout-ms")

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from serving.runtime.frames import Meta
 from serving.runtime.gpu_model import GpuModel
 from serving.runtime.handlers import RouteHandler, openapi, warm_up_body
 from serving.runtime.loading import load_app
-
-Meta = dict[str, Any]
 
 
 class LoadedApp:

@@ -3,15 +3,14 @@
 import itertools
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from serving.runtime.errors import Problem
-from serving.runtime.frames import Frame
+from serving.runtime.frames import Frame, Meta
 
 if TYPE_CHECKING:
-    from serving.runtime.processes import Child
+    from serving.runtime.supervised_child import Child
 
-Meta = dict[str, Any]
 Hear = Callable[[Frame, Meta, bytes], None]
 _numbers = itertools.count(1)
 
