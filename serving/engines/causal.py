@@ -105,6 +105,8 @@ class CausalModel:
             reason = (
                 "" if worst <= tolerance else f"its logits differ by {worst:.1%} from those of a step alone"
             )
+        except EngineError as error:
+            reason = str(error)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
         if reason:

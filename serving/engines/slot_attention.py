@@ -14,6 +14,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
+from serving.engines.base import EngineError
+
 IMPLEMENTATION = "slipway_slots"
 SMALLEST_CAPACITY = 128
 
@@ -154,9 +156,11 @@ def _attend(
     s_aux: torch.Tensor | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Implement transformers' attention. Raises NotImplementedError for variants that need other products."""
-    if softcap is not None or s_aux is not None:
-        raise NotImplementedError("attention with soft caps or sinks")
+    """Implement transformers' attention. Raises EngineError for variants that need other products."""
+    if softcap is not None:
+        raise EngineError("its attention has soft caps (attn_logit_softcapping)")
+    if s_aux is not None:
+        raise EngineError("its attention has sinks")
     return slot_cache.attend(module.layer_idx, query, scaling=scaling, window=sliding_window), None
 
 

@@ -168,7 +168,8 @@ class TransformersEngine:
             return "static" if wanted == "static" else "continuous"
         if wanted != "auto":
             raise EngineError(
-                f"batching is {wanted}, but requests to this model cannot share steps: {reason}"
+                f"batching is {wanted}, but requests to this model cannot share steps: {reason}; "
+                "set batching to auto or off"
             )
         log.warning("requests do not share steps with this model: %s", reason)
         return "off"

@@ -9,35 +9,21 @@ from typing import Any
 
 import pytest
 
-from serving.engines.base import EngineError, Piece
+from serving.engines.base import EngineError
 from serving.engines.transformers import TransformersEngine, TransformersSettings
 from serving.openai import (
     ChatPrompt,
     Message,
-    Prompt,
     RequestFault,
-    Sampling,
     TextPrompt,
     TextRequest,
     TokenPrompt,
 )
 from tests.serving.tiny_model import write_tiny_model
+from tests.serving.transformers_rig import PROMPT, engine_of, pieces, request, text
 from tests.serving.workers import command
 
 pytestmark = pytest.mark.process
-
-PROMPT = TextPrompt("Once upon a time")
-
-
-def request(prompt: Prompt = PROMPT, **sampling: Any) -> TextRequest:
-    defaults: dict[str, Any] = {"max_tokens": 24, "temperature": 0.0, "top_p": None, "seed": None, "stop": ()}
-    return TextRequest(prompt=prompt, sampling=Sampling(**(defaults | sampling)))
-
-
-def engine_of(directory: Path, **settings: Any) -> TransformersEngine:
-    return TransformersEngine(
-        command(model_dir=directory, device="cpu", slots=4), TransformersSettings(**settings)
-    )
 
 
 @pytest.fixture
@@ -46,14 +32,6 @@ async def engine(tiny_model: Path) -> AsyncIterator[TransformersEngine]:
     await engine.start()
     yield engine
     await engine.stop()
-
-
-async def pieces(engine: TransformersEngine, asked: TextRequest) -> list[Piece]:
-    return [piece async for piece in engine.generate(asked)]
-
-
-async def text(engine: TransformersEngine, asked: TextRequest) -> str:
-    return "".join(piece.text for piece in await pieces(engine, asked))
 
 
 async def test_greedy_text_is_that_of_transformers_own_generation(
@@ -124,54 +102,6 @@ async def test_a_request_that_spoils_a_shared_step_fails_alone(engine: Transform
     assert good == alone
     assert isinstance(bad, RequestFault)
     assert bad.status == 500
-
-
-async def test_a_model_whose_attention_cannot_be_shared_takes_turns(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    from transformers import FalconConfig, FalconForCausalLM
-
-    directory = write_tiny_model(tmp_path / "m")
-    (directory / "model.safetensors").unlink()
-    config = FalconConfig(
-        vocab_size=260, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, alibi=True
-    )
-    FalconForCausalLM(config).save_pretrained(directory)
-    with pytest.raises(EngineError, match="cannot share steps"):
-        await engine_of(directory, batching="continuous").start()
-    engine = engine_of(directory)
-    await engine.start()
-    assert "do not share steps" in caplog.text
-    assert await text(engine, request())
-    await engine.stop()
-
-
-async def test_windows_of_attention_hold_beside_others(tmp_path: Path) -> None:
-    from transformers import MistralConfig, MistralForCausalLM
-
-    directory = write_tiny_model(tmp_path / "m")
-    MistralForCausalLM(
-        MistralConfig(
-            vocab_size=260,
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            sliding_window=5,
-            max_position_embeddings=256,
-            eos_token_id=2,
-        )
-    ).save_pretrained(directory)
-    shared, alone = engine_of(directory, batching="continuous"), engine_of(directory, batching="off")
-    await shared.start()
-    await alone.start()
-    asked = [request(TextPrompt("story" * number)) for number in range(1, 6)]
-    assert await asyncio.gather(*(text(shared, one) for one in asked)) == [
-        await text(alone, one) for one in asked
-    ]
-    await shared.stop()
-    await alone.stop()
 
 
 async def test_the_seed_decides_a_drawn_answer(engine: TransformersEngine) -> None:
