@@ -39,8 +39,9 @@ Kind = Literal["call", "stream", "job"]
 
 
 @dataclass(frozen=True)
-class Route:
-    """A handler and its path. `warm_up`: a body that is sent to it before the service is ready."""
+class AppRoute:
+    """A handler and its path. `warm_up`: a body that is sent to it before the service is ready, or a function
+    that makes it."""
 
     kind: Kind
     method: str
@@ -51,6 +52,10 @@ class Route:
     media_type: str = ""
     warm_up: Any = None
     job: Mapping[str, Any] = field(default_factory=dict)
+
+    def warm_up_value(self) -> Any:
+        """Return the body to warm up with; None: there is none."""
+        return self.warm_up() if callable(self.warm_up) else self.warm_up
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class App:
         self.processes, self.job_processes = processes, job_processes
         self.abilities = tuple(abilities)
         self.timeout_seconds, self.memory_mb, self.title = timeout_seconds, memory_mb, title
-        self.routes: list[Route] = []
+        self.routes: list[AppRoute] = []
         self.own_processes: list[OwnProcess] = []
         self.indicators: dict[str, Indicator] = {}
 
@@ -101,7 +106,7 @@ class App:
         return self._route("call", "GET", path, options)
 
     def post(self, path: str, **options: Any) -> Callable[[F], F]:
-        """`max_bytes`, `timeout_seconds` and `warm_up` as in `Route`."""
+        """`max_bytes`, `timeout_seconds` and `warm_up` as in `AppRoute`."""
         return self._route("call", "POST", path, options)
 
     def stream(self, path: str, **options: Any) -> Callable[[F], F]:
@@ -168,7 +173,7 @@ class App:
 
         def add(handler: F) -> F:
             try:
-                route = Route(kind, method, path, handler, **options)
+                route = AppRoute(kind, method, path, handler, **options)
             except TypeError as error:
                 raise AppError(f"{path}: {error}") from None
             if kind == "stream" and not (

@@ -126,10 +126,6 @@ class Arena:
         self._memory[fresh.number] = 1
         return ArenaPlace(fresh.number, fresh.begin, length)
 
-    def take_back(self, place: ArenaPlace) -> None:
-        """The message about it was never sent."""
-        self._memory[place.block] = 0
-
     @property
     def used(self) -> int:
         """Bytes in blocks that somebody still writes or reads."""

@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, get_type_hints
 from urllib.parse import parse_qsl
 
@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 from pydantic_core import to_json
 
-from serving.runtime.app import App, Route
+from serving.runtime.app import App, AppRoute
 from serving.runtime.errors import PROBLEM_TYPE, AppError, Problem
 from serving.runtime.handler_request import Request, Response
 
@@ -21,7 +21,7 @@ JSON = "application/json"
 class RouteHandler:
     """The function of a route with its types. Raises AppError for hints that nothing can be read by."""
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: AppRoute) -> None:
         self.route = route
         self.function = route.handler
         self.is_async = inspect.iscoroutinefunction(self.function) or inspect.isasyncgenfunction(
@@ -130,7 +130,7 @@ class RouteHandler:
 
     def _example(self) -> dict[str, Any]:
         """Return the warm-up body as the example of a good request; smoke tests send it, too."""
-        value = self.route.warm_up() if callable(self.route.warm_up) else self.route.warm_up
+        value = self.route.warm_up_value()
         return {} if value is None or isinstance(value, bytes) else {"example": value}
 
     def operation(self, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -257,6 +257,6 @@ def read_query(text: str) -> Mapping[str, str]:
     return dict(parse_qsl(text, keep_blank_values=True)) if text else {}
 
 
-def warm_up_body(route: Route) -> bytes:
-    value: Any = route.warm_up() if isinstance(route.warm_up, Callable) else route.warm_up  # type: ignore[arg-type]
+def warm_up_body(route: AppRoute) -> bytes:
+    value = route.warm_up_value()
     return value if isinstance(value, bytes) else json.dumps(value).encode()

@@ -92,13 +92,8 @@ class JobRoutes:
             if method == "DELETE" and not below:
                 return 202, "application/json", document(await self._queue.cancel(job.id), prefix)
             if method == "POST" and below == "retry":
-                return (
-                    202,
-                    "application/json",
-                    document(
-                        await self._queue.retry(job.id, target=self._target, version=self._version), prefix
-                    ),
-                )
+                again = await self._queue.retry(job.id, target=self._target, version=self._version)
+                return 202, "application/json", document(again, prefix)
         raise Problem(405, "Method not allowed", f"{method} is not possible here.")
 
     async def follow(self, job: QueuedJob, *, prefix: str) -> AsyncIterator[dict[str, Any]]:
