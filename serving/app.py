@@ -6,7 +6,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route as Path
+from starlette.routing import Route
 
 from serving import logs
 from serving.desk import Desk, Progress, RequestOutcome
@@ -14,7 +14,7 @@ from serving.engines.base import Engine, EngineError
 from serving.faults import FaultInjection
 from serving.generation import Generation, error_response, json_response
 from serving.metrics import CONTENT_TYPE, WorkerMetrics
-from serving.openai import RequestFault, Route, read_call
+from serving.openai import OpenAiRoute, RequestFault, read_call
 from serving.protocol import CHOSEN_BY_HEADER, WorkerState
 from serving.tracing import is_sampled
 from serving.worker_command import WorkerCommand
@@ -68,7 +68,7 @@ def make_app(
         logs.traceparent.set(traced if is_sampled(traced) else "")
         progress = Progress(chosen_by="client" if by_client else "gateway", traceparent=traced)
         metrics.arrived(progress)
-        route = Route(request.scope["path"])
+        route = OpenAiRoute(request.scope["path"])
         try:
             raw = await _body(request)
             if desk.state in (WorkerState.STARTING, WorkerState.FAILED):
@@ -134,12 +134,12 @@ def make_app(
 
     return Starlette(
         routes=[
-            *(Path(route, generate, methods=["POST"]) for route in Route),
-            Path("/v1/models", models),
-            Path("/v1/models/{model:path}", models),
-            Path("/adapters/{name}", adapter, methods=["PUT", "DELETE"]),
-            Path("/healthz", health),
-            Path("/metrics", scrape),
+            *(Route(route, generate, methods=["POST"]) for route in OpenAiRoute),
+            Route("/v1/models", models),
+            Route("/v1/models/{model:path}", models),
+            Route("/adapters/{name}", adapter, methods=["PUT", "DELETE"]),
+            Route("/healthz", health),
+            Route("/metrics", scrape),
         ],
         exception_handlers={HTTPException: refused, Exception: broken},
     )

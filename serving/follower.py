@@ -16,7 +16,7 @@ from serving.engines.programs import EngineProgram
 from serving.engines.registry import ENGINES
 from serving.engines.server import ServerEngine
 from serving.fields import ProtocolError
-from serving.settings import SettingsError, VersionFile
+from serving.settings import SettingsError, VersionSettings
 from serving.worker_command import EXIT_FAILED, EXIT_USAGE, WorkerCommand
 
 
@@ -25,7 +25,7 @@ def argv_of(command: WorkerCommand, program: str) -> list[str]:
     if command.nodes < 2 or not command.node_rank:
         raise ProtocolError("--nodes and --node-rank must say which machine of how many this is, from 1 on")
     spec = ENGINES[command.engine]
-    engine = make_engine(command, VersionFile.beside(command.model_dir))
+    engine = make_engine(command, VersionSettings.beside(command.model_dir))
     if not isinstance(engine, ServerEngine) or spec.program is None or not spec.spans_machines:
         able = ", ".join(name for name, known in ENGINES.items() if known.spans_machines)
         raise ProtocolError(f"the engine {command.engine} cannot span machines: only {able} can")

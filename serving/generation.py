@@ -13,7 +13,7 @@ from serving.begun import begin_of, is_retried
 from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Progress, RequestOutcome
 from serving.engines.base import Engine, EngineError
 from serving.faults import FaultInjection
-from serving.openai import Call, RequestFault, Route
+from serving.openai import Call, OpenAiRoute, RequestFault
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class Generation(Response):
 
     @property
     def _has_typed_events(self) -> bool:
-        return self._call.route is Route.RESPONSES
+        return self._call.route is OpenAiRoute.RESPONSES
 
     async def _send_event(self, send: Send, payload: bytes) -> None:
         kind = json.loads(payload).get("type", "error") if self._has_typed_events else ""

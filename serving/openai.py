@@ -15,7 +15,7 @@ MAX_STOP_STRINGS = 16
 MAX_SEED = 2**63 - 1
 
 
-class Route(StrEnum):
+class OpenAiRoute(StrEnum):
     CHAT = "/v1/chat/completions"
     COMPLETIONS = "/v1/completions"
     EMBEDDINGS = "/v1/embeddings"
@@ -88,7 +88,7 @@ class RequestFault(Exception):
 class Call:
     """One generation request, checked as far as every engine needs. `body` is the whole of it."""
 
-    route: Route
+    route: OpenAiRoute
     body: Mapping[str, Any]
     model: str
     stream: bool
@@ -138,7 +138,7 @@ class TextRequest:
     sampling: Sampling
 
 
-def read_call(route: Route, raw: bytes, *, served: Collection[str]) -> Call:
+def read_call(route: OpenAiRoute, raw: bytes, *, served: Collection[str]) -> Call:
     """The call in `raw`. `served` are the model names that this worker answers to; the first of them is
     taken when the request names none. Raises RequestFault."""
     try:
@@ -187,9 +187,9 @@ def text_request(call: Call) -> TextRequest:
                 param=name,
                 code="unsupported_parameter",
             )
-    prompt = _chat_prompt(body) if call.route is Route.CHAT else _text_prompt(body)
+    prompt = _chat_prompt(body) if call.route is OpenAiRoute.CHAT else _text_prompt(body)
     max_tokens = _whole(body, "max_tokens", 1, MAX_SEED)
-    if call.route is Route.CHAT:
+    if call.route is OpenAiRoute.CHAT:
         max_tokens = _whole(body, "max_completion_tokens", 1, MAX_SEED) or max_tokens
     elif max_tokens is None:
         max_tokens = 16  # OpenAI's default for /v1/completions

@@ -75,14 +75,14 @@ def _checked(value: object, hint: Any, where: str) -> object:
 
 
 @dataclass(frozen=True)
-class VersionFile:
+class VersionSettings:
     """Contents of `slipway.json`: raw settings per engine, and the raw faults."""
 
     engines: Mapping[str, Mapping[str, Any]]
     serving: Mapping[str, Any]
 
     @classmethod
-    def beside(cls, model_dir: Path) -> "VersionFile":
+    def beside(cls, model_dir: Path) -> "VersionSettings":
         """Read the file of a version's directory; empty when there is none. Raises SettingsError."""
         path = model_dir / VERSION_FILE
         try:

@@ -34,11 +34,11 @@ from serving.faults import FaultInjection, Faults
 from serving.fields import ProtocolError
 from serving.heartbeat_sender import HeartbeatSender
 from serving.leash import end_with_parent, parent_is_gone
-from serving.openai import Call, RequestFault, Route
+from serving.openai import Call, OpenAiRoute, RequestFault
 from serving.protocol import Heartbeat, WorkerState
 from serving.runtime.http_server import KEEP_ALIVE_SECONDS, HttpServer
 from serving.runtime.service import AppService, read_app_settings
-from serving.settings import VERSION_FILE, SettingsError, VersionFile, read_settings
+from serving.settings import VERSION_FILE, SettingsError, VersionSettings, read_settings
 from serving.tracing import Spans
 from serving.worker_command import (
     EXIT_DONE,
@@ -197,7 +197,7 @@ class Worker:
             return  # it has answered its own
         name = served_names(self._command)[0]
         body = {"model": name, "prompt": "Hello", "max_tokens": 4, "temperature": 0}
-        call = Call(route=Route.COMPLETIONS, body=body, model=name, stream=False, include_usage=False)
+        call = Call(route=OpenAiRoute.COMPLETIONS, body=body, model=name, stream=False, include_usage=False)
         async with asyncio.timeout(CHECK_WITHIN_SECONDS):
             await self._engine.answer(call, Progress())
 
@@ -214,7 +214,7 @@ def _engine_and_faults(command: WorkerCommand) -> tuple[Engine | AppService, Fau
     """Settings that cannot be meant become an engine that fails with the reason: the people who wrote them
     look at the console and not at a log."""
     try:
-        version_file = VersionFile.beside(command.model_dir)
+        version_file = VersionSettings.beside(command.model_dir)
         faults = read_settings(Faults, version_file.serving, where=f"{VERSION_FILE}: serving")
         if command.engine == "app":
             return AppService(command, read_app_settings(command, version_file)), faults

@@ -9,7 +9,7 @@ from typing import Any
 
 from serving.engines.base import Meter, Piece, TextEngine
 from serving.engines.spec import CHAT, COMPLETIONS
-from serving.openai import Call, RequestFault, Route, text_request
+from serving.openai import Call, OpenAiRoute, RequestFault, text_request
 
 
 class TextAnswers:
@@ -53,7 +53,7 @@ class TextAnswers:
             raise RuntimeError("the engine made no piece")
         content = "".join(text)
         choice: dict[str, Any] = {"index": 0, "finish_reason": last.finish_reason, "logprobs": None}
-        if call.route is Route.CHAT:
+        if call.route is OpenAiRoute.CHAT:
             choice["message"] = {"role": "assistant", "content": content}
         else:
             choice["text"] = content
@@ -64,19 +64,19 @@ class TextAnswers:
         last: Piece | None = None
         async with aclosing(self._pieces(call, meter)) as pieces:
             async for piece in pieces:
-                if last is None and call.route is Route.CHAT:
+                if last is None and call.route is OpenAiRoute.CHAT:
                     yield _json(envelope | _choice(delta={"role": "assistant", "content": ""}))
                 if piece.text:
                     shown = (
                         {"delta": {"content": piece.text}}
-                        if call.route is Route.CHAT
+                        if call.route is OpenAiRoute.CHAT
                         else {"text": piece.text}
                     )
                     yield _json(envelope | _choice(**shown))
                 last = piece
         if last is None:
             raise RuntimeError("the engine made no piece")
-        end: dict[str, Any] = {"delta": {}} if call.route is Route.CHAT else {"text": ""}
+        end: dict[str, Any] = {"delta": {}} if call.route is OpenAiRoute.CHAT else {"text": ""}
         yield _json(envelope | _choice(finish_reason=last.finish_reason, **end))
         if call.include_usage:
             yield _json(envelope | {"choices": [], "usage": _usage(last)})
@@ -93,7 +93,7 @@ class TextAnswers:
 
 
 def _envelope(call: Call, *, streamed: bool) -> dict[str, Any]:
-    chat = call.route is Route.CHAT
+    chat = call.route is OpenAiRoute.CHAT
     return {
         "id": f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}",
         "object": ("chat.completion" + (".chunk" if streamed else "")) if chat else "text_completion",

@@ -30,7 +30,7 @@ class Engine(Protocol):
 
     @property
     def apis(self) -> frozenset[str]:
-        """Return the APIs that it answers: names of `serving.engines.spec`, as `Route.api` has them."""
+        """Return the APIs that it answers: names of `serving.engines.spec`, as `OpenAiRoute.api` has them."""
 
     @property
     def adapters(self) -> Collection[str]:

@@ -2,11 +2,11 @@
 
 from serving.engines.base import Engine
 from serving.engines.registry import ENGINES
-from serving.settings import VersionFile, read_settings
+from serving.settings import VersionSettings, read_settings
 from serving.worker_command import WorkerCommand
 
 
-def make_engine(command: WorkerCommand, version_file: VersionFile) -> Engine:
+def make_engine(command: WorkerCommand, version_file: VersionSettings) -> Engine:
     """The engine that `command` names, not started yet.
 
     Its settings are those of the version's own file, overridden by the command's. Raises SettingsError.

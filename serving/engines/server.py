@@ -32,7 +32,7 @@ from serving.engines.server_options import ServerSettings, program_of, slots_opt
 from serving.engines.spec import AdapterCall, EngineSpec
 from serving.http_client import HttpConnection, HttpError, Url
 from serving.leash import end_with_parent
-from serving.openai import Call, RequestFault, Route
+from serving.openai import Call, OpenAiRoute, RequestFault
 from serving.scraping.exposition import MetricSamples
 from serving.scraping.reading import read
 from serving.worker_command import WorkerCommand
@@ -232,7 +232,7 @@ class ServerEngine:
         return answer
 
     async def stream(self, call: Call, meter: Meter) -> AsyncGenerator[bytes, None]:
-        if call.route is Route.RESPONSES:
+        if call.route is OpenAiRoute.RESPONSES:
             body: dict[str, Any] = {**call.body, "stream": True}
         else:
             options = dict(call.body.get("stream_options") or {}) | {"include_usage": True}
@@ -242,7 +242,7 @@ class ServerEngine:
             async for payload in events:
                 if payload == b"[DONE]":
                     return
-                if call.route is Route.RESPONSES:
+                if call.route is OpenAiRoute.RESPONSES:
                     ended = metered_response(payload, meter)
                     yield payload
                 elif metered_chunk(payload, meter) or call.include_usage:

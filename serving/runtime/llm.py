@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from serving.engines.registry import ENGINES, WORKER_ENGINES
-from serving.openai import Route
+from serving.openai import OpenAiRoute
 from serving.runtime.context import deadline, runtime
 from serving.runtime.errors import AppError, Problem
 from serving.runtime.gpu_model import Files
@@ -93,7 +93,7 @@ class LlmEngine:
     ) -> Iterator[Document]: ...
     def chat(self, messages: Messages, *, stream: bool = False, **more: Any) -> Any:
         """`/v1/chat/completions`. `more`: members of the request: max_tokens, tools, response_format..."""
-        return self._asked(Route.CHAT, {"messages": list(messages), **more}, stream=stream)
+        return self._asked(OpenAiRoute.CHAT, {"messages": list(messages), **more}, stream=stream)
 
     @overload
     def completions(self, prompt: str, *, stream: Literal[False] = ..., **more: Any) -> Document: ...
@@ -101,19 +101,19 @@ class LlmEngine:
     def completions(self, prompt: str, *, stream: Literal[True], **more: Any) -> Iterator[Document]: ...
     def completions(self, prompt: str, *, stream: bool = False, **more: Any) -> Any:
         """`/v1/completions`."""
-        return self._asked(Route.COMPLETIONS, {"prompt": prompt, **more}, stream=stream)
+        return self._asked(OpenAiRoute.COMPLETIONS, {"prompt": prompt, **more}, stream=stream)
 
     def responses(self, input: str | Sequence[Document], *, stream: bool = False, **more: Any) -> Any:
         """`/v1/responses`."""
-        return self._asked(Route.RESPONSES, {"input": input, **more}, stream=stream)
+        return self._asked(OpenAiRoute.RESPONSES, {"input": input, **more}, stream=stream)
 
     def embeddings(self, input: str | Sequence[str], **more: Any) -> Document:
         """`/v1/embeddings`."""
-        return self.forward(Route.EMBEDDINGS, {"input": input, **more})
+        return self.forward(OpenAiRoute.EMBEDDINGS, {"input": input, **more})
 
     def rerank(self, query: str, documents: Sequence[str], **more: Any) -> Document:
         """`/v1/rerank`."""
-        return self.forward(Route.RERANK, {"query": query, "documents": list(documents), **more})
+        return self.forward(OpenAiRoute.RERANK, {"query": query, "documents": list(documents), **more})
 
     def forward(self, path: str, body: Mapping[str, Any]) -> Document:
         """The answer to a request as a client of the engine sends it."""

@@ -20,7 +20,7 @@ from serving.runtime.front import Front
 from serving.runtime.isolation import Limits
 from serving.runtime.processes import Processes
 from serving.runtime.service_metrics import ServiceMetrics
-from serving.settings import Range, SettingsError, VersionFile, read_settings
+from serving.settings import Range, SettingsError, VersionSettings, read_settings
 from serving.worker_command import JOBS_URL, WorkerCommand
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class AppSettings:
     limit_files: Annotated[int, Range(0, 1_048_576)] = 65_536
 
 
-def read_app_settings(command: WorkerCommand, version_file: VersionFile) -> AppSettings:
+def read_app_settings(command: WorkerCommand, version_file: VersionSettings) -> AppSettings:
     """Raises SettingsError."""
     given: Mapping[str, Any] = dict(version_file.engines.get("app", {})) | dict(command.settings)
     settings = read_settings(AppSettings, given, where="settings of the app engine")

@@ -9,8 +9,8 @@ from serving.openai import (
     Call,
     ChatPrompt,
     Message,
+    OpenAiRoute,
     RequestFault,
-    Route,
     TextPrompt,
     TokenPrompt,
     read_call,
@@ -20,8 +20,8 @@ from serving.openai import (
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
-def call(route: Route = Route.CHAT, **body: Any) -> Call:
-    if route is Route.CHAT:
+def call(route: OpenAiRoute = OpenAiRoute.CHAT, **body: Any) -> Call:
+    if route is OpenAiRoute.CHAT:
         body.setdefault("messages", HELLO)
     else:
         body.setdefault("prompt", "Hello")
@@ -45,8 +45,8 @@ def test_content_parts_of_text_are_joined() -> None:
 
 
 def test_a_completion_has_sixteen_tokens_unless_it_says_otherwise() -> None:
-    assert text_request(call(Route.COMPLETIONS)).sampling.max_tokens == 16
-    assert text_request(call(Route.COMPLETIONS, max_tokens=3)).sampling.max_tokens == 3
+    assert text_request(call(OpenAiRoute.COMPLETIONS)).sampling.max_tokens == 16
+    assert text_request(call(OpenAiRoute.COMPLETIONS, max_tokens=3)).sampling.max_tokens == 3
     assert text_request(call()).sampling.max_tokens is None
 
 
@@ -64,7 +64,7 @@ def test_the_newer_name_of_max_tokens_wins_in_a_chat() -> None:
     ],
 )
 def test_a_prompt_is_text_or_token_ids(prompt: Any, expected: Any) -> None:
-    assert text_request(call(Route.COMPLETIONS, prompt=prompt)).prompt == expected
+    assert text_request(call(OpenAiRoute.COMPLETIONS, prompt=prompt)).prompt == expected
 
 
 def test_harmless_and_neutral_parameters_pass() -> None:
@@ -76,39 +76,39 @@ def test_harmless_and_neutral_parameters_pass() -> None:
 @pytest.mark.parametrize(
     ("route", "body", "param"),
     [
-        (Route.CHAT, {"n": 2}, "n"),
-        (Route.CHAT, {"logprobs": True}, "logprobs"),
-        (Route.CHAT, {"tools": [{"type": "function"}]}, "tools"),
-        (Route.CHAT, {"response_format": {"type": "json_object"}}, "response_format"),
-        (Route.CHAT, {"frequency_penalty": 0.5}, "frequency_penalty"),
-        (Route.CHAT, {"temperature": -0.1}, "temperature"),
-        (Route.CHAT, {"temperature": "hot"}, "temperature"),
-        (Route.CHAT, {"temperature": True}, "temperature"),
-        (Route.CHAT, {"top_p": 0}, "top_p"),
-        (Route.CHAT, {"top_p": 1.1}, "top_p"),
-        (Route.CHAT, {"max_tokens": 0}, "max_tokens"),
-        (Route.CHAT, {"max_tokens": 1.5}, "max_tokens"),
-        (Route.CHAT, {"seed": "x"}, "seed"),
-        (Route.CHAT, {"stop": ""}, "stop"),
-        (Route.CHAT, {"stop": [1]}, "stop"),
-        (Route.CHAT, {"stop": ["a"] * 17}, "stop"),
-        (Route.CHAT, {"messages": []}, "messages"),
-        (Route.CHAT, {"messages": ["hi"]}, "messages[0]"),
-        (Route.CHAT, {"messages": [{"role": "robot", "content": ""}]}, "messages[0].role"),
-        (Route.CHAT, {"messages": [*HELLO, {"role": "user"}]}, "messages[1].content"),
+        (OpenAiRoute.CHAT, {"n": 2}, "n"),
+        (OpenAiRoute.CHAT, {"logprobs": True}, "logprobs"),
+        (OpenAiRoute.CHAT, {"tools": [{"type": "function"}]}, "tools"),
+        (OpenAiRoute.CHAT, {"response_format": {"type": "json_object"}}, "response_format"),
+        (OpenAiRoute.CHAT, {"frequency_penalty": 0.5}, "frequency_penalty"),
+        (OpenAiRoute.CHAT, {"temperature": -0.1}, "temperature"),
+        (OpenAiRoute.CHAT, {"temperature": "hot"}, "temperature"),
+        (OpenAiRoute.CHAT, {"temperature": True}, "temperature"),
+        (OpenAiRoute.CHAT, {"top_p": 0}, "top_p"),
+        (OpenAiRoute.CHAT, {"top_p": 1.1}, "top_p"),
+        (OpenAiRoute.CHAT, {"max_tokens": 0}, "max_tokens"),
+        (OpenAiRoute.CHAT, {"max_tokens": 1.5}, "max_tokens"),
+        (OpenAiRoute.CHAT, {"seed": "x"}, "seed"),
+        (OpenAiRoute.CHAT, {"stop": ""}, "stop"),
+        (OpenAiRoute.CHAT, {"stop": [1]}, "stop"),
+        (OpenAiRoute.CHAT, {"stop": ["a"] * 17}, "stop"),
+        (OpenAiRoute.CHAT, {"messages": []}, "messages"),
+        (OpenAiRoute.CHAT, {"messages": ["hi"]}, "messages[0]"),
+        (OpenAiRoute.CHAT, {"messages": [{"role": "robot", "content": ""}]}, "messages[0].role"),
+        (OpenAiRoute.CHAT, {"messages": [*HELLO, {"role": "user"}]}, "messages[1].content"),
         (
-            Route.CHAT,
+            OpenAiRoute.CHAT,
             {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
             "messages[0].content[0]",
         ),
-        (Route.COMPLETIONS, {"prompt": ["a", "b"]}, "prompt"),
-        (Route.COMPLETIONS, {"prompt": [-1]}, "prompt"),
-        (Route.COMPLETIONS, {"prompt": None}, "prompt"),
-        (Route.COMPLETIONS, {"echo": True}, "echo"),
-        (Route.COMPLETIONS, {"suffix": "!"}, "suffix"),
+        (OpenAiRoute.COMPLETIONS, {"prompt": ["a", "b"]}, "prompt"),
+        (OpenAiRoute.COMPLETIONS, {"prompt": [-1]}, "prompt"),
+        (OpenAiRoute.COMPLETIONS, {"prompt": None}, "prompt"),
+        (OpenAiRoute.COMPLETIONS, {"echo": True}, "echo"),
+        (OpenAiRoute.COMPLETIONS, {"suffix": "!"}, "suffix"),
     ],
 )
-def test_what_cannot_be_done_is_refused_by_name(route: Route, body: dict[str, Any], param: str) -> None:
+def test_what_cannot_be_done_is_refused_by_name(route: OpenAiRoute, body: dict[str, Any], param: str) -> None:
     with pytest.raises(RequestFault) as refusal:
         text_request(call(route, **body))
     assert refusal.value.status == 400
@@ -118,4 +118,4 @@ def test_what_cannot_be_done_is_refused_by_name(route: Route, body: dict[str, An
 
 def test_a_body_nested_beyond_measure_is_refused() -> None:
     with pytest.raises(RequestFault, match="not JSON"):
-        read_call(Route.CHAT, b"[" * 200_000, served=("talk",))
+        read_call(OpenAiRoute.CHAT, b"[" * 200_000, served=("talk",))

@@ -11,17 +11,17 @@ from serving.engines.registry import ENGINES
 from serving.engines.server_options import ServerSettings
 from serving.faults import FaultInjection, Faults
 from serving.openai import RequestFault
-from serving.settings import SettingsError, VersionFile, read_settings
+from serving.settings import SettingsError, VersionSettings, read_settings
 
 
-def version(directory: Path, content: Any) -> VersionFile:
+def version(directory: Path, content: Any) -> VersionSettings:
     text = content if isinstance(content, str) else json.dumps(content)
     (directory / "slipway.json").write_text(text)
-    return VersionFile.beside(directory)
+    return VersionSettings.beside(directory)
 
 
 def test_a_version_without_a_file_asks_for_nothing(tmp_path: Path) -> None:
-    assert VersionFile.beside(tmp_path) == VersionFile(engines={}, serving={})
+    assert VersionSettings.beside(tmp_path) == VersionSettings(engines={}, serving={})
 
 
 def test_faults_and_engine_settings_are_read(tmp_path: Path) -> None:
