@@ -54,7 +54,7 @@ class LockedEnvironment:
         what = "\0".join((self.lock, *kind, *self.also))
         return f"{self.name}-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
 
-    def made(self, root: Path) -> Path:
+    def ensure(self, root: Path) -> Path:
         """Its directory below `root`, made now if it is not there. Blocks, for minutes where packages are
         downloaded. Raises EnvironmentNotMade."""
         if not _NAME.fullmatch(self.name):
@@ -64,7 +64,7 @@ class LockedEnvironment:
             return place
         try:
             root.mkdir(parents=True, exist_ok=True)
-            with _alone(root / f".{self.key}.lock"):
+            with _exclusive(root / f".{self.key}.lock"):
                 if not place.exists():
                     self._make(root, place)
         except OSError as error:
@@ -84,7 +84,7 @@ class LockedEnvironment:
             # Relocatable: its programs find their Python after the renaming, too.
             python = self.python or sys.executable
             _uv(["venv", "--relocatable", "--allow-existing", f"--python={python}", str(part)], deadline)
-            backend = ["--torch-backend=cpu"] if "+cpu" in self.lock and not _wheels() else []
+            backend = ["--torch-backend=cpu"] if "+cpu" in self.lock and not _find_links() else []
             _uv(
                 [
                     "pip", "install", f"--python={part / 'bin' / 'python'}", "--require-hashes", "--no-deps",
@@ -101,7 +101,7 @@ class LockedEnvironment:
         log.info("made the environment %s in %.0f s", place.name, time.monotonic() - began)
 
 
-def exported(directory: Path) -> str:
+def export_lock(directory: Path) -> str:
     """The `uv.lock` of a project as the text of a requirements file. Raises EnvironmentNotMade."""
     wanted = ["--frozen", "--no-dev", "--no-emit-project", "--no-header", f"--project={directory}"]
     return _uv(["export", *wanted], time.monotonic() + MAKE_WITHIN_SECONDS)
@@ -112,7 +112,7 @@ def _uv(arguments: list[str], deadline: float) -> str:
     program = str(beside) if beside.exists() else shutil.which("uv")
     if program is None:
         raise EnvironmentNotMade("uv is not installed here: it makes environments (pip install uv)")
-    links = {"UV_FIND_LINKS": _wheels()} if _wheels() else {}
+    links = {"UV_FIND_LINKS": _find_links()} if _find_links() else {}
     try:
         done = subprocess.run(
             [program, *arguments, "--quiet", "--no-config"],
@@ -130,22 +130,22 @@ def _uv(arguments: list[str], deadline: float) -> str:
     return done.stdout
 
 
-def _wheels() -> str:
+def _find_links() -> str:
     return os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS", "")
 
 
 @contextlib.contextmanager
-def _alone(path: Path, *, waits: bool = True) -> Iterator[None]:
+def _exclusive(path: Path, *, waits: bool = True) -> Iterator[None]:
     """Let in one maker at a time, of all processes; whoever dies lets go of it. Raises BlockingIOError."""
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         yield
 
 
-def held(environment: LockedEnvironment, root: Path) -> Path:
-    """Return the place like `made`; nobody removes it as long as this process lives."""
+def ensure_held(environment: LockedEnvironment, root: Path) -> Path:
+    """Return the directory like `ensure`; nobody removes it as long as this process lives."""
     while True:
-        place = environment.made(root)
+        place = environment.ensure(root)
         with contextlib.suppress(FileNotFoundError):
             # Never closed: the lock falls with the process.
             descriptor = os.open(place / IN_USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -158,12 +158,12 @@ def held(environment: LockedEnvironment, root: Path) -> Path:
 
 def remove_unused(root: Path, *, kept_seconds: float = KEPT_SECONDS) -> None:
     """Remove the environments that nobody holds and that nobody has begun to use for so long; others than
-    those that `held` gave stay."""
+    those that `ensure_held` gave stay."""
     for mark in root.glob(f"*/{IN_USE}"):
         with contextlib.suppress(OSError):
             if time.time() - mark.stat().st_mtime < kept_seconds:
                 continue
-            with _alone(mark, waits=False):
+            with _exclusive(mark, waits=False):
                 gone = mark.parent.rename(root / f".{mark.parent.name}.gone")
             shutil.rmtree(gone, ignore_errors=True)
             log.info("removed the environment %s, which nobody uses any more", mark.parent.name)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from serving import logs
-from serving.engines.making import make_engine
+from serving.engines.factory import make_engine
 from serving.engines.programs import EngineProgram
 from serving.engines.registry import ENGINES
 from serving.engines.server import ServerEngine

@@ -29,7 +29,7 @@ from serving.desk import Desk, Progress
 from serving.engines.answers import TextAnswers
 from serving.engines.base import Engine, EngineError
 from serving.engines.echo import EchoEngine, EchoSettings
-from serving.engines.making import make_engine
+from serving.engines.factory import make_engine
 from serving.faults import FaultInjection, Faults
 from serving.fields import ProtocolError
 from serving.heartbeat_sender import HeartbeatSender

@@ -38,7 +38,7 @@ def find_program(spec: EngineSpec, command: WorkerCommand) -> EngineProgram:
         )
     environment = environment_named(server.locked_environment)
     try:
-        place = environment.made(command.environments)
+        place = environment.ensure(command.environments)
     except EnvironmentNotMade as error:
         raise EngineError(f"the environment {environment.name} could not be made: {error}") from None
     programs = place / "bin"

@@ -1,6 +1,6 @@
 """The transformers engine: any causal language model that the installed transformers knows, on torch.
 
-One thread owns the model and takes steps with the requests in its slots (`serving.engines.stepping`). More
+One thread owns the model and takes steps with the requests in its slots (`serving.engines.scheduler`). More
 threads would not make it faster: small models spend their time in Python, large ones already use every core
 or the whole GPU within one step.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from serving.engines.base import EngineError, Piece
-from serving.engines.stepping import Batching, Steps
+from serving.engines.scheduler import Batching, StepScheduler
 from serving.openai import RequestFault, TextRequest
 from serving.settings import Range
 from serving.worker_command import WorkerCommand
@@ -37,7 +37,7 @@ class TransformersSettings:
     CPU; 0 takes one for a model below 100 million parameters and one per core above. `max_context`: tokens
     of prompt and answer together; 0 takes the model's own limit. `max_tokens`: of an answer whose request
     does not say. `prefill_tokens`: of prompts that are read in one step. `batching`: see
-    `serving.engines.stepping`; auto is continuous for models that can share steps, and off for others.
+    `serving.engines.scheduler`; auto is continuous for models that can share steps, and off for others.
     """
 
     dtype: str = "auto"
@@ -67,13 +67,13 @@ class TransformersEngine:
         self._thread: threading.Thread | None = None
         self._death: asyncio.Future[str] | None = None
         self._stopping = False
-        self._steps: Steps | None = None
+        self._scheduler: StepScheduler | None = None
         self.device = ""
 
     @property
     def forward_steps(self) -> int:
         """Forward steps of the model since its start."""
-        return self._steps.forward_steps if self._steps else 0
+        return self._scheduler.forward_steps if self._scheduler else 0
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -94,7 +94,7 @@ class TransformersEngine:
         def work() -> None:
             try:
                 model = self._load()
-                steps = self._steps = Steps(
+                scheduler = self._scheduler = StepScheduler(
                     model, slots=self._command.slots, batching=self._batching_of(model)
                 )
             except Exception as error:
@@ -105,7 +105,7 @@ class TransformersEngine:
                 return
             report(loaded, model.device)
             try:
-                report(death, self._take_steps(model, steps))
+                report(death, self._take_steps(model, scheduler))
             except BaseException as error:
                 report(death, f"the engine's thread ended: {type(error).__name__}: {error}")
                 raise
@@ -174,7 +174,7 @@ class TransformersEngine:
         log.warning("requests do not share steps with this model: %s", reason)
         return "off"
 
-    def _take_steps(self, model: "CausalModel", steps: Steps) -> str:
+    def _take_steps(self, model: "CausalModel", scheduler: StepScheduler) -> str:
         """Step every request until told to stop; return why it ended."""
         waiting: deque[_Job] = deque()
         running: dict[Continuation, _Job] = {}
@@ -182,23 +182,23 @@ class TransformersEngine:
         while not self._stopping:
             self._receive(waiting, wait=not running)
             for continuation in [one for one, job in running.items() if job.cancelled]:
-                steps.leave(continuation)
+                scheduler.leave(continuation)
                 del running[continuation]
-            while waiting and steps.has_room:
-                self._enter(waiting.popleft(), model, steps, running)
-            for continuation, made in steps.step() if running else ():
+            while waiting and scheduler.has_room:
+                self._enter(waiting.popleft(), model, scheduler, running)
+            for continuation, made in scheduler.step() if running else ():
                 job = running[continuation]
                 job.deliver(_for_client(made, model) if isinstance(made, Exception) else made)
                 if isinstance(made, Exception) or made.finish_reason is not None:
-                    steps.leave(continuation)
+                    scheduler.leave(continuation)
                     del running[continuation]
             if model.broken:
                 death, self._stopping = f"the device failed: {model.broken}", True
         self._receive(waiting, wait=False)
         for job in (*running.values(), *waiting):
             job.deliver(EngineError(death))
-        del model, steps
-        self._steps = None
+        del model, scheduler
+        self._scheduler = None
         gc.collect()
         return death
 
@@ -212,11 +212,13 @@ class TransformersEngine:
                 waiting.append(job)
 
     @staticmethod
-    def _enter(job: _Job, model: "CausalModel", steps: Steps, running: "dict[Continuation, _Job]") -> None:
+    def _enter(
+        job: _Job, model: "CausalModel", scheduler: StepScheduler, running: "dict[Continuation, _Job]"
+    ) -> None:
         if job.cancelled:
             return
         try:
-            running[steps.enter(job.request)] = job
+            running[scheduler.enter(job.request)] = job
         except Exception as error:
             job.deliver(_for_client(error, model))
 

@@ -9,7 +9,13 @@ from typing import Any
 
 import serving
 from serving.engines.base import EngineError
-from serving.environments import EnvironmentNotMade, LockedEnvironment, exported, held, remove_unused
+from serving.environments import (
+    EnvironmentNotMade,
+    LockedEnvironment,
+    ensure_held,
+    export_lock,
+    remove_unused,
+)
 
 LOCKS = ("requirements.lock", "pylock.toml", "uv.lock")
 ONLY_WHEELS = "--only-binary :all:\n"
@@ -32,7 +38,7 @@ def python_for(directory: Path, root: Path | None) -> str:
     try:
         text = ONLY_WHEELS + "".join([_requirements(lock), *map(_of_wheel, wheels)])
         environment = LockedEnvironment(name="app", lock=text, also=tuple(_own_paths()))
-        place = held(environment, root)
+        place = ensure_held(environment, root)
         remove_unused(root)
     except (EnvironmentNotMade, OSError, ValueError, KeyError) as error:
         raise EngineError(f"the packages of {lock.name} cannot be installed: {error}") from None
@@ -42,7 +48,7 @@ def python_for(directory: Path, root: Path | None) -> str:
 def _requirements(lock: Path) -> str:
     """Write a lock as a requirements file. Raises ValueError, KeyError, EnvironmentNotMade."""
     if lock.name == "uv.lock":
-        return exported(lock.parent)
+        return export_lock(lock.parent)
     text = lock.read_text()
     return text + "\n" if lock.name == "requirements.lock" else "".join(_of_pylock(tomllib.loads(text)))
 

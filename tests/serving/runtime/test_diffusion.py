@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(900)]
 def test_a_picture_is_the_same_alone_in_a_batch_with_progress_and_by_two_processes(
     tmp_path: Path, environments: Path
 ) -> None:
-    python = environment_named("diffusion").made(environments) / "bin" / "python"
+    python = environment_named("diffusion").ensure(environments) / "bin" / "python"
     done = subprocess.run(
         [str(python), "-m", "tests.serving.runtime.tiny_diffusion", str(tmp_path / "pipeline")],
         cwd=PROJECT,

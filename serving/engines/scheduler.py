@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Batching = Literal["continuous", "static", "off"]
 
 
-class Steps:
+class StepScheduler:
     """The requests in the slots of one model.
 
     `continuous`: every step reads one token of each answer and parts of new prompts, `prefill_tokens` in all,
