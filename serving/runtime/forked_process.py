@@ -1,6 +1,5 @@
 """Processes that the template was forked for, as the front sees them: its children by adoption."""
 
-import asyncio
 import contextlib
 import json
 import os
@@ -9,6 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from serving.runtime.children import ChildOrder
+from serving.runtime.readable import until_readable
 
 
 def order_fork(template: socket.socket, order: ChildOrder) -> None:
@@ -28,23 +28,14 @@ class ForkedProcess:
 
     async def wait(self) -> int:
         """Its status; below 0: the signal that ended it."""
-        loop = asyncio.get_running_loop()
-        ended = loop.create_future()
-        loop.add_reader(self._descriptor, _settle, ended)
         try:
-            await ended
+            await until_readable(self._descriptor)
         finally:
-            loop.remove_reader(self._descriptor)
             os.close(self._descriptor)
         try:
             return os.waitstatus_to_exitcode(os.waitpid(self.pid, os.WNOHANG)[1])
         except ChildProcessError:
             return 255  # it ended before it was adopted
-
-
-def _settle(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def reap_orphans(known: Collection[int | None], seen: Collection[int]) -> set[int]:

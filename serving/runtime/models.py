@@ -13,6 +13,7 @@ from serving.runtime.context import context
 from serving.runtime.errors import AppError, Cancelled, Problem
 from serving.runtime.gpu_model import GpuModel
 from serving.runtime.links import NO_DEADLINE, Link, LinkClosed, LinkMessage, LinkMessageKind, connect, ids
+from serving.runtime.readable import until_readable
 
 GREETING_LOOK_MS = 50
 LATE_SECONDS = 0.25
@@ -94,24 +95,22 @@ class Handle:
         process = self._ready()
         # Of its own: what several calls wait for must not be read by one of them.
         own = _Process(process.address, process.cell)
-        loop = asyncio.get_running_loop()
         try:
             with self._sending(own, LinkMessageKind.CALL, method, arguments) as (link, id):
                 while True:
-                    readable = loop.create_future()
-                    loop.add_reader(link.descriptor, _settle, readable)
-                    try:
-                        async with asyncio.timeout(self._patience()):
-                            await readable
-                    except TimeoutError:
-                        raise self._late() from None
-                    finally:
-                        loop.remove_reader(link.descriptor)
+                    await self._until_readable(link)
                     for message in link.read():
                         if message.id == id:
                             return self._result(method, message)
         finally:
             own.close()
+
+    async def _until_readable(self, link: Link) -> None:
+        try:
+            async with asyncio.timeout(self._seconds_left()):
+                await until_readable(link.descriptor)
+        except TimeoutError:
+            raise self._late() from None
 
     def empty(self, shape: Sequence[int], dtype: Any = "float32") -> Any:
         import numpy as np
@@ -204,8 +203,8 @@ class Handle:
 
     def _wait(self, process: _Process, link: Link) -> list[LinkMessage]:
         """Messages of this and of earlier calls; none now and then."""
-        patience = self._patience()
-        events = process.poll.poll(None if patience is None else max(1, int(patience * 1_000)))
+        left = self._seconds_left()
+        events = process.poll.poll(None if left is None else max(1, int(left * 1_000)))
         if not events and context.get().deadline + LATE_SECONDS <= time.monotonic():
             raise self._late()
         for descriptor, _ in events:
@@ -215,7 +214,8 @@ class Handle:
                 raise Cancelled
         return []
 
-    def _patience(self) -> float | None:
+    def _seconds_left(self) -> float | None:
+        """Return how long to wait for the model's process; None: without end."""
         deadline = context.get().deadline
         return None if deadline == float("inf") else max(0.0, deadline + LATE_SECONDS - time.monotonic())
 
@@ -230,11 +230,6 @@ class Handle:
         if message.kind == LinkMessageKind.RESULT:
             self._models.calls.append((f"{self._name}.{method}", self._sent_at[message.id], *message.figures))
         return result
-
-
-def _settle(readable: "asyncio.Future[None]") -> None:
-    if not readable.done():
-        readable.set_result(None)
 
 
 class _Late(Problem):
