@@ -9,7 +9,7 @@ WORD_BYTES = 8
 
 
 class Phase(IntEnum):
-    """Phase of a GPU process."""
+    """Phase of a process."""
 
     GONE = 0
     LOADING = 1

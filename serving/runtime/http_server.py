@@ -229,7 +229,7 @@ class HttpServerConnection(asyncio.Protocol):
         self._answering = self._reading = self._parser = None
         self._pipelined.clear()
 
-    def look(self, now: float) -> None:
+    def enforce_timeouts(self, now: float) -> None:
         """Cuts off who does not send, does not take, or has nothing more to say."""
         unsent = self._transport.get_write_buffer_size()
         if not unsent or unsent < self._unsent:
@@ -267,12 +267,12 @@ class HttpServer:
         self.heads: dict[tuple[int, str, bool], bytes] = {}
         self._grace_seconds = grace_seconds
         self._server: asyncio.Server | None = None
-        self._looks: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     async def start(self, listener: socket.socket) -> None:
         _allow_many_connections()
         self.loop = asyncio.get_running_loop()
-        self._look()
+        self._enforce_timeouts()
         self._server = await self.loop.create_server(
             lambda: HttpServerConnection(self), sock=listener, backlog=BACKLOG
         )
@@ -290,8 +290,8 @@ class HttpServer:
         for connection in list(self.connections):
             connection.abort()
         await asyncio.sleep(0)
-        if self._looks is not None:
-            self._looks.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def add_head(self, status: int, kind: str, keeps_alive: bool) -> bytes:
         """The head of such answers without what is their own; kept for as long as its date holds."""
@@ -302,12 +302,12 @@ class HttpServer:
             self.heads[status, kind, keeps_alive] = head
         return head
 
-    def _look(self) -> None:
+    def _enforce_timeouts(self) -> None:
         self.heads.clear()
         now = self.loop.time()
         for connection in list(self.connections):
-            connection.look(now)
-        self._looks = self.loop.call_later(LOOK_EVERY_SECONDS, self._look)
+            connection.enforce_timeouts(now)
+        self._timer = self.loop.call_later(LOOK_EVERY_SECONDS, self._enforce_timeouts)
 
 
 def _too_large(limit: int) -> Problem:

@@ -67,7 +67,7 @@ class Processes:
         self.gpu: list[Child] = []
         self.own: list[Child] = []
         self._tasks: list[asyncio.Task[str]] = []
-        self._looking: asyncio.Task[None] | None = None
+        self._enforcing: asyncio.Task[None] | None = None
         self._places: Meta = {}
         self._template: Child | None = None
         self.idle, self.idle_jobs = IdlePool(), IdlePool()
@@ -95,7 +95,7 @@ class Processes:
         )
         self._template.on_described = partial(_describe, described)
         self._keep(self._template)
-        self._looking = asyncio.create_task(self._look())
+        self._enforcing = asyncio.create_task(self._enforce_limits())
         await self._first_of(described)
         self.description = described.result()
         if self._template.obstacle:
@@ -211,7 +211,7 @@ class Processes:
         return next(iter(done)).result()
 
     async def stop(self) -> None:
-        for task in (*self._tasks, *([self._looking] if self._looking else [])):
+        for task in (*self._tasks, *([self._enforcing] if self._enforcing else [])):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for child in self.all:
@@ -222,14 +222,14 @@ class Processes:
     def _keep(self, child: Child) -> None:
         self._tasks.append(asyncio.create_task(child.keep()))
 
-    async def _look(self) -> None:
+    async def _enforce_limits(self) -> None:
         looks = 0
         orphans: set[int] = set()
         while True:
             await asyncio.sleep(LOOK_EVERY_SECONDS)
             looks += 1
             for child in self.all:
-                child.look(with_memory=looks % MEMORY_EVERY_LOOKS == 0)
+                child.enforce_limits(with_memory=looks % MEMORY_EVERY_LOOKS == 0)
             if looks % MEMORY_EVERY_LOOKS == 0:
                 orphans = reap_orphans({child.pid for child in self.all}, orphans)
 

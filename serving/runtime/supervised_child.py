@@ -162,7 +162,7 @@ class Child(asyncio.Protocol):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def look(self, *, with_memory: bool) -> None:
+    def enforce_limits(self, *, with_memory: bool) -> None:
         """Ends it when it hangs or has grown too large."""
         if (since := self.cell.since_ns) and self._process is not None:
             seconds = time.monotonic() - since / 1e9
