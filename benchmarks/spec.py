@@ -262,8 +262,9 @@ def _whole(name: str, values: Mapping[str, Any], least: int, most: int, faults: 
 
 
 def _is_list_of_texts(value: object) -> bool:
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
-    return is_list and all(isinstance(one, str) for one in value)
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return False
+    return all(isinstance(one, str) for one in value)
 
 
 def _is_label(value: object) -> bool:
