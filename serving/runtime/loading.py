@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from serving.runtime.app import App, OwnProcess
 from serving.runtime.errors import AppError
@@ -10,9 +11,8 @@ from serving.runtime.gpu_model import GpuModel
 from serving.runtime.llm import LlmEngine
 
 
-def load_app(file: Path) -> tuple[App, dict[str, type[GpuModel]]]:
-    """The App of the file, and the models that it names at its top level; engines of `serve.llm` there are
-    processes of the app. Raises AppError; what the file itself raises goes through."""
+def load_module(file: Path) -> ModuleType:
+    """The file, run. Raises AppError; what the file itself raises goes through."""
     if not file.is_file():
         raise AppError(f"there is no file {file}")
     name = file.stem if file.stem.isidentifier() and file.stem not in sys.modules else "slipway_app"
@@ -23,6 +23,13 @@ def load_app(file: Path) -> tuple[App, dict[str, type[GpuModel]]]:
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module  # before it runs: what it defines is pickled by this name
     specification.loader.exec_module(module)
+    return module
+
+
+def load_app(file: Path) -> tuple[App, dict[str, type[GpuModel]]]:
+    """The App of the file, and the models that it names at its top level; engines of `serve.llm` there are
+    processes of the app. Raises AppError; what the file itself raises goes through."""
+    module = load_module(file)
     apps = {id(value): value for value in vars(module).values() if isinstance(value, App)}
     if len(apps) != 1:
         raise AppError(f"{file.name} must have one serve.App at its top level; it has {len(apps) or 'none'}")

@@ -1,0 +1,23 @@
+"""An application as a DAG of tasks: docs/GRAPHS.md. Needs no Django."""
+
+from serving.graphs.edge_types import EncodedImage as Image
+from serving.graphs.errors import GraphError, ItemFailed
+from serving.graphs.loading import load_graph
+from serving.graphs.plan import EntryLimits, GraphPlan, TaskPlan
+from serving.graphs.program import Batch, Graph, GraphValue, task
+from serving.graphs.serial import SerialRun
+
+__all__ = [
+    "Batch",
+    "EntryLimits",
+    "Graph",
+    "GraphError",
+    "GraphPlan",
+    "GraphValue",
+    "Image",
+    "ItemFailed",
+    "SerialRun",
+    "TaskPlan",
+    "load_graph",
+    "task",
+]
