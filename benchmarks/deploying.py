@@ -1,5 +1,6 @@
 """The deployment of a run, as the services of clusters make and remove it."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -7,8 +8,11 @@ from benchmarks.models import BenchmarkRun
 from benchmarks.selectors import OP_KEY, gpus_per_worker
 from benchmarks.spec import DEFAULT_SLOTS, DEPLOYMENT_SETTINGS, spec_of
 from clusters import selectors as fleet
+from clusters.backends.base import ClusterBackend
+from clusters.backends.extras import ClusterJobPlace, SupportsClusterJobs
+from clusters.backends.kinds import abilities_of
 from clusters.errors import DeploymentMissing
-from clusters.models import Gpu, Worker
+from clusters.models import Cluster, Gpu, Worker
 from clusters.services import deployments
 from clusters.states import DeploymentState
 from common.actor import Actor
@@ -59,8 +63,27 @@ def remove(run: BenchmarkRun) -> bool:
     return True
 
 
+def job_place(cluster: Cluster, backend_of: Callable[[Cluster], ClusterBackend]) -> ClusterJobPlace | None:
+    """Return where the cluster runs load generators; None: they are processes beside the control plane.
+    Raises Misconfigured."""
+    if not abilities_of(cluster.kind).has_pods:
+        return None
+    backend = backend_of(cluster)
+    return backend.job_place() if isinstance(backend, SupportsClusterJobs) else None
+
+
 def addresses(name: str) -> list[str]:
     return [f"http://{host}:{port}" for host, port in fleet.endpoints(name).addresses]
+
+
+def restarts_since(run: BenchmarkRun) -> int:
+    """Return how many workers were started again, or came in the place of others, since it was ready."""
+    with suppress(DeploymentMissing):
+        status = fleet.deployment_status(run.deployment)
+        began = run.environment
+        gone = set(began.get("workers", ())) - {worker.name for worker in status.workers}
+        return max(len(gone), status.restarts - int(began.get("restarts", 0)))
+    return 0
 
 
 def environment(run: BenchmarkRun, name: str) -> dict[str, Any]:
@@ -77,5 +100,6 @@ def environment(run: BenchmarkRun, name: str) -> dict[str, Any]:
         "gpus": per_worker * int(run.cell.parameters.get("replicas", 1)),
         "image": status.image_reference,
         "restarts": status.restarts,
+        "workers": sorted(worker.name for worker in status.workers),
         "flags": dict(run.cell.parameters),
     }

@@ -6,6 +6,7 @@ from accounts.querysets import TeamOwned
 from accounts.team_rows import TeamRow
 from benchmarks.load.scenario import LoadScenario, scenario_of
 from benchmarks.states import BenchmarkState, RunState
+from clusters.models.tokens import BoundToken
 from common import clock
 from common.jobs.rows import RunsJob
 from common.reconcile import Reconciled, Singleton
@@ -120,6 +121,8 @@ class BenchmarkRun(Reconciled, RunsJob):
     environment = models.JSONField(default=dict)
     progress = models.JSONField(default=dict)
     """What its generator is at: `{stage, window, rate}`."""
+    load_result = models.JSONField(null=True, editable=False)
+    """What a generator in the cluster handed in; None: nothing yet, or it runs beside the control plane."""
     deployment = models.CharField(max_length=63, blank=True)
     began_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
@@ -181,6 +184,15 @@ class BenchmarkLease(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} for {self.run}"
+
+
+class BenchmarkLoadToken(BoundToken):
+    """Token by which the load generator of a run fetches its order and hands in its results."""
+
+    run = models.ForeignKey(BenchmarkRun, on_delete=models.CASCADE, related_name="+")
+
+    def __str__(self) -> str:
+        return f"load of {self.run}"
 
 
 class BenchmarkCleanup(Singleton):

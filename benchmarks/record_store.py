@@ -36,7 +36,9 @@ def forget(run_id: int) -> None:
 
 def _keys(keys: Collection[str]) -> set[str]:
     ids = [int(key.removeprefix(STAGING)) for key in keys if key.startswith(STAGING)]
-    held = BenchmarkRun.objects.filter(pk__in=ids, state__in=(RunState.COLLECTING, RunState.REMOVING))
+    held = BenchmarkRun.objects.filter(
+        pk__in=ids, state__in=(RunState.MEASURING, RunState.COLLECTING, RunState.REMOVING)
+    )
     return {f"{STAGING}{pk}" for pk in held.values_list("pk", flat=True)}
 
 

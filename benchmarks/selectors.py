@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from benchmarks import statistics
@@ -17,8 +18,10 @@ from benchmarks.rounds import PastRun
 from benchmarks.spec import BenchmarkSpec, spec_of
 from benchmarks.states import RUN_ENDED, RunState
 from benchmarks.statistics import MeanEstimate, RatioEstimate
+from clusters.backends.kinds import abilities_of
 from clusters.images import gpus_of
 from clusters.models import Cluster, Node
+from clusters.report_tokens import workers_report
 from clusters.states import MachineGroup, NodeState
 from common import clock
 from gpu_health.incident_statistics import prices
@@ -75,6 +78,30 @@ def is_out_of_service(cluster: Cluster) -> bool:
     """Whether it has machines for requests, and every one is cordoned, as by an incident."""
     machines = Node.objects.filter(cluster=cluster, group=MachineGroup.ONLINE).exclude(state=NodeState.GONE)
     return machines.exists() and not machines.filter(is_cordoned=False).exists()
+
+
+MOST_LOAD_MACHINES = 50
+
+
+def machines_for_load(cluster: Cluster, *, besides: str = "") -> list[str]:
+    """Return machines without a GPU that take new work and have no worker of the deployment `besides`."""
+    rows = Node.objects.filter(cluster=cluster, state=NodeState.READY, is_cordoned=False, capacity={})
+    rows = rows.filter(gpus=None).exclude(workers__deployment__name=besides)
+    return list(rows.order_by("name").values_list("name", flat=True)[:MOST_LOAD_MACHINES])
+
+
+def load_refusal(cluster: Cluster) -> str:
+    """Return why no load generator can run there; empty: one can."""
+    if not abilities_of(cluster.kind).has_pods:
+        return ""
+    if not cluster.settings.get("jobs_image") or not workers_report(cluster.kind, cluster.settings):
+        return _(
+            "Load generators run as Jobs of the cluster: name their image (jobs_image) and the address of "
+            "Slipway (store_url) in its settings."
+        )
+    if not machines_for_load(cluster):
+        return _("The cluster has no machine without a GPU that takes work: the load generator needs one.")
+    return ""
 
 
 def price_per_hour(cluster: Cluster, gpus: int) -> float | None:

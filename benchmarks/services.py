@@ -107,6 +107,8 @@ def _refuse(plan: BenchmarkPlan, team: Team) -> None:
     if selectors.is_out_of_service(plan.cluster):
         closed = _("No machine of cluster %(cluster)s takes workers: all are cordoned.")
         raise InvalidBenchmark(fields={"cluster": [closed % {"cluster": plan.cluster.name}]})
+    if lacking := selectors.load_refusal(plan.cluster):
+        raise InvalidBenchmark(fields={"cluster": [lacking]})
     quota: float = settings.SLIPWAY_BENCHMARK_GPU_HOURS
     used = selectors.gpu_hours_used(team) if quota and plan.gpu_hours else 0.0
     if quota and used + plan.gpu_hours > quota:

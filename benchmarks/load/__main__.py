@@ -1,6 +1,7 @@
 """Run a scenario against servers: `python -m benchmarks.load` with its order as JSON on standard input.
 
 As a job (`common.jobs`) it notes progress and result there; records are written to `records.jsonl.gz`.
+In a cluster `--fetch FILE` names where it finds the control plane's address and its token.
 By hand: `python -m benchmarks.load --scenario FILE --url http://127.0.0.1:9000 --model NAME`.
 """
 
@@ -10,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from benchmarks.load import course, records
 from benchmarks.load.builtin import BuiltinEngine
 from benchmarks.load.engine import LoadTarget, TooFewCores
 from benchmarks.load.records import WindowRecord
+from benchmarks.load.remote import ControlPlaneOrder
 from benchmarks.load.scenario import ScenarioFaults, scenario_of
 from common.jobs.notes import DIRECTORY
 from common.jobs.run import Running, read_json, run
@@ -54,6 +57,17 @@ def _as_job(running: Running) -> Mapping[str, Any]:
     return measure(read_json(), Path(os.environ[DIRECTORY]), tell)
 
 
+def _in_cluster(_running: Running, path: Path) -> Mapping[str, Any]:
+    control_plane, directory = ControlPlaneOrder.of_file(path), Path(os.environ[DIRECTORY])
+
+    def tell(stage: str, window: int, rate: float) -> None:
+        control_plane.tell({"stage": stage, "window": window, "rate": rate})
+
+    result = measure(control_plane.read(), directory, tell)
+    control_plane.hand_in(directory / records.RECORDS_FILE, result)
+    return result
+
+
 def _by_hand(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__.splitlines()[0])
     parser.add_argument("--scenario", type=Path, required=True, help="JSON file with the scenario")
@@ -71,5 +85,11 @@ def _by_hand(arguments: list[str]) -> int:
     return 1 if "failed" in result else 0
 
 
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--fetch"] and len(arguments) == 2:
+        return run(partial(_in_cluster, path=Path(arguments[1])))
+    return _by_hand(arguments) if arguments else run(_as_job)
+
+
 if __name__ == "__main__":
-    sys.exit(_by_hand(sys.argv[1:]) if len(sys.argv) > 1 else run(_as_job))
+    sys.exit(main(sys.argv[1:]))

@@ -56,14 +56,27 @@ class BuiltinEngine:
 def processes(scenario: LoadScenario, rate: float, cores: int | None = None) -> int:
     """Return how many processes of a core each make this load. Raises TooFewCores."""
     cores = cores or len(os.sched_getaffinity(0))
-    tokens = scenario.output.mean if scenario.streaming else 0
-    needed = math.ceil(rate * (REQUEST_CPU_SECONDS + tokens * TOKEN_CPU_SECONDS) / MOST_BUSY)
+    needed = _cores_at(scenario, rate)
     if needed > cores:
         raise TooFewCores(
-            f"{rate:g} requests/s with {tokens:.0f} tokens each need {needed} cores of the load generator; "
-            f"it has {cores}. Lower the rate, or give the generator a larger machine."
+            f"{rate:g} requests/s with {_streamed_tokens(scenario):.0f} tokens each need {needed} cores of "
+            f"the load generator; it has {cores}. Lower the rate, or give the generator a larger machine."
         )
-    return max(1, needed)
+    return needed
+
+
+def cores_for(scenario: LoadScenario) -> int:
+    """Return how many cores the load takes at its highest rate."""
+    return 1 if scenario.is_closed_loop else _cores_at(scenario, max(scenario.rates))
+
+
+def _cores_at(scenario: LoadScenario, rate: float) -> int:
+    each = REQUEST_CPU_SECONDS + _streamed_tokens(scenario) * TOKEN_CPU_SECONDS
+    return max(1, math.ceil(rate * each / MOST_BUSY))
+
+
+def _streamed_tokens(scenario: LoadScenario) -> float:
+    return scenario.output.mean if scenario.streaming else 0
 
 
 class _Share:

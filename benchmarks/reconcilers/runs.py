@@ -1,11 +1,8 @@
 """The course of a run: lease, deploy, measure, keep its records, remove everything."""
 
-import sys
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
-from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +11,30 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.states import Right
-from benchmarks import deploying, record_store, selectors
+from benchmarks import deploying, load_tokens, record_store
 from benchmarks.figures import Summary
 from benchmarks.load.records import RECORDS_FILE
+from benchmarks.load_orders import job_of
 from benchmarks.models import BenchmarkFigure, BenchmarkLease, BenchmarkRecords, BenchmarkRun
 from benchmarks.spec import spec_of
 from benchmarks.states import RUN_ENDED, RUN_MOVES, RunState
 from benchmarks.validity import BY_NAME, violations
 from clusters import selectors as fleet
-from clusters.errors import ClusterRemoving, DeploymentGone, DeploymentMissing, FleetNameTaken, NoImageFits
+from clusters.backends.base import ClusterBackend
+from clusters.backends.configured import backend_of
+from clusters.backends.extras import ClusterJobPlace
+from clusters.backends.node_operations import OperationUnsupported
+from clusters.errors import ClusterRemoving, DeploymentGone, FleetNameTaken, NoImageFits
+from clusters.models import Cluster
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
-from common.jobs.spec import JobLimits, JobObservation, JobSpec
-from common.jobs.steps import AwaitJob, CannotStart, CollectJob, JobReconciler, StartJob, owner
+from common.jobs.runners.base import JobRunner
+from common.jobs.spec import JobObservation, JobSpec, JobState
+from common.jobs.steps import AwaitJob, CollectJob, JobReconciler, StartJob
 from common.reconcile import Effect, Operation, Step, StepOutcome, move, wait
 from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
 
 LOOK_EVERY = timedelta(seconds=0.5)
-SLACK_SECONDS = 600
-"""Beyond the windows and their timeouts a generator may take so long before it is ended."""
 
 
 class Lease(Step[BenchmarkRun]):
@@ -106,36 +108,20 @@ class DeployRun(Step[BenchmarkRun]):
 
 
 class StartLoad(StartJob[BenchmarkRun]):
-    """Start the load generator: a process of its own, which gets its order through its standard input."""
+    """Start the load generator, a program of its own: a process here, or a Job in the cluster."""
+
+    def __init__(self, runner: JobRunner, place: ClusterJobPlace | None = None) -> None:
+        super().__init__(runner)
+        self._place = place
 
     def spec(self, row: BenchmarkRun, op_key: str) -> JobSpec:
-        scenario = row.benchmark.scenario.load
-        content = scenario.as_json()
-        if row.fraction < 1:
-            shorter = {"requests": scenario.requests, "seconds": scenario.seconds}
-            content |= {
-                name: type(value)(max(1, value * row.fraction)) if value else None
-                for name, value in shorter.items()
-            }
-        # No repeat sends the prompts of another.
-        content["seed"] = scenario.seed + 7_919 * row.repeat
-        addresses = deploying.addresses(row.deployment)
-        if not addresses:
-            raise CannotStart(_("None of its workers is ready any more."))
-        order = {
-            "scenario": content,
-            "addresses": addresses,
-            "model": str(row.cell.version),
-            "price_per_hour": selectors.price_per_hour(row.benchmark.cluster, row.environment["gpus"]),
-        }
-        longest = 2 * scenario.least_seconds + len(scenario.rates) * scenario.timeout_seconds
-        return JobSpec(
-            op_key=op_key,
-            owner=owner(row),
-            argv=(sys.executable, "-m", "benchmarks.load"),
-            stdin=dumps(order).encode(),
-            limits=JobLimits(wall_seconds=longest + SLACK_SECONDS),
-        )
+        return job_of(row, op_key, self._place)
+
+    def act(self, row: BenchmarkRun, operation: Operation) -> None:
+        try:
+            super().act(row, operation)
+        except OperationUnsupported as error:
+            self._refusal = str(error)
 
     def refused(self, row: BenchmarkRun, why: str, now: datetime) -> StepOutcome:
         return leave(RunState.INVALID, now, why)
@@ -145,21 +131,28 @@ class AwaitLoad(AwaitJob[BenchmarkRun]):
     """Watch the generator. One that died is not followed by another: windows are never glued together."""
 
     def observe(self, row: BenchmarkRun, operation: Operation) -> JobObservation:
-        self._restarts = 0
-        with suppress(DeploymentMissing):
-            restarts = fleet.deployment_status(row.deployment).restarts
-            self._restarts = restarts - row.environment.get("restarts", 0)
-        return super().observe(row, operation)
+        self._restarts = deploying.restarts_since(row)
+        seen = super().observe(row, operation)
+        # Read after the job was looked at: one that has ended has handed in all it will.
+        handed_in = BenchmarkRun.objects.values_list("load_result", flat=True).get(pk=row.pk)
+        return seen if handed_in is None else replace(seen, result=handed_in)
 
     def is_final(self, seen: JobObservation) -> bool:
         return True
 
     def underway(self, row: BenchmarkRun, seen: JobObservation) -> Mapping[str, Any]:
-        return {"progress": dict(seen.progress or {})}
+        # One in the cluster tells of itself over REST.
+        return {} if seen.progress is None else {"progress": dict(seen.progress)}
 
     def settle(self, row: BenchmarkRun, seen: JobObservation, now: datetime) -> StepOutcome:
-        if seen.is_live or seen.result is not None:
+        within = spec_of(row.benchmark.spec).ready_within_seconds
+        if seen.state is JobState.WAITING and now - row.state_since > timedelta(seconds=within):
+            late = _("The load generator did not start within %(seconds)s s. %(reason)s")
+            return leave(RunState.INVALID, now, late % {"seconds": within, "reason": seen.why})
+        if seen.is_live:
             return super().settle(row, seen, now)
+        if seen.result is not None:
+            return self.succeeded(row, seen, now)
         said = f"{seen.why} {seen.last_words}".strip()
         return leave(RunState.INVALID, now, _("The load generator ended: %(said)s") % {"said": said})
 
@@ -227,6 +220,7 @@ class RemoveRun(CollectJob[BenchmarkRun]):
 
     def act(self, row: BenchmarkRun, operation: Operation) -> None:
         super().act(row, operation)
+        load_tokens.revoke(row)
         self._is_gone = not self._lives and deploying.remove(row)
         record_store.forget(row.pk)
 
@@ -246,6 +240,18 @@ class RunReconciler(JobReconciler[BenchmarkRun]):
     moves = RUN_MOVES
     right = Right.BENCHMARKS_WRITE
 
+    def __init__(
+        self,
+        runner: JobRunner | None = None,
+        *,
+        backend_of: Callable[[Cluster], ClusterBackend] = backend_of,
+    ) -> None:
+        super().__init__(runner)
+        self._backend_of = backend_of
+
+    def lane_of(self, row: BenchmarkRun) -> str:
+        return row.benchmark.cluster.own_lane
+
     def rows(self) -> QuerySet[BenchmarkRun]:
         related = ("benchmark__scenario", "benchmark__cluster", "benchmark__team", "cell__version__model")
         return BenchmarkRun.objects.select_related(*related, "cell__image")
@@ -257,11 +263,14 @@ class RunReconciler(JobReconciler[BenchmarkRun]):
             case RunState.DEPLOYING:
                 return DeployRun()
             case RunState.MEASURING:
-                return AwaitLoad(self.runner) if row.job else StartLoad(self.runner)
+                place = deploying.job_place(row.benchmark.cluster, self._backend_of)
+                runner = place.runner if place else self.runner
+                return AwaitLoad(runner) if row.job else StartLoad(runner, place)
             case RunState.COLLECTING:
                 return KeepRecords()
             case RunState.REMOVING:
-                return RemoveRun(self.runner)
+                place = deploying.job_place(row.benchmark.cluster, self._backend_of)
+                return RemoveRun(place.runner if place else self.runner)
         return None
 
 

@@ -1,6 +1,7 @@
 """Optional abilities of a connected backend: ask with `isinstance`."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from threading import Event
 from typing import Protocol, runtime_checkable
 
@@ -8,6 +9,7 @@ from clusters.backends.base import NodeCondition, ObservedScale
 from clusters.backends.checks import ClusterCheck
 from clusters.backends.node_operations import NodeCommand
 from clusters.backends.pulls import ObservedPull
+from common.jobs.runners.base import JobRunner
 
 
 @runtime_checkable
@@ -94,6 +96,32 @@ class SupportsCleanup(Protocol):
         """Take away files of versions that are none of these (digests) and that nobody has asked for within
         an hour, and what requests left that came after their deployment's removal. Raises
         ClusterUnreachable."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterJobPlace:
+    """Where a cluster runs jobs of ours on machines that a job names."""
+
+    runner: "ClusterJobRunner"
+    control_plane: str
+    """Address at which they reach the control plane."""
+
+
+class ClusterJobRunner(JobRunner, Protocol):
+    @property
+    def input_file(self) -> str:
+        """Path of the file in which a job finds its standard input."""
+
+    def owners(self) -> Mapping[str, str]:
+        """Return the owner of each job there, live or ended, by the job's name. Raises Unavailable."""
+
+
+@runtime_checkable
+class SupportsClusterJobs(Protocol):
+    """A backend that runs jobs in its cluster, beside what serves there."""
+
+    def job_place(self) -> ClusterJobPlace:
+        """Raises Misconfigured without an image for jobs, or an address of the control plane."""
 
 
 @runtime_checkable

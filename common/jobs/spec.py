@@ -36,6 +36,8 @@ class JobContainer:
     directories: tuple[str, ...] = ()
     """Of its machine, by their paths, which are the same within it; made where they are missing. It is root
     then, as who made them."""
+    machines: tuple[str, ...] = ()
+    """Names of those that may run it, where its runner has more than one."""
 
 
 @dataclass(frozen=True, slots=True)

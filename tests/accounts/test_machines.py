@@ -29,10 +29,11 @@ def robot() -> User:
     return people.create_machine(actor=SYSTEM, username="workers", label="Model workers")
 
 
-def test_a_machine_may_report_and_fetch_and_nothing_else_whatever_its_token_says(robot):
+def test_a_machine_may_report_fetch_and_load_and_nothing_else_whatever_its_token_says(robot):
     Membership.objects.create(user=robot, team=team("vision"), role="admin")
     actor = actors.of_token(tokens.use_token(token_of(robot)))
-    assert actors.read_grants(actor) == Grants(everywhere=frozenset({Right.FLEET_REPORT, Right.FLEET_FETCH}))
+    told = {Right.FLEET_REPORT, Right.FLEET_FETCH, Right.BENCHMARKS_LOAD}
+    assert actors.read_grants(actor) == Grants(everywhere=frozenset(told))
     assert api(robot).get("people/admin/").status_code == 404
     with pytest.raises(Invalid, match=r"no right to people\.admin"):
         tokens.create_token(actor=SYSTEM, owner=robot, name="x", scopes=[Right.PEOPLE_ADMIN])

@@ -68,6 +68,7 @@ REPORTS = (
     "relay-reports/",
     "node-reports/",
     "model-files/",
+    "benchmark-load/",
     "gpu-health/readings/",
     "gpu-health/events/",
 )

@@ -1,8 +1,12 @@
 """The built-in load engine against a server whose timing is known, and its schedules against theory."""
 
+import json
 import math
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
+from pathlib import Path
 from statistics import correlation, median
 
 import pytest
@@ -12,6 +16,7 @@ from benchmarks.load import course
 from benchmarks.load.builtin import BuiltinEngine, processes
 from benchmarks.load.engine import LoadTarget, TooFewCores
 from benchmarks.load.records import RequestRecord, WindowRecord, read, write
+from benchmarks.load.remote import ControlPlaneOrder, OrderRefused
 from benchmarks.load.scenario import LoadScenario, ScenarioFaults, TracedRequest, scenario_of
 from benchmarks.load.schedule import schedule
 from benchmarks.validity import violations
@@ -186,3 +191,39 @@ def test_two_processes_share_a_window(server: ScriptedServer, monkeypatch: pytes
     (window,) = measured(server, requests=40)
     assert [one.number for one in window.requests] == list(range(40))
     assert all(one.is_good for one in window.requests)
+
+
+def test_a_generator_in_a_cluster_asks_again_until_it_is_refused_for_good(tmp_path: Path) -> None:
+    answers = iter([(503, b"busy"), (200, b'{"model": "chat:v1"}'), (503, b""), (204, b""), (409, b"over")])
+    asked: list[tuple[str, str, bytes]] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def handle_any(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            assert self.headers["Authorization"] == "Bearer sesame"
+            asked.append((self.command, self.path, body))
+            status, content = next(answers)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_PUT = handle_any
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    (tmp_path / "records").write_bytes(b"gz")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        (tmp_path / "input").write_text(
+            json.dumps({"url": f"http://127.0.0.1:{server.server_port}/", "token": "sesame"})
+        )
+        control_plane = ControlPlaneOrder.of_file(tmp_path / "input")
+        assert control_plane.read() == {"model": "chat:v1"}
+        with pytest.raises(OrderRefused, match="409: over"):
+            control_plane.hand_in(tmp_path / "records", {"summaries": []})
+        server.shutdown()
+    paths = [path.removeprefix("/api/v1/benchmark-load/") for _, path, _ in asked]
+    assert paths == ["", "", "records/", "records/", "result/"]
+    assert asked[2][2] == b"gz"

@@ -197,7 +197,8 @@ def test_the_workers_image_has_all_that_it_runs_and_no_django(tmp_path: Path) ->
         (tmp_path / target).symlink_to(PROJECT / source)
     code = (
         "import sys; sys.modules['django'] = None; "
-        "import serving.worker, serving.node_agent, serving.fetch.__main__, serving.engines.transformers"
+        "import serving.worker, serving.node_agent, serving.fetch.__main__, serving.engines.transformers, "
+        "benchmarks.load.__main__"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -15,6 +15,7 @@ from clusters.backends.base import (
     ClusterUnreachable,
     DeploymentSpec,
     FilesFetch,
+    Misconfigured,
     ObservedNode,
     ObservedScale,
     ObservedWorker,
@@ -22,10 +23,12 @@ from clusters.backends.base import (
     UnreadNode,
 )
 from clusters.backends.checks import ClusterCheck
+from clusters.backends.extras import ClusterJobPlace
 from clusters.backends.kubernetes.abilities import ABILITIES
 from clusters.backends.kubernetes.anchors import OwnerAnchors, check_fence, check_ours
 from clusters.backends.kubernetes.checks import checks as cluster_checks
 from clusters.backends.kubernetes.checks import right_checks
+from clusters.backends.kubernetes.cluster_jobs import ClusterJobs
 from clusters.backends.kubernetes.errors import refused, translated_errors
 from clusters.backends.kubernetes.files.base import FileDelivery
 from clusters.backends.kubernetes.files.choice import DeliveryChoice, DeliveryFacts, choose, look, way_of
@@ -47,7 +50,7 @@ from clusters.backends.kubernetes.pods import (
 from clusters.backends.kubernetes.relay import set_up_relay
 from clusters.backends.kubernetes.rights import Feature
 from clusters.backends.kubernetes.scaling import begin_with, scale_of
-from clusters.backends.kubernetes.settings import KubernetesSettings
+from clusters.backends.kubernetes.settings import BY_DIGEST, KubernetesSettings
 from clusters.backends.kubernetes.standing import pod_of
 from clusters.backends.kubernetes.store_token import hand_out
 from clusters.backends.kubernetes.watching import NONE, UNFINISHED, MachineWatch, watch
@@ -268,6 +271,14 @@ class KubernetesCluster:
     def right_checks(self) -> tuple[ClusterCheck, ...]:
         with translated_errors():
             return right_checks(self._client, self._settings)
+
+    def job_place(self) -> ClusterJobPlace:
+        if not BY_DIGEST.fullmatch(self._settings.jobs_image) or not self._settings.control_plane:
+            raise Misconfigured(
+                "Jobs in this cluster need an image by digest (jobs_image) and the address at which its pods "
+                "reach Slipway (store_url)."
+            )
+        return ClusterJobPlace(ClusterJobs(self._client, self._settings), self._settings.control_plane)
 
     def close(self) -> None:
         self._client.close()

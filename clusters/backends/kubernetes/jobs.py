@@ -7,7 +7,7 @@ is begun at most once, whoever orders it and however often. A machine that is co
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -185,12 +185,10 @@ class KubernetesJobs:
 
     def _pod(self, spec: JobSpec, image: str) -> Object:
         container = spec.container
-        pinned = {"key": "metadata.name", "operator": "In", "values": [self._node]}
-        terms = {"nodeSelectorTerms": [{"matchFields": [pinned]}]}
         pod: Object = {
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
-            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
+            **on_machines([self._node]),
             "tolerations": [{"operator": "Exists"}],
             "containers": [
                 {
@@ -239,6 +237,14 @@ class answering:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, KubeError) and not isinstance(error, NotFound):
             raise Unavailable(str(error)) from None
+
+
+def on_machines(names: Sequence[str]) -> Object:
+    """Return the part of a pod by which it runs on one of these machines. A field can be compared with one
+    value alone, so that each is a term of its own."""
+    fields = [[{"key": "metadata.name", "operator": "In", "values": [name]}] for name in names]
+    terms = {"nodeSelectorTerms": [{"matchFields": one} for one in fields]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
 def result_of(log: str) -> Mapping[str, Any] | None:

@@ -1,0 +1,75 @@
+"""What a run's load generator is told to do, and where it runs: a process beside the control plane, or a Job
+of the cluster on a machine without a GPU."""
+
+import sys
+from contextlib import suppress
+from json import dumps
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from benchmarks import deploying, load_tokens, selectors
+from benchmarks.load.builtin import cores_for
+from benchmarks.models import BenchmarkRun
+from clusters.backends.extras import ClusterJobPlace
+from clusters.errors import DeploymentMissing
+from common.jobs.spec import JobContainer, JobLimits, JobSpec
+from common.jobs.steps import CannotStart, owner
+
+SLACK_SECONDS = 600
+"""Beyond the windows and their timeouts a generator may take so long before it is ended."""
+MEMORY_BYTES = 4 * 1024**3
+
+
+def order_of(run: BenchmarkRun) -> dict[str, Any]:
+    """Return the order as `benchmarks.load` takes it. Raises CannotStart."""
+    scenario = run.benchmark.scenario.load
+    content = scenario.as_json()
+    if run.fraction < 1:
+        shorter = {"requests": scenario.requests, "seconds": scenario.seconds}
+        content |= {
+            name: type(value)(max(1, value * run.fraction)) if value else None
+            for name, value in shorter.items()
+        }
+    # No repeat sends the prompts of another.
+    content["seed"] = scenario.seed + 7_919 * run.repeat
+    addresses: list[str] = []
+    with suppress(DeploymentMissing):
+        addresses = deploying.addresses(run.deployment)
+    if not addresses:
+        raise CannotStart(_("None of its workers is ready any more."))
+    return {
+        "scenario": content,
+        "addresses": addresses,
+        "model": str(run.cell.version),
+        "price_per_hour": selectors.price_per_hour(run.benchmark.cluster, run.environment["gpus"]),
+    }
+
+
+def job_of(run: BenchmarkRun, op_key: str, place: ClusterJobPlace | None) -> JobSpec:
+    """`place`: in the cluster; None: beside the control plane. Raises CannotStart."""
+    order = order_of(run)
+    scenario = run.benchmark.scenario.load
+    wall_seconds = 2 * scenario.least_seconds + len(scenario.rates) * scenario.timeout_seconds + SLACK_SECONDS
+    if place is None:
+        return JobSpec(
+            op_key=op_key,
+            owner=owner(run),
+            argv=(sys.executable, "-m", "benchmarks.load"),
+            stdin=dumps(order).encode(),
+            limits=JobLimits(wall_seconds=wall_seconds),
+        )
+    machines = selectors.machines_for_load(run.benchmark.cluster, besides=run.deployment)
+    if not machines:
+        raise CannotStart(
+            _("The cluster has no machine without a GPU for the load generator, beside those of its workers.")
+        )
+    told = {"url": place.control_plane, "token": load_tokens.issue(run, lives_seconds=wall_seconds)}
+    return JobSpec(
+        op_key=op_key,
+        owner=owner(run),
+        argv=("python", "-m", "benchmarks.load", "--fetch", place.runner.input_file),
+        stdin=dumps(told).encode(),
+        limits=JobLimits(wall_seconds=wall_seconds, cpus=cores_for(scenario), memory_bytes=MEMORY_BYTES),
+        container=JobContainer(machines=tuple(machines)),
+    )
