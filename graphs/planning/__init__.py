@@ -1,0 +1,1 @@
+"""Planning of graphs: pure functions of profiles and machines, without Django, clocks or networks."""
