@@ -1,8 +1,9 @@
 """The deployment of a run, as the services of clusters make and remove it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from benchmarks.models import BenchmarkRun
 from benchmarks.selectors import OP_KEY, gpus_per_worker
@@ -17,6 +18,8 @@ from clusters.services import deployments
 from clusters.states import DeploymentState
 from common.actor import Actor
 
+EXPORTER_PORTS = (9100, 9400)
+"""Ports of a machine where node_exporter and dcgm-exporter listen unless they are told otherwise."""
 ACTOR = Actor.system("benchmark")
 
 
@@ -84,6 +87,24 @@ def restarts_since(run: BenchmarkRun) -> int:
         gone = set(began.get("workers", ())) - {worker.name for worker in status.workers}
         return max(len(gone), status.restarts - int(began.get("restarts", 0)))
     return 0
+
+
+def system_sources(name: str, servers: Sequence[str]) -> dict[str, Any]:
+    """Return where the load generator reads system figures: see `load.system.SystemSources`.
+
+    Servers on the generator's own machine are read there; other machines by their exporters.
+    """
+    if all(urlsplit(one).hostname in ("127.0.0.1", "::1") for one in servers):
+        return {"is_local": True}
+    machines = Worker.objects.filter(deployment__name=name, node__isnull=False).exclude(node__address="")
+    found = machines.values_list("node__address", "node__name").distinct()
+    return {
+        "exporters": {
+            f"http://{f'[{address}]' if ':' in address else address}:{port}/metrics": machine
+            for address, machine in found
+            for port in EXPORTER_PORTS
+        }
+    }
 
 
 def environment(run: BenchmarkRun, name: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from accounts.selectors import teams_where
 from accounts.states import Right
 from benchmarks.load.scenario import MOST_RATES
 from benchmarks.spec import MOST_REPEATS
-from benchmarks.states import ARRIVALS, ObjectiveKind, Strategy
+from benchmarks.states import ARRIVALS, LoadEngineKind, ObjectiveKind, Strategy
 from benchmarks.statistics import LEAST_REPEATS
 from clusters.models import Cluster
 from common.actor import Actor
@@ -35,6 +35,7 @@ FIELD_OF = {
     "scenario.targets.tpot_ms": "tpot_ms",
     "scenario.targets.share": "share",
     "budget.runs": "most_runs",
+    "load_engine": "load_engine",
     "versions": "version",
 }
 """The field of the form that stands for a place of the document."""
@@ -89,6 +90,7 @@ class NewBenchmarkForm(forms.Form):
     share = forms.FloatField(initial=0.95, label=_("Share within targets"))
     objective = forms.ChoiceField(choices=ObjectiveKind.choices, label=_("Objective"))
     strategy = forms.ChoiceField(choices=Strategy.choices, label=_("Strategy"))
+    load_engine = forms.ChoiceField(choices=LoadEngineKind.choices, label=_("Load engine"))
     repeats = forms.IntegerField(
         min_value=1,
         max_value=MOST_REPEATS,
@@ -105,6 +107,10 @@ class NewBenchmarkForm(forms.Form):
         versions = Version.objects.filter(state=VersionState.READY, model__team__in=teams)
         self.fields["version"].queryset = versions.select_related("model").order_by("model__name", "-number")  # type: ignore[attr-defined]
         self.fields["cluster"].queryset = Cluster.objects.present().for_actor(actor).order_by("name")  # type: ignore[attr-defined]
+
+        for name in ("team", "version", "cluster"):
+            if len(found := list(self.fields[name].queryset[:2])) == 1:  # type: ignore[attr-defined]
+                self.initial.setdefault(name, found[0])
 
     def order(self) -> dict[str, Any]:
         """Return the order as `planning.plan_benchmark` takes it."""
@@ -132,6 +138,7 @@ class NewBenchmarkForm(forms.Form):
                 },
                 "objective": {"kind": given["objective"]},
                 "strategy": given["strategy"],
+                "load_engine": given["load_engine"],
                 "repeats": given["repeats"],
                 "budget": {"runs": given["most_runs"]},
             },

@@ -6,16 +6,24 @@ from contextlib import suppress
 from json import dumps
 from typing import Any
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from benchmarks import deploying, load_tokens, selectors
+from benchmarks.load import aiperf
 from benchmarks.load.builtin import cores_for
+from benchmarks.load.max_rate import MOST_PROBES
 from benchmarks.models import BenchmarkRun
+from benchmarks.spec import spec_of
+from benchmarks.states import LoadEngineKind
+from clusters.backends.embedded.backend import ENVIRONMENTS
 from clusters.backends.extras import ClusterJobPlace
 from clusters.errors import DeploymentMissing
 from common.jobs.spec import JobContainer, JobLimits, JobSpec
 from common.jobs.steps import CannotStart, owner
 
+PACKAGE_INDEXES = ("PIP_*", "UV_*", "HOME", "*_proxy", "*_PROXY", "SSL_CERT_FILE")
+"""Variables by which a load engine finds the packages of its environment, when that is made."""
 SLACK_SECONDS = 600
 """Beyond the windows and their timeouts a generator may take so long before it is ended."""
 MEMORY_BYTES = 4 * 1024**3
@@ -43,6 +51,9 @@ def order_of(run: BenchmarkRun) -> dict[str, Any]:
         "addresses": addresses,
         "model": str(run.cell.version),
         "price_per_hour": selectors.price_per_hour(run.benchmark.cluster, run.environment["gpus"]),
+        "system": deploying.system_sources(run.deployment, addresses),
+        "engine": spec_of(run.benchmark.spec).load_engine,
+        "environments": str(settings.SLIPWAY_RUN_DIR.parent / ENVIRONMENTS),
     }
 
 
@@ -50,12 +61,16 @@ def job_of(run: BenchmarkRun, op_key: str, place: ClusterJobPlace | None) -> Job
     """`place`: in the cluster; None: beside the control plane. Raises CannotStart."""
     order = order_of(run)
     scenario = run.benchmark.scenario.load
-    wall_seconds = 2 * scenario.least_seconds + len(scenario.rates) * scenario.timeout_seconds + SLACK_SECONDS
+    windows = MOST_PROBES if scenario.find_max_rate else len(scenario.rates)
+    wall_seconds = 2 * scenario.least_seconds + windows * scenario.timeout_seconds + SLACK_SECONDS
+    if order["engine"] == LoadEngineKind.AIPERF:
+        wall_seconds += aiperf.longest_overhead_seconds(windows)
     if place is None:
         return JobSpec(
             op_key=op_key,
             owner=owner(run),
             argv=(sys.executable, "-m", "benchmarks.load"),
+            environment=PACKAGE_INDEXES,
             stdin=dumps(order).encode(),
             limits=JobLimits(wall_seconds=wall_seconds),
         )

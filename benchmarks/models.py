@@ -175,6 +175,17 @@ class BenchmarkRecords(models.Model):
         return f"records of {self.run}"
 
 
+class SystemSeries(models.Model):
+    """System figures over the time of a run."""
+
+    run = models.OneToOneField(BenchmarkRun, on_delete=models.CASCADE, related_name="system")
+    content = models.JSONField()
+    """See `load.system_series`."""
+
+    def __str__(self) -> str:
+        return f"system figures of {self.run}"
+
+
 class BenchmarkLease(models.Model):
     """A machine, or kind of machines, that one run has to itself."""
 

@@ -12,22 +12,16 @@ from benchmarks import selectors
 from benchmarks.documents import violation_text
 from benchmarks.load.scenario import LoadScenario
 from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkRun
+from benchmarks.pareto import pareto_chart
 from benchmarks.selectors import CellEstimate
 from benchmarks.spec import BenchmarkObjective, spec_of
 from benchmarks.states import ObjectiveKind, RunState
-from benchmarks.statistics import ComparisonVerdict
-from common.pages.charts import Chart, Dash, Limit, Paint, Series
+from benchmarks.statistics import ComparisonVerdict, RatioEstimate
+from benchmarks.styles import STYLES, unit_of_rate
+from common.pages.charts import Chart, Limit, Series
 from common.pages.formats import three_digits
 
-MOST_LINES = 6
-STYLES: Sequence[tuple[Paint, Dash]] = (
-    ("candidate", "solid"),
-    ("stable", "dashed"),
-    ("earlier-1", "dotted"),
-    ("earlier-2", "dash-dot"),
-    ("warn", "dashed"),
-    ("ink", "dotted"),
-)
+MOST_LINES = len(STYLES)
 VERDICTS: Mapping[str, Any] = {
     "best": gettext_lazy("Significantly better than every other configuration (95 %, adjusted by Holm)."),
     "tied": gettext_lazy("No significant difference from some other configurations."),
@@ -35,6 +29,7 @@ VERDICTS: Mapping[str, Any] = {
     "only": gettext_lazy("The only configuration that ran."),
 }
 STAGES: Mapping[str, Any] = {
+    "environment": gettext_lazy("Preparing AIPerf"),
     "smoke": gettext_lazy("Smoke requests"),
     "warm up": gettext_lazy("Warm-up"),
     "measure": gettext_lazy("Measuring"),
@@ -64,12 +59,15 @@ class CellLine:
 
     @property
     def name(self) -> str:
-        return " ".join(f"{name}={value}" for name, value in self.differing.items()) or str(self.cell.version)
+        told = (f"{name}={value}" for name, value in self.differing.items() if value != "")
+        return " ".join(told) or str(self.cell.version)
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkOutcome:
     lines: Sequence[CellLine]
+    differing: Sequence[str]
+    """Names of what is not the same in all configurations."""
     charts: Mapping[str, Chart]
     verdict: str
     best: CellLine | None
@@ -80,6 +78,43 @@ class BenchmarkOutcome:
     unit: str
     not_counted: Sequence[tuple[BenchmarkRun, Sequence[str]]]
     """Runs that do not count, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedFigure:
+    """A figure of two configurations at a rate."""
+
+    name: str
+    unit: str
+    rate: str
+    ours: str
+    theirs: str
+    ratio: RatioEstimate
+    verdict: Any
+
+
+def comparisons(benchmark: Benchmark, ours: BenchmarkCell, theirs: BenchmarkCell) -> list[ComparedFigure]:
+    values = {
+        (cell, one.rate, one.name): one
+        for cell, some in selectors.estimates(benchmark).items()
+        for one in some
+    }
+    found = []
+    for rate, name, ratio in selectors.compared(ours, theirs):
+        one, other = (values.get((cell.pk, rate, name)) for cell in (ours, theirs))
+        if one and other:
+            found.append(
+                ComparedFigure(
+                    name=name,
+                    unit=one.unit,
+                    rate=f"{rate:g}",
+                    ours=three_digits(one.value.value),
+                    theirs=three_digits(other.value.value),
+                    ratio=ratio,
+                    verdict=COMPARISONS[ratio.verdict],
+                )
+            )
+    return found
 
 
 def outcome_of(benchmark: Benchmark) -> BenchmarkOutcome:
@@ -96,7 +131,7 @@ def outcome_of(benchmark: Benchmark) -> BenchmarkOutcome:
     lines = [
         _line(
             cell,
-            {name: value for name, value in cell.differs_by.items() if name in differing},
+            {name: cell.differs_by.get(name, "") for name in differing},
             runs_of[cell.pk],
             concluded.get(cell.pk),
             estimates.get(cell.pk, ()),
@@ -108,7 +143,11 @@ def outcome_of(benchmark: Benchmark) -> BenchmarkOutcome:
     verdict = benchmark.conclusion.get("verdict")
     return BenchmarkOutcome(
         lines=lines,
-        charts={name: _over_rate(name, shown, estimates, load) for name in ("ttft", "tpot")},
+        differing=differing,
+        charts={
+            **{name: _over_rate(name, shown, estimates, load) for name in ("ttft", "tpot")},
+            "pareto": _pareto(shown, estimates),
+        },
         verdict=str(VERDICTS.get(verdict, "")),
         best=next((line for line in lines if line.is_best), None),
         run_count=len(runs),
@@ -125,6 +164,11 @@ def outcome_of(benchmark: Benchmark) -> BenchmarkOutcome:
     )
 
 
+def _pareto(shown: Sequence[CellLine], estimates: Mapping[int, Sequence[CellEstimate]]) -> Chart:
+    paints = {line.cell.pk: paint for line, (paint, _dash) in zip(shown, STYLES, strict=False)}
+    return pareto_chart(estimates, {line.cell.pk: line.name for line in shown}, paints)
+
+
 def unit_of(objective: BenchmarkObjective) -> str:
     if objective.kind == ObjectiveKind.LATENCY:
         return f"ms {objective.figure}"
@@ -133,21 +177,18 @@ def unit_of(objective: BenchmarkObjective) -> str:
     return _("million tokens within targets per unit of price")
 
 
-def _unit_of_rate(load: LoadScenario) -> str:
-    return _("requests in flight") if load.is_closed_loop else _("requests/s")
-
-
 def _progress(run: BenchmarkRun, load: LoadScenario) -> str:
     """Return what the load generator is at, in words; empty: it does not run."""
     stage, rate = run.progress.get("stage", ""), run.progress.get("rate")
     words = str(STAGES.get(stage, stage))
-    return f"{words}, {rate:g} {_unit_of_rate(load)}" if rate else words
+    return f"{words}, {rate:g} {unit_of_rate(load)}" if rate else words
 
 
-def _differing(cells: Sequence[BenchmarkCell]) -> set[str]:
+def _differing(cells: Sequence[BenchmarkCell]) -> list[str]:
     """Return the names of what is not the same in all cells."""
     shown = [cell.differs_by for cell in cells]
-    return {name for one in shown for name, value in one.items() if value != shown[0].get(name)}
+    names = dict.fromkeys(name for one in shown for name in one)
+    return [name for name in names if any(one.get(name) != shown[0].get(name) for one in shown)]
 
 
 def _line(
@@ -168,7 +209,7 @@ def _line(
         runs,
         value=three_digits(value["value"]),
         interval=_interval(value),
-        against_best=f"{(against['ratio'] - 1) * 100:+.0f} %" if against else "",
+        against_best=f"{against['ratio'] - 1:+.0%}" if against else "",
         is_best=against is None,
         figures=figures,
     )
@@ -206,7 +247,7 @@ def _over_rate(
         title=figure.upper().replace("_P", " p"),
         moments=(),
         positions=rates,
-        axis=_unit_of_rate(load),
+        axis=unit_of_rate(load),
         series=series,
         unit="seconds",
         caption=_("over requests in flight") if load.is_closed_loop else _("over the rate, requests/s"),

@@ -12,9 +12,10 @@ from accounts.states import Right
 from benchmarks import selectors
 from benchmarks.errors import InvalidBenchmark
 from benchmarks.load.scenario import LoadScenario, ScenarioFaults, scenario_of
+from benchmarks.search import bayesian
 from benchmarks.search.staged import FINALISTS
 from benchmarks.spec import MOST_RUNS, BenchmarkSpec, CellPlan, SpecFaults, iter_cells, spec_of
-from benchmarks.states import Strategy
+from benchmarks.states import LoadEngineKind, Strategy
 from clusters.errors import ClusterMissing, NoImageFits
 from clusters.images import foresee_image
 from clusters.models import Cluster
@@ -67,6 +68,12 @@ def plan_benchmark(
     faults: dict[str, str] = {}
     load, read = _scenario(scenario, faults), _spec(spec, faults)
     place = _cluster(cluster, team, faults)
+    if read and load and read.load_engine == LoadEngineKind.AIPERF and load.is_closed_loop and load.seconds:
+        faults["scenario.seconds"] = _(
+            "With AIPerf, fixed concurrency needs requests per window, not seconds."
+        )
+    if read and read.strategy == Strategy.OPTUNA and not bayesian.is_installed():
+        faults["strategy"] = _("optuna is not installed on the server: pip install 'slipway[optuna]'.")
     if load is None or read is None or place is None:
         raise _invalid(faults)
     versions = {label: found for label in read.versions if (found := _version(label, team, faults))}
@@ -89,7 +96,7 @@ def _outline(
 ) -> BenchmarkPlan:
     running = [one for one in cells if not one.refusal]
     most = len(running) * spec.repeats
-    if spec.strategy == Strategy.STAGED:
+    if spec.strategy != Strategy.GRID:
         # At worst it looks at every configuration, with a part of the requests.
         most = min(most, len(running) + FINALISTS * spec.repeats)
     runs = min(most, spec.budget.runs or MOST_RUNS)

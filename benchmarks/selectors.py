@@ -149,6 +149,18 @@ def estimates(benchmark: Benchmark) -> dict[int, list[CellEstimate]]:
     return {cell: _estimated(by_figure) for cell, by_figure in found.items()}
 
 
+UNCOMPARED = frozenset(
+    {"requests", "failed", "good_share", "in_flight", "input_rate", "lateness_p99", "offered_rate"}
+)
+"""Figures that only describe a window; each would blunt Holm's adjustment of the others."""
+
+
+def sampled_runs(benchmark: Benchmark) -> list[BenchmarkRun]:
+    """Return the runs that have system figures, without these."""
+    rows = BenchmarkRun.objects.filter(benchmark=benchmark, system__isnull=False)
+    return list(rows.select_related("cell__version__model", "cell__image").order_by("position"))
+
+
 def compared(ours: BenchmarkCell, theirs: BenchmarkCell) -> list[tuple[float, str, RatioEstimate]]:
     """Return the ratio of each figure that both have at a rate, judged as one family."""
     one, other = (_by_rate_and_name(cell) for cell in (ours, theirs))
@@ -168,7 +180,8 @@ def _by_rate_and_name(cell: BenchmarkCell) -> dict[tuple[float, str], list[float
     found: dict[tuple[float, str], list[float]] = defaultdict(list)
     rows = _valid_figures(BenchmarkRun.objects.filter(cell=cell))
     for rate, name, value in rows.values_list("rate", "name", "value"):
-        found[rate, name].append(value)
+        if name not in UNCOMPARED and not name.startswith("ttft_send"):
+            found[rate, name].append(value)
     return found
 
 

@@ -16,7 +16,7 @@ from benchmarks.errors import BenchmarkEnded, InvalidBenchmark
 from benchmarks.load.scenario import LoadScenario
 from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkRun, BenchmarkScenario
 from benchmarks.planning import BenchmarkPlan, plan_benchmark
-from benchmarks.prior import prior_of
+from benchmarks.prior import prior_knowledge
 from benchmarks.spec import MOST_RUNS
 from benchmarks.states import BenchmarkState, RunState, Strategy
 from common import audit
@@ -40,6 +40,10 @@ def create_benchmark(
     row = Benchmark(
         team=team, name=name, description=description, cluster=plan.cluster, spec=plan.spec.as_json()
     )
+    versions = {one.version.pk: one.version for one in plan.cells}
+    known = {
+        pk: prior_knowledge(version, team, plan.cluster, plan.scenario) for pk, version in versions.items()
+    }
     with transaction.atomic():
         row.scenario = _scenario(actor, team, plan.scenario)
         row.created_at = row.state_since = kernel.clock()
@@ -55,7 +59,9 @@ def create_benchmark(
                 parameters=dict(one.plan.parameters),
                 digest=one.plan.digest,
                 refusal=one.refusal,
-                prior=prior_of(one.plan, one.version, plan.cluster, plan.scenario, gpus=one.gpus),
+                prior=known[one.version.pk].of(
+                    one.plan.engine, one.plan.machine, one.plan.parameters, gpus=one.gpus
+                ),
             )
             for position, one in enumerate(plan.cells, 1)
         )

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from benchmarks.constraints import BadConstraint, holds
 from benchmarks.figures import SAMPLE_FLOORS
 from benchmarks.load.faults import FaultText, is_number, is_whole, known_fields, not_one_of, not_whole
-from benchmarks.states import ObjectiveKind, Strategy
+from benchmarks.states import LoadEngineKind, ObjectiveKind, Strategy
 from benchmarks.statistics import LEAST_REPEATS
 from clusters.engine_settings import fault, setting_faults, settings_of
 from serving.engines.registry import ENGINES
@@ -87,6 +87,7 @@ class BenchmarkSpec:
     space: SearchSpace = SearchSpace()
     objective: BenchmarkObjective = BenchmarkObjective()
     strategy: str = Strategy.GRID
+    load_engine: str = LoadEngineKind.BUILTIN
     repeats: int = LEAST_REPEATS
     budget: RunBudget = RunBudget()
     device: str = "auto"
@@ -126,6 +127,8 @@ def spec_of(given: Mapping[str, Any]) -> BenchmarkSpec:
         values["objective"] = _objective(values["objective"], faults)
     if values.get("strategy", Strategy.GRID) not in Strategy.values:
         faults["strategy"] = _one_of(Strategy.values)
+    if values.get("load_engine", LoadEngineKind.BUILTIN) not in LoadEngineKind.values:
+        faults["load_engine"] = _one_of(LoadEngineKind.values)
     _whole("repeats", values, 1, MOST_REPEATS, faults)
     _whole("ready_within_seconds", values, 5, 86_400, faults)
     if values.get("device", "auto") not in ("auto", "cpu", "cuda"):

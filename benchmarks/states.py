@@ -35,6 +35,14 @@ class RunState(TextChoices):
 class Strategy(TextChoices):
     GRID = "grid", _("Grid")
     STAGED = "staged", _("Staged search")
+    OPTUNA = "optuna", _("Bayesian search (optuna)")
+
+
+class LoadEngineKind(TextChoices):
+    """What sends the requests; see `load.engine.LoadEngine`."""
+
+    BUILTIN = "builtin", _("Built-in")
+    AIPERF = "aiperf", "AIPerf"  # untranslated
 
 
 class ObjectiveKind(TextChoices):

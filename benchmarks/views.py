@@ -1,5 +1,7 @@
 """Pages of benchmarks: the list, a new one, one of them, two of its configurations beside each other."""
 
+from typing import Any
+
 from django.db.models import Count, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
@@ -13,7 +15,8 @@ from benchmarks import panels, planning, selectors, services
 from benchmarks.filters import BenchmarkFilter
 from benchmarks.forms import FIELD_OF, NewBenchmarkForm
 from benchmarks.models import Benchmark, BenchmarkCell
-from benchmarks.states import ARRIVALS, BENCHMARK_ENDED, RUN_ENDED, BenchmarkState
+from benchmarks.states import ARRIVALS, BENCHMARK_ENDED, RUN_ENDED, BenchmarkState, RunState
+from benchmarks.system_panel import system_charts
 from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
@@ -68,8 +71,9 @@ def benchmark_page(request: HttpRequest, pk: int) -> HttpResponse:
         "is_open": row.state not in BENCHMARK_ENDED,
         "may_cancel": row.state == BenchmarkState.RUNNING
         and may(of_request(request), Right.BENCHMARKS_WRITE, row.team),
+        **_system(request, row),
     }
-    return page(request, "benchmarks/benchmark.html", context, parts=("result",))
+    return page(request, "benchmarks/benchmark.html", context, parts=("result", "system"))
 
 
 @require_POST
@@ -95,12 +99,20 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
         "cells": cells,
         "ours": ours,
         "theirs": theirs,
-        "ratios": [
-            (rate, name, ratio, panels.COMPARISONS[ratio.verdict])
-            for rate, name, ratio in selectors.compared(ours, theirs)
-        ],
+        "ratios": panels.comparisons(row, ours, theirs),
     }
     return page(request, "benchmarks/compare.html", context)
+
+
+def _system(request: HttpRequest, row: Benchmark) -> dict[str, Any]:
+    """Return the charts of the run that `?run=` names, else of the best configuration's last valid one."""
+    runs = selectors.sampled_runs(row)
+    best = row.conclusion.get("best")
+    asked = next((run for run in runs if str(run.pk) == request.GET.get("run")), None)
+    of_best = [run for run in runs if run.cell_id == best and run.state == RunState.VALID]
+    run = asked or next(reversed(of_best or runs), None)
+    charts = system_charts(run, run.system.content, row.scenario.load) if run else []
+    return {"sampled_runs": runs, "sampled_run": run, "system_charts": charts}
 
 
 def _row(request: HttpRequest, pk: int) -> Benchmark:

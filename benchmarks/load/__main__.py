@@ -17,18 +17,25 @@ from typing import Any
 
 from benchmarks.figures import summarise
 from benchmarks.load import course, records
+from benchmarks.load.aiperf import AiperfEngine, AiperfFailed
 from benchmarks.load.builtin import BuiltinEngine
-from benchmarks.load.engine import LoadTarget, TooFewCores
+from benchmarks.load.engine import LoadEngine, LoadTarget, TooFewCores, UnfitScenario
 from benchmarks.load.records import WindowRecord
 from benchmarks.load.remote import ControlPlaneOrder
 from benchmarks.load.scenario import ScenarioFaults, scenario_of
+from benchmarks.load.system import SystemSources, sampling
+from benchmarks.load.system_series import series_of
 from common.jobs.notes import DIRECTORY
 from common.jobs.run import Running, read_json, run
+from serving.environments import EnvironmentNotMade
 
 
 def measure(order: Mapping[str, Any], directory: Path, tell: Any) -> dict[str, Any]:
-    """Carry out the order `{scenario, addresses, model, token?, price_per_hour?}`; return the figures of each
-    window, or why there are none."""
+    """Carry out the order `{scenario, addresses, model, token?, price_per_hour?, engine?, environments?,
+    system?}`; return the figures of each window, or why there are none.
+
+    Raises EnvironmentNotMade, AiperfFailed.
+    """
     scenario = scenario_of(order["scenario"])
     target = LoadTarget(tuple(order["addresses"]), order["model"], order.get("token", ""))
     price = order.get("price_per_hour")
@@ -37,16 +44,25 @@ def measure(order: Mapping[str, Any], directory: Path, tell: Any) -> dict[str, A
         return summarise(window, scenario).good_share >= scenario.targets.share
 
     found: list[WindowRecord] = []
-    try:
-        found.extend(course.windows(BuiltinEngine(), scenario, target, holds=holds, tell=tell))
-    except (course.SmokeFailed, TooFewCores) as error:
-        return {"failed": str(error)}
+    if order.get("engine") == AiperfEngine.name:
+        tell("environment", 0, 0)
+        engine: LoadEngine = AiperfEngine(Path(order["environments"]), directory)
+    else:
+        engine = BuiltinEngine()
+    sources = SystemSources(servers=target.addresses, **order.get("system", {}))
+    with sampling(sources, directory) as sampled:
+        try:
+            found.extend(course.windows(engine, scenario, target, holds=holds, tell=tell))
+        except (course.SmokeFailed, TooFewCores, UnfitScenario) as error:
+            return {"failed": str(error)}
+        system = sampled()
     with gzip.open(directory / records.RECORDS_FILE, "wt") as file:
-        records.write(found, file)
+        records.write(found, file, system)
     return {
-        "engine": BuiltinEngine.name,
+        "engine": engine.name,
         "summaries": [summarise(one, scenario, price_per_hour=price).as_json() for one in found],
         "heads": [one.head() for one in found],
+        "system": series_of(system),
     }
 
 
@@ -54,7 +70,10 @@ def _as_job(running: Running) -> Mapping[str, Any]:
     def tell(stage: str, window: int, rate: float) -> None:
         running.report({"stage": stage, "window": window, "rate": rate})
 
-    return measure(read_json(), Path(os.environ[DIRECTORY]), tell)
+    try:
+        return measure(read_json(), Path(os.environ[DIRECTORY]), tell)
+    except (EnvironmentNotMade, AiperfFailed) as error:
+        raise SystemExit(str(error)) from None
 
 
 def _in_cluster(_running: Running, path: Path) -> Mapping[str, Any]:
@@ -63,7 +82,8 @@ def _in_cluster(_running: Running, path: Path) -> Mapping[str, Any]:
     def tell(stage: str, window: int, rate: float) -> None:
         control_plane.tell({"stage": stage, "window": window, "rate": rate})
 
-    result = measure(control_plane.read(), directory, tell)
+    order = {**control_plane.read(), "environments": str(directory / "environments")}
+    result = measure(order, directory, tell)
     control_plane.hand_in(directory / records.RECORDS_FILE, result)
     return result
 
@@ -73,12 +93,22 @@ def _by_hand(arguments: list[str]) -> int:
     parser.add_argument("--scenario", type=Path, required=True, help="JSON file with the scenario")
     parser.add_argument("--url", action="append", required=True, help="address of a server; repeatable")
     parser.add_argument("--model", required=True, help="model's name in requests")
+    parser.add_argument("--engine", choices=("builtin", "aiperf"), default="builtin")
+    parser.add_argument(
+        "--environments", type=Path, default=Path("environments"), help="for AIPerf's packages"
+    )
     parser.add_argument("--records", type=Path, default=Path(), help="directory for records.jsonl.gz")
     given = parser.parse_args(arguments)
-    order = {"scenario": json.loads(given.scenario.read_text()), "addresses": given.url, "model": given.model}
+    order = {
+        "scenario": json.loads(given.scenario.read_text()),
+        "addresses": given.url,
+        "model": given.model,
+        "engine": given.engine,
+        "environments": str(given.environments),
+    }
     try:
         result = measure(order, given.records, lambda *told: sys.stderr.write(f"{told}\n"))
-    except ScenarioFaults as error:
+    except (ScenarioFaults, EnvironmentNotMade, AiperfFailed) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     sys.stdout.write(json.dumps(result, indent=2) + "\n")

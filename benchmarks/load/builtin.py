@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from multiprocessing.connection import Connection
 
 from benchmarks.load.engine import LoadTarget, TooFewCores
-from benchmarks.load.openai import StreamedAnswer, body_of, plain_usage
+from benchmarks.load.openai import StreamedAnswer, body_of, path_of, plain_usage
 from benchmarks.load.prompts import TokenRatio, prompt_of
 from benchmarks.load.records import RequestRecord, WindowRecord
 from benchmarks.load.scenario import LoadScenario
@@ -58,10 +58,7 @@ def processes(scenario: LoadScenario, rate: float, cores: int | None = None) -> 
     cores = cores or len(os.sched_getaffinity(0))
     needed = _cores_at(scenario, rate)
     if needed > cores:
-        raise TooFewCores(
-            f"{rate:g} requests/s with {_streamed_tokens(scenario):.0f} tokens each need {needed} cores of "
-            f"the load generator; it has {cores}. Lower the rate, or give the generator a larger machine."
-        )
+        raise TooFewCores.of(rate, _streamed_tokens(scenario), needed, cores)
     return needed
 
 
@@ -121,7 +118,7 @@ class _Share:
             planned,
             self.ratio,
             shared_prefix=self.scenario.shared_prefix,
-            prefix_seed=self.scenario.seed + 1_000_003 * (self.window + 1),
+            prefix_seed=self.scenario.prefix_seed(self.window),
         )
         return body_of(self.scenario, self.target.model, prompt, planned.output_tokens)
 
@@ -163,7 +160,7 @@ class _Share:
             asked_input=planned.input_tokens,
             asked_output=planned.output_tokens,
         )
-        path = "/v1/chat/completions" if self.scenario.api == "chat" else "/v1/completions"
+        path = path_of(self.scenario)
         record.sent = time.monotonic() - self.start
         try:
             async with asyncio.timeout(self.scenario.timeout_seconds):

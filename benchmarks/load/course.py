@@ -10,13 +10,13 @@ from dataclasses import replace
 from benchmarks.load import scraping
 from benchmarks.load.engine import LoadEngine, LoadTarget
 from benchmarks.load.max_rate import RateProbe, next_rate
-from benchmarks.load.openai import plain_usage
+from benchmarks.load.openai import path_of, plain_usage
 from benchmarks.load.prompts import WORDS, TokenRatio
 from benchmarks.load.records import WindowRecord
 from benchmarks.load.scenario import Arrivals, LoadScenario
 
-CALIBRATION_WORDS = ((len(WORDS) // 2, len(WORDS)), (24, 48), (6, 12))
-"""Of two prompts; the shorter ones for models of a short context."""
+CALIBRATION_WORDS = (len(WORDS), 48, 12)
+"""Of a prompt; the shorter ones for models of a short context."""
 WARM_UP_WINDOW = 1_000_000
 """No window of measuring has its number, so none has its prompts."""
 
@@ -66,23 +66,28 @@ def calibrated(target: LoadTarget, scenario: LoadScenario) -> TokenRatio:
     words = list(WORDS)
     random.Random(scenario.seed).shuffle(words)  # noqa: S311  (to be repeated)
     fault = ""
-    for few, many in CALIBRATION_WORDS:
+    for length in CALIBRATION_WORDS:
         try:
-            counted = [
-                (count, _prompt_tokens(target, scenario, " ".join(words[:count]))) for count in (few, many)
-            ]
+            # All words each time: those of a few prompts alone may have twice the tokens of others.
+            whole, halves = (_counted(target, scenario, words, size) for size in (length, length // 2))
         except SmokeFailed as error:
             fault = fault or str(error)
             continue
-        return TokenRatio.measured(counted[0], counted[1])
+        return TokenRatio.measured(whole, halves, words=len(words))
     raise SmokeFailed(fault)
+
+
+def _counted(target: LoadTarget, scenario: LoadScenario, words: Sequence[str], size: int) -> tuple[int, int]:
+    """Return how many prompts of so many words all of the words make, and the tokens of all of these."""
+    prompts = [" ".join(words[place : place + size]) for place in range(0, len(words), size)]
+    return len(prompts), sum(_prompt_tokens(target, scenario, one) for one in prompts)
 
 
 def _prompt_tokens(target: LoadTarget, scenario: LoadScenario, prompt: str) -> int:
     chat = scenario.api == "chat"
     asked = {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
     body = json.dumps({"model": target.model, "max_tokens": 1, "temperature": 0, **asked}).encode()
-    path = "/v1/chat/completions" if chat else "/v1/completions"
+    path = path_of(scenario)
     headers = {"Content-Type": "application/json"}
     if target.token:
         headers["Authorization"] = f"Bearer {target.token}"

@@ -23,7 +23,7 @@ class LoadEngine(Protocol):
     name: str
 
     def check(self, scenario: LoadScenario) -> None:
-        """Raises TooFewCores when this machine could not make the load."""
+        """Raises TooFewCores when this machine cannot make the load, UnfitScenario when the engine cannot."""
 
     def measure(
         self, scenario: LoadScenario, target: LoadTarget, ratio: TokenRatio, *, rate: float, window: int
@@ -31,5 +31,16 @@ class LoadEngine(Protocol):
         """Send one window's requests by their schedule and return what came of each."""
 
 
+class UnfitScenario(Exception):
+    """The message says what the engine cannot send, and what to do."""
+
+
 class TooFewCores(Exception):
     """The message says how many the rate needs."""
+
+    @classmethod
+    def of(cls, rate: float, tokens: float, needed: int, cores: int) -> "TooFewCores":
+        return cls(
+            f"{rate:g} requests/s with {tokens:.0f} tokens each need {needed} cores of the load generator; "
+            f"it has {cores}. Lower the rate, or give the generator a larger machine."
+        )

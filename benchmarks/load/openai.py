@@ -25,6 +25,10 @@ def body_of(scenario: LoadScenario, model: str, prompt: str, output_tokens: int)
     return json.dumps(body, separators=(",", ":")).encode()
 
 
+def path_of(scenario: LoadScenario) -> str:
+    return "/v1/chat/completions" if scenario.api == "chat" else "/v1/completions"
+
+
 class StreamedAnswer:
     """Server-sent events of one answer, written into its record as they come."""
 

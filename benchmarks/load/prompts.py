@@ -28,10 +28,11 @@ class TokenRatio:
     per_word: float = 1.0
 
     @classmethod
-    def measured(cls, few: tuple[int, int], many: tuple[int, int]) -> "TokenRatio":
-        """Return the ratio from (words, tokens) of two prompts."""
-        per_word = (many[1] - few[1]) / (many[0] - few[0])
-        return cls() if per_word <= 0 else cls(few[1] - few[0] * per_word, per_word)
+    def measured(cls, one: tuple[int, int], other: tuple[int, int], *, words: int) -> "TokenRatio":
+        """Return the ratio from (prompts, tokens) of the same words, cut into few prompts and into many."""
+        fixed = (other[1] - one[1]) / (other[0] - one[0])
+        per_word = (one[1] - one[0] * fixed) / words
+        return cls() if per_word <= 0 else cls(fixed, per_word)
 
     def words(self, tokens: int) -> int:
         return max(1, round((tokens - self.fixed) / self.per_word))

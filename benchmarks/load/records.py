@@ -66,20 +66,24 @@ class WindowRecord:
         return found
 
 
-def write(windows: Iterable[WindowRecord], file: IO[str]) -> None:
+def write(windows: Iterable[WindowRecord], file: IO[str], system: Iterable[Mapping[str, Any]] = ()) -> None:
+    """Write windows with their requests, and `{at, values}` of the system each second."""
     for window in windows:
         file.write(json.dumps({"kind": "window", **window.head()}) + "\n")
         for request in window.requests:
             file.write(request.as_line() + "\n")
+    for sample in system:
+        file.write(json.dumps({"kind": "system", **sample}) + "\n")
 
 
 def read(lines: Iterable[str]) -> list[WindowRecord]:
     """The windows that `write` wrote. Raises ValueError."""
     found: list[WindowRecord] = []
     for told in map(_object, lines):
-        if told.pop("kind", "") == "window":
+        kind = told.pop("kind", "request")
+        if kind == "window":
             found.append(WindowRecord(**told))
-        else:
+        elif kind == "request":
             found[-1].requests.append(RequestRecord(**told))
     return found
 

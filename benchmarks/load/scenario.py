@@ -125,6 +125,10 @@ class LoadScenario:
         rates = self.rates[:1] * 10 if self.find_max_rate else self.rates
         return sum(self.seconds or (self.requests or 0) / rate for rate in rates)
 
+    def prefix_seed(self, window: int) -> int:
+        """Return the seed of what the prompts of a window have in common; windows never share it."""
+        return self.seed + 1_000_003 * (window + 1)
+
     def count(self, rate: float) -> int:
         """Requests of a window at this rate, where the arrivals do not say it."""
         if self.arrivals == "trace":

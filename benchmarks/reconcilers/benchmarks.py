@@ -13,6 +13,7 @@ from benchmarks.deploying import ACTOR
 from benchmarks.evaluations import report_to_versions
 from benchmarks.models import Benchmark, BenchmarkRun
 from benchmarks.rounds import NextRun, PastRun, next_round
+from benchmarks.search import bayesian
 from benchmarks.search.staged import SearchCell, next_runs
 from benchmarks.spec import BenchmarkSpec, spec_of
 from benchmarks.states import BENCHMARK_MOVES, BenchmarkState, Strategy
@@ -79,7 +80,9 @@ def _following(row: Benchmark, spec: BenchmarkSpec, past: list[PastRun]) -> list
     if spec.strategy == Strategy.GRID:
         return next_round([cell.pk for cell in cells], past, spec.repeats)
     found = [SearchCell(cell.pk, cell.differs_by, cell.prior) for cell in cells]
-    return next_runs(found, past, repeats=spec.repeats, lower_is_better=spec.objective.is_lower_better)
+    look = bayesian.next_looks if spec.strategy == Strategy.OPTUNA else None
+    lower_is_better = spec.objective.is_lower_better
+    return next_runs(found, past, repeats=spec.repeats, lower_is_better=lower_is_better, look=look)
 
 
 def _begin(row: Benchmark, following: list[NextRun], now: datetime) -> None:

@@ -15,7 +15,7 @@ from benchmarks import deploying, load_tokens, record_store
 from benchmarks.figures import Summary
 from benchmarks.load.records import RECORDS_FILE
 from benchmarks.load_orders import job_of
-from benchmarks.models import BenchmarkFigure, BenchmarkLease, BenchmarkRecords, BenchmarkRun
+from benchmarks.models import BenchmarkFigure, BenchmarkLease, BenchmarkRecords, BenchmarkRun, SystemSeries
 from benchmarks.spec import spec_of
 from benchmarks.states import RUN_ENDED, RUN_MOVES, RunState
 from benchmarks.validity import BY_NAME, violations
@@ -176,6 +176,8 @@ class AwaitLoad(AwaitJob[BenchmarkRun]):
 
         def write() -> None:
             BenchmarkFigure.objects.bulk_create(figures)
+            if system := result.get("system"):
+                SystemSeries.objects.create(run=row, content=system)
 
         save = {
             "outcome": RunState.VALID if is_valid else RunState.INVALID,

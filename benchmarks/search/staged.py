@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from benchmarks.rounds import NextRun, PastRun, next_round
 from benchmarks.states import RunState
@@ -25,17 +25,30 @@ class SearchCell:
     prior: float | None = None
 
 
+class NextLooks(Protocol):
+    def __call__(
+        self, cells: Sequence[SearchCell], looks: Sequence[PastRun], *, lower_is_better: bool = False
+    ) -> list[int]:
+        """Return cells to look at next; empty: enough was seen."""
+
+
 def next_runs(
-    cells: Sequence[SearchCell], past: Sequence[PastRun], *, repeats: int, lower_is_better: bool = False
+    cells: Sequence[SearchCell],
+    past: Sequence[PastRun],
+    *,
+    repeats: int,
+    lower_is_better: bool = False,
+    look: "NextLooks | None" = None,
 ) -> list[NextRun]:
     """Return the runs of one round; empty when the finalists have their repeats.
 
-    Rounds look with short runs; the best of them are then run in full, fresh, as often as a verdict needs.
+    Rounds look with short runs, at the cells that `look` chooses; the best of them are then run in full,
+    fresh, as often as a verdict needs.
     """
     looks = [one for one in past if one.fraction < 1]
     if len(looks) < len(past):
         return next_round(_finalists(cells, looks, lower_is_better), past, repeats)
-    batch = next_looks(cells, looks, lower_is_better=lower_is_better)
+    batch = (look or next_looks)(cells, looks, lower_is_better=lower_is_better)
     if batch:
         return [NextRun(key, SHORT) for key in batch]
     return next_round(_finalists(cells, looks, lower_is_better), past, repeats)
@@ -46,8 +59,8 @@ def next_looks(
 ) -> list[int]:
     """Cells to look at next, each once; empty: nothing better is near."""
     if not looks:
-        return _first(cells)
-    scores = _scores(looks, lower_is_better)
+        return first_looks(cells)
+    scores = scores_of(looks, lower_is_better)
     tried = {one.cell for one in looks}
     if not scores:
         # Nothing ran so far: go on down the prior.
@@ -66,7 +79,7 @@ def next_looks(
     return _worth(near, by_key, by_key[best[0]])[:AT_ONCE]
 
 
-def _first(cells: Sequence[SearchCell]) -> list[int]:
+def first_looks(cells: Sequence[SearchCell]) -> list[int]:
     if any(one.prior for one in cells):
         return [one.key for one in _by_prior(cells)[:FIRST]]
     step = max(1, len(cells) // FIRST)
@@ -95,7 +108,7 @@ def _worth(keys: Sequence[int], by_key: Mapping[int, SearchCell], best: SearchCe
     return sorted(worth, key=lambda key: -(by_key[key].prior or 0.0))
 
 
-def _scores(looks: Sequence[PastRun], lower_is_better: bool) -> dict[int, float]:
+def scores_of(looks: Sequence[PastRun], lower_is_better: bool) -> dict[int, float]:
     sign = -1 if lower_is_better else 1
     return {
         one.cell: sign * math.log(one.value)
@@ -105,7 +118,7 @@ def _scores(looks: Sequence[PastRun], lower_is_better: bool) -> dict[int, float]
 
 
 def _finalists(cells: Sequence[SearchCell], looks: Sequence[PastRun], lower_is_better: bool) -> list[int]:
-    scores = _scores(looks, lower_is_better)
+    scores = scores_of(looks, lower_is_better)
     best = sorted(scores, key=lambda key: -scores[key])[:FINALISTS]
     order = [one.key for one in cells]
     return sorted(best, key=order.index)

@@ -42,6 +42,8 @@ class Series:
     fill: bool = False
     stepped: bool = False
     """Holds its value until the next one, as a weight does."""
+    tag: str = ""
+    """Written beside each value, which then is a dot and no part of a line."""
     live: str = ""
     """Path in the page's live topic from which new values come while the page is open."""
 

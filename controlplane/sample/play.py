@@ -57,8 +57,8 @@ BENCHMARK: dict[str, Any] = {
     "description": "How many requests a worker should work on at a time. The sample.",
     "scenario": {
         "arrivals": "concurrency",
-        "rates": [4],
-        "requests": 40,
+        "rates": [1, 2, 4, 8],
+        "requests": 90,
         "warm_up_requests": 4,
         "input": 24,
         "output": 16,
@@ -172,8 +172,18 @@ def play_benchmark(sample: SampleRun) -> None:
         raise SampleFailed(f"The benchmark is {ended['state']}: {ended['reason']}")
     conclusion = ended["result"]["conclusion"]
     best = next(cell for cell in ended["result"]["cells"] if cell["id"] == conclusion["best"])
-    parameters = " ".join(f"{name}={value}" for name, value in best["parameters"].items())
-    sample.say(f"Use {best['version']} with {parameters} (verdict: {conclusion['verdict']}): {page}")
+    sample.say(f"Use {best['version']} with {_parameters(best)} (verdict: {conclusion['verdict']}): {page}")
+    cells = {cell["id"]: cell for cell in ended["result"]["cells"]}
+    for one in conclusion["cells"]:
+        value = one["value"]
+        known = value["low"] is not None
+        interval = f", 95 % interval {value['low']:.3g} to {value['high']:.3g}" if known else ""
+        line = f"  {_parameters(cells[one['cell']])}: {value['value']:.3g} requests/s{interval}"
+        sample.say(f"{line}, {value['samples']} valid runs")
+
+
+def _parameters(cell: Document) -> str:
+    return " ".join(f"{name}={value}" for name, value in cell["parameters"].items())
 
 
 def _train(sample: SampleRun, *, bad: bool) -> None:

@@ -46,6 +46,23 @@ const powersOfTen = (splits) => splits.map((split) => (Number.isInteger(Math.log
 function lines(data, paints) {
   return {
     hooks: {
+      draw: [
+        (plot) => {
+          const { ctx } = plot;
+          const ratio = uPlot.pxRatio;
+          ctx.save();
+          ctx.fillStyle = paints.axis;
+          ctx.font = `${11 * ratio}px ${paints.font}`;
+          ctx.textBaseline = "bottom";
+          for (const series of data.series.filter((one) => one.tag)) {
+            series.values.forEach((value, at) => {
+              if (value === null) return;
+              ctx.fillText(series.tag, plot.valToPos(data.x[at], "x", true) + 4 * ratio, plot.valToPos(value, "y", true) - 3 * ratio);
+            });
+          }
+          ctx.restore();
+        },
+      ],
       drawAxes: [
         (plot) => {
           const { ctx, bbox } = plot;
@@ -180,7 +197,7 @@ function options(figure, data, plotBox) {
         fill: series.fill ? faded(paints[series.paint], 12) : undefined,
         width: 1.5,
         dash: DASHES[series.dash],
-        paths: series.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
+        paths: series.tag ? () => null : series.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
         // A line needs two: a value between gaps is a dot.
         points: { show: true, size: data.axis ? 6 : 4, fill: paints[series.paint], filter: data.axis ? undefined : (plot, position) => lone(plot.data[position]) },
         spanGaps: false,

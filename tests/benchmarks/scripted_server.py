@@ -79,21 +79,23 @@ class ScriptedServer:
         if not body.get("stream"):
             self._write(writer, 200, json.dumps({"usage": usage}).encode())
             return
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
         async with self._slots():
             begin = loop.time() if script.slots < 10_000 else arrived
             at = begin + script.ttft + script.slower_by * number
             if script.role_chunk:
-                self._event(writer, {"choices": [{"delta": {"role": "assistant", "content": ""}}]})
+                self._event(writer, _said({"delta": {"role": "assistant", "content": ""}}))
             sent, first = 0, 0.0
             while sent < tokens:
                 count = min(script.tokens_per_chunk, tokens - sent)
                 await asyncio.sleep(max(0.0, at - loop.time()))
                 text = "x " * count
                 shown = {"delta": {"content": text}} if "messages" in body else {"text": text}
-                self._event(writer, {"choices": [shown]})
+                self._event(writer, _said(shown))
                 sent, last, first = sent + count, loop.time(), first or loop.time()
                 at += script.tpot * min(script.tokens_per_chunk, max(1, tokens - sent))
                 if script.stall_after and sent >= script.stall_after * script.tokens_per_chunk:
@@ -102,7 +104,7 @@ class ScriptedServer:
         later = max(1, tokens - script.tokens_per_chunk)
         self.truths.append(((first - arrived) * 1000, (last - first) * 1000 / later))
         if script.counts:
-            self._event(writer, {"choices": [], "usage": usage})
+            self._event(writer, {**_said(shown), "choices": [], "usage": usage})
         data = b"data: [DONE]\n\n"
         writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n" + _FINISH)
 
@@ -129,6 +131,11 @@ class ScriptedServer:
     ) -> None:
         head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
+
+
+def _said(choice: dict) -> dict:
+    kind = "chat.completion.chunk" if "delta" in choice else "text_completion"
+    return {"object": kind, "choices": [{"index": 0, **choice}]}
 
 
 @contextmanager

@@ -1,12 +1,15 @@
 """What pipelines read of a benchmark: forms of its result, and conditions that fail a comparison."""
 
+import csv
+import io
+import sys
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from slipway.cli.bench_expressions import FailureCondition
-from slipway.cli.nouns.bench import _junit, _markdown, _with_value
+from slipway.cli.nouns.bench import _csv, _junit, _markdown, _parquet, _table, _with_value
 from slipway.exits import CommandFailed
 
 CONCLUSION: dict[str, Any] = {
@@ -60,3 +63,35 @@ def test_a_condition_is_met_by_any_rate() -> None:
     for text in ("ttft_p95", "ttft_p95 = 1", "ttft_p95 > fast", "__import__ > 1; 1"):
         with pytest.raises(CommandFailed):
             FailureCondition.read(text)
+
+
+GOODPUT = {"name": "goodput", "unit": "requests/s"}
+ONE = {**GOODPUT, "rate": 1.0, "value": 4.25, "low": None, "high": None, "samples": 1}
+OTHER = {**GOODPUT, "rate": 2.0, "value": 3.5, "low": 3.0, "high": 4.0, "samples": 5}
+FIGURED = [
+    {**CELL, "id": 1, "parameters": {"slots": 8}, "figures": [ONE]},
+    {**CELL, "id": 2, "parameters": {"slots": "auto"}, "figures": [OTHER]},
+]
+
+
+def test_a_table_has_a_row_for_each_figure_and_a_column_for_each_parameter() -> None:
+    columns, rows = _table({"cells": FIGURED})
+    found = list(csv.DictReader(io.StringIO(_csv(columns, rows).decode())))
+    assert [(one["slots"], one["rate"], one["value"], one["low"]) for one in found] == [
+        ("8", "1.0", "4.25", ""),
+        ("auto", "2.0", "3.5", "3.0"),
+    ]
+
+
+def test_parquet_has_numbers_where_they_are_and_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _table({"cells": FIGURED})
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pyarrow", None)
+        with pytest.raises(CommandFailed, match="parquet"):
+            _parquet(*table)
+    parquet = pytest.importorskip("pyarrow.parquet")
+    found = parquet.read_table(io.BytesIO(_parquet(*table))).to_pylist()
+    assert [(one["slots"], one["value"], one["low"]) for one in found] == [
+        ("8", 4.25, None),
+        ("auto", 3.5, 3.0),
+    ]

@@ -6,9 +6,13 @@ import random
 from collections.abc import Callable
 from statistics import median
 
+import pytest
+
 from benchmarks.rounds import PastRun
+from benchmarks.search import bayesian
+from benchmarks.search.likeness import MeasuredCell, corrected
 from benchmarks.search.roofline import CPU, PEAKS, ServedLoad, ServedModel, peak_of, requests_per_second
-from benchmarks.search.staged import SearchCell, next_looks, next_runs
+from benchmarks.search.staged import NextLooks, SearchCell, next_looks, next_runs
 from benchmarks.states import RunState
 
 SIDES = {
@@ -44,10 +48,12 @@ class Surface:
             self.values.append(math.exp(value) if fits else 0.0)
         self.best = max(self.values)
 
-    def runs_until_near(self, cells: list[SearchCell], draw: random.Random, most: int = 2000) -> int:
+    def runs_until_near(
+        self, cells: list[SearchCell], draw: random.Random, most: int = 2000, look: NextLooks = next_looks
+    ) -> int:
         looks: list[PastRun] = []
         while len(looks) < most:
-            keys = next_looks(cells, looks)
+            keys = look(cells, looks)
             if not keys:
                 return most
             for key in keys:
@@ -64,15 +70,17 @@ class Surface:
         return 1 + next(place for place, key in enumerate(order) if self.values[key] >= 0.95 * self.best)
 
 
-def runs(prior: Callable[[float, random.Random], float | None]) -> tuple[float, float]:
-    """Medians over 20 surfaces: of the search, and of cells in random order."""
+def runs(
+    prior: Callable[[float, random.Random], float | None], *, look: NextLooks = next_looks, surfaces: int = 20
+) -> tuple[float, float]:
+    """Medians over surfaces: of the search, and of cells in random order."""
     found, by_chance = [], []
-    for seed in range(20):
+    for seed in range(surfaces):
         surface, draw = Surface(seed), random.Random(1000 + seed)
         cells = [
             SearchCell(key, cell, prior(surface.values[key], draw)) for key, cell in enumerate(surface.cells)
         ]
-        found.append(surface.runs_until_near(cells, draw))
+        found.append(surface.runs_until_near(cells, draw, look=look))
         by_chance.append(surface.random_until_near(draw))
     return median(found), median(by_chance)
 
@@ -85,6 +93,41 @@ def test_a_prior_that_is_off_by_35_percent_finds_the_best_within_a_hundredth_of_
 def test_without_a_prior_it_takes_a_quarter_of_what_chance_takes() -> None:
     found, by_chance = runs(lambda value, draw: None)
     assert found <= by_chance / 4
+
+
+@pytest.mark.slow
+def test_optunas_estimator_takes_a_quarter_of_what_chance_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("optuna")
+    monkeypatch.setattr(bayesian, "MOST_LOOKS", 2000)
+    found, by_chance = runs(lambda value, draw: None, look=bayesian.next_looks, surfaces=5)
+    assert found <= by_chance / 4
+
+
+def test_optuna_looks_at_each_configuration_once_and_then_ends() -> None:
+    pytest.importorskip("optuna")
+    cells = [
+        SearchCell(3 * slots + threads, {"slots": slots, "threads": threads, "engine": "vllm"})
+        for slots, threads in itertools.product(range(4), range(3))
+    ]
+    looks: list[PastRun] = []
+    while batch := bayesian.next_looks(cells, looks):
+        assert batch == bayesian.next_looks(cells, looks), "the same looks give the same cells"
+        looks += [PastRun(key, RunState.VALID if key else RunState.FAILED, key or None, 0.5) for key in batch]
+    assert sorted(one.cell for one in looks) == list(range(12))
+
+
+def test_what_was_measured_of_like_configurations_corrects_the_roofline() -> None:
+    """The roofline prefers vllm's cells; those of a like model were four times slower than it said."""
+    measured = [
+        MeasuredCell({"engine": "vllm", "slots": 8}, measured=25, prior=100),
+        MeasuredCell({"engine": "transformers", "slots": 8}, measured=80, prior=80),
+    ]
+    same = corrected(100, {"engine": "vllm", "slots": 8}, measured)
+    near = corrected(100, {"engine": "vllm", "slots": 16}, measured)
+    far = corrected(100, {"engine": "sglang", "slots": 64, "threads": 2}, measured)
+    assert 25 < same < near < far < 100
+    assert same < corrected(80, {"engine": "transformers", "slots": 8}, measured)
+    assert corrected(100, {"engine": "vllm"}, []) == 100
 
 
 def test_finalists_are_run_in_full_as_often_as_a_verdict_needs() -> None:

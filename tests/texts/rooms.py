@@ -34,8 +34,11 @@ ENGLISH = (
     # Kept in rows and results, and said by a process without a language.
     "benchmarks/deploying.py",
     "benchmarks/evaluations.py",
+    "benchmarks/load/aiperf.py",
     "benchmarks/load/course.py",
+    "benchmarks/load/engine.py",
     "benchmarks/load/sockets.py",
+    "benchmarks/load/system.py",
     "common/reconcile/",
     "common/outbound/",
     "common/webhooks/",

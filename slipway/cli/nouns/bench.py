@@ -39,6 +39,11 @@ class ReportFormat(StrEnum):
     MARKDOWN = "markdown"
 
 
+class ExportFormat(StrEnum):
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
 Report = Annotated[ReportFormat, typer.Option("--output", "-o", help="Form of the result on stdout.")]
 Cell = Annotated[str, typer.Argument(metavar="BENCHMARK/CELL", help="As `show` lists them: 7/31.")]
 
@@ -132,21 +137,70 @@ def compare(
 
 
 @app.command("export")
-def export(typer_context: typer.Context, number: Number) -> None:
-    """Write the figures of all configurations as CSV to stdout."""
+def export(
+    typer_context: typer.Context,
+    number: Number,
+    file_format: Annotated[
+        ExportFormat, typer.Option("--format", help="Form of the table.")
+    ] = ExportFormat.CSV,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File; without it: stdout.")] = None,
+) -> None:
+    """Write the figures of all configurations as a table: a row for each figure at each rate."""
     context = context_of(typer_context)
-    result = context.client.get(at("benchmarks", number))["result"]
+    columns, rows = _table(context.client.get(at("benchmarks", number))["result"])
+    written = _csv(columns, rows) if file_format is ExportFormat.CSV else _parquet(columns, rows)
+    if out is None:
+        sys.stdout.buffer.write(written)
+        return
+    try:
+        out.write_bytes(written)
+    except OSError as error:
+        raise CommandFailed(f"{out} cannot be written: {error.strerror}.", Exit.USAGE) from None
+    context.progress.print(f"{len(rows):,} rows in {out}", markup=False)
+
+
+_FIXED = ("cell", "version", "engine", "machine")
+_FIGURE = ("rate", "name", "unit", "value", "low", "high", "samples")
+
+
+def _table(result: Document) -> tuple[list[str], list[list[Any]]]:
+    """Return the columns and rows of all figures; parameters stand between."""
     names = sorted({name for cell in result["cells"] for name in cell["parameters"]})
-    columns = ("cell", "version", "engine", "machine", *names)
-    figure = ("rate", "name", "unit", "value", "low", "high", "samples")
+    rows = [
+        [cell["id"], *map(cell.get, _FIXED[1:]), *map(cell["parameters"].get, names), *map(one.get, _FIGURE)]
+        for cell in result["cells"]
+        for one in cell["figures"]
+    ]
+    return [*_FIXED, *names, *_FIGURE], rows
+
+
+def _csv(columns: list[str], rows: list[list[Any]]) -> bytes:
     out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow((*columns, *figure))
-    for cell in result["cells"]:
-        fixed = (cell["id"], cell["version"], cell["engine"], cell["machine"])
-        for one in cell["figures"]:
-            writer.writerow((*fixed, *map(cell["parameters"].get, names), *map(one.get, figure)))
-    sys.stdout.write(out.getvalue())
+    csv.writer(out).writerows([columns, *rows])
+    return out.getvalue().encode()
+
+
+def _parquet(columns: list[str], rows: list[list[Any]]) -> bytes:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ModuleNotFoundError:
+        raise CommandFailed(
+            "Parquet needs pyarrow: pip install 'slipway[parquet]', or take --format csv.", Exit.USAGE
+        ) from None
+    measures = dict.fromkeys(("rate", "value", "low", "high"), pyarrow.float64())
+    kinds = {**measures, "cell": pyarrow.int64(), "samples": pyarrow.int64()}
+    # A parameter may be a number here and a text there.
+    arrays = {
+        name: pyarrow.array(
+            [value if value is None or name in kinds else str(value) for value in values],
+            kinds.get(name, pyarrow.string()),
+        )
+        for name, *values in zip(columns, *rows, strict=True)
+    }
+    out = io.BytesIO()
+    parquet.write_table(pyarrow.table(arrays), out)
+    return out.getvalue()
 
 
 def _is_open(row: Document) -> bool:
