@@ -6,6 +6,7 @@ from serving.graphs.loading import load_graph
 from serving.graphs.plan import EntryLimits, GraphPlan, TaskPlan
 from serving.graphs.program import Batch, Graph, GraphValue, task
 from serving.graphs.serial import SerialRun
+from serving.graphs.task_process import empty
 
 __all__ = [
     "Batch",
@@ -18,6 +19,7 @@ __all__ = [
     "ItemFailed",
     "SerialRun",
     "TaskPlan",
+    "empty",
     "load_graph",
     "task",
 ]

@@ -34,6 +34,14 @@ def decode_input(kind: Any, data: bytes) -> Any:
     return value
 
 
+def decode_named(name: str, kind: Any, data: bytes) -> Any:
+    """An input, or ItemFailed with its name."""
+    try:
+        return decode_input(kind, data)
+    except ItemFailed as error:
+        raise ItemFailed(f"input {name}: {error}") from None
+
+
 def checked_image(data: bytes) -> EncodedImage:
     """The bytes, when they begin as those of a picture of a size that may be decoded. Raises ItemFailed."""
     size = picture_size(data)

@@ -1,13 +1,18 @@
 """A graph over a directory of files, or over the lines of a JSON Lines file."""
 
+import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from serving.graphs.encoding import LARGEST_INPUT_BYTES, decode_input, encode_output
+from serving.graphs.counters import GraphCounters
+from serving.graphs.encoding import LARGEST_INPUT_BYTES, decode_named, encode_output
 from serving.graphs.errors import GraphError, ItemFailed
+from serving.graphs.executor import GraphExecutor, Outputs
+from serving.graphs.plan import GraphPlan
 from serving.graphs.program import Graph
 from serving.graphs.serial import SerialRun
 
@@ -24,34 +29,32 @@ class SourceItem:
     place: Path
     line: bytes = b""
 
-    def read(self, graph: Graph) -> Encoded:
-        """Raises ItemFailed."""
+    def read(self, inputs: Sequence[str]) -> Encoded:
+        """`inputs`: names of the graph's. Raises ItemFailed."""
         if not self.line:
             try:
                 size = self.place.stat().st_size
                 if size > LARGEST_INPUT_BYTES:
                     raise ItemFailed(f"it has {size} bytes, more than {LARGEST_INPUT_BYTES}")
-                return {next(iter(graph.inputs)): self.place.read_bytes()}
+                return {inputs[0]: self.place.read_bytes()}
             except OSError as error:
                 raise ItemFailed(f"it cannot be read: {error.strerror}") from None
         try:
             document = json.loads(self.line)
         except ValueError as error:
             raise ItemFailed(f"it is no JSON: {error}") from None
-        if len(graph.inputs) == 1 and not isinstance(document, dict):
-            document = {next(iter(graph.inputs)): document}
-        if not isinstance(document, dict) or document.keys() != graph.inputs.keys():
-            raise ItemFailed(f"it must be an object with {', '.join(graph.inputs)}")
+        if len(inputs) == 1 and not isinstance(document, dict):
+            document = {inputs[0]: document}
+        if not isinstance(document, dict) or document.keys() != set(inputs):
+            raise ItemFailed(f"it must be an object with {', '.join(inputs)}")
         return {name: encode_output(value)[1] for name, value in document.items()}
 
 
-def items_of(source: Path, graph: Graph) -> Iterator[SourceItem]:
+def items_of(source: Path, inputs: Sequence[str]) -> Iterator[SourceItem]:
     """The items of a directory or of a `.jsonl` file, in order. Raises GraphError."""
     if source.is_dir():
-        if len(graph.inputs) > 1:
-            raise GraphError(
-                f"{graph.name} has {len(graph.inputs)} inputs: give a .jsonl file with an object a line"
-            )
+        if len(inputs) > 1:
+            raise GraphError(f"it has {len(inputs)} inputs: give a .jsonl file with an object a line")
         files = sorted(path for path in source.iterdir() if path.is_file() and not path.name.startswith("."))
         stems = [path.stem for path in files]
         for path in files:
@@ -65,26 +68,14 @@ def items_of(source: Path, graph: Graph) -> Iterator[SourceItem]:
                 yield SourceItem(f"{number:06d}", source, line)
 
 
-def decode_inputs(graph: Graph, encoded: Encoded) -> dict[str, Any]:
-    """Raises ItemFailed."""
-    return {name: decode_named(name, kind, encoded[name]) for name, kind in graph.inputs.items()}
-
-
-def decode_named(name: str, kind: Any, data: bytes) -> Any:
-    """An input, or ItemFailed with its name."""
-    try:
-        return decode_input(kind, data)
-    except ItemFailed as error:
-        raise ItemFailed(f"input {name}: {error}") from None
-
-
 class ResultFiles:
     """The directory of the results: a file per output, and `failed.jsonl` with a reason per failed item."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
-        (directory / FAILED_FILE).unlink(missing_ok=True)
+        self.failed_file = directory / FAILED_FILE
+        self.failed_file.unlink(missing_ok=True)
         self.done = self.failed = 0
 
     def write(self, item: str, outputs: Mapping[str, tuple[str, bytes]]) -> None:
@@ -96,18 +87,57 @@ class ResultFiles:
         self.done += 1
 
     def fail(self, item: str, reason: str) -> None:
-        with (self._directory / FAILED_FILE).open("a") as file:
+        with self.failed_file.open("a") as file:
             file.write(json.dumps({"item": item, "reason": reason}, ensure_ascii=False) + "\n")
         self.failed += 1
 
 
+async def run_pipelined(
+    file: Path, plan: GraphPlan | Mapping[str, Any] | None, source: Path, results: ResultFiles
+) -> GraphCounters:
+    """Runs the graph by a plan over all items; results are written in their order, whoever is done first.
+    Raises GraphError or ProtocolError."""
+    executor = GraphExecutor(file, plan)
+    await executor.start()
+    pending: deque[tuple[str, asyncio.Future[Outputs]]] = deque()
+    try:
+        names = [one.name for one in executor.graph.inputs]
+        for item in items_of(source, names):
+            await executor.room()
+            while pending and (pending[0][1].done() or len(pending) > 2 * executor.plan.entry.items):
+                await _write_next(pending, results)
+            try:
+                _, outcome = executor.submit(await asyncio.to_thread(item.read, names))
+            except ItemFailed as error:
+                outcome = asyncio.get_running_loop().create_future()
+                outcome.set_exception(error)
+            pending.append((item.name, outcome))
+        while pending:
+            await _write_next(pending, results)
+        return executor.counters()
+    finally:
+        await executor.stop()
+
+
+async def _write_next(pending: "deque[tuple[str, asyncio.Future[Outputs]]]", results: ResultFiles) -> None:
+    name, outcome = pending.popleft()
+    try:
+        results.write(name, await outcome)
+    except ItemFailed as error:
+        results.fail(name, str(error))
+
+
 def run_serially(graph: Graph, directory: Path, source: Path, results: ResultFiles) -> None:
     """`directory`: of the graph's files. Raises GraphError, and whatever `load` raises."""
-    items = items_of(source, graph)
+    names = list(graph.inputs)
+    items = items_of(source, names)
     serial = SerialRun(graph, directory)
     for item in items:
         try:
-            outputs = serial.run(decode_inputs(graph, item.read(graph)))
+            encoded = item.read(names)
+            outputs = serial.run(
+                {name: decode_named(name, kind, encoded[name]) for name, kind in graph.inputs.items()}
+            )
             results.write(item.name, {name: encode_result(value) for name, value in outputs.items()})
         except ItemFailed as error:
             results.fail(item.name, str(error))

@@ -196,7 +196,7 @@ class GraphValue:
 
 
 @dataclass(frozen=True)
-class Node:
+class GraphNode:
     """A recorded call. `arguments` are GraphValues or constants; `condition`: the flag, and the value without
     a call."""
 
@@ -218,7 +218,7 @@ class Graph:
         self.name = name
         self.inputs: dict[str, Any] = {}
         self.loaded: list[LoadedTask] = []
-        self.nodes: list[Node] = []
+        self.nodes: list[GraphNode] = []
         self.outputs: dict[str, GraphValue] = {}
         self._where = user_line()
         self._description: GraphDescription | None = None
@@ -316,7 +316,7 @@ class Graph:
             returns = Any
         count = sum(one.loaded is loaded for one in self.nodes)
         name = _numbered(loaded.name, count)
-        self.nodes.append(Node(name, loaded, arguments, each, condition, returns, user_line()))
+        self.nodes.append(GraphNode(name, loaded, arguments, each, condition, returns, user_line()))
         return GraphValue(self, name, returns)
 
     def _check_own(self, value: Any) -> None:

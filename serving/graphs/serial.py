@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from serving.graphs.errors import ItemFailed
-from serving.graphs.program import Graph, GraphValue, Node, follow
+from serving.graphs.program import Graph, GraphNode, GraphValue, follow
 from serving.runtime.gpu_model import Files
 
 
@@ -32,7 +32,7 @@ class SerialRun:
         except (KeyError, AttributeError, IndexError, TypeError) as error:
             raise ItemFailed(reason_of_failure("the output", error)) from error
 
-    def _value(self, node: Node, values: Mapping[str, Any]) -> Any:
+    def _value(self, node: GraphNode, values: Mapping[str, Any]) -> Any:
         if node.condition is not None and not look_up(node.condition[0], values):
             return look_up(node.condition[1], values)
         arguments = [look_up(value, values) for value in node.arguments]

@@ -70,18 +70,28 @@ def _lend(memory: mmap.mmap, offset: int, length: int, ended: Callable[[], None]
     return chunk
 
 
+def create_memory_file(size: int) -> int:
+    """The descriptor of an arena without an owner. Raises ArenaUnavailable."""
+    try:
+        descriptor = os.memfd_create("slipway-arena", os.MFD_CLOEXEC)
+    except (AttributeError, OSError) as error:
+        raise ArenaUnavailable(f"memfd_create: {error}") from None
+    try:
+        os.ftruncate(descriptor, size)
+    except (OSError, ValueError) as error:
+        os.close(descriptor)
+        raise ArenaUnavailable(f"{size} bytes of shared memory: {error}") from None
+    return descriptor
+
+
 class Arena:
     """The owner's side. Not for use by several threads."""
 
-    def __init__(self, size: int) -> None:
-        """`size` in bytes; only what is written takes memory. Raises ArenaUnavailable."""
-        self.descriptor = -1
+    def __init__(self, size: int, descriptor: int = -1) -> None:
+        """`size` in bytes; only what is written takes memory. `descriptor`: of a memory file of that size
+        that nobody has written to, which it takes over. Raises ArenaUnavailable."""
+        self.descriptor = descriptor if descriptor >= 0 else create_memory_file(size)
         try:
-            self.descriptor = os.memfd_create("slipway-arena", os.MFD_CLOEXEC)
-        except (AttributeError, OSError) as error:
-            raise ArenaUnavailable(f"memfd_create: {error}") from None
-        try:
-            os.ftruncate(self.descriptor, size)
             self._memory = mmap.mmap(self.descriptor, size)
         except (OSError, ValueError) as error:
             self.close()
@@ -179,6 +189,13 @@ class ArenaView:
 
     def open(self, place: ArenaPlace) -> Bytes:
         """The bytes themselves. The block goes back to its owner when nothing refers to them any more."""
-        return _lend(
-            self._memory, place.offset, place.length, partial(self._memory.__setitem__, place.block, 0)
-        )
+        return self.borrow(place, partial(self.give_back, place.block))
+
+    def borrow(self, place: ArenaPlace, ended: Callable[[], None]) -> Bytes:
+        """The bytes themselves, of a block that somebody else gives back. `ended` is called when nothing
+        refers to them any more."""
+        return _lend(self._memory, place.offset, place.length, ended)
+
+    def give_back(self, block: int) -> None:
+        """Lets the owner write there again."""
+        self._memory[block] = 0

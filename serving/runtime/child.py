@@ -1,5 +1,5 @@
-"""`python -m serving.runtime.child ORDER`: a CPU process, their template, a GPU process, or
-a process of the user's own."""
+"""`python -m serving.runtime.child ORDER`: a CPU process, their template, a GPU process,
+a process of a task graph, or one of the user's own."""
 
 import json
 import sys
@@ -15,6 +15,10 @@ def main() -> None:
         from serving.runtime.own_process import run
     elif order.kind == "template":
         from serving.runtime.template import run
+    elif order.kind == "graph-template":
+        from serving.graphs.task_process import run_template as run
+    elif order.kind == "graph":
+        from serving.graphs.task_process import run
     else:
         from serving.runtime.cpu_process import run
     run_child(order, run)

@@ -25,7 +25,7 @@ class ChildOrder:
     `python`: that of the app's environment; empty: the worker's. `limits`: as `isolation.Limits`.
     `channel`: a socket to the front. `board` and `cell`: its words. `listener`: of a GPU process, where CPU
     processes reach it. `online`: the cells below it belong to CPU processes whose requests somebody waits
-    for.
+    for. `graph`: memory and cores of a process of a task graph.
     """
 
     kind: str
@@ -40,6 +40,7 @@ class ChildOrder:
     arena_bytes: int = 0
     python: str = ""
     limits: Mapping[str, int] = field(default_factory=dict)
+    graph: Mapping[str, Any] = field(default_factory=dict)
 
     def argv(self) -> list[str]:
         return [self.python or sys.executable, "-m", "serving.runtime.child", json.dumps(vars(self))]

@@ -13,19 +13,45 @@ import struct
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from serving.runtime.children import ChildOrder, run_child, tell
 from serving.runtime.cpu_process import serve_loaded
+from serving.runtime.frames import Meta
 from serving.runtime.loaded_app import LoadedApp
 
 ADOPTED_WITHIN_SECONDS = 5.0
 _PID = struct.Struct("<q")
+Work = Callable[[ChildOrder, socket.socket], None]
+
+
+class Forkable(Protocol):
+    """A file of the user's that has been run."""
+
+    @property
+    def description(self) -> Meta: ...
+
+
+Loaded = TypeVar("Loaded", bound=Forkable)
 
 
 def run(order: ChildOrder, channel: socket.socket) -> None:
+    serve_forks(order, channel, load=LoadedApp, work=serve_loaded)
+
+
+def serve_forks(
+    order: ChildOrder,
+    channel: socket.socket,
+    *,
+    load: Callable[[Path], Loaded],
+    work: Callable[[Loaded, ChildOrder, socket.socket], None],
+) -> None:
+    """Loads the user's file, then forks a process that does `work` with it for each order that comes."""
     before = _connections()
-    app = LoadedApp(order.path)
+    app = load(order.path)
     obstacle = _obstacle(_connections() - before)
     tell(channel, {"described": app.description, "obstacle": obstacle})
     if obstacle:
@@ -37,12 +63,12 @@ def run(order: ChildOrder, channel: socket.socket) -> None:
         data, descriptors, _, _ = socket.recv_fds(channel, 65_536, 1)
         if not data:
             return
-        pid = _fork(ChildOrder(**json.loads(data)), descriptors[0], channel, app)
+        pid = _fork(ChildOrder(**json.loads(data)), descriptors[0], channel, partial(work, app))
         os.close(descriptors[0])
         tell(channel, {"forked": pid})
 
 
-def _fork(order: ChildOrder, descriptor: int, channel: socket.socket, app: LoadedApp) -> int:
+def _fork(order: ChildOrder, descriptor: int, channel: socket.socket, work: Work) -> int:
     """The number of a new process in a session of its own; 0: there can be none. Its parent ends at once, so
     that the front adopts it."""
     reading, writing = os.pipe()
@@ -54,7 +80,7 @@ def _fork(order: ChildOrder, descriptor: int, channel: socket.socket, app: Loade
                 os.close(reading)
                 os.close(writing)
                 channel.close()
-                _become(order, descriptor, app)
+                _become(order, descriptor, work)
         finally:
             os._exit(0)
     os.close(writing)
@@ -64,14 +90,14 @@ def _fork(order: ChildOrder, descriptor: int, channel: socket.socket, app: Loade
     return int(_PID.unpack(told)[0]) if told else 0
 
 
-def _become(order: ChildOrder, descriptor: int, app: LoadedApp) -> None:
+def _become(order: ChildOrder, descriptor: int, work: Work) -> None:
     end = time.monotonic() + ADOPTED_WITHIN_SECONDS
     while os.getppid() != order.parent and time.monotonic() < end:
         time.sleep(0.000_5)
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed()  # or all of them would draw the same numbers
     adopted = ChildOrder(**(vars(order) | {"channel": descriptor}))
-    run_child(adopted, lambda order, channel: serve_loaded(app, order, channel))
+    run_child(adopted, work)
 
 
 def _obstacle(connections: set[str]) -> str:

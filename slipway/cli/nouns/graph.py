@@ -1,0 +1,78 @@
+"""`slipway graph`: applications as DAGs of tasks."""
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slipway.exits import CommandFailed, Exit
+
+if TYPE_CHECKING:
+    from serving.graphs.offline import ResultFiles
+
+app = typer.Typer(help="Applications as DAGs of tasks: run, profile, plan.", no_args_is_help=True)
+
+
+@app.callback()
+def graph() -> None:
+    """A group even while it has one command."""
+
+
+@app.command(help="Runs a graph on this machine over a directory of files, or over a .jsonl file.")
+def run(
+    file: Annotated[Path, typer.Argument(help="Python file with a graph.Graph.")],
+    source: Annotated[Path, typer.Argument(help="Directory of inputs, or a .jsonl file.", metavar="INPUT")],
+    out: Annotated[Path, typer.Option("--out", help="Directory for the results.")],
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="JSON file with a plan; without it one process per task.")
+    ] = None,
+    serial: Annotated[
+        bool, typer.Option("--serial", help="In one process, one item after the other, for debugging.")
+    ] = False,
+) -> None:
+    from serving.fields import ProtocolError
+    from serving.graphs.errors import GraphError
+    from serving.graphs.offline import ResultFiles
+    from serving.runtime.errors import AppError
+
+    if serial and plan is not None:
+        raise CommandFailed("A serial run has no plan: leave out --plan or --serial.", Exit.USAGE)
+    planned = _plan(plan) if plan is not None else None
+    try:
+        results = ResultFiles(out)
+        began = time.monotonic()
+        _run(file.resolve(), source, results, planned, serial=serial)
+    except (GraphError, AppError, ProtocolError, OSError) as error:
+        raise CommandFailed(str(error), Exit.USAGE) from None
+    seconds = time.monotonic() - began
+    sys.stderr.write(
+        f"slipway: {results.done} done, {results.failed} failed in {seconds:.1f} s "
+        f"({results.done / seconds:.2f} items/s); results in {out}\n"
+    )
+    if results.failed:
+        words = f"{results.failed} failed: {out}/{results.failed_file.name} has the reasons."
+        raise CommandFailed(words, Exit.FAILED)
+
+
+def _plan(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CommandFailed(f"{path} is no plan: {error}", Exit.USAGE) from None
+
+
+def _run(file: Path, source: Path, results: "ResultFiles", plan: Any, *, serial: bool) -> None:
+    from serving.graphs.loading import load_graph
+    from serving.graphs.offline import run_pipelined, run_serially
+
+    if serial:
+        run_serially(load_graph(file), file.parent, source, results)
+        return
+    counters = asyncio.run(run_pipelined(file, plan, source, results))
+    for name, task in counters.tasks.items():
+        share = task.busy_seconds / max(counters.elapsed_seconds, 1e-9) / max(task.replicas, 1)
+        sys.stderr.write(f"slipway: {name}: {task.items} calls, busy {100 * share:.0f} %\n")
