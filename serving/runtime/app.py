@@ -5,14 +5,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from serving.jobs.job import JobPolicy, OnRelease
 from serving.runtime.context import runtime
 from serving.runtime.errors import AppError
-
-if TYPE_CHECKING:
-    from serving.runtime.llm import LlmEngine
 
 F = TypeVar("F", bound=Callable[..., Any])
 MAX_BODY_BYTES = 32 * 2**20
@@ -58,12 +55,21 @@ class AppRoute:
         return self.warm_up() if callable(self.warm_up) else self.warm_up
 
 
+@runtime_checkable
+class KeptProcess(Protocol):
+    """Work of a process that says when it is ready."""
+
+    load_timeout_seconds: float
+
+    def keep(self, ready: Callable[[], None]) -> None: ...
+
+
 @dataclass(frozen=True)
 class OwnProcess:
     """A process of the user's own: a function of the app, or a command."""
 
     name: str
-    target: "Callable[[], Any] | Sequence[str] | LlmEngine"
+    target: Callable[[], Any] | Sequence[str] | KeptProcess
     count: int = 1
 
     @property

@@ -31,6 +31,8 @@ def load_app(file: Path) -> tuple[App, dict[str, type[GpuModel]]]:
     processes of the app. Raises AppError; what the file itself raises goes through."""
     module = load_module(file)
     apps = {id(value): value for value in vars(module).values() if isinstance(value, App)}
+    if not apps and (graph_app := _app_of_graph(module, file)) is not None:
+        return graph_app, {}
     if len(apps) != 1:
         raise AppError(f"{file.name} must have one serve.App at its top level; it has {len(apps) or 'none'}")
     models = {
@@ -48,3 +50,20 @@ def load_app(file: Path) -> tuple[App, dict[str, type[GpuModel]]]:
             value.bind(variable)
             app.own_processes.append(OwnProcess(variable, value))
     return app, models
+
+
+def _app_of_graph(module: ModuleType, file: Path) -> App | None:
+    """The app of a file that has a task graph instead. Raises AppError."""
+    if "serving.graphs.program" not in sys.modules:
+        return None
+    from serving.graphs.errors import GraphError
+    from serving.graphs.loading import graph_of
+    from serving.graphs.program import Graph
+    from serving.graphs.service import app_of
+
+    if not any(isinstance(value, Graph) for value in vars(module).values()):
+        return None
+    try:
+        return app_of(graph_of(module, file), file)
+    except GraphError as error:
+        raise AppError(str(error)) from None

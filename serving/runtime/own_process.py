@@ -3,8 +3,8 @@
 import os
 import socket
 
+from serving.runtime.app import KeptProcess
 from serving.runtime.children import ChildOrder, tell
-from serving.runtime.llm import LlmEngine
 from serving.runtime.loading import load_app
 
 
@@ -12,7 +12,7 @@ def run(order: ChildOrder, channel: socket.socket) -> None:
     app, _ = load_app(order.path)
     name = order.name.partition("#")[0]
     target = next(one.target for one in app.own_processes if one.name == name)
-    if isinstance(target, LlmEngine):
+    if isinstance(target, KeptProcess):
         target.keep(lambda: tell(channel, {"ready": {}}))
         return
     tell(channel, {"ready": {}})
