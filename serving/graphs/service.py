@@ -136,7 +136,8 @@ class _Connection:
             progress=tell if meta["tells"] else None,
         )
         left = asyncio.ensure_future(reader.read(1))
-        await asyncio.wait({left, outcome}, return_when=asyncio.FIRST_COMPLETED)
+        either: list[asyncio.Future[Any]] = [left, outcome]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         left.cancel()
         if not outcome.done():
             executor.cancel(number)

@@ -23,6 +23,7 @@ from serving.graphs.plan import EntryLimits, GraphPlan, TaskPlan
 from serving.graphs.serial import SerialRun
 from slipway.graph import GraphError, ItemFailed
 from tests.serving.graphs import apps, random_graphs
+from tests.serving.runtime.rig import alive, descendants
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -239,7 +240,7 @@ def test_a_killed_run_leaves_neither_processes_nor_memory(app, tmp_path):
         children = descendants(run.pid)
         run.send_signal(signal.SIGKILL)
     assert len(children) >= 5
-    until(lambda: not any(alive(pid) for pid in children), 10)
+    until(lambda: not alive(children), 10)
     assert set(Path("/dev/shm").iterdir()) <= before
 
 
@@ -248,20 +249,6 @@ def until(is_true: Any, seconds: float) -> None:
     while not is_true():
         assert time.monotonic() < end
         time.sleep(0.05)
-
-
-def descendants(pid: int) -> list[int]:
-    found = [
-        int(one) for path in Path(f"/proc/{pid}/task").glob("*/children") for one in path.read_text().split()
-    ]
-    return found + [below for one in found for below in descendants(one)]
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 async def test_a_plan_for_another_graph_is_refused(app):
