@@ -1,6 +1,6 @@
 """What the page of a benchmark shows: charts over the rate, its configurations, its result in words."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,6 +56,11 @@ class CellLine:
     is_best: bool = False
     figures: Mapping[str, str] = field(default_factory=dict)
     """At the highest rate that counts."""
+
+    @property
+    def states(self) -> Sequence[tuple[str, int]]:
+        """Return how many of its runs are in each state."""
+        return list(Counter(run.state for run in self.runs).items())
 
     @property
     def name(self) -> str:
@@ -243,6 +248,7 @@ def _over_rate(
                     scaled = [None if value is None else value / 1000 for value in edge]
                     series.append(Series(f"{line.name}, {label}", scaled, paint=paint, dash="dotted"))
     target = load.targets.ttft_ms if name == "ttft" else load.targets.tpot_ms
+    measured = [one.value.value for line in lines for one in estimates[line.cell.pk] if one.name == figure]
     return Chart(
         title=figure.upper().replace("_P", " p"),
         moments=(),
@@ -253,4 +259,6 @@ def _over_rate(
         caption=_("over requests in flight") if load.is_closed_loop else _("over the rate, requests/s"),
         limits=[Limit(_("target"), target / 1000)] if target else [],
         minimum=0,
+        # Intervals of few repeats reach far beyond what was measured.
+        maximum=2 * max([*measured, target or 0], default=0) / 1000 or None,
     )

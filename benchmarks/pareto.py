@@ -70,6 +70,7 @@ def pareto_chart(
         moments=(),
         positions=positions,
         axis=f"{label or 'TTFT'} (ms)",
+        caption=f"{label or 'TTFT'}, ms",
         series=series,
         minimum=0,
     )

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -30,6 +31,7 @@ DEPLOYMENT_SETTINGS: Mapping[str, EngineSetting] = {
 }
 """Parameters of the deployment, beside those of its engine."""
 DEFAULT_SLOTS = 8
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _RANGE_ENDS = frozenset({"least", "most"})
 _RANGE_FIELDS = _RANGE_ENDS | {"step", "factor"}
 LATENCIES = tuple(f"{name}_p{percent}" for name in ("ttft", "tpot", "e2e") for percent in SAMPLE_FLOORS)
@@ -151,17 +153,26 @@ def spec_of(given: Mapping[str, Any]) -> BenchmarkSpec:
 
 
 def iter_cells(spec: BenchmarkSpec) -> Iterator[CellPlan]:
-    """Yield the cells in the order of the space. Raises SpecFaults for a constraint that makes no sense."""
+    """Yield the cells in the order of the space, each once. Raises SpecFaults for a constraint that makes no
+    sense.
+
+    An engine's cells have the parameters that it knows, and constraints about others leave them alone.
+    """
     space = spec.space
-    names = list(space.parameters)
+    seen: set[str] = set()
     sides = (spec.versions, space.engines, list(space.machines) or [""], space.images or ("",))
     for version, engine, machine, image in itertools.product(*sides):
-        for chosen in itertools.product(*space.parameters.values()):
-            parameters = dict(zip(names, chosen, strict=True))
+        theirs = {_bare(name): some for name, some in space.parameters.items() if _has(engine, name)}
+        foreign = {_bare(name) for name in space.parameters} - theirs.keys()
+        constraints = [one for one in space.constraints if not foreign & set(_WORD.findall(one))]
+        for chosen in itertools.product(*theirs.values()):
+            parameters = dict(zip(theirs, chosen, strict=True))
             known = {**parameters, "engine": engine, "machine": machine, "version": version, "image": image}
             try:
-                if all(holds(one, known) for one in space.constraints):
-                    yield CellPlan(version, engine, machine, image, parameters)
+                cell = CellPlan(version, engine, machine, image, parameters)
+                if all(holds(one, known) for one in constraints) and cell.digest not in seen:
+                    seen.add(cell.digest)
+                    yield cell
             except BadConstraint as error:
                 raise SpecFaults({"space.constraints": str(error)}) from None
 
@@ -238,18 +249,31 @@ def _values(wanted: object) -> tuple[Any, ...]:
 def _parameter_fault(name: str, values: Sequence[Any], engines: Sequence[str]) -> str:
     if name in DEPLOYMENT_SETTINGS:
         return next((said for value in values if (said := fault(DEPLOYMENT_SETTINGS[name], value))), "")
+    known = {one.key: None for engine in engines for one in settings_of(engine)}
+    owner, _dot, bare = name.rpartition(".")
+    is_option = owner in engines and ENGINES[owner].program is not None
+    if engines and not is_option and not any(_has(engine, name) and bare in known for engine in engines):
+        return _("%(engine)s has no such parameter. Known: %(names)s.") % {
+            "engine": ", ".join(engines),
+            "names": ", ".join((*known, *DEPLOYMENT_SETTINGS)),
+        }
     for engine in engines:
-        known = [one.key for one in settings_of(engine)]
-        if name not in known:
-            names = ", ".join((*known, *DEPLOYMENT_SETTINGS))
-            return _("%(engine)s has no such parameter. Known: %(names)s.") % {
-                "engine": engine,
-                "names": names,
-            }
-        for value in values:
-            if faults := setting_faults(engine, {name: value}):
-                return faults[0].removeprefix(f"{name}: ")
+        for value in values if _has(engine, name) else ():
+            if faults := setting_faults(engine, {bare: value}):
+                return faults[0].removeprefix(f"{bare}: ")
     return ""
+
+
+def _has(engine: str, parameter: str) -> bool:
+    """Return whether the engine takes it: each takes those that it knows, and `vllm.x` is vLLM's alone."""
+    owner, _dot, name = parameter.rpartition(".")
+    if owner:
+        return owner == engine
+    return name in DEPLOYMENT_SETTINGS or any(one.key == name for one in settings_of(engine))
+
+
+def _bare(parameter: str) -> str:
+    return parameter.rpartition(".")[2]
 
 
 def _known(given: object, kind: type, prefix: str, faults: dict[str, str]) -> dict[str, Any]:

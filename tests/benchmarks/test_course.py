@@ -1,14 +1,16 @@
 """A benchmark from its order to its result, with a real load generator."""
 
 import gzip
+import json
 import os
 import signal
 from pathlib import Path
 
+import jsonschema
 import pytest
 from django.conf import settings
 
-from benchmarks import figures, selectors
+from benchmarks import documents, figures, selectors
 from benchmarks.load.records import read
 from benchmarks.models import Benchmark, BenchmarkLease, BenchmarkRun
 from benchmarks.services import cancel_benchmark
@@ -39,6 +41,11 @@ def test_a_benchmark_deploys_loads_and_says_which_configuration_is_best(scene: B
     assert row.conclusion["cells"][1]["against_best"]["ratio"] > 2, "20 ms against 1, on a busy machine"
     assert not scene.running(), "every worker was removed"
     assert not BenchmarkLease.objects.exists()
+    told = json.loads(json.dumps(documents.document_of(row)))
+    schema = json.loads(Path("docs/benchmark-result.schema.json").read_text())
+    jsonschema.validate(told, schema, jsonschema.Draft202012Validator)
+    series = runs[0].system.content["series"]
+    assert any(series["memory"]), "its machine was looked at"
     deployments = Deployment.objects.filter(service=f"bench-{row.pk}")
     assert deployments.count() == len(runs), "a fresh server for each run"
     assert set(deployments.values_list("version_label", flat=True)) == {"story:v1"}

@@ -42,6 +42,22 @@ def test_a_space_is_its_values_ranges_and_constraints() -> None:
     assert len({one.digest for one in cells}) == len(cells)
 
 
+def test_each_engine_has_the_parameters_that_it_knows() -> None:
+    space = {
+        "engines": ["transformers", "vllm"],
+        "parameters": {"slots": [2, 4], "threads": [1, 2], "vllm.enforce_eager": [True]},
+        "constraints": ["threads == 2 or slots == 2"],
+    }
+    cells = [(one.engine, dict(one.parameters)) for one in iter_cells(spec_of({**SPEC, "space": space}))]
+    assert cells == [
+        ("transformers", {"slots": 2, "threads": 1}),
+        ("transformers", {"slots": 2, "threads": 2}),
+        ("transformers", {"slots": 4, "threads": 2}),
+        ("vllm", {"slots": 2, "enforce_eager": True}),
+        ("vllm", {"slots": 4, "enforce_eager": True}),
+    ]
+
+
 def test_constraints_are_no_programs() -> None:
     assert holds("engine == 'vllm' and slots in (2, 4)", {"engine": "vllm", "slots": 4})
     for text in (
@@ -60,6 +76,7 @@ def test_constraints_are_no_programs() -> None:
     [
         ({**SPEC, "versions": []}, "versions"),
         ({**SPEC, "space": {"parameters": {"flux": [1]}}}, "space.parameters.flux"),
+        ({**SPEC, "space": {"parameters": {"vllm.seed": [1]}}}, "space.parameters.vllm.seed"),
         ({**SPEC, "space": {"parameters": {"slots": []}}}, "space.parameters.slots"),
         ({**SPEC, "space": {"parameters": {"threads": [-1]}}}, "space.parameters.threads"),
         ({**SPEC, "space": {"constraints": ["engine == 'vllm'"]}}, "space.constraints"),
