@@ -5,8 +5,12 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.utils.translation import gettext as _
+
+from benchmarks import selectors
 from benchmarks.models import BenchmarkRun
 from benchmarks.selectors import OP_KEY, gpus_per_worker
+from benchmarks.service_target import ServiceTarget
 from benchmarks.spec import DEFAULT_SLOTS, DEPLOYMENT_SETTINGS, spec_of
 from clusters import selectors as fleet
 from clusters.backends.base import ClusterBackend
@@ -23,17 +27,36 @@ EXPORTER_PORTS = (9100, 9400)
 ACTOR = Actor.system("benchmark")
 
 
+def target_of(run: BenchmarkRun) -> ServiceTarget | None:
+    """Return the running service that the run loads; None: it deploys its own server."""
+    return spec_of(run.benchmark.spec).target
+
+
 def deployment_name(run: BenchmarkRun) -> str:
-    return f"bench-{run.benchmark_id}-{run.position}"
+    """Raises DeploymentMissing when the service that it loads runs no more, or in two versions."""
+    target = target_of(run)
+    if target is None:
+        return f"bench-{run.benchmark_id}-{run.position}"
+    found = selectors.serving_alone(target.service, run.benchmark.team)
+    if found is None or found.version_id != run.cell.version_id:
+        raise DeploymentMissing(
+            _("Service %(service)s does not run %(version)s alone any more.")
+            % {"service": target.service, "version": run.cell.version}
+        )
+    return found.name
 
 
 def lease_key(run: BenchmarkRun) -> str:
-    """Return the key of what a run has to itself: the kind of machines in its cluster."""
+    """Return the key of what a run has to itself: the kind of machines in its cluster, or a service."""
+    if target := target_of(run):
+        return f"service/{target.service}"
     return f"{run.benchmark.cluster_id}/{run.cell.machine}"
 
 
 def ensure(run: BenchmarkRun) -> None:
     """Raises what `ensure_deployment` raises."""
+    if target_of(run):
+        return
     cell, cluster = run.cell, run.benchmark.cluster
     spec = spec_of(run.benchmark.spec)
     gpus = gpus_per_worker(cell.parameters, cluster, spec.device)
@@ -58,7 +81,9 @@ def ensure(run: BenchmarkRun) -> None:
 
 
 def remove(run: BenchmarkRun) -> bool:
-    """Ask for the removal of the run's deployment; return whether it is gone."""
+    """Ask for the removal of the run's deployment, if it made one; return whether it is gone."""
+    if target_of(run):
+        return True
     name = run.deployment or deployment_name(run)
     with suppress(DeploymentMissing):
         deployments.remove_deployment(actor=ACTOR, name=name, reason=f"The end of {run}.")
@@ -115,6 +140,8 @@ def environment(run: BenchmarkRun, name: str) -> dict[str, Any]:
     gpus = Gpu.objects.filter(node__in=[pk for pk, _ in nodes]).values_list("name", "driver").order_by("pk")
     spec = spec_of(run.benchmark.spec)
     per_worker = gpus_per_worker(run.cell.parameters, run.benchmark.cluster, spec.device)
+    if spec.target:
+        per_worker = 0  # They are the service's.
     return {
         "machines": [node for _, node in nodes],
         "gpu": next((f"{gpu}, driver {driver}" for gpu, driver in gpus), "") if per_worker else "",

@@ -15,6 +15,8 @@ from benchmarks.spec import spec_of
 from benchmarks.validity import BY_NAME
 
 SCHEMA = 1
+NOT_SHOWN = ("windows", "guard", "workers")
+"""Parts of a run's environment that its rules look at."""
 MOST_REFUSED = 50
 """Configurations that cannot run and that a preview names."""
 
@@ -67,7 +69,9 @@ def run_document(run: BenchmarkRun, value: float | None) -> dict[str, Any]:
         "value": value,
         "reason": run.reason,
         "violations": [{**one, "said": violation_text(one)} for one in run.violations],
-        "environment": {name: told for name, told in run.environment.items() if name != "windows"},
+        "environment": {
+            name: told for name, told in run.environment.items() if name not in ("windows", "guard")
+        },
         "began_at": run.began_at and run.began_at.isoformat(),
         "ended_at": run.ended_at and run.ended_at.isoformat(),
     }

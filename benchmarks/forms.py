@@ -37,6 +37,9 @@ FIELD_OF = {
     "budget.runs": "most_runs",
     "load_engine": "load_engine",
     "versions": "version",
+    "target.service": "service",
+    "target.ttft_ms": "service_ttft_ms",
+    "target.tpot_ms": "service_tpot_ms",
 }
 """The field of the form that stands for a place of the document."""
 
@@ -65,7 +68,15 @@ class ParametersField(forms.CharField):
 class NewBenchmarkForm(forms.Form):
     name = forms.CharField(max_length=63, label=_("Name"))
     team = forms.ModelChoiceField(Team.objects.none(), label=_("Team"), to_field_name="name")
-    version = forms.ModelChoiceField(Version.objects.none(), label=_("Version"))
+    version = forms.ModelChoiceField(Version.objects.none(), required=False, label=_("Version"))
+    service = forms.CharField(
+        max_length=63,
+        required=False,
+        label=_("Running service"),
+        help_text=_("Instead of a version: it is loaded as it runs, beside its users."),
+    )
+    service_ttft_ms = forms.FloatField(required=False, label=_("TTFT that its users must keep (ms)"))
+    service_tpot_ms = forms.FloatField(required=False, label=_("TPOT that its users must keep (ms)"))
     cluster = forms.ModelChoiceField(Cluster.objects.none(), label=_("Cluster"), to_field_name="name")
     engine = forms.ChoiceField(choices=[(one, one) for one in ENGINES], label=_("Engine"))
     parameters = ParametersField()
@@ -112,6 +123,12 @@ class NewBenchmarkForm(forms.Form):
             if len(found := list(self.fields[name].queryset[:2])) == 1:  # type: ignore[attr-defined]
                 self.initial.setdefault(name, found[0])
 
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or self.cleaned_data
+        if bool(given.get("version")) == bool(given.get("service")) and "version" not in self.errors:
+            self.add_error("version", _("Choose a version, or name a running service."))
+        return given
+
     def order(self) -> dict[str, Any]:
         """Return the order as `planning.plan_benchmark` takes it."""
         given = self.cleaned_data
@@ -130,18 +147,31 @@ class NewBenchmarkForm(forms.Form):
                 "targets": targets,
             },
             "spec": {
-                "versions": [str(given["version"])],
-                "space": {
-                    "engines": [given["engine"]],
-                    "parameters": given["parameters"],
-                    "constraints": [given["constraints"]] if given["constraints"] else [],
-                },
+                **(self._service() or self._deployed()),
                 "objective": {"kind": given["objective"]},
-                "strategy": given["strategy"],
                 "load_engine": given["load_engine"],
                 "repeats": given["repeats"],
                 "budget": {"runs": given["most_runs"]},
             },
+        }
+
+    def _service(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        if not given["service"]:
+            return {}
+        limits = {name: given[f"service_{name}"] for name in ("ttft_ms", "tpot_ms")}
+        return {"target": {"service": given["service"], **limits}}
+
+    def _deployed(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        return {
+            "versions": [str(given["version"])],
+            "space": {
+                "engines": [given["engine"]],
+                "parameters": given["parameters"],
+                "constraints": [given["constraints"]] if given["constraints"] else [],
+            },
+            "strategy": given["strategy"],
         }
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
@@ -14,6 +15,7 @@ from benchmarks.errors import InvalidBenchmark
 from benchmarks.load.scenario import LoadScenario, ScenarioFaults, scenario_of
 from benchmarks.search import bayesian
 from benchmarks.search.staged import FINALISTS
+from benchmarks.service_target import ServiceTarget, capped
 from benchmarks.spec import MOST_RUNS, BenchmarkSpec, CellPlan, SpecFaults, iter_cells, spec_of
 from benchmarks.states import LoadEngineKind, Strategy
 from clusters.errors import ClusterMissing, NoImageFits
@@ -21,6 +23,7 @@ from clusters.images import foresee_image
 from clusters.models import Cluster
 from clusters.selectors import cluster as cluster_named
 from common.actor import Actor
+from gateway import selectors as gateway
 from images.models import RuntimeImage
 from images.selectors import usable_by
 from models_registry.models import Version
@@ -76,6 +79,8 @@ def plan_benchmark(
         faults["strategy"] = _("optuna is not installed on the server: pip install 'slipway[optuna]'.")
     if load is None or read is None or place is None:
         raise _invalid(faults)
+    if read.target:
+        return _of_service(actor, team, place, load, read, read.target)
     versions = {label: found for label in read.versions if (found := _version(label, team, faults))}
     images = {image.name: image for image in usable_by(team)}
     if unknown := [name for name in read.space.images if name not in images]:
@@ -89,6 +94,32 @@ def plan_benchmark(
         for one in iter_cells(read)
     ]
     return _outline(place, read, load, cells)
+
+
+def _of_service(
+    actor: Actor, team: Team, cluster: Cluster, load: LoadScenario, spec: BenchmarkSpec, target: ServiceTarget
+) -> BenchmarkPlan:
+    """Raises NotAllowed, InvalidBenchmark."""
+    require(actor, Right.RELEASES_OPERATE, team, service=target.service)
+    faults: dict[str, str] = {}
+    capped(load, settings.SLIPWAY_BENCHMARK_SERVICE_RATE, faults)
+    found = selectors.serving_alone(target.service, team)
+    told = {"team": team, "service": target.service, "cluster": cluster.name}
+    if found is None:
+        faults["target.service"] = (
+            _("Team %(team)s has no service %(service)s that is ready and runs one version alone.") % told
+        )
+    elif found.cluster_id != cluster.pk:
+        faults["cluster"] = _("Service %(service)s does not run on cluster %(cluster)s.") % told
+    elif not gateway.routes().filter(service=target.service).exists():
+        faults["target.service"] = (
+            _("Service %(service)s has no route, so that the latencies of its users are not known.") % told
+        )
+    if faults or found is None:
+        raise _invalid(faults)
+    version = Version.objects.select_related("model").get(pk=found.version_id)
+    plan = CellPlan(found.version_label, found.engine)
+    return _outline(cluster, spec, load, [PlannedCell(plan, version, found.image, "", 0)])
 
 
 def _outline(

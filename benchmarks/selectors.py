@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
@@ -18,13 +19,15 @@ from benchmarks.rounds import PastRun
 from benchmarks.spec import BenchmarkSpec, spec_of
 from benchmarks.states import RUN_ENDED, RunState
 from benchmarks.statistics import MeanEstimate, RatioEstimate
+from clusters import selectors as fleet
 from clusters.backends.kinds import abilities_of
 from clusters.images import gpus_of
-from clusters.models import Cluster, Node
+from clusters.models import Cluster, Deployment, Node
 from clusters.report_tokens import workers_report
-from clusters.states import MachineGroup, NodeState
+from clusters.states import GONE, DeploymentState, MachineGroup, NodeState
 from common import clock
 from gpu_health.incident_statistics import prices
+from gpu_health.selectors import open_incidents
 from gpu_health.statistics.cases import price_of
 
 OP_KEY = "benchmark-run:"
@@ -74,10 +77,31 @@ def gpus_per_worker(cell_parameters: Mapping[str, Any], cluster: Cluster, device
     return int(cell_parameters.get("gpus_per_worker", tensor_parallel))
 
 
-def is_out_of_service(cluster: Cluster) -> bool:
-    """Whether it has machines for requests, and every one is cordoned, as by an incident."""
+def serving_alone(service: str, team: Team) -> Deployment | None:
+    """Return the deployment of a service that runs one version; None: it runs none, or a release runs."""
+    rows = list(fleet.deployments_of(service).filter(team=team).exclude(state__in=GONE)[:2])
+    return rows[0] if len(rows) == 1 and rows[0].state == DeploymentState.READY else None
+
+
+def machines_refusal(cluster: Cluster, labels: Mapping[str, str]) -> str:
+    """Return why nothing is measured on the machines with these labels; empty: it is.
+
+    One of them under an incident is enough: who measures there measures a fault, or disturbs a repair.
+    """
     machines = Node.objects.filter(cluster=cluster, group=MachineGroup.ONLINE).exclude(state=NodeState.GONE)
-    return machines.exists() and not machines.filter(is_cordoned=False).exists()
+    rows = machines.values_list("pk", "is_cordoned", "labels")
+    found = {pk: cordoned for pk, cordoned, has in rows if labels.items() <= has.items()}
+    if labels and not found:
+        return _("Cluster %(cluster)s has no machine with these labels.") % {"cluster": cluster.name}
+    if found and all(found.values()):
+        return _("All machines of cluster %(cluster)s for it are cordoned.") % {"cluster": cluster.name}
+    hurt = open_incidents(list(found)).first()
+    if hurt is not None:
+        return _("Machine %(machine)s of cluster %(cluster)s is under an incident.") % {
+            "machine": hurt.node.name,
+            "cluster": cluster.name,
+        }
+    return ""
 
 
 MOST_LOAD_MACHINES = 50
@@ -118,6 +142,12 @@ def gpu_hours_used(team: Team, *, days: int = 30) -> float:
     since = clock.now() - timedelta(days=days)
     rows = BenchmarkRun.objects.filter(benchmark__team=team, began_at__gte=since)
     return gpu_hours_of(rows, clock.now())
+
+
+def is_quota_spent(team: Team) -> bool:
+    """Whether the team's benchmarks have used the GPU hours that they may."""
+    quota: float = settings.SLIPWAY_BENCHMARK_GPU_HOURS
+    return bool(quota) and gpu_hours_used(team) >= quota
 
 
 def gpu_hours_of(runs: QuerySet[BenchmarkRun], now: datetime) -> float:

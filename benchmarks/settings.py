@@ -13,4 +13,10 @@ class Settings(BaseSettings):
         description="GPU hours that the benchmarks of one team may take in 30 days; one that could take more "
         "is refused. 0: as many as their budgets say.",
     )
+    benchmark_service_rate: float = Field(
+        5,
+        ge=0,
+        description="Requests per second that a benchmark may send to a running service at most; 0: none are "
+        "loaded.",
+    )
     keep_benchmark_records_days: int = days(90, "the records of a benchmark's requests are kept.")

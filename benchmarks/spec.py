@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from benchmarks.constraints import BadConstraint, holds
 from benchmarks.figures import SAMPLE_FLOORS
 from benchmarks.load.faults import FaultText, is_number, is_whole, known_fields, not_one_of, not_whole
+from benchmarks.service_target import ServiceTarget, service_target
 from benchmarks.states import LoadEngineKind, ObjectiveKind, Strategy
 from benchmarks.statistics import LEAST_REPEATS
 from clusters.engine_settings import fault, setting_faults, settings_of
@@ -31,6 +32,8 @@ DEPLOYMENT_SETTINGS: Mapping[str, EngineSetting] = {
 }
 """Parameters of the deployment, beside those of its engine."""
 DEFAULT_SLOTS = 8
+OF_DEPLOYED = frozenset({"versions", "space", "strategy", "device"})
+"""Fields of servers that the benchmark deploys itself."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _RANGE_ENDS = frozenset({"least", "most"})
 _RANGE_FIELDS = _RANGE_ENDS | {"step", "factor"}
@@ -84,8 +87,9 @@ class RunBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkSpec:
-    versions: tuple[str, ...]
-    """`model:version` each."""
+    versions: tuple[str, ...] = ()
+    """`model:version` each; none of a running service, which has its own."""
+    target: ServiceTarget | None = None
     space: SearchSpace = SearchSpace()
     objective: BenchmarkObjective = BenchmarkObjective()
     strategy: str = Strategy.GRID
@@ -96,7 +100,8 @@ class BenchmarkSpec:
     ready_within_seconds: int = 900
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        left_out = OF_DEPLOYED if self.target else {"target"}
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,25 +123,12 @@ def spec_of(given: Mapping[str, Any]) -> BenchmarkSpec:
     """Raises SpecFaults."""
     faults: dict[str, str] = {}
     values = _known(given, BenchmarkSpec, "", faults)
-    versions = values.get("versions")
-    if not isinstance(versions, Sequence) or not versions or not all(_is_label(one) for one in versions):
-        faults["versions"] = _("Name at least one version, such as chat:v1.")
-        versions = ()
-    values["versions"] = tuple(dict.fromkeys(versions))
+    if values.get("target") is not None:
+        return _of_service(values, faults)
+    values["versions"] = _versions(values.get("versions"), faults)
     if "space" in values:
         values["space"] = _space(values["space"], faults)
-    if "objective" in values:
-        values["objective"] = _objective(values["objective"], faults)
-    if values.get("strategy", Strategy.GRID) not in Strategy.values:
-        faults["strategy"] = _one_of(Strategy.values)
-    if values.get("load_engine", LoadEngineKind.BUILTIN) not in LoadEngineKind.values:
-        faults["load_engine"] = _one_of(LoadEngineKind.values)
-    _whole("repeats", values, 1, MOST_REPEATS, faults)
-    _whole("ready_within_seconds", values, 5, 86_400, faults)
-    if values.get("device", "auto") not in ("auto", "cpu", "cuda"):
-        faults["device"] = _one_of(("auto", "cpu", "cuda"))
-    if "budget" in values:
-        values["budget"] = _budget(values["budget"], faults)
+    _read_rest(values, faults)
     if faults:
         raise SpecFaults(faults)
     spec = BenchmarkSpec(**values)
@@ -150,6 +142,43 @@ def spec_of(given: Mapping[str, Any]) -> BenchmarkSpec:
     if found is None:
         raise SpecFaults({"space.constraints": _("No configuration of the space meets the constraints.")})
     return spec
+
+
+def _of_service(values: dict[str, Any], faults: dict[str, str]) -> BenchmarkSpec:
+    """Raises SpecFaults."""
+    for name in OF_DEPLOYED & values.keys():
+        faults[name] = _("Leave this out: a running service has its own version and settings.")
+        del values[name]
+    values["target"] = service_target(values["target"], faults)
+    if values.get("load_engine", LoadEngineKind.BUILTIN) != LoadEngineKind.BUILTIN:
+        faults["load_engine"] = _("A running service is loaded by the built-in engine alone.")
+    _read_rest(values, faults)
+    if faults:
+        raise SpecFaults(faults)
+    return BenchmarkSpec(**values)
+
+
+def _versions(given: object, faults: dict[str, str]) -> tuple[str, ...]:
+    if not isinstance(given, Sequence) or not given or not all(_is_label(one) for one in given):
+        faults["versions"] = _("Name at least one version, such as chat:v1.")
+        return ()
+    return tuple(dict.fromkeys(given))
+
+
+def _read_rest(values: dict[str, Any], faults: dict[str, str]) -> None:
+    """Read in place what benchmarks of either target have."""
+    if "objective" in values:
+        values["objective"] = _objective(values["objective"], faults)
+    if values.get("strategy", Strategy.GRID) not in Strategy.values:
+        faults["strategy"] = _one_of(Strategy.values)
+    if values.get("load_engine", LoadEngineKind.BUILTIN) not in LoadEngineKind.values:
+        faults["load_engine"] = _one_of(LoadEngineKind.values)
+    _whole("repeats", values, 1, MOST_REPEATS, faults)
+    _whole("ready_within_seconds", values, 5, 86_400, faults)
+    if values.get("device", "auto") not in ("auto", "cpu", "cuda"):
+        faults["device"] = _one_of(("auto", "cpu", "cuda"))
+    if "budget" in values:
+        values["budget"] = _budget(values["budget"], faults)
 
 
 def iter_cells(spec: BenchmarkSpec) -> Iterator[CellPlan]:

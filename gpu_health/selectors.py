@@ -59,6 +59,12 @@ def incident(actor: Actor, pk: int) -> Incident:
     return found
 
 
+def open_incidents(node_ids: Collection[int]) -> QuerySet[Incident]:
+    """Open incidents of these machines, also of those that are back in service and watched."""
+    rows = Incident.objects.filter(node__in=node_ids).exclude(state__in=ENDED_INCIDENTS)
+    return rows.select_related("node__cluster").order_by("pk")
+
+
 def out_of_service(node_ids: Collection[int], *, opened_after: datetime | None = None) -> QuerySet[Incident]:
     """Open incidents that keep one of these machines out of service; or that were opened after that moment,
     and have not been let through to quarantine yet."""

@@ -14,6 +14,7 @@ from benchmarks.load.openai import path_of, plain_usage
 from benchmarks.load.prompts import WORDS, TokenRatio
 from benchmarks.load.records import WindowRecord
 from benchmarks.load.scenario import Arrivals, LoadScenario
+from benchmarks.load.sockets import CHOSEN_BY_HEADER
 
 CALIBRATION_WORDS = (len(WORDS), 48, 12)
 """Of a prompt; the shorter ones for models of a short context."""
@@ -88,7 +89,7 @@ def _prompt_tokens(target: LoadTarget, scenario: LoadScenario, prompt: str) -> i
     asked = {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
     body = json.dumps({"model": target.model, "max_tokens": 1, "temperature": 0, **asked}).encode()
     path = path_of(scenario)
-    headers = {"Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json", CHOSEN_BY_HEADER: "client"}
     if target.token:
         headers["Authorization"] = f"Bearer {target.token}"
     request = urllib.request.Request(f"{target.addresses[0].rstrip('/')}{path}", body, headers)  # noqa: S310

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from urllib.parse import SplitResult, urlsplit
 
+CHOSEN_BY_HEADER = "x-slipway-chosen-by"
+"""As `serving.protocol` has it: no release judges a version by our requests."""
 _LIMIT = 1024 * 1024
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -28,7 +30,8 @@ class Connections:
         authorization = f"Authorization: Bearer {token}\r\n" if token else ""
         head = (
             f"POST {address.path.rstrip('/')}{path} HTTP/1.1\r\nHost: {address.netloc}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n{authorization}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+            f"{CHOSEN_BY_HEADER}: client\r\n{authorization}\r\n"
         )
         streams, headers = await self._answered(address, head.encode() + body)
         reader, writer = streams

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.states import Right
-from benchmarks import deploying, load_tokens, record_store
+from benchmarks import deploying, load_tokens, record_store, selectors, service_guard
 from benchmarks.figures import Summary
 from benchmarks.load.records import RECORDS_FILE
 from benchmarks.load_orders import job_of
@@ -24,7 +24,7 @@ from clusters.backends.base import ClusterBackend
 from clusters.backends.configured import backend_of
 from clusters.backends.extras import ClusterJobPlace
 from clusters.backends.node_operations import OperationUnsupported
-from clusters.errors import ClusterRemoving, DeploymentGone, FleetNameTaken, NoImageFits
+from clusters.errors import ClusterRemoving, DeploymentGone, DeploymentMissing, FleetNameTaken, NoImageFits
 from clusters.models import Cluster
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
@@ -32,6 +32,8 @@ from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobObservation, JobSpec, JobState
 from common.jobs.steps import AwaitJob, CollectJob, JobReconciler, StartJob
 from common.reconcile import Effect, Operation, Step, StepOutcome, move, wait
+from gateway import selectors as gateway
+from gateway.errors import GatewayUnreachable, UnknownRoute
 from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
 
 LOOK_EVERY = timedelta(seconds=0.5)
@@ -52,6 +54,9 @@ class Lease(Step[BenchmarkRun]):
 
     def observe(self, row: BenchmarkRun, operation: Operation) -> str:
         """Return what the run waits for; empty: it has the machine."""
+        labels = spec_of(row.benchmark.spec).space.machines.get(row.cell.machine, {})
+        if refusal := selectors.machines_refusal(row.benchmark.cluster, labels):
+            return refusal
         held = BenchmarkLease.objects.filter(key=deploying.lease_key(row)).select_related("run__benchmark")
         lease = held.first()
         if lease is None:
@@ -61,7 +66,10 @@ class Lease(Step[BenchmarkRun]):
     def settle(self, row: BenchmarkRun, seen: str, now: datetime) -> StepOutcome:
         if seen:
             return wait(LOOK_EVERY, save={"reason": _("Waiting for %(what)s.") % {"what": seen}})
-        name = deploying.deployment_name(row)
+        try:
+            name = deploying.deployment_name(row)
+        except DeploymentMissing as error:
+            return move(RunState.DEPLOYING, save={"reason": str(error), "began_at": now, "state_since": now})
         save = {"reason": "", "began_at": now, "state_since": now, "deployment": name}
         return move(RunState.DEPLOYING, save=save)
 
@@ -89,6 +97,8 @@ class DeployRun(Step[BenchmarkRun]):
             self._refusal = str(error)
 
     def observe(self, row: BenchmarkRun, operation: Operation) -> DeploymentStatus | str:
+        if not row.deployment:
+            return row.reason
         return self._refusal or fleet.deployment_status(row.deployment)
 
     def settle(self, row: BenchmarkRun, seen: DeploymentStatus | str, now: datetime) -> StepOutcome:
@@ -132,23 +142,40 @@ class AwaitLoad(AwaitJob[BenchmarkRun]):
 
     def observe(self, row: BenchmarkRun, operation: Operation) -> JobObservation:
         self._restarts = deploying.restarts_since(row)
+        self._guarded, self._broken = self._guard(row, operation.at)
         seen = super().observe(row, operation)
         # Read after the job was looked at: one that has ended has handed in all it will.
         handed_in = BenchmarkRun.objects.values_list("load_result", flat=True).get(pk=row.pk)
         return seen if handed_in is None else replace(seen, result=handed_in)
+
+    def _guard(self, row: BenchmarkRun, at: datetime) -> tuple[dict[str, Any], str]:
+        """Return what the next look at a loaded service compares with, and why the load must stop."""
+        target = deploying.target_of(row)
+        if target is None:
+            return {}, ""
+        try:
+            figures = gateway.worker_figures(target.service)
+        except (UnknownRoute, GatewayUnreachable) as error:
+            return {}, _("Stopped: how the service does is not known. %(why)s") % {"why": error}
+        return service_guard.judged(target, row.environment.get("guard", {}), figures, at)
 
     def is_final(self, seen: JobObservation) -> bool:
         return True
 
     def underway(self, row: BenchmarkRun, seen: JobObservation) -> Mapping[str, Any]:
         # One in the cluster tells of itself over REST.
-        return {} if seen.progress is None else {"progress": dict(seen.progress)}
+        told: dict[str, Any] = {} if seen.progress is None else {"progress": dict(seen.progress)}
+        if self._guarded:
+            told["environment"] = {**row.environment, "guard": self._guarded}
+        return told
 
     def settle(self, row: BenchmarkRun, seen: JobObservation, now: datetime) -> StepOutcome:
         within = spec_of(row.benchmark.spec).ready_within_seconds
         if seen.state is JobState.WAITING and now - row.state_since > timedelta(seconds=within):
             late = _("The load generator did not start within %(seconds)s s. %(reason)s")
             return leave(RunState.INVALID, now, late % {"seconds": within, "reason": seen.why})
+        if seen.is_live and self._broken:
+            return leave(RunState.FAILED, now, self._broken)
         if seen.is_live:
             return super().settle(row, seen, now)
         if seen.result is not None:
@@ -183,7 +210,12 @@ class AwaitLoad(AwaitJob[BenchmarkRun]):
             "outcome": RunState.VALID if is_valid else RunState.INVALID,
             "summaries": [one.as_json() for one in summaries],
             "violations": [one.as_json() for one in broken],
-            "environment": {**row.environment, "load_engine": result["engine"], "windows": result["heads"]},
+            "environment": {
+                **row.environment,
+                "guard": {},
+                "load_engine": result["engine"],
+                "windows": result["heads"],
+            },
             "progress": {},
             "reason": "",
             "state_since": now,

@@ -39,6 +39,8 @@ class ScriptedServer:
     url: str = ""
     asked: int = 0
     bodies: list[dict[str, object]] = field(default_factory=list)
+    chosen_by: list[str] = field(default_factory=list)
+    """Who each request says has chosen the version."""
     looked_up: int = 0
     most_in_flight: int = 0
     truths: list[tuple[float, float]] = field(default_factory=list)
@@ -56,6 +58,8 @@ class ScriptedServer:
                 if line.startswith("GET"):
                     self._write(writer, 200, self._metrics())
                 else:
+                    told = dict(one.lower().split(": ", 1) for one in fields if ": " in one)
+                    self.chosen_by.append(told.get("x-slipway-chosen-by", "gateway"))
                     await self._answer(writer, json.loads(body), arrived=asyncio.get_running_loop().time())
                 await writer.drain()
         except (EOFError, ConnectionError):
