@@ -5,5 +5,5 @@ class InvalidBenchmark(Invalid):
     """The benchmark makes no sense; `fields` says which part and why."""
 
 
-class BenchmarkEnded(Conflict):
+class BenchmarkOver(Conflict):
     """The benchmark has ended already."""

@@ -125,7 +125,7 @@ class NewBenchmarkForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or self.cleaned_data
-        if bool(given.get("version")) == bool(given.get("service")) and "version" not in self.errors:
+        if not given.get("version") and not given.get("service") and "version" not in self.errors:
             self.add_error("version", _("Choose a version, or name a running service."))
         return given
 

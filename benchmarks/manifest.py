@@ -4,6 +4,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from accounts.states import Right
+from benchmarks.events import BenchmarkBudgetSpent, BenchmarkEnded
 from benchmarks.models import BenchmarkRecords
 from benchmarks.reconcilers.benchmarks import BenchmarkReconciler
 from benchmarks.reconcilers.cleanup import CleanupReconciler
@@ -11,6 +12,7 @@ from benchmarks.reconcilers.runs import RunReconciler
 from benchmarks.record_store import RECORDS
 from benchmarks.search_box import find
 from benchmarks.states import BenchmarkState, ObjectiveKind, RunState, Strategy
+from benchmarks.webhook_events import benchmark_payload
 from common.choices import ChoiceSet
 from common.declared import AppManifest
 from common.pages.badges import Badge
@@ -18,6 +20,7 @@ from common.pages.search import SearchDestination, SearchSource
 from common.pages.shell import NavItem
 from common.pages.subjects import Subject
 from common.reconcile.pruning import PruningRule
+from common.webhooks.catalogue import WebhookEventType
 from model_store.references import register_references
 
 MANIFEST = AppManifest(
@@ -80,5 +83,20 @@ MANIFEST = AppManifest(
             kept=_("Figures stay."),
         ),
     ),
+    webhook_events=(
+        WebhookEventType(
+            "benchmark.ended",
+            _("A benchmark finished, failed or was cancelled."),
+            benchmark_payload,
+            BenchmarkEnded,
+        ),
+        WebhookEventType(
+            "benchmark.budget_spent",
+            _("A benchmark starts no more runs: its budget or its team's GPU hours are spent."),
+            benchmark_payload,
+            BenchmarkBudgetSpent,
+        ),
+    ),
+    webhook_heading=_("Benchmarks"),
     hooks=(lambda: register_references(RECORDS),),
 )

@@ -12,7 +12,7 @@ from accounts.models import Team
 from accounts.services.rights import require
 from accounts.states import Right
 from benchmarks import selectors
-from benchmarks.errors import BenchmarkEnded, InvalidBenchmark
+from benchmarks.errors import BenchmarkOver, InvalidBenchmark
 from benchmarks.load.scenario import LoadScenario
 from benchmarks.models import Benchmark, BenchmarkCell, BenchmarkRun, BenchmarkScenario
 from benchmarks.planning import BenchmarkPlan, plan_benchmark
@@ -70,7 +70,7 @@ def create_benchmark(
 
 
 def cancel_benchmark(row: Benchmark, *, actor: Actor, reason: str = "") -> Benchmark:
-    """Stop what runs and remove all of it. Raises NotAllowed, BenchmarkEnded."""
+    """Stop what runs and remove all of it. Raises NotAllowed, BenchmarkOver."""
     require(actor, Right.BENCHMARKS_WRITE, row.team)
     now = kernel.clock()
     with transaction.atomic():
@@ -78,7 +78,7 @@ def cancel_benchmark(row: Benchmark, *, actor: Actor, reason: str = "") -> Bench
         if not kernel.interrupt(
             row, to=BenchmarkState.CANCELLING, where=where, state_since=now, reason=reason
         ):
-            raise BenchmarkEnded(_("%(name)s is not running any more.") % {"name": row.name})
+            raise BenchmarkOver(_("%(name)s is not running any more.") % {"name": row.name})
         audit.record(actor, "benchmark.cancel", subject=row, reason=reason, team_id=row.team.pk)
         for run in selectors.open_runs(row):
             _cancel_run(run)
@@ -110,9 +110,9 @@ def _scenario(actor: Actor, team: Team, load: LoadScenario) -> BenchmarkScenario
 def _refuse(plan: BenchmarkPlan, team: Team) -> None:
     if not plan.runnable:
         raise InvalidBenchmark(fields={"space": [plan.cells[0].refusal]})
-    if selectors.is_out_of_service(plan.cluster):
-        closed = _("No machine of cluster %(cluster)s takes workers: all are cordoned.")
-        raise InvalidBenchmark(fields={"cluster": [closed % {"cluster": plan.cluster.name}]})
+    for name, labels in (plan.spec.space.machines or {"": {}}).items():
+        if refusal := selectors.machines_refusal(plan.cluster, labels):
+            raise InvalidBenchmark(fields={f"space.machines.{name}" if name else "cluster": [refusal]})
     if lacking := selectors.load_refusal(plan.cluster):
         raise InvalidBenchmark(fields={"cluster": [lacking]})
     quota: float = settings.SLIPWAY_BENCHMARK_GPU_HOURS

@@ -42,6 +42,7 @@ class LoadResultSerializer(serializers.Serializer[Any]):
         child=serializers.DictField(), required=False, help_text="Figures of each window."
     )
     heads = serializers.ListField(child=serializers.DictField(), required=False)
+    system = serializers.DictField(required=False, help_text="System figures over its time.")
     failed = serializers.CharField(required=False, help_text="Why there are no figures.")
 
 

@@ -11,13 +11,14 @@ from benchmarks import selectors
 from benchmarks.conclusion import BenchmarkConclusion, conclude
 from benchmarks.deploying import ACTOR
 from benchmarks.evaluations import report_to_versions
+from benchmarks.events import BenchmarkBudgetSpent, BenchmarkEnded
 from benchmarks.models import Benchmark, BenchmarkRun
 from benchmarks.rounds import NextRun, PastRun, next_round
 from benchmarks.search import bayesian
 from benchmarks.search.staged import SearchCell, next_runs
 from benchmarks.spec import BenchmarkSpec, spec_of
-from benchmarks.states import BENCHMARK_MOVES, BenchmarkState, Strategy
-from common import audit
+from benchmarks.states import BENCHMARK_ENDED, BENCHMARK_MOVES, BenchmarkState, Strategy
+from common import audit, events
 from common.reconcile import Operation, Reconciler, Step, StepOutcome, kernel, move, wait
 
 LOOK_EVERY = timedelta(seconds=1)
@@ -73,6 +74,8 @@ class BenchmarkReconciler(Reconciler[Benchmark]):
 
     def on_move(self, row: Benchmark, to: str, note: str) -> None:
         audit.record(ACTOR, f"benchmark.{to}", subject=row, reason=note, team_id=row.team_id)
+        if to in BENCHMARK_ENDED:
+            events.publish(BenchmarkEnded(row.pk, to))
 
 
 def _following(row: Benchmark, spec: BenchmarkSpec, past: list[PastRun]) -> list[NextRun]:
@@ -104,7 +107,13 @@ def _ended(row: Benchmark, found: BenchmarkConclusion, spent: str, now: datetime
     to = BenchmarkState.FAILED if found.best is None else BenchmarkState.FINISHED
     reason = spent or ("" if found.best is not None else _("No configuration has a valid run."))
     save = {"state_since": now, "ended_at": now, "reason": reason, "conclusion": found.as_json()}
-    return move(to, note=reason, save=save, write=lambda: report_to_versions(row, found), after=None)
+
+    def write() -> None:
+        report_to_versions(row, found)
+        if spent:
+            events.publish(BenchmarkBudgetSpent(row.pk))
+
+    return move(to, note=reason, save=save, write=write, after=None)
 
 
 def _spent(row: Benchmark, spec: BenchmarkSpec, past: list[PastRun], now: datetime) -> str:
@@ -112,6 +121,8 @@ def _spent(row: Benchmark, spec: BenchmarkSpec, past: list[PastRun], now: dateti
     hours = selectors.gpu_hours_of(BenchmarkRun.objects.filter(benchmark=row), now)
     if budget.runs is not None and len(past) >= budget.runs:
         return _("The budget of %(runs)s runs is spent.") % {"runs": budget.runs}
+    if selectors.is_quota_spent(row.team):
+        return _("The GPU hours of team %(team)s for benchmarks are spent.") % {"team": row.team}
     if budget.gpu_hours is not None and hours >= budget.gpu_hours:
         return _("The budget of %(hours)s GPU hours is spent.") % {"hours": budget.gpu_hours}
     price = selectors.price_per_hour(row.cluster, 1)

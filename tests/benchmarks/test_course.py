@@ -5,22 +5,27 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 from django.conf import settings
 
+from accounts.models import WebhookEvent
+from accounts.services.webhooks import create_webhook
 from benchmarks import documents, figures, selectors
 from benchmarks.load.records import read
 from benchmarks.models import Benchmark, BenchmarkLease, BenchmarkRun
 from benchmarks.services import cancel_benchmark
 from benchmarks.states import BenchmarkState, RunState
+from benchmarks.webhook_events import benchmark_payload
 from clusters.models import Deployment
 from clusters.states import GONE
 from common.jobs.notes import JobNotes
 from model_store.blob_store import store
 from models_registry.models import Evaluation
 from tests.benchmarks.conftest import BenchmarkScene
+from tests.cast import SYSTEM
 
 
 def states(row: Benchmark) -> list[str]:
@@ -95,6 +100,27 @@ def test_a_configuration_that_does_not_start_is_a_result_with_its_reason(scene: 
     assert set(states(row)) == {RunState.FAILED}
     run = BenchmarkRun.objects.filter(benchmark=row)[0]
     assert "out of memory" in run.reason
+
+
+def test_a_spent_quota_ends_it_and_is_told_with_its_end(scene: BenchmarkScene, settings: Any) -> None:
+    row = scene.begin({"rates": [40], "requests": 12})
+    create_webhook(
+        actor=SYSTEM, team=scene.team, url="https://ci.example/hook",
+        events=["benchmark.ended", "benchmark.budget_spent"],
+    )  # fmt: skip
+    settings.SLIPWAY_BENCHMARK_GPU_HOURS = 1e-9
+    scene.run_until(lambda: any(server.asked for server in scene.world.by_worker.values()))
+    run = BenchmarkRun.objects.get(benchmark=row, position=1)
+    BenchmarkRun.objects.filter(pk=run.pk).update(environment={**run.environment, "gpus": 1})
+    scene.run_to_end(row)
+    assert "GPU hours" in row.reason
+    told = dict(WebhookEvent.objects.values_list("type", "ids"))
+    assert told["benchmark.ended"] == {"benchmark_id": row.pk, "state": row.state}
+    assert told["benchmark.budget_spent"] == {"benchmark_id": row.pk}
+    payload = benchmark_payload({"benchmark_id": row.pk})
+    assert payload is not None
+    assert payload.team_id == scene.team.pk
+    assert payload.data["benchmark"]["result"]["schema"] == 1
 
 
 def test_one_run_at_a_time_has_a_machine(scene: BenchmarkScene) -> None:

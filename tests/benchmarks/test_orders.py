@@ -9,9 +9,11 @@ from benchmarks.constraints import BadConstraint, holds
 from benchmarks.models import Benchmark, BenchmarkCell
 from benchmarks.spec import SpecFaults, iter_cells, spec_of
 from clusters.models import Cluster, Gpu, Node
+from gpu_health.states import IncidentState
 from images.models import RuntimeImage
 from tests.cast import api, client_of, person, team
 from tests.clusters.world import version_of
+from tests.gpu_health.test_domains import incident
 
 SPEC: dict[str, Any] = {
     "versions": ["story:v1"],
@@ -158,6 +160,28 @@ def test_nothing_starts_on_cordoned_machines_or_beyond_the_quota(rest: Any, sett
     refused = rest.post("benchmarks/", order())
     assert "budget.gpu_hours" in refused.json()["errors"]
     assert rest.post("benchmarks/", order(spec={**SPEC, "device": "cpu"})).status_code == 201
+
+
+def test_nothing_starts_on_kinds_without_machines_or_under_an_incident(rest: Any) -> None:
+    cluster = Cluster.objects.get(name="local")
+    good, bad = (
+        Node.objects.create(
+            cluster=cluster, uid=name, name=name, seen_at=timezone.now(), labels={"gpu": name}
+        )
+        for name in ("good", "bad")
+    )
+    incident(bad, state=IncidentState.PROPOSED)
+
+    def refusal(**kinds: str) -> dict[str, Any]:
+        space = {**SPEC["space"], "machines": {name: {"gpu": label} for name, label in kinds.items()}}
+        made = rest.post("benchmarks/", order(spec={**SPEC, "space": space}, name="-".join(kinds)))
+        return made.json().get("errors", {})
+
+    assert "under an incident" in refusal(kept="good", hurt="bad")["space.machines.hurt"][0]
+    assert "no machine" in refusal(lost="none")["space.machines.lost"][0]
+    assert refusal(kept="good") == {}
+    Node.objects.filter(pk=good.pk).update(is_cordoned=True)
+    assert "cordoned" in refusal(again="good")["space.machines.again"][0]
 
 
 def test_viewers_look_and_do_not_begin(rest: Any) -> None:
