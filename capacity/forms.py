@@ -4,6 +4,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from accounts.resource_pages import NewTeamRowForm
+from capacity.models.groups import LONGEST_BOUND_MS, LONGEST_WAIT_SECONDS
 from capacity.states import PoolMode
 from clusters.models import MAX_REPLICAS, Cluster
 
@@ -30,6 +31,29 @@ class PoolSettings(forms.Form):
     dwell_seconds = forms.IntegerField(min_value=0, label=_("Seconds that a service keeps a worker"))
     parallel_starts = forms.IntegerField(min_value=1, label=_("Workers that may start at once"))
     description = forms.CharField(max_length=500, required=False, label=_("Description"))
+
+
+class ServiceGroupsForm(forms.Form):
+    service = forms.ChoiceField(label=_("Service"))
+    least_online = forms.IntegerField(min_value=1, initial=1, label=_("Workers online at least"))
+    wait_seconds = forms.IntegerField(
+        min_value=0,
+        max_value=LONGEST_WAIT_SECONDS,
+        initial=5,
+        label=_("Seconds to wait for a job"),
+        help_text=_("Before its worker goes online; after that it goes back into the queue."),
+    )
+    latency_bound_ms = forms.IntegerField(
+        min_value=1,
+        max_value=LONGEST_BOUND_MS,
+        required=False,
+        label=_("Latency bound (ms)"),
+        help_text=_("TTFT p95 above which all workers go online at once; empty: no bound."),
+    )
+
+    def __init__(self, *args: Any, services: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["service"].choices = [(name, name) for name in services]  # type: ignore[attr-defined]
 
 
 class PoolMemberForm(forms.Form):

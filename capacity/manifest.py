@@ -11,7 +11,8 @@ from accounts.states import Right
 from capacity import selectors
 from capacity.events import CapacityPlanMoved
 from capacity.models import CapacityPlan
-from capacity.reconcilers import CapacityPlanReconciler, PoolReconciler
+from capacity.pruning import RULES
+from capacity.reconcilers import CapacityPlanReconciler, PoolReconciler, ServiceGroupsReconciler
 from capacity.states import CapacityPlanState, PoolMode
 from common.actor import Actor
 from common.choices import ChoiceSet
@@ -55,9 +56,10 @@ def plan_payload(ids: Ids) -> EventPayload | None:
 
 
 MANIFEST = AppManifest(
-    reconcilers=(PoolReconciler(), CapacityPlanReconciler()),
+    reconcilers=(PoolReconciler(), CapacityPlanReconciler(), ServiceGroupsReconciler()),
     subjects=(
         Subject("capacity.pool", _("Pool"), "/capacity/{pk}/", badges="pool"),
+        Subject("capacity.servicegroups", _("Groups of a service"), "/capacity/"),
         Subject(PLAN, _("Capacity plan"), "/capacity/plans/{pk}/", badges="capacity_plan"),
     ),
     choices=(
@@ -109,5 +111,6 @@ MANIFEST = AppManifest(
             CapacityPlanMoved,
         ),
     ),
+    pruning=RULES,
     webhook_heading=_("Capacity"),
 )

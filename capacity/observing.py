@@ -11,10 +11,11 @@ from capacity.planning.law import ObservedLoad, ScalingMemory, law_for, offered_
 from capacity.planning.moves import MoveGuards, PoolMachine, plan_moves
 from capacity.planning.sharing import Demand, grants
 from clusters import selectors as fleet
-from clusters.fleet import DeploymentSnapshot
+from clusters.fleet import DeploymentSnapshot, WorkerSnapshot, load_of
 from clusters.states import GONE
 from gateway import selectors as gateways
 from gateway.errors import UnknownRoute
+from gpu_health import selectors as health
 
 UNMEASURED_SWITCH_SECONDS = 60.0
 MEAN_SECONDS = 60.0
@@ -81,7 +82,7 @@ class PoolLook:
 def look_at(pool: Pool, now: datetime) -> PoolLook:
     """Observe the services of the pool and plan. A service without heartbeats keeps what it has."""
     members = list(pool.memberships.all())
-    stable = {member.service: _stable(member.service) for member in members}
+    stable = {member.service: stable_target(member.service) for member in members}
     living = fleet.deployments_now(stable.values())
     seen = [_seen(pool, member, stable[member.service], living, now) for member in members]
     remembered = {one.look.service: one.remembered for one in seen}
@@ -121,11 +122,11 @@ def _seen(
         busy=deployment.load.busy,
         in_flight=deployment.load.in_flight,
         waiting=sum(worker.queue_depth for worker in deployment.workers),
-        held=_held(pool, member.service, stable, deployment),
+        held=held_by(pool, member.service, stable, deployment),
     )
     if look.busy is None:
         return SeenService(look, before, _demand(member, look, base=have))
-    after, observed = _observed(before, deployment, look, now.timestamp())
+    after, observed = observe_load(before, deployment.workers, deployment.row.slots, now.timestamp())
     recommended = recommend(law, ScalingMemory(after.needs, after.reviewed), observed, have)
     after = replace(after, needs=recommended.memory.needs, reviewed=recommended.memory.reviewed)
     look = replace(
@@ -145,42 +146,47 @@ def _demand(member: PoolMember, look: ServiceLook, *, base: float) -> Demand:
     return Demand(member.service, guarantee, limit, member.weight, base, look.wanted, look.have)
 
 
-def _stable(service: str) -> str:
+def stable_target(service: str) -> str:
     try:
         return gateways.route(service).stable_target
     except UnknownRoute:
         return ""
 
 
-def _held(pool: Pool, service: str, stable: str, deployment: DeploymentSnapshot) -> str:
+def held_by(pool: Pool, service: str, stable: str, deployment: DeploymentSnapshot) -> str:
     """Why its workers must stay as they are; empty: they may move."""
     if deployment.load.busy is None:
         return "no_heartbeats"
     if fleet.deployments_of(service).exclude(name=stable).exclude(state__in=GONE).exists():
         return "in_release"
+    nodes = [worker.row.node_id for worker in deployment.workers if worker.row.node_id is not None]
+    if health.out_of_service(nodes).exists():
+        return "in_healing"
     if deployment.row.cluster_id != pool.cluster_id:
         return "other_cluster"
     return "scaled_by_others" if fleet.deployment(stable).leaves_scale else ""
 
 
-def _observed(
-    before: Remembered, deployment: DeploymentSnapshot, look: ServiceLook, at: float
+def observe_load(
+    before: Remembered, workers: Iterable[WorkerSnapshot], slots: int, at: float
 ) -> tuple[Remembered, ObservedLoad]:
-    slots = max(1, deployment.row.slots)
-    unfinished = look.waiting + look.in_flight
-    requests = {worker.row.uid: worker.requests for worker in deployment.workers}
+    """Return the load of workers that get requests, by what was remembered; slots: of one worker."""
+    found = list(workers)
+    now, waiting = load_of(found), sum(worker.queue_depth for worker in found)
+    slots, unfinished = max(1, slots), waiting + now.in_flight
+    requests = {worker.row.uid: worker.requests for worker in found}
     answered = sum(
         max(0, count - before.requests[uid]) for uid, count in requests.items() if uid in before.requests
     )
     growth = unfinished - before.waiting if before.at else 0
-    offered = offered_work(look.busy or 0.0, look.ready, slots, answered, growth, unfinished)
+    offered = offered_work(now.busy or 0.0, now.ready, slots, answered, growth, unfinished)
     passed = max(0.1, at - before.at)
-    request_seconds = look.in_flight * passed / answered if answered else 1.0
-    kept = [(then, workers) for then, workers in before.offered if at - MEAN_SECONDS < then < at]
+    request_seconds = now.in_flight * passed / answered if answered else 1.0
+    kept = [(then, busy) for then, busy in before.offered if at - MEAN_SECONDS < then < at]
     history = (*kept, (at, offered))
-    mean = sum(workers for _then, workers in history) / len(history)
+    mean = sum(busy for _then, busy in history) / len(history)
     after = replace(before, at=at, offered=history, requests=requests, waiting=unfinished)
-    return after, ObservedLoad(at, offered, mean, look.waiting * request_seconds / slots)
+    return after, ObservedLoad(at, offered, mean, waiting * request_seconds / slots)
 
 
 def _planned(

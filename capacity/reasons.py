@@ -13,11 +13,15 @@ REASONS: dict[str, Text] = {
     "no_workers": _("It has no workers behind the gateway."),
     "no_heartbeats": _("No heartbeat of its workers: it keeps what it has."),
     "in_release": _("A release works on it."),
+    "in_healing": _("One of its machines is being healed."),
     "other_cluster": _("Its workers run in another cluster."),
     "scaled_by_others": _("Something else scales it."),
     "budget_used": _("The plan moves as many workers as it may."),
     "starts_already": _("As many of its workers start already as may at once."),
     "least_time": _("Workers of others must stay for their least time."),
+    "latency_bound": _("The latency is above its bound: all are online."),
+    "no_jobs": _("No job waits: what the load leaves stays online."),
+    "no_queue": _("The queue of jobs does not answer: the groups stay as they are."),
     "nothing_movable": _("No worker may be moved to it."),
 }
 

@@ -7,19 +7,23 @@ from django.http import Http404
 
 from accounts.selectors import may
 from accounts.states import Right
-from capacity.models import CapacityPlan, Pool, PoolMember
+from capacity.models import CapacityPlan, GroupSwitch, Pool, PoolMember, ServiceGroups
 from capacity.states import OPEN
 from clusters.models import Deployment
 from clusters.states import GONE
 from common.actor import Actor
 from gateway import selectors as gateways
 
+LATEST_SWITCHES = 10
+
 
 def pools(actor: Actor) -> QuerySet[Pool]:
     """Pools of teams that the actor may read, with their services and their open plan."""
     visible = Pool.objects.for_actor(actor, Right.READ).select_related("team", "cluster")
+    members = PoolMember.objects.select_related("groups")
     open_plans = CapacityPlan.objects.filter(state__in=OPEN)
-    return visible.prefetch_related("memberships", Prefetch("plans", open_plans, to_attr="open_plans"))
+    shown = Prefetch("memberships", members)
+    return visible.prefetch_related(shown, Prefetch("plans", open_plans, to_attr="open_plans"))
 
 
 def pool_of(actor: Actor, pk: int) -> Pool:
@@ -28,6 +32,16 @@ def pool_of(actor: Actor, pk: int) -> Pool:
     if row is None:
         raise Http404
     return row
+
+
+def groups(actor: Actor) -> QuerySet[ServiceGroups]:
+    return ServiceGroups.objects.for_actor(actor, Right.READ).select_related("member__pool__team")
+
+
+def switches(pool: Pool) -> QuerySet[GroupSwitch]:
+    """Return the latest decisions on groups of its services."""
+    rows = GroupSwitch.objects.filter(groups__member__pool=pool)
+    return rows.select_related("groups__member")[:LATEST_SWITCHES]
 
 
 def plans(actor: Actor) -> QuerySet[CapacityPlan]:
@@ -53,6 +67,7 @@ class PoolNow:
 
     pool: Pool
     members: list[PoolMember]
+    groups: list[ServiceGroups]
     plan: CapacityPlan | None
     used: int
     ready: int
@@ -73,6 +88,7 @@ def pool_now(actor: Actor, pool: Pool) -> PoolNow:
     return PoolNow(
         pool=pool,
         members=members,
+        groups=[member.groups for member in members if hasattr(member, "groups")],
         plan=next(iter(pool.open_plans), None),  # type: ignore[attr-defined]
         used=sum(look["have"] for look in looks),
         ready=sum(look["ready"] for look in looks),

@@ -1,5 +1,7 @@
 """Pages of capacity: pools with what their services have and need, plans, the kill switch."""
 
+from typing import Any
+
 from django.forms import Form, model_to_dict
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
@@ -10,9 +12,10 @@ from accounts.actors import of_request
 from accounts.selectors import may, teams_where
 from accounts.states import Right
 from capacity import selectors, services
-from capacity.forms import NewPool, PoolMemberForm, PoolSettings
-from capacity.models import CapacityPlan, CapacityStop
+from capacity.forms import NewPool, PoolMemberForm, PoolSettings, ServiceGroupsForm
+from capacity.models import CapacityPlan, CapacityStop, Pool, ServiceGroups
 from clusters.models import Cluster
+from common.actor import Actor
 from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
@@ -59,20 +62,20 @@ def new_pool(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def pool_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """The pool, and the forms that change it: one for its settings, one for a service."""
+    """The pool, and the forms that change it: its settings, a service, the groups of a service."""
     actor = of_request(request)
     pool = selectors.pool_of(actor, pk)
     sent = request.POST.get("form") if request.method == "POST" else None
     settings = PoolSettings(request.POST if sent == "settings" else None, initial=model_to_dict(pool))
     services_there = list(selectors.services_for(actor, pool))
     member = PoolMemberForm(request.POST if sent == "member" else None, services=services_there)
-    form: Form = settings if sent == "settings" else member
+    members = [one.service for one in pool.memberships.all()]
+    groups = ServiceGroupsForm(request.POST if sent == "groups" else None, services=members)
+    forms: dict[str | None, Form] = {"settings": settings, "groups": groups}
+    form = forms.get(sent, member)
     if sent and form.is_valid():
         try:
-            if sent == "settings":
-                services.change_pool(pool, actor=actor, **settings.cleaned_data)
-            else:
-                services.set_membership(pool, actor=actor, **member.cleaned_data)
+            _save(sent, pool, actor, form.cleaned_data)
         except SlipwayError as error:
             blame(form, error)
         else:
@@ -81,11 +84,34 @@ def pool_page(request: HttpRequest, pk: int) -> HttpResponse:
         "now": selectors.pool_now(actor, pool),
         "settings": settings,
         "member": member,
+        "groups": groups,
+        "switches": selectors.switches(pool),
         "plans": pool.plans.all()[:LATEST],
         "stop": CapacityStop.now(),
     }
     status = UNPROCESSABLE if sent else 200
     return page(request, "capacity/pool.html", context, parts=("pool",), status=status)
+
+
+def _save(sent: str, pool: Pool, actor: Actor, given: dict[str, Any]) -> None:
+    if sent == "settings":
+        services.change_pool(pool, actor=actor, **given)
+    elif sent == "groups":
+        member = pool.memberships.get(service=given.pop("service"))
+        services.set_groups(member, actor=actor, **given)
+    else:
+        services.set_membership(pool, actor=actor, **given)
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def remove_groups(request: HttpRequest, pk: int, service: str) -> HttpResponse:
+    actor = of_request(request)
+    pool = selectors.pool_of(actor, pk)
+    row = get_object_or_404(ServiceGroups, member__pool=pool, member__service=service)
+    services.remove_groups(row, actor=actor, reason=reason_of(request, is_demanded=False))
+    return done(request, _("%(row)s were removed.") % {"row": row}, to=f"{PATH}{pk}/")
 
 
 @require_POST

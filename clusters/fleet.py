@@ -41,6 +41,9 @@ class LastHeartbeat:
     """For how long it has had requests in flight of which none has ended."""
     code_runs: str = ""
     """As which user a team's own code runs; empty: it runs none."""
+    group: str = ""
+    jobs_running: int = 0
+    """As in `serving.protocol.Heartbeat`."""
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "LastHeartbeat":
@@ -59,6 +62,8 @@ class LastHeartbeat:
             full_seconds=0.0 if full_since is None else max(0.0, now - full_since),
             ttft_seconds=record["ttft"]["p95_ms"] / 1000 if record.get("ttft") else None,
             code_runs=record.get("code_runs", ""),
+            group=record.get("group", ""),
+            jobs_running=record.get("jobs_running", 0),
             unfinished_seconds=0.0 if unfinished_since is None else max(0.0, now - unfinished_since),
         )
 
@@ -144,6 +149,8 @@ class WorkerSnapshot:
     code_runs: str = ""
     requests: int = 0
     """Answered since its process began."""
+    group: str = ""
+    jobs_running: int = 0
 
     @property
     def offers_slots(self) -> bool:
@@ -336,6 +343,8 @@ def _worker_now(
         code_runs=heartbeat.code_runs if heartbeat else "",
         ttft_seconds=heartbeat.ttft_seconds if heartbeat and is_fresh else None,
         requests=heartbeat.requests if heartbeat else 0,
+        group=heartbeat.group if heartbeat and is_fresh else "",
+        jobs_running=heartbeat.jobs_running if heartbeat and is_fresh else 0,
     )
 
 

@@ -214,7 +214,8 @@ def slots_of(name: str) -> int:
 def endpoints(name: str) -> Endpoints:
     """The ready workers that may be sent requests; none as soon as the removal was asked for.
 
-    Those that leave their machine are left out while there are others. Raises DeploymentMissing.
+    Those that leave their machine, or are offline, are left out while there are others. Raises
+    DeploymentMissing.
     """
     row = deployment(name)
     moments = (row.observed_at, row.redirected_at, row.removal_asked_at, row.created_at)
@@ -222,10 +223,12 @@ def endpoints(name: str) -> Endpoints:
     if row.state in GONE:
         return Endpoints(row.cluster_id, (), observed_at)
     ready = Worker.objects.filter(deployment=row, state=WorkerState.READY, port__isnull=False)
-    found = list(ready.order_by("name").values_list("address", "port", "leaves_with"))
+    columns = ("address", "port", "leaves_with", "offline_since")
+    found = list(ready.order_by("name").values_list(*columns))
     stays = [one for one in found if one[2] is None] or found
+    online = [one for one in stays if one[3] is None] or stays
     return Endpoints(
-        row.cluster_id, tuple((address, port) for address, port, leaving in stays if port), observed_at
+        row.cluster_id, tuple((address, port) for address, port, *_ in online if port), observed_at
     )
 
 
@@ -242,6 +245,12 @@ def ready_workers(service: str) -> dict[str, int]:
     """Return the number of ready workers of each of the service's deployments, by its name. One query."""
     ready = Count("workers", filter=Q(workers__state=WorkerState.READY))
     return dict(deployments_of(service).annotate(ready=ready).values_list("name", "ready"))
+
+
+def offline_workers(deployment: str) -> set[str]:
+    """Return the ids of the workers that get no requests because they work off jobs."""
+    rows = Worker.objects.filter(deployment__name=deployment, offline_since__isnull=False)
+    return set(rows.values_list("uid", flat=True))
 
 
 VERSIONS_IN_USE = VersionReferences(

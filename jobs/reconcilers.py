@@ -8,8 +8,8 @@ from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.states import DeploymentState
 from common.errors import Unavailable
+from common.job_queue import ask_queue
 from common.reconcile import Effect, Operation, Recurring, StepOutcome, wait
-from jobs.job_queue import ask_queue
 from jobs.models import JobMirror, ServiceJob
 from jobs.services import forget_jobs, mirror
 from jobs.states import UNFINISHED

@@ -4,7 +4,7 @@ from django.utils.translation import gettext as _
 
 from common.actor import Actor
 from common.errors import Conflict, Missing
-from jobs.job_queue import ask_queue
+from common.job_queue import ask_queue
 from jobs.models import ServiceJob
 from jobs.states import UNFINISHED
 from releases.models import Service

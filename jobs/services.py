@@ -13,9 +13,9 @@ from accounts.states import Right
 from common import audit, clock
 from common.actor import Actor
 from common.errors import Conflict, Invalid, Unavailable
+from common.job_queue import ask_queue
 from common.live.touch import touch
 from gateway import selectors as gateway
-from jobs.job_queue import ask_queue
 from jobs.models import ServiceJob
 from releases.models import Service
 from serving.jobs.job import QueuedJob

@@ -89,8 +89,9 @@ class Heartbeat:
     `address`:`port` is where the gateway reaches it. `busy` (0..1) is the mean share of its slots at work
     over the last 10 s: for people, scaling and alarms. `in_flight / slots` is the load of this instant: for
     routing. `queue_depth` counts requests that wait for a slot. `code_runs`: as which user a team's own code
-    runs, or why as no other than the worker's. `reason` says in words why the state is not
-    `ready`. `at` and `started_at` are seconds since the epoch by the worker's clock.
+    runs, or why as no other than the worker's. `group`: `online` (serves requests) or `offline` (takes jobs);
+    empty: its deployment has no groups. `jobs_running`: jobs in hand. `reason` says in words why the state is
+    not `ready`. `at` and `started_at` are seconds since the epoch by the worker's clock.
     """
 
     worker: str
@@ -111,6 +112,8 @@ class Heartbeat:
     queue_depth: int = 0
     abilities: tuple[str, ...] = ()
     code_runs: str = ""
+    group: str = ""
+    jobs_running: int = 0
     counters: Counters = Counters()
     ttft: Latency | None = None
     tpot: Latency | None = None
@@ -149,6 +152,8 @@ class Heartbeat:
             slots=read.whole("slots", low=1),
             queue_depth=read.whole("queue_depth"),
             code_runs=read.text("code_runs", default="", longest=500),
+            group=read.text("group", default="", longest=20),
+            jobs_running=read.whole("jobs_running") if "jobs_running" in read.data else 0,
             abilities=read.names("abilities", pattern=ABILITY, most=64),
             counters=_counters(read, "counters"),
             ttft=_latency(read, "ttft"),

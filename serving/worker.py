@@ -118,6 +118,7 @@ class Worker:
         host, port = self._listener.getsockname()[:2]  # a worker with a socket of its own sends no heartbeats
         machine = command.machine or socket.gethostname()
         anywhere = host in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+        service = self._engine if isinstance(self._engine, AppService) else None
         return Heartbeat(
             worker=command.name,
             deployment=command.deployment,
@@ -135,8 +136,10 @@ class Worker:
             in_flight=desk.in_flight,
             slots=desk.slots,
             queue_depth=desk.queue_depth,
-            abilities=self._engine.abilities if isinstance(self._engine, AppService) else command.abilities,
-            code_runs=self._engine.code_runs[:500] if isinstance(self._engine, AppService) else "",
+            abilities=service.abilities if service else command.abilities,
+            code_runs=service.code_runs[:500] if service else "",
+            group=service.group if service else "",
+            jobs_running=service.jobs_running if service else 0,
             counters=desk.counters,
             ttft=desk.ttft,
             tpot=desk.tpot,

@@ -1,6 +1,6 @@
 from typing import Any, ClassVar
 
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils.functional import cached_property
 from drf_spectacular.utils import extend_schema
@@ -13,7 +13,7 @@ from accounts.states import Right
 from capacity import services
 from capacity.api import serializers
 from capacity.filters import PlanFilter, PoolFilter
-from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember
+from capacity.models import CapacityPlan, CapacityStop, GroupSwitch, Pool, PoolMember, ServiceGroups
 from clusters.selectors import cluster
 from common.api.rows import ReasonSerializer
 from common.api.views import (
@@ -25,6 +25,8 @@ from common.api.views import (
     RetrieveEndpoint,
     UpdateEndpoint,
 )
+
+LATEST_SWITCHES = Prefetch("switches", GroupSwitch.objects.all()[:10])
 
 
 class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
@@ -75,6 +77,29 @@ class PoolMembers(PutEndpoint, DestroyEndpoint):
 
     def delete_one(self, instance: PoolMember, expected: int | None, reason: str) -> None:
         services.remove_membership(instance, actor=self.actor, reason=reason)
+
+
+class CapacityGroups(ListEndpoint, RetrieveEndpoint, PutEndpoint, DestroyEndpoint):
+    """Online and offline groups of services' workers: requests first, jobs with the rest."""
+
+    queryset = ServiceGroups.objects.select_related("member__pool__team").prefetch_related(LATEST_SWITCHES)
+    serializer_class = serializers.ServiceGroupsSerializer
+    inputs: ClassVar = {"update": serializers.ServiceGroupsWish}
+    lookup_field = "member__service"
+    lookup_url_kwarg = "service"
+    lookup_value_converter = "slug"
+    sort = ("member__service",)
+    needs: ClassVar = dict.fromkeys(("update", "destroy"), Right.CAPACITY_WRITE)
+
+    def put_one(
+        self, instance: ServiceGroups | None, given: dict[str, Any], expected: int | None
+    ) -> ServiceGroups:
+        pools = Pool.objects.for_actor(self.actor)
+        member = get_object_or_404(PoolMember, pool__in=pools, service=self.kwargs["service"])
+        return services.set_groups(member, actor=self.actor, **given)
+
+    def delete_one(self, instance: ServiceGroups, expected: int | None, reason: str) -> None:
+        services.remove_groups(instance, actor=self.actor, reason=reason)
 
 
 PLAN_SHOWN = extend_schema(responses={200: serializers.CapacityPlanSerializer})

@@ -152,6 +152,9 @@ class Worker(models.Model):
     leaves_with = models.ForeignKey("clusters.Drain", on_delete=models.SET_NULL, null=True, related_name="+")
     """The drain of its machine for which it gets no more requests, as long as another worker can; None: it
     gets them."""
+    offline_since = models.DateTimeField(null=True)
+    """Since when it works off jobs and gets no requests, as long as another worker can; None: it gets
+    them."""
     address = models.CharField(max_length=253, blank=True)
     port = models.PositiveIntegerField(null=True)
     pid = models.PositiveIntegerField(null=True)

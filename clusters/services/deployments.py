@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -12,10 +12,10 @@ from clusters import selectors
 from clusters.errors import DeploymentGone, FleetNameTaken, InvalidDeployment, StaleScale
 from clusters.events import WorkersChanged
 from clusters.images import pick_image
-from clusters.models import MAX_REPLICAS, Cluster, Deployment
+from clusters.models import MAX_REPLICAS, Cluster, Deployment, Worker
 from clusters.services.cluster_removal import refuse_if_it_goes
 from clusters.states import GONE, DeploymentState
-from common import audit, events
+from common import audit, clock, events
 from common.actor import Actor
 from common.errors import Missing
 from common.live.touch import touch
@@ -180,6 +180,23 @@ def scale_deployment(
         touch("fleet")
     row.refresh_from_db()
     return row
+
+
+def set_offline_workers(*, name: str, offline: Collection[str]) -> bool:
+    """Have these workers, by their ids, get no requests, and all others get them; whether that is new.
+
+    For inside a transaction; the gateway is told by whoever calls. Raises DeploymentMissing.
+    """
+    row = selectors.deployment(name)
+    workers = Worker.objects.filter(deployment=row)
+    now = clock.now()
+    changed = workers.filter(offline_since=None, uid__in=offline).update(offline_since=now)
+    changed += workers.filter(offline_since__isnull=False).exclude(uid__in=offline).update(offline_since=None)
+    if changed:
+        Deployment.objects.filter(pk=row.pk).update(redirected_at=now)
+        events.publish(WorkersChanged(row.pk))
+        touch("fleet")
+    return bool(changed)
 
 
 def lay_out_again(blob: str) -> None:

@@ -2,8 +2,8 @@
 
 Keys, all below `slipway:jobs:`: `job:ID` (document and revision), its `:body` and `:result`; `due:POOL`, a
 sorted set of ids by the moment at which anybody may act on them; `bell:POOL`, a list that is pushed to when
-something may be due; `pools`; `key:...`, the job of an idempotency key; `changed`, ids by the number of
-their last change, for whoever mirrors them.
+something may be due; `pools`; `groups:POOL`, which of its workers take jobs; `key:...`, the job of an
+idempotency key; `changed`, ids by the number of their last change, for whoever mirrors them.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from serving.jobs.errors import QueueFull, QueueUnreachable
+from serving.jobs.groups import GroupAssignment
 from serving.jobs.job import QueuedJob
 from serving.jobs.store import Pool
 
@@ -82,6 +83,13 @@ changed(id)
 return 1
 """
 )
+
+_ASSIGN = """
+local before = redis.call('GET', KEYS[1])
+if before and cjson.decode(before)['fence'] > tonumber(ARGV[2]) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1])
+return 1
+"""
 
 
 class RedisJobStore:
@@ -191,6 +199,25 @@ class RedisJobStore:
         with _reached():
             found = await _answer(self._client.zrange(f"{PREFIX}due:{_named(pool)}", 0, -1))
         return [one.decode() for one in found]
+
+    async def unfinished_count(self, pool: Pool) -> int:
+        with _reached():
+            return int(await _answer(self._client.zcard(f"{PREFIX}due:{_named(pool)}")))
+
+    async def assignment(self, pool: Pool) -> GroupAssignment | None:
+        with _reached():
+            found = await _answer(self._client.get(f"{PREFIX}groups:{_named(pool)}"))
+        return GroupAssignment.decode(found) if found else None
+
+    async def assign(self, pool: Pool, assignment: GroupAssignment) -> bool:
+        key = f"{PREFIX}groups:{_named(pool)}"
+        with _reached():
+            set_now = self._client.eval(_ASSIGN, 1, key, assignment.encode(), str(assignment.fence))
+            return bool(await _answer(set_now))
+
+    async def unassign(self, pool: Pool) -> None:
+        with _reached():
+            await _answer(self._client.delete(f"{PREFIX}groups:{_named(pool)}"))
 
     async def last_change(self) -> int:
         with _reached():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from serving.jobs.errors import QueueFull
+from serving.jobs.groups import GroupAssignment
 from serving.jobs.job import QueuedJob
 
 Pool = tuple[str, str]
@@ -45,6 +46,16 @@ class JobStore(Protocol):
 
     async def unfinished(self, pool: Pool) -> Sequence[str]: ...
 
+    async def unfinished_count(self, pool: Pool) -> int: ...
+
+    async def assignment(self, pool: Pool) -> GroupAssignment | None:
+        """Return the groups of the pool's workers; None: it has none, and every worker takes jobs."""
+
+    async def assign(self, pool: Pool, assignment: GroupAssignment) -> bool:
+        """Set the groups; False where one with a higher fence is set."""
+
+    async def unassign(self, pool: Pool) -> None: ...
+
     async def close(self) -> None: ...
 
 
@@ -63,6 +74,7 @@ class MemoryJobStore:
         self._results: dict[str, bytes] = {}
         self._keys: dict[tuple[str, str, str], str] = {}
         self._bells: dict[Pool, asyncio.Event] = {}
+        self._groups: dict[Pool, GroupAssignment] = {}
 
     async def now(self) -> float:
         return self._clock()
@@ -122,6 +134,22 @@ class MemoryJobStore:
         return [
             job.id for job in self._jobs.values() if (job.service, job.target) == pool and not job.is_over
         ]
+
+    async def unfinished_count(self, pool: Pool) -> int:
+        return len(await self.unfinished(pool))
+
+    async def assignment(self, pool: Pool) -> GroupAssignment | None:
+        return self._groups.get(pool)
+
+    async def assign(self, pool: Pool, assignment: GroupAssignment) -> bool:
+        before = self._groups.get(pool)
+        if before is not None and before.fence > assignment.fence:
+            return False
+        self._groups[pool] = assignment
+        return True
+
+    async def unassign(self, pool: Pool) -> None:
+        self._groups.pop(pool, None)
 
     async def close(self) -> None:
         pass

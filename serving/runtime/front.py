@@ -75,6 +75,7 @@ class Front:
             worker=place.name,
             run=self._run_job,
             is_leaving=lambda: desk.state is not WorkerState.READY,
+            is_quiet=lambda: desk.in_flight == 0 and desk.queue_depth == 0,
         )
 
     def open(self) -> None:

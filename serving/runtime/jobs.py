@@ -16,6 +16,7 @@ from serving.jobs.errors import (
     QueueFull,
     QueueUnreachable,
 )
+from serving.jobs.groups import GroupAssignment, WorkerGroup
 from serving.jobs.job import JobPolicy, QueuedJob
 from serving.jobs.queue import JobQueue
 from serving.runtime.errors import PROBLEM_TYPE, Problem
@@ -23,6 +24,7 @@ from serving.runtime.errors import PROBLEM_TYPE, Problem
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_SECONDS = 0.25
+GROUP_LOOK_SECONDS = 0.5
 WAIT_SECONDS = 1.0
 RENEW_EVERY_SECONDS = 1.0
 MAX_RESULT_BYTES = 64 * 2**20
@@ -169,7 +171,12 @@ def _told() -> Iterator[None]:
 
 
 class QueuedJobRunner:
-    """Takes jobs while a process for them is idle, and keeps their leases while they run."""
+    """Takes jobs while a process for them is idle, and keeps their leases while they run.
+
+    Where its pool has groups, it takes them while its worker is offline and serves no request (`is_quiet`).
+    A worker that goes online takes no more; a job that then runs for longer than its policy lets it goes
+    back into the queue. While the queue does not answer, the group stays as it was.
+    """
 
     def __init__(
         self,
@@ -180,20 +187,62 @@ class QueuedJobRunner:
         worker: str,
         run: Runner,
         is_leaving: Callable[[], bool] = lambda: False,
+        is_quiet: Callable[[], bool] = lambda: True,
     ) -> None:
         self._queue, self._pool, self._worker, self._run = queue, (service, target), worker, run
-        self._is_leaving = is_leaving
+        self._is_leaving, self._is_quiet = is_leaving, is_quiet
         self._running: set[asyncio.Task[None]] = set()
-        self._loop: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
+        self._assignment: GroupAssignment | None = None
+        self._online_since: float | None = None
 
     def start(self, processes: int) -> None:
         if processes:
-            self._loop = asyncio.create_task(self._serve(asyncio.Semaphore(processes)))
+            self._background = [
+                asyncio.create_task(self._follow_group()),
+                asyncio.create_task(self._serve(asyncio.Semaphore(processes))),
+            ]
+
+    @property
+    def group(self) -> WorkerGroup | None:
+        """Return the group of its worker; None: its pool has none, or it takes no jobs."""
+        return self._assignment.group_of(self._worker) if self._assignment else None
+
+    @property
+    def running(self) -> int:
+        """Count the jobs that run."""
+        return len(self._running)
+
+    async def _follow_group(self) -> None:
+        while True:
+            await self._read_group()
+            await asyncio.sleep(GROUP_LOOK_SECONDS)
+
+    async def _read_group(self) -> None:
+        try:
+            self._assignment = await self._queue.store.assignment(self._pool)
+        except QueueUnreachable as error:
+            log.debug("the group stays: %s", error)
+        if self.group is not WorkerGroup.ONLINE:
+            self._online_since = None
+        elif self._online_since is None:
+            self._online_since = asyncio.get_running_loop().time()
+
+    def _may_take(self) -> bool:
+        if self._is_leaving() or self.group is WorkerGroup.ONLINE:
+            return False
+        return self.group is None or self._is_quiet()
+
+    def _must_requeue(self) -> bool:
+        if self._assignment is None or self._online_since is None:
+            return False
+        waited = asyncio.get_running_loop().time() - self._online_since
+        return waited >= self._assignment.wait_seconds
 
     async def drain(self, grace_seconds: float) -> None:
         """Take no more; what still runs after that time goes back into the queue."""
-        if self._loop is not None:
-            self._loop.cancel()
+        for task in self._background:
+            task.cancel()
         if self._running:
             await asyncio.wait(self._running, timeout=grace_seconds)
         for task in self._running:
@@ -216,8 +265,8 @@ class QueuedJobRunner:
     async def _next(self) -> QueuedJob:
         while True:
             try:
-                if self._is_leaving():
-                    await asyncio.sleep(WAIT_SECONDS)
+                if not self._may_take():
+                    await asyncio.sleep(LOOK_EVERY_SECONDS)
                     continue
                 if (job := await self._queue.take(self._pool, worker=self._worker)) is not None:
                     return job
@@ -244,6 +293,9 @@ class QueuedJobRunner:
                 if (task := asyncio.current_task()) is not None and task.cancelling():
                     await self._queue.give_back(job)
                     raise
+                if self._must_requeue():
+                    await self._queue.give_back(job)
+                    return
                 status, kind, answer = 499, "", b"Cancelled."
             finally:
                 work.cancel()
@@ -275,8 +327,12 @@ class QueuedJobRunner:
         return problem.status, PROBLEM_TYPE, json.dumps(problem.document()).encode()
 
     async def _keep(self, job: QueuedJob, said: Mapping[str, Any], work: "asyncio.Task[Any]") -> None:
-        """Renew the lease with the progress, until the work is done or nobody wants it."""
+        """Renew the lease with the progress, until the work is done, nobody wants it, or its worker has
+        served requests for too long."""
         while True:
+            if self._must_requeue():
+                work.cancel()
+                return
             try:
                 if (await self._queue.renew(job, **said)).is_cancelled:
                     work.cancel()
@@ -286,7 +342,7 @@ class QueuedJobRunner:
                 return
             except QueueUnreachable:
                 pass
-            await asyncio.sleep(RENEW_EVERY_SECONDS)
+            await asyncio.sleep(RENEW_EVERY_SECONDS if self.group is None else GROUP_LOOK_SECONDS)
 
     async def _finish(self, job: QueuedJob, status: int, kind: str, answer: bytes) -> None:
         """The answer counts as long as nobody else has taken the job: a Redis that restarts is waited for."""

@@ -82,6 +82,15 @@ class AppService:
         """Return the abilities that the app names."""
         return tuple(self._processes.description.get("abilities", ()))
 
+    @property
+    def group(self) -> str:
+        """Return `online` or `offline`; empty: its pool has no groups."""
+        return str((self._front and self._front.job_runner.group) or "")
+
+    @property
+    def jobs_running(self) -> int:
+        return self._front.job_runner.running if self._front else 0
+
     def application(self, desk: Desk, faults: FaultInjection) -> Front:
         """The ASGI application."""
         worker = WorkerMetrics(desk, self._command)

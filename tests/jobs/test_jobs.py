@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from common.job_queue import ask_queue
 from common.reconcile import kernel
-from jobs.job_queue import ask_queue
 from jobs.models import JobMirror, ServiceJob
 from jobs.selectors import has_own_jobs
 from releases.models import Service

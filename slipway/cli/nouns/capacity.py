@@ -26,6 +26,18 @@ LOOKS: Columns = {
     "GRANTED": "granted",
     "WHY": lambda look: look["held"] or look["why"],
 }
+ServiceName = Annotated[str, typer.Argument(help="Name of the service.")]
+GROUPS_AT = at("capacity", "groups")
+NO_LOOK = {"online": 0, "offline": 0, "need": 0.0, "jobs": None, "latency_ms": None, "why": "", "held": ""}
+GROUPS: Columns = {
+    "SERVICE": "service",
+    "ONLINE": "online",
+    "OFFLINE": "offline",
+    "NEED": lambda row: f"{row['need']:.1f}",
+    "JOBS": lambda row: "-" if row["jobs"] is None else str(row["jobs"]),
+    "TTFT P95": lambda row: "-" if row["latency_ms"] is None else f"{row['latency_ms']:.0f} ms",
+    "WHY": lambda row: row["held"] or row["why"],
+}
 PLANS: Columns = {
     "ID": "id",
     "STATE": "state",
@@ -51,6 +63,42 @@ def show(typer_context: typer.Context) -> None:
 def _look(member: Document) -> dict[str, Any]:
     unseen = {"ready": 0, "have": 0, "busy": None, "load": 0.0, "need": 0.0, "wanted": 0, "granted": 0}
     return {**unseen, "held": "", "why": "", **(member["look"] or {}), "service": member["service"]}
+
+
+@app.command("groups")
+def groups(typer_context: typer.Context) -> None:
+    """List services whose workers change between requests and jobs."""
+    rows = [{**row, **(row["look"] or NO_LOOK)} for row in context_of(typer_context).client.each(GROUPS_AT)]
+    context_of(typer_context).rows(rows, GROUPS)
+
+
+@app.command("set-groups")
+def set_groups(
+    typer_context: typer.Context,
+    service: ServiceName,
+    least_online: Annotated[int, typer.Option(help="Workers that always get requests.")] = 1,
+    wait_seconds: Annotated[int, typer.Option(help="For a job in hand, before it is requeued.")] = 5,
+    latency_bound: Annotated[
+        int, typer.Option(help="TTFT P95 in ms above which all go online at once; 0: no bound.")
+    ] = 0,
+) -> None:
+    """Have workers that requests do not need work off jobs, without a restart."""
+    context = context_of(typer_context)
+    body = {
+        "least_online": least_online,
+        "wait_seconds": wait_seconds,
+        "latency_bound_ms": latency_bound or None,
+    }
+    row = context.client.put(at("capacity", "groups", service), body)
+    context.tell(row, f"{service} has groups: at least {row['least_online']} online.")
+
+
+@app.command("remove-groups")
+def remove_groups(typer_context: typer.Context, service: ServiceName, reason: Reason = "") -> None:
+    """Have all workers of a service get requests again."""
+    context = context_of(typer_context)
+    context.client.delete(at("capacity", "groups", service), reason=reason)
+    context.tell({"service": service}, f"{service} has no groups any more.")
 
 
 @app.command("plan")

@@ -1,8 +1,8 @@
 from django.utils import timezone
 
 from accounts.states import Right
-from capacity.models import CapacityPlan, Pool
-from capacity.services import create_pool, set_membership
+from capacity.models import CapacityPlan, Pool, PoolMember
+from capacity.services import create_pool, set_groups, set_membership
 from clusters.models import Deployment
 from gateway import models as gateways
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
@@ -33,6 +33,13 @@ def _member(scene: Scene) -> dict[str, object]:
     return {"pool": pool.pk, "service": name}
 
 
+def _groups(scene: Scene) -> dict[str, object]:
+    service = str(_member(scene)["service"])
+    Deployment.objects.filter(service=service).update(engine="app")
+    set_groups(PoolMember.objects.get(service=service), actor=SYSTEM)
+    return {"service": service}
+
+
 def _plan(scene: Scene) -> dict[str, int]:
     return {"plan": CapacityPlan.objects.create(pool=_pool(scene)).pk}
 
@@ -59,6 +66,16 @@ ROUTES = [
     Route(
         "DELETE", "capacity/pools/{pool}/members/{service}/", Right.CAPACITY_WRITE, fill=_member, status=204
     ),
+    Route("GET", "capacity/groups/", Access.SIGNED_IN, owned=False),
+    Route("GET", "capacity/groups/{service}/", Right.READ, fill=_groups),
+    Route(
+        "PUT",
+        "capacity/groups/{service}/",
+        Right.CAPACITY_WRITE,
+        fill=_groups,
+        body=lambda _: {"least_online": 2},
+    ),
+    Route("DELETE", "capacity/groups/{service}/", Right.CAPACITY_WRITE, fill=_groups, status=204),
     Route("GET", "capacity/plans/", Access.SIGNED_IN, owned=False),
     Route("GET", "capacity/plans/{plan}/", Right.READ, fill=_plan),
     Route("POST", "capacity/plans/{plan}/apply/", Right.CAPACITY_APPLY, fill=_plan),

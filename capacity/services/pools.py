@@ -1,4 +1,4 @@
-"""Every write of capacity."""
+"""Writes of pools, their members and plans, and of the kill switch."""
 
 from typing import Any
 
@@ -13,8 +13,9 @@ from accounts.services.rights import require, require_beyond_a_team
 from accounts.states import Right
 from capacity.errors import CapacityStopped, InvalidPool, PlanNotOpen
 from capacity.events import CapacityPlanMoved
-from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember
+from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember, ServiceGroups
 from capacity.selectors import services_for
+from capacity.services.groups import release_workers
 from capacity.states import RUNNING, CapacityPlanState, PoolMode
 from clusters.models import Cluster
 from common import audit, clock, events
@@ -61,6 +62,8 @@ def remove_pool(row: Pool, *, actor: Actor, reason: str = "") -> None:
         if row.plans.filter(state__in=RUNNING).exists():
             raise PlanNotOpen(_("A plan of the pool is under way; stop it, or wait for its end."))
         audit.record(actor, "pool.remove", subject=row, reason=reason, team_id=row.team_id)
+        for groups in ServiceGroups.objects.filter(member__pool=row):
+            release_workers(groups)
         row.delete()
         touch("changes", "capacity")
 
@@ -107,6 +110,8 @@ def remove_membership(row: PoolMember, *, actor: Actor, reason: str = "") -> Non
         audit.record(
             actor, "pool.leave", subject=row.pool, reason=reason, detail=detail, team_id=row.pool.team_id
         )
+        for groups in ServiceGroups.objects.filter(member=row):
+            release_workers(groups)
         row.delete()
         touch("changes", "capacity")
 

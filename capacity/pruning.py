@@ -1,0 +1,18 @@
+"""History of capacity that is deleted once it has been kept for long enough. Plans stay for good."""
+
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext_lazy as _
+
+from capacity.models import GroupSwitch
+from common.reconcile.pruning import PruningRule
+
+
+def _switches(before: datetime) -> QuerySet[GroupSwitch]:
+    return GroupSwitch.objects.filter(at__lt=before).order_by("pk")
+
+
+RULES = (
+    PruningRule(GroupSwitch, _("Decisions on groups of services"), "SLIPWAY_KEEP_CAPACITY_DAYS", _switches),
+)

@@ -1,0 +1,3 @@
+from capacity.reconcilers.groups import ServiceGroupsReconciler as ServiceGroupsReconciler
+from capacity.reconcilers.pools import CapacityPlanReconciler as CapacityPlanReconciler
+from capacity.reconcilers.pools import PoolReconciler as PoolReconciler

@@ -1,0 +1,14 @@
+"""Every write of capacity."""
+
+from capacity.services.groups import remove_groups as remove_groups
+from capacity.services.groups import set_groups as set_groups
+from capacity.services.pools import apply_plan as apply_plan
+from capacity.services.pools import change_pool as change_pool
+from capacity.services.pools import create_pool as create_pool
+from capacity.services.pools import reject_plan as reject_plan
+from capacity.services.pools import remove_membership as remove_membership
+from capacity.services.pools import remove_pool as remove_pool
+from capacity.services.pools import resume as resume
+from capacity.services.pools import set_membership as set_membership
+from capacity.services.pools import stop as stop
+from capacity.services.pools import undo_plan as undo_plan
