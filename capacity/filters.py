@@ -10,6 +10,10 @@ class PoolFilter(TeamRowFilter):
     mode = filters.choice(_("Mode"), "How far the pool goes by itself.", PoolMode.choices, "state")
 
 
+class PolicyFilter(ListFilter):
+    service = filters.text(_("Service"), "Name of the service.", "member__service")
+
+
 class PlanFilter(ListFilter):
     state = filters.choice(_("State"), "State of the plan.", CapacityPlanState.choices, "state")
     pool = filters.text(_("Pool"), "Name of the pool.", "pool__name")

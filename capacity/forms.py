@@ -5,6 +5,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.resource_pages import NewTeamRowForm
 from capacity.models.groups import LONGEST_BOUND_MS, LONGEST_WAIT_SECONDS
+from capacity.replays import LONGEST_HOURS
 from capacity.states import PoolMode
 from clusters.models import MAX_REPLICAS, Cluster
 
@@ -54,6 +55,25 @@ class ServiceGroupsForm(forms.Form):
     def __init__(self, *args: Any, services: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["service"].choices = [(name, name) for name in services]  # type: ignore[attr-defined]
+
+
+class PolicyForm(forms.Form):
+    """What a policy sets of the law of scaling; empty fields follow from the switch time."""
+
+    target = forms.FloatField(
+        min_value=0.05,
+        max_value=1,
+        required=False,
+        label=_("Target"),
+        help_text=_("Utilisation, such as 0.8."),
+    )
+    hold_seconds = forms.FloatField(min_value=1, required=False, label=_("Hold (s)"))
+    decrease_band = forms.FloatField(min_value=0, max_value=0.99, required=False, label=_("Band"))
+    drain_seconds = forms.FloatField(min_value=1, required=False, label=_("Drain (s)"))
+    hours = forms.IntegerField(
+        min_value=1, max_value=LONGEST_HOURS, required=False, initial=24, label=_("Hours of the past")
+    )
+    reason = forms.CharField(max_length=500, required=False, label=_("Reason"))
 
 
 class PoolMemberForm(forms.Form):

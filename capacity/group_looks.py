@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from capacity.models import PoolMember, ServiceGroups
+from capacity.models import PoolMember, ServiceGroups, active_law
 from capacity.observing import Remembered, held_by, observe_load, stable_target
 from capacity.planning.groups import GroupDecision, GroupRules, GroupState, SplitMemory, split
-from capacity.planning.law import ScalingMemory, law_for
+from capacity.planning.law import ScalingMemory
+from capacity.planning.policies import law_with
 from capacity.states import PoolMode
 from clusters import selectors as fleet
 from clusters.fleet import DeploymentSnapshot, WorkerSnapshot, load_of
@@ -99,7 +100,8 @@ def look_at_groups(row: ServiceGroups, now: datetime) -> SeenGroups:
     ready = [one for one in deployment.workers if one.busy is not None and one.offers_slots]
     load = load_of(serving)
     (latency_ms, fresh), answers, epoch = _latency(member, target, memory)
-    law = law_for(EXPECTED_SWITCH_SECONDS if row.switch_seconds is None else row.switch_seconds)
+    switch = EXPECTED_SWITCH_SECONDS if row.switch_seconds is None else row.switch_seconds
+    law = law_with(switch, active_law(member))
     look = GroupLook(
         at,
         ready=len(ready),

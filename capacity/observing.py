@@ -5,10 +5,11 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from capacity.models import Pool, PoolMember
+from capacity.models import Pool, PoolMember, active_law
 from capacity.planning.errors import PlanningError
-from capacity.planning.law import ObservedLoad, ScalingMemory, law_for, offered_work, recommend
+from capacity.planning.law import ObservedLoad, ScalingMemory, offered_work, recommend
 from capacity.planning.moves import MoveGuards, PoolMachine, plan_moves
+from capacity.planning.policies import law_with
 from capacity.planning.sharing import Demand, grants
 from clusters import selectors as fleet
 from clusters.fleet import DeploymentSnapshot, WorkerSnapshot, load_of
@@ -81,7 +82,7 @@ class PoolLook:
 
 def look_at(pool: Pool, now: datetime) -> PoolLook:
     """Observe the services of the pool and plan. A service without heartbeats keeps what it has."""
-    members = list(pool.memberships.all())
+    members = list(pool.memberships.prefetch_related("policies"))
     stable = {member.service: stable_target(member.service) for member in members}
     living = fleet.deployments_now(stable.values())
     seen = [_seen(pool, member, stable[member.service], living, now) for member in members]
@@ -107,7 +108,7 @@ class SeenService:
 def _seen(
     pool: Pool, member: PoolMember, stable: str, living: Mapping[str, DeploymentSnapshot], now: datetime
 ) -> SeenService:
-    law = law_for(UNMEASURED_SWITCH_SECONDS if member.switch_seconds is None else member.switch_seconds)
+    law = law_with(switch_time(member), active_law(member))
     look = ServiceLook(member.service, stable, target=law.target)
     before = Remembered.of(member.memory)
     deployment = living.get(stable)
@@ -144,6 +145,10 @@ def _demand(member: PoolMember, look: ServiceLook, *, base: float) -> Demand:
     guarantee = max(member.guarantee, look.have) if look.held else member.guarantee
     limit = max(guarantee, look.have if look.held else member.limit)
     return Demand(member.service, guarantee, limit, member.weight, base, look.wanted, look.have)
+
+
+def switch_time(member: PoolMember) -> float:
+    return UNMEASURED_SWITCH_SECONDS if member.switch_seconds is None else member.switch_seconds
 
 
 def stable_target(service: str) -> str:

@@ -1,17 +1,21 @@
 """What may be seen of capacity."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from django.db.models import Prefetch, QuerySet
 from django.http import Http404
+from django.utils.translation import gettext as _
 
 from accounts.selectors import may
 from accounts.states import Right
-from capacity.models import CapacityPlan, GroupSwitch, Pool, PoolMember, ServiceGroups
+from capacity.charts import load_charts
+from capacity.models import CapacityPlan, GroupSwitch, Pool, PoolMember, ScalingPolicy, ServiceGroups
 from capacity.states import OPEN
 from clusters.models import Deployment
 from clusters.states import GONE
 from common.actor import Actor
+from common.errors import Missing
+from common.pages.charts import Chart
 from gateway import selectors as gateways
 
 LATEST_SWITCHES = 10
@@ -32,6 +36,19 @@ def pool_of(actor: Actor, pk: int) -> Pool:
     if row is None:
         raise Http404
     return row
+
+
+def member_of(actor: Actor, service: str) -> PoolMember:
+    """Raises Missing where the service is in no pool that the actor may see."""
+    rows = PoolMember.objects.filter(pool__in=Pool.objects.for_actor(actor, Right.READ), service=service)
+    row = rows.select_related("pool__team", "pool__cluster").first()
+    if row is None:
+        raise Missing(_("%(service)s is in no pool that you may see.") % {"service": service})
+    return row
+
+
+def policies(member: PoolMember) -> QuerySet[ScalingPolicy]:
+    return member.policies.all()[:LATEST_SWITCHES]
 
 
 def groups(actor: Actor) -> QuerySet[ServiceGroups]:
@@ -75,6 +92,8 @@ class PoolNow:
     load: float
     may_write: bool
     may_apply: bool
+    charts: list[tuple[str, Chart]] = field(default_factory=list)
+    """By service."""
 
     @property
     def free(self) -> int:
@@ -96,4 +115,5 @@ def pool_now(actor: Actor, pool: Pool) -> PoolNow:
         load=sum(look["load"] for look in looks),
         may_write=may(actor, Right.CAPACITY_WRITE, pool.team),
         may_apply=may(actor, Right.CAPACITY_APPLY, pool.team),
+        charts=load_charts(members),
     )

@@ -1,6 +1,7 @@
 from django.urls import path, re_path
 
-from capacity import views
+from capacity.views import policies
+from capacity.views import pools as views
 
 urlpatterns = [
     path("capacity/", views.overview, name="capacity"),
@@ -9,6 +10,7 @@ urlpatterns = [
     path("capacity/<int:pk>/", views.pool_page, name="pool"),
     path("capacity/<int:pk>/+remove/", views.remove_pool, name="remove-pool"),
     path("capacity/<int:pk>/<slug:service>/+remove/", views.remove_member, name="remove-member"),
+    path("capacity/<int:pk>/<slug:service>/policy/", policies.policy_page, name="capacity-policy"),
     path("capacity/<int:pk>/<slug:service>/+ungroup/", views.remove_groups, name="remove-groups"),
     path("capacity/plans/<int:pk>/", views.plan_page, name="capacity-plan"),
     path("capacity/plans/<int:pk>/+<str:deed>/", views.decide, name="decide-capacity-plan"),

@@ -1,9 +1,19 @@
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from capacity.models import CapacityPlan, CapacityStop, GroupSwitch, Pool, PoolMember, ServiceGroups
+from capacity.models import (
+    CapacityPlan,
+    CapacityStop,
+    GroupSwitch,
+    Pool,
+    PoolMember,
+    ScalingPolicy,
+    ServiceGroups,
+)
 from capacity.models.groups import LONGEST_BOUND_MS, LONGEST_WAIT_SECONDS
+from capacity.replays import LONGEST_HOURS, MOST_POINTS
 from capacity.states import CapacityPlanState, PoolMode
 from clusters.models import MAX_REPLICAS
 from common.api.examples import example
@@ -35,6 +45,21 @@ CHANGE = {
 SETTINGS = {"workers": 8, "mode": "advise", "budget": 10, "dwell_seconds": 300, "parallel_starts": 4}
 NEW = {"name": "shared", "team": "speech", "cluster": "embedded", "description": ""}
 TIME = "2026-11-20T08:00:00Z"
+LAW_HELP = (
+    "`target`, `hold_seconds`, `decrease_band`, `drain_seconds`, `increase_from`; what is left out follows "
+    "from the switch time."
+)
+POLICY = {
+    "id": 3,
+    "service": "chat",
+    "number": 2,
+    "law": {"target": 0.8},
+    "is_active": True,
+    "reason": "Fewer machines at night.",
+    "created_by": "olga",
+    "created_at": TIME,
+}
+REPLAY = {"violations": 0.0007, "harvest": 0.43, "moves": 52.0}
 GROUP_RULES = {"least_online": 1, "wait_seconds": 5, "latency_bound_ms": 500}
 GROUP_LOOK = {
     "at": 1795939200.0,
@@ -153,6 +178,58 @@ class NewPoolSerializer(PoolSettingsSerializer):
     cluster = serializers.CharField(max_length=63)
 
 
+class LawField(serializers.DictField):
+    """Numbers by name, as `capacity.planning.policies` knows them."""
+
+    child = serializers.FloatField()
+
+
+@example(POLICY)
+class ScalingPolicySerializer(serializers.ModelSerializer[ScalingPolicy]):
+    service = serializers.CharField(source="member.service")
+    law = LawField(help_text=LAW_HELP)
+
+    class Meta:
+        model = ScalingPolicy
+        fields = tuple(POLICY)
+
+
+@example({"service": "chat", "law": {"target": 0.8}, "reason": "Fewer machines at night."})
+class NewScalingPolicySerializer(serializers.Serializer[Any]):
+    service = serializers.CharField(max_length=63)
+    law = LawField(help_text=LAW_HELP)
+    reason = serializers.CharField(max_length=500, required=False, allow_blank=True)
+
+
+@example({"service": "chat", "law": {"target": 0.8}, "hours": 24})
+class PolicyReplayWish(serializers.Serializer[Any]):
+    service = serializers.CharField(max_length=63)
+    law = LawField(help_text=LAW_HELP)
+    hours = serializers.IntegerField(
+        min_value=1, max_value=LONGEST_HOURS, required=False, help_text="Of the recorded past; 24."
+    )
+    points = serializers.ListField(
+        child=serializers.ListField(child=serializers.FloatField(), min_length=2, max_length=2),
+        max_length=MOST_POINTS,
+        required=False,
+        help_text="`[seconds, load in workers]` instead of the recorded past.",
+    )
+
+
+@example(REPLAY)
+class ReplaySerializer(serializers.Serializer[Any]):
+    violations = serializers.FloatField(help_text="Share of the work that waited over a second.")
+    harvest = serializers.FloatField(help_text="Share of all workers' time that was left.")
+    moves = serializers.FloatField(help_text="Workers started and ended a day.")
+
+
+@example({"present": REPLAY, "proposed": {**REPLAY, "harvest": 0.52}, "switch_seconds": 42.0})
+class PolicyReplaySerializer(serializers.Serializer[Any]):
+    present = ReplaySerializer(help_text="The policy in force.")
+    proposed = ReplaySerializer()
+    switch_seconds = serializers.FloatField()
+
+
 @example(GROUP_RULES)
 class ServiceGroupsWish(serializers.Serializer[Any]):
     least_online = serializers.IntegerField(min_value=1, required=False, help_text="Workers.")
@@ -217,11 +294,18 @@ class ServiceGroupsSerializer(serializers.ModelSerializer[ServiceGroups]):
     service = serializers.CharField(source="member.service")
     pool = serializers.IntegerField(source="member.pool_id")
     look = GroupLookSerializer(allow_null=True, help_text="null before the first look.")
-    switches = GroupSwitchSerializer(many=True, help_text="The latest decisions.")
+    switches = serializers.SerializerMethodField(help_text="The latest decisions.")
 
     class Meta:
         model = ServiceGroups
         fields = ("service", "pool", *GROUP_RULES, "switch_seconds", "look", "switches")
+
+    @extend_schema_field(GroupSwitchSerializer(many=True))
+    def get_switches(self, row: ServiceGroups) -> list[Any]:
+        """Only the view reads them beforehand, for all rows at once."""
+        found = getattr(row, "latest_switches", None)
+        latest = row.switches.all()[:10] if found is None else found
+        return list(GroupSwitchSerializer(latest, many=True).data)
 
 
 @example(CHANGE)

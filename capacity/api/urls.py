@@ -6,6 +6,7 @@ router = SimpleRouter(use_regex_path=False)
 router.register("capacity/pools", views.CapacityPools, basename="pool")
 router.register("capacity/pools/<int:pool>/members", views.PoolMembers, basename="pool-member")
 router.register("capacity/groups", views.CapacityGroups, basename="capacity-groups")
+router.register("capacity/policies", views.CapacityPolicies, basename="capacity-policy")
 router.register("capacity/plans", views.CapacityPlans, basename="capacity-plan")
 router.register("capacity/stop", views.CapacityStopSwitch, basename="capacity-stop")
 

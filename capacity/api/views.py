@@ -10,10 +10,19 @@ from rest_framework.response import Response
 
 from accounts.selectors import team_named
 from accounts.states import Right
-from capacity import services
+from capacity import selectors, services
 from capacity.api import serializers
-from capacity.filters import PlanFilter, PoolFilter
-from capacity.models import CapacityPlan, CapacityStop, GroupSwitch, Pool, PoolMember, ServiceGroups
+from capacity.filters import PlanFilter, PolicyFilter, PoolFilter
+from capacity.models import (
+    CapacityPlan,
+    CapacityStop,
+    GroupSwitch,
+    Pool,
+    PoolMember,
+    ScalingPolicy,
+    ServiceGroups,
+)
+from capacity.replays import replay_policy
 from clusters.selectors import cluster
 from common.api.rows import ReasonSerializer
 from common.api.views import (
@@ -26,7 +35,7 @@ from common.api.views import (
     UpdateEndpoint,
 )
 
-LATEST_SWITCHES = Prefetch("switches", GroupSwitch.objects.all()[:10])
+LATEST_SWITCHES = Prefetch("switches", GroupSwitch.objects.all()[:10], to_attr="latest_switches")
 
 
 class CapacityPools(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint, DestroyEndpoint):
@@ -94,12 +103,39 @@ class CapacityGroups(ListEndpoint, RetrieveEndpoint, PutEndpoint, DestroyEndpoin
     def put_one(
         self, instance: ServiceGroups | None, given: dict[str, Any], expected: int | None
     ) -> ServiceGroups:
-        pools = Pool.objects.for_actor(self.actor)
-        member = get_object_or_404(PoolMember, pool__in=pools, service=self.kwargs["service"])
+        member = selectors.member_of(self.actor, self.kwargs["service"])
         return services.set_groups(member, actor=self.actor, **given)
 
     def delete_one(self, instance: ServiceGroups, expected: int | None, reason: str) -> None:
         services.remove_groups(instance, actor=self.actor, reason=reason)
+
+
+class CapacityPolicies(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
+    """Policies of scaling: versions of what teams set of the law of a service."""
+
+    queryset = ScalingPolicy.objects.select_related("member__pool__team")
+    serializer_class = serializers.ScalingPolicySerializer
+    filterset_class = PolicyFilter
+    lookup_url_kwarg = "policy"
+    lookup_value_converter = "int"
+    sort = ("-created_at",)
+    inputs: ClassVar = {
+        "create": serializers.NewScalingPolicySerializer,
+        "replay": serializers.PolicyReplayWish,
+    }
+    needs: ClassVar = {"create": Right.CAPACITY_WRITE}
+
+    def create_one(self, given: dict[str, Any]) -> ScalingPolicy:
+        member = selectors.member_of(self.actor, given.pop("service"))
+        return services.set_policy(member, actor=self.actor, **given)
+
+    @extend_schema(responses={200: serializers.PolicyReplaySerializer})
+    @action(detail=False, methods=["post"])
+    def replay(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Run a policy over the recorded load, or over given points, beside the one in force."""
+        given = self.given()
+        member = selectors.member_of(self.actor, given.pop("service"))
+        return Response(serializers.PolicyReplaySerializer(replay_policy(member, **given)).data)
 
 
 PLAN_SHOWN = extend_schema(responses={200: serializers.CapacityPlanSerializer})

@@ -1,5 +1,8 @@
 from capacity.models.groups import GroupSwitch as GroupSwitch
 from capacity.models.groups import ServiceGroups as ServiceGroups
+from capacity.models.policies import ScalingPolicy as ScalingPolicy
+from capacity.models.policies import ServiceLoad as ServiceLoad
+from capacity.models.policies import active_law as active_law
 from capacity.models.pools import CapacityPlan as CapacityPlan
 from capacity.models.pools import CapacityStop as CapacityStop
 from capacity.models.pools import PlanRows as PlanRows

@@ -13,6 +13,7 @@ from accounts.states import Right
 from capacity.events import CapacityPlanMoved, WorkersMoved
 from capacity.models import CapacityPlan, CapacityStop, Pool, PoolMember
 from capacity.observing import PoolLook, look_at, stored
+from capacity.services.policies import record_loads
 from capacity.states import MOVES, RUNNING, CapacityPlanState, PoolMode
 from clusters import selectors as fleet
 from clusters.errors import DeploymentGone, DeploymentMissing
@@ -53,10 +54,33 @@ def _remember(pool: Pool, seen: PoolLook, now: datetime) -> None:
         PoolMember.objects.filter(pool=pool, service=look.service).update(
             look=stored(look), memory=stored(seen.remembered[look.service])
         )
+    _record(pool, seen, now)
     touch("changes", "capacity")
     plan = pool.plans.filter(state__in=[CapacityPlanState.PROPOSED, *RUNNING]).first()
     if plan is None or plan.state == CapacityPlanState.PROPOSED:
         _propose(pool, plan, seen, now)
+
+
+def _record(pool: Pool, seen: PoolLook, now: datetime) -> None:
+    """Write down the load of services that were seen at work, for replays."""
+    rows = PoolMember.objects.filter(pool=pool).select_related("groups")
+    members = {row.service: row for row in rows}
+    found = {
+        members[look.service].pk: (
+            seen.remembered[look.service].offered[-1][1],
+            look.have,
+            _online(members[look.service]),
+        )
+        for look in seen.looks
+        if look.service in members and look.busy is not None and seen.remembered[look.service].offered
+    }
+    if found:
+        record_loads(found, now)
+
+
+def _online(member: PoolMember) -> int | None:
+    look = member.groups.look if hasattr(member, "groups") else None
+    return int(look["online"]) if look else None
 
 
 def _propose(pool: Pool, open_plan: CapacityPlan | None, seen: PoolLook, now: datetime) -> None:

@@ -2,6 +2,7 @@
 
 from capacity.services.groups import remove_groups as remove_groups
 from capacity.services.groups import set_groups as set_groups
+from capacity.services.policies import set_policy as set_policy
 from capacity.services.pools import apply_plan as apply_plan
 from capacity.services.pools import change_pool as change_pool
 from capacity.services.pools import create_pool as create_pool

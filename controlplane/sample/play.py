@@ -105,6 +105,29 @@ VISION = SampleStory(
 )
 
 
+TIDE = SampleStory(
+    model="pictures",
+    task="image-classification",
+    about="A small network that rates pictures, with the service around it.",
+    engine="app",
+    service_about="Rates pictures, at once or whole albums as jobs. The tide sample.",
+    training="controlplane.sample.tide.train",
+    training_about="Training a small network that rates pictures (some seconds, once).",
+    traffic="controlplane.sample.tide.traffic",
+    ready_path="/openapi.json",
+    shown_path="/rate",
+    messages={"v1": "Requests and jobs of one service."},
+    service="pictures",
+    directory="sample-tide",
+    has_code=True,
+)
+TIDE_WORKERS = 4
+POOL = "tide"
+TIDE_LAW = {"hold_seconds": 30, "drain_seconds": 10}
+"""Its tide turns within minutes, not within hours."""
+TIDE_GROUPS = {"least_online": 1, "wait_seconds": 5, "latency_bound_ms": 2_000}
+
+
 @dataclass(frozen=True, slots=True)
 class SampleRun:
     """The place where the sample runs. `say` prints one line for the person at the terminal."""
@@ -140,6 +163,45 @@ def play(sample: SampleRun, *, bad: bool) -> None:
         sample.say(f"The sample took {time.monotonic() - began:.0f} s. Traffic goes on until you stop it.")
         while True:
             time.sleep(60)
+
+
+def play_tide(sample: SampleRun) -> None:
+    """Play a tide of requests over workers that work off jobs in between, until the process is stopped."""
+    place = ready_tide(sample)
+    with _traffic(sample, place, "--exit-with-parent"):
+        sample.say(f"The tide turns every four minutes: {sample.client.url}/capacity/")
+        sample.say("Traffic goes on until you stop it.")
+        while True:
+            time.sleep(60)
+
+
+def ready_tide(sample: SampleRun) -> SampleTarget:
+    """Have the tide's service run in a pool that acts by itself, with groups."""
+    place = sample.place()
+    _train(sample, bad=False)
+    _ensure_model(sample)
+    _ensure_version(sample, "v1")
+    _ensure_service(sample, place, replicas=TIDE_WORKERS)
+    pool = next((one for one in sample.client.each(at("capacity", "pools")) if one["name"] == POOL), None)
+    if pool is None:
+        service = sample.client.get(at("services", place.service))
+        body = {
+            "name": POOL,
+            "team": service["team"],
+            "cluster": service["cluster"],
+            "workers": TIDE_WORKERS,
+            "description": "Workers of the tide sample.",
+        }
+        pool = sample.client.create(at("capacity", "pools"), body)
+    pools = at("capacity", "pools", pool["id"])
+    share = {"guarantee": TIDE_WORKERS, "limit": TIDE_WORKERS}
+    sample.client.put(at("capacity", "pools", pool["id"], "members", place.service), share)
+    sample.client.put(at("capacity", "groups", place.service), TIDE_GROUPS)
+    if not any(True for _ in sample.client.each(at("capacity", "policies"), service=place.service)):
+        body = {"service": place.service, "law": TIDE_LAW, "reason": "A tide of minutes."}
+        sample.client.create(at("capacity", "policies"), body)
+    sample.client.patch(pools, {"mode": "automatic"})
+    return place
 
 
 def play_benchmark(sample: SampleRun) -> None:
@@ -239,7 +301,7 @@ def _ensure_version(sample: SampleRun, name: str) -> None:
         raise SampleFailed(f"{sample.story.model}:{name} is {version['state']}: {version.get('reason', '')}")
 
 
-def _ensure_service(sample: SampleRun, place: SampleTarget) -> None:
+def _ensure_service(sample: SampleRun, place: SampleTarget, replicas: int = REPLICAS) -> None:
     story = sample.story
     if _found(sample.client, at("services", place.service)) is None:
         body = {
@@ -249,12 +311,12 @@ def _ensure_service(sample: SampleRun, place: SampleTarget) -> None:
             "version": "v1",
             "alias": "production",
             "engine": story.engine,
-            "replicas": REPLICAS,
+            "replicas": replicas,
             "plan": PLAN,
             "description": story.service_about,
         } | place.body
         sample.client.create(at("services"), body)
-    sample.say(f"Starting {REPLICAS} workers.")
+    sample.say(f"Starting {replicas} workers.")
     service = _follow(
         sample,
         at("services", place.service),
@@ -358,11 +420,12 @@ def _found(client: Client, address: ApiPath) -> Document | None:
 
 
 @contextmanager
-def _traffic(sample: SampleRun, place: SampleTarget) -> Iterator[None]:
-    """Steady light traffic as a process of its own, for as long as the sample lasts."""
+def _traffic(sample: SampleRun, place: SampleTarget, *options: str) -> Iterator[None]:
+    """Traffic as a process of its own, for as long as the sample lasts; steady and light unless it is told
+    otherwise."""
     command: list[Any] = [sys.executable, "-m", sample.story.traffic]
-    command += ["--url", f"{place.gateway_url}/{place.service}", "--rps", str(REQUESTS_PER_SECOND)]
-    command += ["--exit-with-parent"]
+    command += ["--url", f"{place.gateway_url}/{place.service}"]
+    command += options or ("--rps", str(REQUESTS_PER_SECOND), "--exit-with-parent")
     with sample.log.open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             yield

@@ -244,7 +244,7 @@ async def play(
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, running.cancel)
-    watch = asyncio.create_task(_until_orphaned(running.cancel)) if options.exit_with_parent else None
+    watch = asyncio.create_task(until_orphaned(running.cancel)) if options.exit_with_parent else None
     await asyncio.gather(running, return_exceptions=True)
     if watch is not None:
         watch.cancel()
@@ -254,7 +254,8 @@ async def play(
     return traffic.total
 
 
-async def _until_orphaned(end: Callable[[], object]) -> None:
+async def until_orphaned(end: Callable[[], object]) -> None:
+    """Call `end` when the starting process is gone."""
     parent = os.getppid()
     while os.getppid() == parent:
         await asyncio.sleep(0.5)

@@ -17,11 +17,11 @@ from controlplane.sample.place import (
     on_this_machine,
     on_your_cluster,
 )
-from controlplane.sample.play import TEXT, VISION, SampleRun, play, play_benchmark
+from controlplane.sample.play import TEXT, TIDE, VISION, SampleRun, play, play_benchmark, play_tide
 from slipway.client import Client
 from slipway.exits import CommandFailed
 
-STORIES = {"text": TEXT, "vision": VISION, "benchmark": TEXT}
+STORIES = {"text": TEXT, "vision": VISION, "benchmark": TEXT, "tide": TIDE}
 
 
 class Command(BaseCommand):
@@ -63,6 +63,8 @@ class Command(BaseCommand):
         try:
             if options["of"] == "benchmark":
                 play_benchmark(sample)
+            elif story is TIDE:
+                play_tide(sample)
             else:
                 play(sample, bad=bad)
         except (SampleFailed, CommandFailed) as failure:
@@ -70,7 +72,7 @@ class Command(BaseCommand):
 
     def _place(self, client: Client, home: Path, console: str, options: dict[str, Any]) -> SampleTarget:
         story = STORIES[options["of"]]
-        if story is VISION or not options["kubernetes"]:
+        if story is not TEXT or not options["kubernetes"]:
             return on_this_machine(settings.SLIPWAY_GATEWAY_URL, service=story.service)
         if (file := kubeconfig()) is None:
             url = env.local_url(env.sample_gateway_port)

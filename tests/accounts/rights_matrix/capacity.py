@@ -2,7 +2,7 @@ from django.utils import timezone
 
 from accounts.states import Right
 from capacity.models import CapacityPlan, Pool, PoolMember
-from capacity.services import create_pool, set_groups, set_membership
+from capacity.services import create_pool, set_groups, set_membership, set_policy
 from clusters.models import Deployment
 from gateway import models as gateways
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
@@ -38,6 +38,11 @@ def _groups(scene: Scene) -> dict[str, object]:
     Deployment.objects.filter(service=service).update(engine="app")
     set_groups(PoolMember.objects.get(service=service), actor=SYSTEM)
     return {"service": service}
+
+
+def _policy(scene: Scene) -> dict[str, object]:
+    service = str(_member(scene)["service"])
+    return {"policy": set_policy(PoolMember.objects.get(service=service), actor=SYSTEM, law={}).pk}
 
 
 def _plan(scene: Scene) -> dict[str, int]:
@@ -76,6 +81,21 @@ ROUTES = [
         body=lambda _: {"least_online": 2},
     ),
     Route("DELETE", "capacity/groups/{service}/", Right.CAPACITY_WRITE, fill=_groups, status=204),
+    Route("GET", "capacity/policies/", Access.SIGNED_IN, owned=False),
+    Route("GET", "capacity/policies/{policy}/", Right.READ, fill=_policy),
+    Route(
+        "POST",
+        "capacity/policies/",
+        Right.CAPACITY_WRITE,
+        body=lambda scene: {"service": _member(scene)["service"], "law": {"target": 0.8}},
+        status=201,
+    ),
+    Route(
+        "POST",
+        "capacity/policies/replay/",
+        Right.READ,
+        body=lambda scene: {"service": _member(scene)["service"], "law": {}, "points": [[0, 1], [10, 1]]},
+    ),
     Route("GET", "capacity/plans/", Access.SIGNED_IN, owned=False),
     Route("GET", "capacity/plans/{plan}/", Right.READ, fill=_plan),
     Route("POST", "capacity/plans/{plan}/apply/", Right.CAPACITY_APPLY, fill=_plan),

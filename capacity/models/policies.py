@@ -1,0 +1,67 @@
+"""Policies of scaling, and the recorded load that they are tried on."""
+
+from typing import Any, ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from accounts.querysets import TeamOwned
+from capacity.models.pools import PoolMember
+from common import clock
+
+
+class PolicyRows(TeamOwned["ScalingPolicy"]):
+    team_path = "member__pool__team"
+
+
+class ScalingPolicy(models.Model):
+    """What a team set of the law of a service: a version that never changes."""
+
+    member = models.ForeignKey(PoolMember, on_delete=models.CASCADE, related_name="policies")
+    number = models.PositiveIntegerField(default=1)
+    law = models.JSONField(default=dict)
+    """Of `capacity.planning.policies.SETTABLE`; what is not there follows from the switch time."""
+    is_active = models.BooleanField(default=True)
+    reason = models.TextField(blank=True)
+    created_by = models.CharField(max_length=200)
+    created_at = models.DateTimeField(default=clock.now)
+
+    objects = PolicyRows.as_manager()
+
+    class Meta:
+        ordering: ClassVar = ["-pk"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["member", "number"], name="policy_number_once"),
+            models.UniqueConstraint(
+                fields=["member"], condition=Q(is_active=True), name="one_active_policy_of_member"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.member.service} {self.number}"
+
+
+class ServiceLoad(models.Model):
+    """The load of a service in one minute, as it was seen."""
+
+    member = models.ForeignKey(PoolMember, on_delete=models.CASCADE, related_name="loads")
+    minute = models.PositiveBigIntegerField()
+    """Whole minutes since 1970."""
+    at = models.DateTimeField()
+    samples = models.JSONField(default=list)
+    """`[seconds since 1970, load in workers, workers, workers online]` of each look; null: no groups."""
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["member", "minute"], name="one_load_a_minute")
+        ]
+        indexes: ClassVar = [models.Index(fields=["at"], name="service_load_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.at:%H:%M}"
+
+
+def active_law(member: PoolMember) -> dict[str, Any]:
+    """Return what the policy in force sets; empty where there is none."""
+    row = next((one for one in member.policies.all() if one.is_active), None)
+    return dict(row.law) if row else {}
