@@ -28,12 +28,14 @@ P95 = 0.95
 @dataclass(frozen=True)
 class GroupMemory:
     """Kept between two looks. offered to waiting: see `capacity.observing.Remembered`; needs to busy_until:
-    see `capacity.planning.groups.SplitMemory`. answers: by bound of the gateway's latencies, of one epoch."""
+    see `capacity.planning.groups.SplitMemory`. answers: by bound of the gateway's latencies, of one epoch.
+    refused: requests, by worker."""
 
     load: Remembered = field(default_factory=Remembered)
     law: SplitMemory = field(default_factory=SplitMemory)
     epoch: str = ""
     answers: tuple[int, ...] = ()
+    refused: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> "GroupMemory":
@@ -46,6 +48,7 @@ class GroupMemory:
             SplitMemory(**{**law, "law": ScalingMemory(needs, law["law"]["reviewed"])}),
             stored["epoch"],
             tuple(stored["answers"]),
+            stored["refused"],
         )
 
 
@@ -116,12 +119,24 @@ def look_at_groups(row: ServiceGroups, now: datetime) -> SeenGroups:
         bound_ms=row.latency_bound_ms,
         held=held_by(member.pool, member.service, target, deployment),
     )
-    memory = replace(memory, answers=answers, epoch=epoch)
+    refused = {one.row.uid: one.refused for one in deployment.workers}
+    turned_away = sum(
+        max(0, count - memory.refused[uid]) for uid, count in refused.items() if uid in memory.refused
+    )
+    memory = replace(memory, answers=answers, epoch=epoch, refused=refused)
     if look.busy is None or look.jobs is None:
         held = look.held or ("no_heartbeats" if look.busy is None else "no_queue")
         return SeenGroups(replace(look, held=held, wanted=look.online), memory, target)
     remembered, observed = observe_load(memory.load, serving, deployment.row.slots, at)
-    state = GroupState(look.ready, look.online, look.jobs, latency_ms=latency_ms, answers=fresh)
+    state = GroupState(
+        look.ready,
+        look.online,
+        look.jobs,
+        latency_ms=latency_ms,
+        answers=fresh,
+        expected_ms=1_000 * observed.backlog / max(1, look.online),
+        refused=turned_away,
+    )
     rules = GroupRules(row.least_online, row.latency_bound_ms)
     decision = split(law, rules, memory.law, observed, state)
     memory = replace(memory, load=remembered, law=decision.memory)

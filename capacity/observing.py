@@ -82,7 +82,7 @@ class PoolLook:
 
 def look_at(pool: Pool, now: datetime) -> PoolLook:
     """Observe the services of the pool and plan. A service without heartbeats keeps what it has."""
-    members = list(pool.memberships.prefetch_related("policies"))
+    members = list(pool.memberships.all())
     stable = {member.service: stable_target(member.service) for member in members}
     living = fleet.deployments_now(stable.values())
     seen = [_seen(pool, member, stable[member.service], living, now) for member in members]

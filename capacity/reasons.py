@@ -19,7 +19,7 @@ REASONS: dict[str, Text] = {
     "budget_used": _("The plan moves as many workers as it may."),
     "starts_already": _("As many of its workers start already as may at once."),
     "least_time": _("Workers of others must stay for their least time."),
-    "latency_bound": _("The latency is above its bound: all are online."),
+    "latency_bound": _("The latency is above its bound, or requests were refused: all are online."),
     "no_jobs": _("No job waits: what the load leaves stays online."),
     "no_queue": _("The queue of jobs does not answer: the groups stay as they are."),
     "nothing_movable": _("No worker may be moved to it."),

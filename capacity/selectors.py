@@ -48,7 +48,7 @@ def member_of(actor: Actor, service: str) -> PoolMember:
 
 
 def policies(member: PoolMember) -> QuerySet[ScalingPolicy]:
-    return member.policies.all()[:LATEST_SWITCHES]
+    return ScalingPolicy.objects.filter(member=member)[:LATEST_SWITCHES]
 
 
 def groups(actor: Actor) -> QuerySet[ServiceGroups]:

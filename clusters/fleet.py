@@ -44,6 +44,8 @@ class LastHeartbeat:
     group: str = ""
     jobs_running: int = 0
     """As in `serving.protocol.Heartbeat`."""
+    refused: int = 0
+    """Since its process began."""
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "LastHeartbeat":
@@ -64,6 +66,7 @@ class LastHeartbeat:
             code_runs=record.get("code_runs", ""),
             group=record.get("group", ""),
             jobs_running=record.get("jobs_running", 0),
+            refused=record["counters"].get("refused", 0),
             unfinished_seconds=0.0 if unfinished_since is None else max(0.0, now - unfinished_since),
         )
 
@@ -151,6 +154,7 @@ class WorkerSnapshot:
     """Answered since its process began."""
     group: str = ""
     jobs_running: int = 0
+    refused: int = 0
 
     @property
     def offers_slots(self) -> bool:
@@ -345,6 +349,7 @@ def _worker_now(
         requests=heartbeat.requests if heartbeat else 0,
         group=heartbeat.group if heartbeat and is_fresh else "",
         jobs_running=heartbeat.jobs_running if heartbeat and is_fresh else 0,
+        refused=heartbeat.refused if heartbeat else 0,
     )
 
 

@@ -123,7 +123,7 @@ class CapacityPolicies(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
         "create": serializers.NewScalingPolicySerializer,
         "replay": serializers.PolicyReplayWish,
     }
-    needs: ClassVar = {"create": Right.CAPACITY_WRITE}
+    needs: ClassVar = {"create": Right.CAPACITY_WRITE, "replay": Right.READ}
 
     def create_one(self, given: dict[str, Any]) -> ScalingPolicy:
         member = selectors.member_of(self.actor, given.pop("service"))

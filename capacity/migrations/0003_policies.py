@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
                 ('reason', models.TextField(blank=True)),
                 ('created_by', models.CharField(max_length=200)),
                 ('created_at', models.DateTimeField(default=common.clock.now)),
-                ('member', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='policies', to='capacity.poolmember')),
+                ('member', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='capacity.poolmember')),
             ],
             options={
                 'ordering': ['-pk'],
@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
                 ('minute', models.PositiveBigIntegerField()),
                 ('at', models.DateTimeField()),
                 ('samples', models.JSONField(default=list)),
-                ('member', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='loads', to='capacity.poolmember')),
+                ('member', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='capacity.poolmember')),
             ],
             options={
                 'indexes': [models.Index(fields=['at'], name='service_load_by_age')],

@@ -17,7 +17,7 @@ class PolicyRows(TeamOwned["ScalingPolicy"]):
 class ScalingPolicy(models.Model):
     """What a team set of the law of a service: a version that never changes."""
 
-    member = models.ForeignKey(PoolMember, on_delete=models.CASCADE, related_name="policies")
+    member = models.ForeignKey(PoolMember, on_delete=models.CASCADE, related_name="+")
     number = models.PositiveIntegerField(default=1)
     law = models.JSONField(default=dict)
     """Of `capacity.planning.policies.SETTABLE`; what is not there follows from the switch time."""
@@ -44,7 +44,7 @@ class ScalingPolicy(models.Model):
 class ServiceLoad(models.Model):
     """The load of a service in one minute, as it was seen."""
 
-    member = models.ForeignKey(PoolMember, on_delete=models.CASCADE, related_name="loads")
+    member = models.ForeignKey(PoolMember, on_delete=models.CASCADE, related_name="+")
     minute = models.PositiveBigIntegerField()
     """Whole minutes since 1970."""
     at = models.DateTimeField()
@@ -63,5 +63,5 @@ class ServiceLoad(models.Model):
 
 def active_law(member: PoolMember) -> dict[str, Any]:
     """Return what the policy in force sets; empty where there is none."""
-    row = next((one for one in member.policies.all() if one.is_active), None)
+    row = ScalingPolicy.objects.filter(member=member, is_active=True).first()
     return dict(row.law) if row else {}

@@ -19,7 +19,8 @@ class GroupState:
 
     ready: workers that answer. online: those of them that get requests. jobs: that wait or run. jobs_each:
     that one worker works on at a time. latency_ms: P95 to the first byte of the last answers, of which there
-    were `answers`; None: there were none.
+    were `answers`; None: there were none. expected_ms: until a request that comes now is begun. refused:
+    requests that were turned away since the look before.
     """
 
     ready: int
@@ -28,11 +29,15 @@ class GroupState:
     jobs_each: int = 1
     latency_ms: float | None = None
     answers: int = 0
+    expected_ms: float = 0.0
+    refused: int = 0
 
     def is_slower_than(self, bound_ms: float | None) -> bool:
-        if bound_ms is None or self.latency_ms is None or self.answers < FEWEST_ANSWERS:
+        """Whether answers are late, or will be: who waits half of the bound already is not begun in time."""
+        if bound_ms is None:
             return False
-        return self.latency_ms > bound_ms
+        seen = self.latency_ms if self.latency_ms is not None and self.answers >= FEWEST_ANSWERS else 0.0
+        return seen > bound_ms or self.expected_ms > bound_ms / 2
 
 
 @dataclass(frozen=True)
@@ -82,13 +87,7 @@ def split(
     if state.jobs:
         memory = replace(memory, busy_until=at + IDLE_HOLD_SECONDS)
     memory = replace(memory, law=told.memory, machines=told.machines)
-    bound = rules.latency_bound_ms
-    if (
-        bound
-        and state.latency_ms is not None
-        and state.answers >= FEWEST_ANSWERS
-        and state.latency_ms > bound
-    ):
+    if state.refused or state.is_slower_than(rules.latency_bound_ms):
         memory = replace(memory, guarded_until=at + GUARD_HOLD_SECONDS)
     by_law = min(state.ready, max(told.machines, rules.least_online))
     offline = min(state.ready - by_law, -(-state.jobs // max(1, state.jobs_each)))

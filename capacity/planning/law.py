@@ -1,12 +1,18 @@
 """How many machines a service needs: up at once, down slowly, with headroom by the switch time."""
 
 from dataclasses import dataclass, field, replace
-from math import ceil, isfinite
+from math import ceil, exp, isfinite, sqrt
 
 from capacity.planning.errors import PlanningError
 
 CLIPPED = 0.98
 """The busy rate from which it says nothing of the load any more: the machines take all that they can."""
+
+NOISE_MARGIN = 2.0
+"""Standard deviations of the load's noise that headroom covers (`python -m perf.capacity laws --trace`)."""
+LONGEST_NOISE = 1.0
+"""More than the load itself says that there is next to none."""
+NOISE_MEMORY_SECONDS = 300.0
 
 BY_SWITCH_SECONDS = ((10.0, 0.87, 600.0, 0.08), (60.0, 0.75, 600.0, 0.12), (180.0, 0.70, 900.0, 0.12))
 """Switch time (s), target utilisation, hold (s), band of a decrease (`python -m perf.capacity laws`)."""
@@ -108,10 +114,31 @@ def offered_work(
 
 @dataclass(frozen=True)
 class ScalingMemory:
-    """A law's memory between two looks: falling maxima of the need within the hold, and the last review."""
+    """A law's memory between two looks: falling maxima of the need within the hold, and the last review.
+
+    variance: of the load from one look to the next, as a share of it squared, over the last minutes. last:
+    (seconds, load) of the look before.
+    """
 
     needs: tuple[tuple[float, float], ...] = ()
     reviewed: float | None = None
+    variance: float = 0.0
+    last: tuple[float, float] | None = None
+
+    @property
+    def noise(self) -> float:
+        """Return the standard deviation of the load about its mean, as a share of it."""
+        return min(LONGEST_NOISE, sqrt(self.variance / 2))
+
+    def after(self, at: float, load: float) -> "ScalingMemory":
+        """Remember how much the load has changed since the look before."""
+        if self.last is None or not self.last[0] < at:
+            return replace(self, last=(at, load))
+        then, before = self.last
+        mean = (before + load) / 2
+        change = ((load - before) / mean) ** 2 if mean else 0.0
+        share = 1 - exp(-(at - then) / NOISE_MEMORY_SECONDS)
+        return replace(self, variance=self.variance + share * (change - self.variance), last=(at, load))
 
 
 @dataclass(frozen=True)
@@ -133,7 +160,9 @@ def recommend(law: ScalingLaw, memory: ScalingMemory, observed: ObservedLoad, ha
     """
     if memory.needs and observed.at < memory.needs[-1][0]:
         memory = ScalingMemory()
-    need = observed.load / law.target + observed.backlog / law.drain_seconds
+    memory = memory.after(observed.at, observed.offered_10s)
+    target = min(law.target, 1 / (1 + NOISE_MARGIN * memory.noise))
+    need = observed.load / target + observed.backlog / law.drain_seconds
     oldest = observed.at - law.hold_seconds
     kept = [(at, past) for at, past in memory.needs if at > oldest and past > need]
     needs = (*kept, (observed.at, need))

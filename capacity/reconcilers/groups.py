@@ -1,4 +1,4 @@
-"""Groups of a service look every second or two, and change while all processes go on."""
+"""Groups of a service look every second, and change while all processes go on."""
 
 import logging
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class ServiceGroupsReconciler(Recurring[ServiceGroups]):
     model = ServiceGroups
     name = "groups"
     effect = Effect.ABSOLUTE
-    every = timedelta(seconds=2)
+    every = timedelta(seconds=1)
     right = Right.CAPACITY_WRITE
 
     def rows(self) -> QuerySet[ServiceGroups]:
@@ -88,8 +88,10 @@ class ServiceGroupsReconciler(Recurring[ServiceGroups]):
         if is_new and seen.decision is not None:
             columns |= {"wanted_offline": list(seen.offline), "at_once": seen.decision.is_guarded}
         is_switching = is_new or (applies(row) and not seen.is_switched and not seen.look.held)
+        is_urgent = is_new and seen.decision is not None and seen.decision.is_guarded
+        pause = timedelta(0) if is_urgent else SWITCHING if is_switching else self.every
         return wait(
-            SWITCHING if is_switching else self.every,
+            pause,
             save=columns,
             write=lambda: _write_down(row, seen, now, is_new=is_new),
         )

@@ -36,8 +36,9 @@ def set_policy(
         raise InvalidPool(fields={error.field: [str(error)]}) from None
     with transaction.atomic():
         PoolMember.objects.select_for_update().get(pk=member.pk)
-        member.policies.filter(is_active=True).update(is_active=False)
-        last = member.policies.aggregate(last=Max("number"))["last"] or 0
+        versions = ScalingPolicy.objects.filter(member=member)
+        versions.filter(is_active=True).update(is_active=False)
+        last = versions.aggregate(last=Max("number"))["last"] or 0
         row = ScalingPolicy.objects.create(
             member=member, number=last + 1, law=dict(law), reason=reason, created_by=actor.name
         )

@@ -26,7 +26,7 @@ from common.pages.forms import blame
 def policy_page(request: HttpRequest, pk: int, service: str) -> HttpResponse:
     actor = of_request(request)
     pool = selectors.pool_of(actor, pk)
-    member = get_object_or_404(pool.memberships.prefetch_related("policies"), service=service)
+    member = get_object_or_404(pool.memberships.all(), service=service)
     member.pool = pool
     form = PolicyForm(request.POST if request.method == "POST" else None, initial=active_law(member))
     replay: PolicyReplay | None = None

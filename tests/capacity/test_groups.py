@@ -8,7 +8,7 @@ import orjson
 import pytest
 import redis
 from django.conf import settings as django_settings
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capacity import services
@@ -39,6 +39,7 @@ JOB: Any = {
 LAW = ScalingLaw(0.8, hold_seconds=60)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     ready=st.integers(1, 20), least=st.integers(1, 5), load=st.floats(0, 30), jobs=st.integers(0, 50),
     latency=st.none() | st.floats(0, 1_000),
@@ -149,6 +150,7 @@ def test_jobs_get_the_workers_that_requests_leave_and_give_them_back(grouped: Gr
 
 
 def test_a_worker_gets_requests_when_its_job_has_ended(grouped: Grouped) -> None:
+    services.set_groups(PoolMember.objects.get(), actor=SYSTEM)
     grouped.jobs(9)
     grouped.pass_(6)
     grouped.holds = set(grouped.offline())

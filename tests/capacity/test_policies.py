@@ -87,8 +87,6 @@ def test_looks_record_the_load_that_policies_are_replayed_on(shared_pool: Shared
     told = replay_policy(member(), {"target": 0.4}, hours=1)
     assert told.proposed.harvest < told.present.harvest
     assert not ScalingPolicy.objects.exists(), "a replay changes nothing"
-        "a replay changes nothing"
-    )
 
 
 def test_people_replay_a_policy_before_they_put_it_in_force(shared_pool: Shared) -> None:
