@@ -41,11 +41,12 @@ class GroupMemory:
     def of(cls, stored: Mapping[str, Any]) -> "GroupMemory":
         if not stored:
             return cls()
-        law = stored["law"]
-        needs = tuple((at, need) for at, need in law["law"]["needs"])
+        law, kept = stored["law"], stored["law"]["law"]
+        needs = tuple((at, need) for at, need in kept["needs"])
+        last = tuple(kept["last"]) if kept["last"] else None
         return cls(
             Remembered.of(stored["load"]),
-            SplitMemory(**{**law, "law": ScalingMemory(needs, law["law"]["reviewed"])}),
+            SplitMemory(**{**law, "law": ScalingMemory(needs, kept["reviewed"], kept["variance"], last)}),
             stored["epoch"],
             tuple(stored["answers"]),
             stored["refused"],

@@ -27,7 +27,8 @@ class Remembered:
     """Kept between two looks of one service.
 
     at: seconds since 1970 of that look. offered: (seconds, workers) of the last minute. requests: answered
-    ones by worker. waiting: requests in queues and in flight. needs, reviewed: see `ScalingMemory`.
+    ones by worker. waiting: requests in queues and in flight. needs to last: see
+    `ScalingMemory`.
     """
 
     at: float = 0.0
@@ -36,13 +37,29 @@ class Remembered:
     waiting: int = 0
     needs: tuple[tuple[float, float], ...] = ()
     reviewed: float | None = None
+    variance: float = 0.0
+    last: tuple[float, float] | None = None
+
+    @property
+    def law_memory(self) -> ScalingMemory:
+        return ScalingMemory(self.needs, self.reviewed, self.variance, self.last)
+
+    def with_law(self, memory: ScalingMemory) -> "Remembered":
+        return replace(
+            self,
+            needs=memory.needs,
+            reviewed=memory.reviewed,
+            variance=memory.variance,
+            last=memory.last,
+        )
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> "Remembered":
         pairs = {
             name: tuple((at, value) for at, value in stored.get(name, ())) for name in ("offered", "needs")
         }
-        return cls(**{**stored, **pairs}) if stored else cls()
+        last = stored.get("last")
+        return cls(**{**stored, **pairs, "last": tuple(last) if last else None}) if stored else cls()
 
 
 @dataclass(frozen=True)
@@ -128,8 +145,8 @@ def _seen(
     if look.busy is None:
         return SeenService(look, before, _demand(member, look, base=have))
     after, observed = observe_load(before, deployment.workers, deployment.row.slots, now.timestamp())
-    recommended = recommend(law, ScalingMemory(after.needs, after.reviewed), observed, have)
-    after = replace(after, needs=recommended.memory.needs, reviewed=recommended.memory.reviewed)
+    recommended = recommend(law, after.law_memory, observed, have)
+    after = after.with_law(recommended.memory)
     look = replace(
         look,
         load=recommended.base,

@@ -307,3 +307,20 @@ def test_what_stands_on_a_card_stays_where_it_is() -> None:
 def test_an_unknown_card_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(PlanningError, match="H100-80GB"):
         layout("B300", [SliceNeed("new", 1, 0.1)])
+
+
+def test_headroom_follows_the_noise_of_the_load_and_not_its_tide() -> None:
+    loads = {
+        "calm": [10.0] * 120,
+        "tide": [10.0 + step / 60 for step in range(120)],
+        "bursts": [7.0, 13.0] * 60,
+    }
+    law, needs = ScalingLaw(0.87), {}
+    for name, load in loads.items():
+        memory = ScalingMemory()
+        for step, work in enumerate(load):
+            told = recommend(law, memory, ObservedLoad(10.0 * step, work, work), 20)
+            memory = told.memory
+        needs[name] = told.need / told.base
+    assert needs["calm"] == pytest.approx(needs["tide"]) == pytest.approx(1 / 0.87)
+    assert needs["bursts"] > 1.5
