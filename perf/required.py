@@ -17,6 +17,10 @@ def at_most(name: str, value: float, limit: float) -> RequiredFigure:
     return RequiredFigure(name, f"{value:.3g}", f"at most {limit:g}", value <= limit)
 
 
+def at_least(name: str, value: float, limit: float) -> RequiredFigure:
+    return RequiredFigure(name, f"{value:.3g}", f"at least {limit:g}", value >= limit)
+
+
 def report(rows: Sequence[RequiredFigure]) -> int:
     """Print them; the exit status: 1 when one does not hold."""
     width = max(len(row.name) for row in rows)

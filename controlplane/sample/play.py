@@ -22,8 +22,6 @@ from slipway.client import ApiPath, Client, Document, ServerRefused, at
 
 FIRST_TEAM = "default"
 PLAN = "canary-quick"
-REPLICAS = 2
-REQUESTS_PER_SECOND = 6
 POLL_SECONDS = 0.5
 EXEMPT_DAYS = 90
 ENDED = ("promoted", "rolled_back", "aborted", "rejected", "failed")
@@ -49,6 +47,8 @@ class SampleStory:
     directory: str
     """Of the trained versions, in the home's `imports`."""
     has_code: bool = False
+    replicas: int = 2
+    requests_per_second: float = 6
 
 
 BENCHMARK: dict[str, Any] = {
@@ -103,8 +103,24 @@ VISION = SampleStory(
     directory="sample-vision",
     has_code=True,
 )
-
-
+TRANSLATE = SampleStory(
+    model="translate-image",
+    task="image-to-image",
+    about="Translates the text in product pictures: a graph of nine tasks.",
+    engine="app",
+    service_about="Translates product pictures. The sample of task graphs.",
+    training="controlplane.sample.translate.train",
+    training_about="Training a small U-Net and a small Transformer on generated data (a minute, once).",
+    traffic="controlplane.sample.translate.traffic",
+    ready_path="/openapi.json",
+    shown_path="/run",
+    messages=GOOD | BAD,
+    service="translate",
+    directory="sample-translate",
+    has_code=True,
+    replicas=1,
+    requests_per_second=0.5,
+)
 TIDE = SampleStory(
     model="pictures",
     task="image-classification",
@@ -120,8 +136,8 @@ TIDE = SampleStory(
     service="pictures",
     directory="sample-tide",
     has_code=True,
+    replicas=4,
 )
-TIDE_WORKERS = 4
 POOL = "tide"
 TIDE_LAW = {"hold_seconds": 30, "drain_seconds": 10}
 """Its tide turns within minutes, not within hours."""
@@ -181,7 +197,7 @@ def ready_tide(sample: SampleRun) -> SampleTarget:
     _train(sample, bad=False)
     _ensure_model(sample)
     _ensure_version(sample, "v1")
-    _ensure_service(sample, place, replicas=TIDE_WORKERS)
+    _ensure_service(sample, place)
     pool = next((one for one in sample.client.each(at("capacity", "pools")) if one["name"] == POOL), None)
     if pool is None:
         service = sample.client.get(at("services", place.service))
@@ -189,12 +205,12 @@ def ready_tide(sample: SampleRun) -> SampleTarget:
             "name": POOL,
             "team": service["team"],
             "cluster": service["cluster"],
-            "workers": TIDE_WORKERS,
+            "workers": TIDE.replicas,
             "description": "Workers of the tide sample.",
         }
         pool = sample.client.create(at("capacity", "pools"), body)
     pools = at("capacity", "pools", pool["id"])
-    share = {"guarantee": TIDE_WORKERS, "limit": TIDE_WORKERS}
+    share = {"guarantee": TIDE.replicas, "limit": TIDE.replicas}
     sample.client.put(at("capacity", "pools", pool["id"], "members", place.service), share)
     sample.client.put(at("capacity", "groups", place.service), TIDE_GROUPS)
     if not any(True for _ in sample.client.each(at("capacity", "policies"), service=place.service)):
@@ -301,7 +317,7 @@ def _ensure_version(sample: SampleRun, name: str) -> None:
         raise SampleFailed(f"{sample.story.model}:{name} is {version['state']}: {version.get('reason', '')}")
 
 
-def _ensure_service(sample: SampleRun, place: SampleTarget, replicas: int = REPLICAS) -> None:
+def _ensure_service(sample: SampleRun, place: SampleTarget) -> None:
     story = sample.story
     if _found(sample.client, at("services", place.service)) is None:
         body = {
@@ -311,17 +327,17 @@ def _ensure_service(sample: SampleRun, place: SampleTarget, replicas: int = REPL
             "version": "v1",
             "alias": "production",
             "engine": story.engine,
-            "replicas": replicas,
+            "replicas": story.replicas,
             "plan": PLAN,
             "description": story.service_about,
         } | place.body
         sample.client.create(at("services"), body)
-    sample.say(f"Starting {replicas} workers.")
+    sample.say(f"Starting {story.replicas} workers.")
     service = _follow(
         sample,
         at("services", place.service),
         lambda seen: seen["stable"] is not None or seen["release_in_motion"] is None,
-        within_seconds=180,
+        within_seconds=600 if story.has_code else 180,
     )
     if service["stable"] is None:
         # Its release may have ended between the two looks that the document is made of.
@@ -425,7 +441,7 @@ def _traffic(sample: SampleRun, place: SampleTarget, *options: str) -> Iterator[
     otherwise."""
     command: list[Any] = [sys.executable, "-m", sample.story.traffic]
     command += ["--url", f"{place.gateway_url}/{place.service}"]
-    command += options or ("--rps", str(REQUESTS_PER_SECOND), "--exit-with-parent")
+    command += options or ("--rps", str(sample.story.requests_per_second), "--exit-with-parent")
     with sample.log.open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             yield

@@ -31,7 +31,8 @@ from serving.runtime.gpu_model import Files
 from serving.runtime.packing import unpack
 from serving.runtime.template import serve_forks
 
-READ_BYTES = 1 << 20
+READ_BYTES = 65_536
+"""More would be mapped and unmapped for each message."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 

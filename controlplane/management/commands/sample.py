@@ -17,11 +17,11 @@ from controlplane.sample.place import (
     on_this_machine,
     on_your_cluster,
 )
-from controlplane.sample.play import TEXT, TIDE, VISION, SampleRun, play, play_benchmark, play_tide
+from controlplane.sample.play import TEXT, TIDE, TRANSLATE, VISION, SampleRun, play, play_benchmark, play_tide
 from slipway.client import Client
 from slipway.exits import CommandFailed
 
-STORIES = {"text": TEXT, "vision": VISION, "benchmark": TEXT, "tide": TIDE}
+STORIES = {"text": TEXT, "vision": VISION, "translate": TRANSLATE, "benchmark": TEXT, "tide": TIDE}
 
 
 class Command(BaseCommand):

@@ -1,0 +1,1 @@
+"""The translation sample: product pictures whose text is translated in place, as a graph of tasks."""
