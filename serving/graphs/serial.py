@@ -1,5 +1,6 @@
 """The plain serial run of a graph: one process, one item after the other, for debugging and comparison."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,17 @@ class SerialRun:
         if node.condition is not None and not look_up(node.condition[0], values):
             return look_up(node.condition[1], values)
         arguments = [look_up(value, values) for value in node.arguments]
-        run, is_class = self._runs[node.loaded.name], node.loaded.task.is_class
         if node.each:
-            return [call_alone(run, (one, *arguments[1:]), is_class=is_class) for one in arguments[0]]
-        return call_alone(run, tuple(arguments), is_class=is_class)
+            return [self._called(node, (one, *arguments[1:])) for one in arguments[0]]
+        return self._called(node, tuple(arguments))
+
+    def _called(self, node: GraphNode, arguments: tuple[Any, ...]) -> Any:
+        """The result, after as many retries as the task has."""
+        task = node.loaded.task
+        for _ in range(task.options.retries):
+            with contextlib.suppress(Exception):
+                return call_alone(self._runs[node.loaded.name], arguments, is_class=task.is_class)
+        return call_alone(self._runs[node.loaded.name], arguments, is_class=task.is_class)
 
 
 def look_up(value: Any, values: Mapping[str, Any]) -> Any:

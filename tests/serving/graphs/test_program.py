@@ -58,6 +58,22 @@ def test_what_a_task_raises_is_the_reason_of_its_item(tmp_path):
         graph.SerialRun(built(), tmp_path).run({"line": 5})
 
 
+def test_a_task_is_tried_again_as_often_as_it_says(tmp_path):
+    tried: list[int] = []
+
+    @graph.task(retries=2)
+    def flaky(x: int) -> int:
+        tried.append(x)
+        if len(tried) < 3:
+            raise OSError("not yet")
+        return x
+
+    with graph.Graph("flaky") as g:
+        g.output(flaky(g.input("x", int)))
+    assert graph.SerialRun(g, tmp_path).run({"x": 5}) == {"": 5}
+    assert tried == [5, 5, 5]
+
+
 def test_a_description_survives_json_and_another_graph_has_another_digest():
     document = json.loads(json.dumps(built().description.document()))
 
