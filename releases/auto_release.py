@@ -10,7 +10,7 @@ from accounts.states import Right
 from common.actor import Actor
 from common.errors import Invalid
 from models_registry.models import Model, Version
-from releases.errors import UnknownPlan
+from releases.errors import NotPossibleNow, UnknownPlan
 from releases.models import Service
 from releases.policy import shortfalls
 from releases.selectors.plans import plan_named, plans_for, policy_of
@@ -45,6 +45,9 @@ class ReleaseAutomation:
 
     def release(self, actor: Actor, version: Version, *, service: str, plan: str, reason: str) -> str:
         found = _service(actor, version.model, service)
+        if found.automation_paused_by:
+            paused = _("%(person)s rolled %(service)s back: resume its automatic releases first.")
+            raise NotPossibleNow(paused % {"person": found.automation_paused_by, "service": service})
         begun = start_release(actor=actor, service=found, version=version, plan_name=plan, reason=reason)
         return f"release {begun.pk} of {found.name}"  # untranslated
 

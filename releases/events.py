@@ -36,6 +36,13 @@ class RollbackStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class FreezeOverridden:
+    """A person let a release go on in spite of a freeze."""
+
+    release_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyBypassed:
     """A release was started whose plan falls short of the release policy."""
 

@@ -21,6 +21,7 @@ from common.pages.shell import NavItem, Tab
 from common.pages.subjects import Subject
 from common.resealing import SealedColumn
 from common.webhooks.catalogue import WebhookEventType
+from freezes.events import FreezeChanged
 from gateway.models import KEY_PURPOSE
 from gpu_health.events import NodeQuarantined, NodeReturned
 from hubs.auto_release import register_auto_release
@@ -110,6 +111,12 @@ WEBHOOK_EVENTS = (
         events.PolicyBypassed,
     ),
     WebhookEventType(
+        "release.overridden",
+        _("Somebody let a release go on in spite of a freeze."),
+        release_payload,
+        events.FreezeOverridden,
+    ),
+    WebhookEventType(
         "policy.lowered",
         _("A team, a service or a plan demands less of releases than before."),
         lowering_payload,
@@ -132,6 +139,7 @@ MANIFEST = AppManifest(
         Subscription(ReleaseMoved, subscribers.show_release),
         Subscription(ServiceChanged, subscribers.show_service),
         Subscription(NodeReturned, subscribers.continue_releases),
+        Subscription(FreezeChanged, subscribers.look_at_freezes),
     ),
     witnesses=(
         Subscription(NodeQuarantined, subscribers.hold_quarantined),

@@ -129,6 +129,8 @@ class Service(Revised):
     )
     stable_deployment = models.CharField(max_length=100, blank=True)
     stable_since = models.DateTimeField(null=True, blank=True)
+    automation_paused_by = models.CharField(max_length=200, blank=True, db_default="", editable=False)
+    """Who rolled it back by hand: no release starts by itself until a person resumes; empty: they start."""
     created_by = models.CharField(max_length=200)
     created_at = models.DateTimeField(default=clock.now)
 
@@ -198,6 +200,9 @@ class Release(Reconciled):
     paused_at = models.DateTimeField(null=True)
     paused_from = models.CharField(max_length=20, blank=True)
     stuck_from = models.CharField(max_length=20, blank=True)
+    freeze_override = models.TextField(blank=True, db_default="")
+    """Why it goes on in spite of every freeze; empty: freezes hold it."""
+    freeze_overridden_by = models.CharField(max_length=200, blank=True, db_default="")
     disturbed_at = models.DateTimeField(null=True)
     """When it was last told that a machine of its workers leaves service; None: it is judged as usual."""
     disturbance = models.JSONField(default=dict)

@@ -44,4 +44,11 @@ RIGHTS = (
         group=_("Services and releases"),
         rank=90,
     ),
+    RightSpec(
+        value="releases.override",
+        label=_("release in spite of a freeze"),
+        group=_("Services and releases"),
+        rank=93,
+        is_over_services=True,
+    ),
 )

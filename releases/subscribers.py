@@ -7,13 +7,17 @@ from clusters.models import Drain
 from clusters.selectors import deployment_name
 from common.errors import Missing
 from common.live.touch import touch
+from common.reconcile import kernel
+from freezes.events import FreezeChanged
 from gpu_health.events import NodeQuarantined, NodeReturned
 from gpu_health.models import Incident
 from releases.events import ReleaseMoved, ServiceChanged
 from releases.machines import MachineProblem
+from releases.models import Release
 from releases.selectors.releases import served_by
 from releases.services import machines
 from releases.services.service import keep_replicas
+from releases.states import IN_MOTION
 
 
 def show_release(event: ReleaseMoved) -> None:
@@ -35,6 +39,13 @@ def show_workers(event: WorkersChanged) -> None:
     touch("service", service_id)
     if release_id is not None:
         touch("release", release_id)
+
+
+def look_at_freezes(_event: FreezeChanged) -> None:
+    """Have releases in motion stop or continue now, whatever they wait for."""
+    for release in Release.objects.filter(state__in=IN_MOTION):
+        kernel.wake(release)
+    touch("releases")
 
 
 def hold_quarantined(event: NodeQuarantined) -> None:

@@ -13,6 +13,7 @@ urlpatterns = [
     path("services/<str:name>/live/", services.live_page, name="service-live"),
     path("services/<str:name>/settings/", services.service_settings, name="service-settings"),
     path("services/<str:name>/release-header/", services.release_header, name="set-release-header"),
+    path("services/<str:name>/resume-automation/", services.resume, name="resume-automation"),
     path("services/<str:name>/policy/", policies.service_policy, name="service-policy"),
     path("services/<str:name>/pods/", pod_patches.pods_page, name="service-pods"),
     path("services/<str:name>/pods/<int:pk>/approve/", pod_patches.decide_patch, {"decision": "approve"}),

@@ -28,6 +28,7 @@ from releases.api.serializers.releases import (
 from releases.filters import ReleaseFilter
 from releases.models import Release, Service
 from releases.services.approval import approve, reject
+from releases.services.freezing import override_freeze
 from releases.services.release import abort, end_bake, pause, resume, rollback, start_release
 from releases.states import FINAL
 from releases.succession import with_succession
@@ -42,7 +43,7 @@ class Releases(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     serializer_class = ReleaseSerializer
     inputs = {
         "create": NewReleaseSerializer,
-        **dict.fromkeys(("approve", "reject", "abort", "rollback"), RequiredReasonSerializer),
+        **dict.fromkeys(("approve", "reject", "abort", "rollback", "override"), RequiredReasonSerializer),
         **dict.fromkeys(("pause", "resume", "end_bake"), OptionalReasonSerializer),
     }
     outputs = {"list": ReleaseRowSerializer}
@@ -59,6 +60,7 @@ class Releases(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
         "resume": Right.RELEASES_OPERATE,
         "abort": Right.RELEASES_OPERATE,
         "rollback": Right.RELEASES_OPERATE,
+        "override": Right.RELEASES_OVERRIDE,
         "end_bake": Right.RELEASES_OPERATE,
     }
 
@@ -92,6 +94,7 @@ class Releases(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
             reason=given.get("reason", ""),
             image=image_named(self, given.get("image")),
             bypass=given.get("bypass", ""),
+            override=given.get("override", ""),
         )
 
     @extend_schema(responses=ReleaseSerializer)
@@ -123,6 +126,12 @@ class Releases(ListEndpoint, CreateEndpoint, RetrieveEndpoint):
     def abort(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Abort: all traffic returns to stable."""
         return self._wish(abort)
+
+    @extend_schema(responses=ReleaseSerializer)
+    @action(detail=True, methods=["post"])
+    def override(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Continue in spite of the freeze that holds it."""
+        return self._wish(override_freeze)
 
     @extend_schema(responses=ReleaseSerializer)
     @action(detail=True, methods=["post"], url_path="end-bake")

@@ -21,6 +21,7 @@ from releases.api.serializers.pod_patches import (
     PodPatchDecisionSerializer,
     PodPatchSerializer,
 )
+from releases.api.serializers.releases import OptionalReasonSerializer
 from releases.api.serializers.services import (
     NewServiceSerializer,
     ReleaseHeaderSerializer,
@@ -39,6 +40,7 @@ from releases.models import PodPatch, Service
 from releases.pages.live import live_at
 from releases.pages.traffic_charts import span_over
 from releases.selectors.services import slow_thresholds, summarised, traffic_of
+from releases.services.freezing import resume_automation
 from releases.services.pod_patch import (
     approve_patch,
     patch_of,
@@ -61,6 +63,7 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         "partial_update": ServiceChangeSerializer,
         "set_slow_threshold": NewSlowThresholdSerializer,
         "release_header": ReleaseHeaderSerializer,
+        "resume_automation": OptionalReasonSerializer,
         "propose_pod_patch": NewPodPatchSerializer,
         "approve_pod_patch": PodPatchDecisionSerializer,
         "reject_pod_patch": PodPatchDecisionSerializer,
@@ -77,6 +80,7 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         "create": Right.SERVICES_WRITE,
         "partial_update": Right.SERVICES_WRITE,
         "release_header": Right.SERVICES_WRITE,
+        "resume_automation": Right.RELEASES_OPERATE,
         "propose_pod_patch": Right.SERVICES_WRITE,
         "approve_pod_patch": Right.RELEASES_APPROVE,
         "reject_pod_patch": Right.RELEASES_APPROVE,
@@ -135,6 +139,14 @@ class Services(ListEndpoint, CreateEndpoint, RetrieveEndpoint, UpdateEndpoint):
         )
         shown = {"release_header": given["release_header"], "release_key": key or None}
         return Response(ReleaseKeySerializer(shown).data, headers={"Cache-Control": "no-store"})
+
+    @extend_schema(responses=ServiceSerializer)
+    @action(detail=True, methods=["post"], url_path="resume-automation")
+    def resume_automation(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Let releases start by themselves again, which a rollback by hand has paused."""
+        service = self.get_object()
+        resume_automation(service, actor=self.actor, **self.given())
+        return self.answer(self.get_object())
 
     @extend_schema(parameters=[TrafficQuerySerializer], responses=TrafficSerializer)
     @action(detail=True, methods=["get"])

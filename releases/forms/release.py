@@ -15,6 +15,7 @@ from images import selectors as catalogue
 from images.models import RuntimeImage
 from models_registry.models import Version
 from releases.forms.choices import ImageChoice, VersionChoice, offer_images, plan_choices, ready_versions
+from releases.freezing import freeze_of
 from releases.models import Service
 from releases.services.changes import differs_from_stable
 
@@ -47,10 +48,21 @@ class ReleaseForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2}),
     )
 
+    override = forms.CharField(
+        label=_("Reason for releasing in spite of the freeze"),
+        max_length=MAX_REASON,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
+
     def __init__(
         self, data: QueryDict | None = None, *, service: Service, actor: Actor, **options: Any
     ) -> None:
         super().__init__(data, **options)
+        if not (
+            freeze_of(service) and may(actor, Right.RELEASES_OVERRIDE, service.team, service=service.name)
+        ):
+            del self.fields["override"]
         others = ready_versions(service.model)
         if service.stable_version_id is not None and not differs_from_stable(service):
             others = others.exclude(pk=service.stable_version_id)

@@ -13,6 +13,7 @@ from common.actor import Actor
 from common.pages import formats
 from common.pages.badges import Tone
 from releases import bake
+from releases.freezing import freeze_holding
 from releases.judge.threshold import Threshold
 from releases.models import Release
 from releases.plans.plan import PlanSpec
@@ -100,10 +101,33 @@ def must_be_named(release: Release, actor: Actor) -> bool:
 
 
 def operations(release: Release, actor: Actor, *, is_serving: bool) -> list[ReleaseAction]:
-    """Pause, resume, abort, roll back, end the bake. `is_serving`: what serves came by this release."""
-    if not may(actor, Right.RELEASES_OPERATE, release.team) or not release.is_known_here:
+    """Pause, resume, override a freeze, abort, roll back, end the bake.
+
+    `is_serving`: what serves came by this release.
+    """
+    if not release.is_known_here:
         return []
-    return list(_operations(release, is_serving=is_serving))
+    found = list(_overriding(release, actor))
+    if may(actor, Right.RELEASES_OPERATE, release.team):
+        found += _operations(release, is_serving=is_serving)
+    return found
+
+
+def _overriding(release: Release, actor: Actor) -> Iterator[ReleaseAction]:
+    if not release.in_motion or release.halt or not freeze_holding(release):
+        return
+    if may(actor, Right.RELEASES_OVERRIDE, release.team, service=release.service.name):
+        yield ReleaseAction(
+            release.pk,
+            "override",
+            _("Override the freeze"),
+            "snowflake-off",
+            "bad",
+            title=_("Continue in spite of the freeze?"),
+            says=_("Its plan continues, whatever freezes its service. It is recorded, and webhooks tell it."),
+            confirm=_("Override the freeze"),
+            placeholder=_("Reason"),
+        )
 
 
 def _operations(release: Release, *, is_serving: bool) -> Iterator[ReleaseAction]:
@@ -112,7 +136,8 @@ def _operations(release: Release, *, is_serving: bool) -> Iterator[ReleaseAction
     is_stuck = state == ReleaseState.STUCK
     if release.halt and not is_stuck:
         return
-    if not is_stuck and (release.paused_at is not None or state == ReleaseState.PAUSED):
+    frozen = release.in_motion and freeze_holding(release)
+    if not is_stuck and (release.paused_at is not None or (state == ReleaseState.PAUSED and not frozen)):
         yield ReleaseAction(
             release.pk,
             "resume",
@@ -124,7 +149,7 @@ def _operations(release: Release, *, is_serving: bool) -> Iterator[ReleaseAction
             confirm=_("Resume"),
             reason="optional",
         )
-    elif release.in_motion and not is_stuck:
+    elif release.in_motion and not is_stuck and not frozen:
         yield ReleaseAction(
             release.pk,
             "pause",

@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 
 from common.pages.badges import Tone, badge_of
 from common.sentences import joined
+from releases.freezing import freeze_holding, in_words
 from releases.models import Approval, Release
 from releases.reconcilers.base import ACTOR
 from releases.reconcilers.clock import clock_of
@@ -60,6 +61,8 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
             release.paused_at,
             joined((_pause_reason(release), _("A candidate that turns bad is still rolled back."))),
         )
+    if frozen := freeze_holding(release):
+        return ReleaseNotice("warn", _("Frozen"), None, in_words(frozen), url="/releases/freezes/")
     if release.disturbed_at is not None:
         held = release.disturbance
         title = _("Held: %(machine)s leaves service") % {"machine": held.get("machine", "")}

@@ -27,6 +27,7 @@ from images.models import RuntimeImage
 from models_registry.models import Version
 from releases import bake
 from releases.errors import UnknownPlan
+from releases.freezing import freeze_of, in_words
 from releases.models import PodPatch, Release, Service
 from releases.pages import actions, lanes, strip, values
 from releases.pages.traffic_charts import SPANS, moments_of, span_named, traffic_charts
@@ -66,6 +67,12 @@ class ServicePage:
     @cached_property
     def not_counted(self) -> str:
         return gateway.not_counted(self.service.cluster_id)
+
+    @cached_property
+    def frozen(self) -> str:
+        """Say which freeze keeps its releases; empty: none does."""
+        held = freeze_of(self.service)
+        return in_words(held) if held else ""
 
     @cached_property
     def release(self) -> Release | None:
@@ -213,6 +220,10 @@ class ServicePage:
     @cached_property
     def may_release(self) -> bool:
         return may(self._actor, Right.RELEASES_START, self.service.team)
+
+    @cached_property
+    def may_operate(self) -> bool:
+        return may(self._actor, Right.RELEASES_OPERATE, self.service.team, service=self.service.name)
 
     @cached_property
     def may_change(self) -> bool:

@@ -4,8 +4,9 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from common.reconcile import Operation, Step, StepOutcome, move, wait
+from freezes.selectors import ActiveFreeze
 from releases.judge.verdict import JudgeDecision
-from releases.messages import MessageTemplate, ReleaseMessage
+from releases.messages import MessageTemplate, ReleaseMessage, text
 from releases.models import Release
 from releases.reconcilers.base import SOON
 from releases.reconcilers.cohort import cohort_of
@@ -14,15 +15,23 @@ from releases.reconcilers.watching import TrafficObservation, candidate_fault, j
 from releases.selectors.plans import plan_of
 from releases.states import ReleaseState
 
+FROZEN = MessageTemplate("release.frozen", _("Frozen by %(name)s."), name=text)
 RESUMED = MessageTemplate("release.resumed", _("Resumed."))
 
 
 class PauseRelease(Step[Release]):
+    """Pause it for a person, or while a freeze holds it."""
+
     name = "pause"
+
+    def __init__(self, held: ActiveFreeze | None = None) -> None:
+        self._held = held
 
     def settle(self, row: Release, seen: Any, now: datetime) -> StepOutcome:
         baseline = dict(row.baseline)
         why = ReleaseMessage.kept("", baseline.pop("pause_reason", None))
+        if self._held:
+            why = FROZEN(name=self._held.freeze.name)
         return move(ReleaseState.PAUSED, note=why, save={"paused_from": row.state, "baseline": baseline})
 
 

@@ -4,15 +4,17 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, cast
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.utils.translation import gettext_lazy as _
 
 from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import EPOCH, NotKnownHere, Reconciler, Step
+from freezes.selectors import over
 from gateway.models import Gateway
 from releases.events import ReleaseEnded, ReleaseMoved
+from releases.freezing import freeze_holding
 from releases.messages import MessageTemplate, ReleaseMessage, count, text
 from releases.models import Release, ReleaseMove, ReleaseStep
 from releases.reconcilers.bake import EndBake
@@ -43,8 +45,13 @@ class ReleaseReconciler(Reconciler[Release]):
         began = ReleaseStep.objects.filter(release=OuterRef("pk"), index=OuterRef("step_index"))
         splits = Gateway.objects.filter(cluster=OuterRef("service__cluster"))
         rows = Release.objects.select_related("service").order_by()
+        freezes = over(
+            team=OuterRef("team"), service=OuterRef("service__name"), cluster=OuterRef("service__cluster")
+        )
         return rows.annotate(
-            step_began=Subquery(began.values("started_at")[:1]), host=Subquery(splits.values("host")[:1])
+            step_began=Subquery(began.values("started_at")[:1]),
+            host=Subquery(splits.values("host")[:1]),
+            has_freezes=Exists(freezes),
         )
 
     def log_fields(self, row: Release) -> Mapping[str, Any]:
@@ -68,10 +75,11 @@ class ReleaseReconciler(Reconciler[Release]):
             return next_step_back(row)
         if row.disturbed_at is not None and state != ReleaseState.PENDING:
             return AwaitMachine()
+        held = row.paused_at is None and freeze_holding(row)
         if state == ReleaseState.PAUSED:
-            return WatchWhilePaused() if row.paused_at else ResumeRelease()
-        if row.paused_at:
-            return PauseRelease()
+            return WatchWhilePaused() if row.paused_at or held else ResumeRelease()
+        if row.paused_at or held:
+            return PauseRelease(held or None)
         if state == ReleaseState.PENDING:
             return BeginRelease()
         return cast("Executor[Any]", plan_of(row).steps[row.step_index].executor())
@@ -118,7 +126,7 @@ def _mover(row: Release, to: str) -> str:
     if row.halt:
         return row.halted_by
     if to == ReleaseState.PAUSED:
-        return row.paused_by
+        return row.paused_by or ACTOR.name
     if row.state == ReleaseState.WAITING_APPROVAL:
         approval = row.approvals.filter(step_index=row.step_index).select_related("by").first()
         return str(approval.by) if approval else ACTOR.name

@@ -13,6 +13,7 @@ from common import audit, events
 from common.actor import Actor
 from common.numbers import next_number
 from common.reconcile import kernel
+from freezes.errors import Frozen
 from gateway import selectors as gateway
 from images.models import RuntimeImage
 from models_registry.models import Version
@@ -21,12 +22,14 @@ from models_registry.states import VersionState
 from releases.declared import not_declared
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable
 from releases.events import ReleaseMoved, RollbackStarted
+from releases.freezing import freeze_holding, in_words
 from releases.models import Release, ReleaseMove, ReleaseStep, Service
 from releases.plans.builtin import DIRECT, ROLLBACK, WARM_ROLLBACK, builtin_plan
 from releases.plans.later import refuse_later
 from releases.plans.plan import PlanSpec, plan_hash
 from releases.selectors.plans import plan_named, policy_of, usual_plan_of
 from releases.services.changes import OF_WORKERS, differs_from_stable
+from releases.services.freezing import pause_automation, record_override, refuse_frozen
 from releases.services.pods import uncounted
 from releases.services.policy import let_pass, record_bypass
 from releases.states import IN_MOTION, Halt, ReleaseState, word_of
@@ -41,11 +44,13 @@ def start_release(
     reason: str = "",
     image: RuntimeImage | None = None,
     bypass: str = "",
+    override: str = "",
 ) -> Release:
     """Set the version on its way, with `image` if one is named for this release alone.
 
-    A plan that falls short of the release policy takes the right `releases.bypass` and a reason, `bypass`.
-    Raises NotAllowed, BelowPolicy, BypassReasonMissing, NotReleasable, AlreadyInMotion, UnknownPlan.
+    A plan that falls short of the release policy takes the right `releases.bypass` and a reason, `bypass`; a
+    start in spite of a freeze `releases.override` and a reason, `override`.
+    Raises NotAllowed, BelowPolicy, BypassReasonMissing, Frozen, NotReleasable, AlreadyInMotion, UnknownPlan.
     """
     require(actor, Right.RELEASES_START, service.team, service=service.name)
     with transaction.atomic():
@@ -57,6 +62,7 @@ def start_release(
             reason=reason,
             image=image,
             bypass=bypass,
+            override=override,
         )
 
 
@@ -93,6 +99,8 @@ def resume(release: Release, *, actor: Actor, reason: str = "") -> None:
             resumed = kernel.wake(
                 release, where={"paused_at__isnull": False, "halt": ""}, paused_at=None, paused_by=""
             )
+        if not resumed and (held := freeze_holding(release)):
+            raise Frozen(in_words(held))
         if not resumed:
             raise NotPossibleNow(
                 _("Nothing to resume: the release is %(release)s.") % {"release": word_of(release.state)}
@@ -125,6 +133,7 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
         if release.state in IN_MOTION:
             halt_release(release, Halt.ROLLBACK, by=actor.name, reason=reason)
             audit.record(actor, "release.rollback", subject=release, team_id=release.team_id, reason=reason)
+            pause_automation(Service.objects.get(pk=release.service_id), actor=actor)
             return release
         service = Service.objects.get(pk=release.service_id)
         if release.state != ReleaseState.PROMOTED or service.stable_version_id != release.version_id:
@@ -135,6 +144,7 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
             raise NotPossibleNow(_("This was the service's first version: there is none to return to."))
         audit.record(actor, "release.rollback", subject=release, team_id=release.team_id, reason=reason)
         events.publish(RollbackStarted(release.pk))
+        pause_automation(service, actor=actor)
         warm = _take_over_workers(release)
         return begin(
             service,
@@ -183,6 +193,7 @@ def begin(
     undoes: Release | None = None,
     image: RuntimeImage | None = None,
     bypass: str = "",
+    override: str = "",
 ) -> Release:
     """Create the release with its steps; call it inside the transaction of whoever wishes it."""
     # Read inside the transaction: what is stable now is what the release starts from.
@@ -197,6 +208,7 @@ def begin(
         ]
     )
     refuse_if_it_goes(service.cluster)
+    overrides = undoes is None and refuse_frozen(service, actor=actor, override=override)
     warm = undoes.stable_deployment if undoes and plan.name == WARM_ROLLBACK else ""
     if not warm:
         # Workers that run answer, whatever has become of their files since.
@@ -223,6 +235,8 @@ def begin(
         policy=policy.to_dict(),
         shortfalls=[term.to_dict() for term in missing],
         bypass_reason=bypass.strip() if missing else "",
+        freeze_override=override.strip() if overrides else "",
+        freeze_overridden_by=actor.name if overrides else "",
         requested_by_id=actor.user_id,
         requester=actor.name,
         reason=reason,
@@ -260,6 +274,8 @@ def begin(
     )
     if missing:
         record_bypass(release, missing, actor=actor, reason=bypass.strip())
+    if overrides:
+        record_override(release, actor=actor, reason=override.strip())
     kernel.wake(release)
     events.publish(ReleaseMoved(release.pk, service.pk))
     release.refresh_from_db()

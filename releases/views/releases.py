@@ -21,6 +21,7 @@ from releases.models import Release, ReleaseStep
 from releases.pages.release import ReleasePage
 from releases.selectors.releases import releases_for
 from releases.services.approval import approve, reject
+from releases.services.freezing import override_freeze
 from releases.services.release import abort, end_bake, pause, resume, rollback
 from releases.services.threshold import accept_threshold
 
@@ -81,6 +82,7 @@ WISHES: dict[str, tuple[Wish, Text, bool]] = {
         True,
     ),
     "end-bake": (end_bake, gettext_lazy("The workers that were kept warm stop."), False),
+    "override": (override_freeze, gettext_lazy("Release {pk} continues in spite of the freeze."), True),
     "rollback": (rollback, gettext_lazy("Rolling back."), True),
 }
 """What is asked for, what the person is told, and whether a reason is needed."""

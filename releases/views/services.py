@@ -14,7 +14,8 @@ from accounts.states import Right
 from common.actor import Actor
 from common.errors import Invalid, SlipwayError
 from common.pages.access import signed_in
-from common.pages.answers import done, is_part_request, page
+from common.pages.answers import done, is_part_request, page, refusals_at_the_form
+from common.pages.forms import reason_of
 from common.pages.listing import list_page
 from releases.filters import ServiceFilter
 from releases.forms.live import LiveForm
@@ -27,6 +28,7 @@ from releases.pages.pod_fields import field_of
 from releases.pages.service import ServicePage
 from releases.selectors.plans import usual_plan_of
 from releases.selectors.services import services_for, summarised
+from releases.services.freezing import resume_automation
 from releases.services.release import start_release
 from releases.services.release_header import set_release_header
 from releases.services.service import change_service, create_service
@@ -143,6 +145,17 @@ def service_settings(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 @signed_in
+@refusals_at_the_form
+def resume(request: HttpRequest, name: str) -> HttpResponse:
+    """Let releases start by themselves again after a rollback by hand."""
+    actor = of_request(request)
+    reason = reason_of(request, is_demanded=False)
+    resume_automation(visible_service(actor, name), actor=actor, reason=reason)
+    return done(request, _("Releases may start by themselves again."), to=f"/services/{name}/")
+
+
+@require_POST
+@signed_in
 def release_header(request: HttpRequest, name: str) -> HttpResponse:
     """The one place where a new key is shown."""
     actor = of_request(request)
@@ -208,6 +221,7 @@ def release_version(request: HttpRequest, name: str) -> HttpResponse:
                 reason=given["reason"].strip(),
                 image=given.get("image"),
                 bypass=given.get("bypass", ""),
+                override=given.get("override", ""),
             )
         except SlipwayError as error:
             _blame(form, error)

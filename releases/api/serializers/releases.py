@@ -12,6 +12,7 @@ from gateway import selectors as gateway
 from releases import bake
 from releases.api import examples
 from releases.api.serializers.traffic import ThresholdSerializer, WeightsSerializer
+from releases.freezing import freeze_holding
 from releases.models import Release, ReleaseMove, ReleaseStep
 from releases.reconcilers.clock import StepClock, clock_of
 from releases.selectors import releases as release_selectors
@@ -45,6 +46,13 @@ class ClockSerializer(serializers.Serializer[Any]):
     @extend_schema_field(serializers.DateTimeField(allow_null=True))
     def get_stopped_since(self, clock: StepClock) -> Any:
         return (clock.stalled_since or None) if clock.reason else None
+
+
+class FrozenSerializer(serializers.Serializer[Any]):
+    freeze = serializers.IntegerField(source="freeze.pk")
+    name = serializers.CharField(source="freeze.name")
+    reason = serializers.CharField(source="freeze.reason")
+    until = serializers.DateTimeField(allow_null=True, help_text="null: no end is known.")
 
 
 class BypassSerializer(serializers.Serializer[Any]):
@@ -167,6 +175,7 @@ class ReleaseSerializer(ReleaseRowSerializer):
     held = serializers.SerializerMethodField(
         help_text="Machine under its workers that leaves service; nobody is judged meanwhile. null: none."
     )
+    frozen = serializers.SerializerMethodField(help_text="Freeze that holds it where it is; null: none.")
     undoes = serializers.IntegerField(source="undoes_id", allow_null=True)
     way_back = serializers.SerializerMethodField(
         help_text="Estimated rollback; null unless promoted and serving."
@@ -201,6 +210,8 @@ class ReleaseSerializer(ReleaseRowSerializer):
             "halted_by",
             "paused_by",
             "held",
+            "frozen",
+            "freeze_override",
             "undoes",
             "way_back",
             "bypassed",
@@ -214,6 +225,11 @@ class ReleaseSerializer(ReleaseRowSerializer):
     @extend_schema_field(HeldSerializer(allow_null=True))
     def get_held(self, release: Release) -> Any:
         return HeldSerializer(release.disturbance).data if release.disturbed_at else None
+
+    @extend_schema_field(FrozenSerializer(allow_null=True))
+    def get_frozen(self, release: Release) -> Any:
+        held = freeze_holding(release) if release.in_motion else None
+        return FrozenSerializer(held).data if held else None
 
     @extend_schema_field(WayBackSerializer(allow_null=True))
     def get_way_back(self, release: Release) -> Any:
@@ -288,6 +304,12 @@ class NewReleaseSerializer(serializers.Serializer[Any]):
         allow_blank=True,
         help_text="Reason to release although the plan does not meet the release policy; requires the "
         "right `releases.bypass`.",
+    )
+    override = serializers.CharField(
+        max_length=MAX_REASON,
+        required=False,
+        allow_blank=True,
+        help_text="Reason to start in spite of a freeze; requires the right `releases.override`.",
     )
 
 

@@ -75,6 +75,10 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
         read_only=True,
         help_text="Who may choose stable or candidate by `x-release` while a release runs.",
     )
+    automation_paused_by = serializers.CharField(
+        read_only=True,
+        help_text="Who rolled it back, so that no release starts by itself; or empty.",
+    )
     weights = WeightsSerializer(source="summary.weights")
     url = serializers.CharField(source="summary.url", help_text="URL for clients.")
 
@@ -104,6 +108,7 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
             "reason",
             "stable",
             "stable_since",
+            "automation_paused_by",
             "candidate",
             "release_in_motion",
             "release_header",

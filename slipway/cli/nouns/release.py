@@ -50,19 +50,24 @@ def start(
             "--bypass", help="Reason to release although the plan does not meet the release policy."
         ),
     ] = "",
+    override: Annotated[str, typer.Option("--override", help="Reason to release in spite of a freeze.")] = "",
     reason: Reason = "",
     wait: WaitForEnd = False,
     wait_for: WaitFor = None,
     timeout: Timeout = 3600,
 ) -> None:
-    """Start a release."""
+    """Start a release; exit 6 and the time at which it ends while a freeze holds."""
     context = context_of(typer_context)
     model, name = split_version(version)
     body = {"service": service, "model": model, "version": name, "reason": reason}
-    body |= {key: value for key, value in {"plan": plan, "image": image, "bypass": bypass}.items() if value}
+    body |= {key: value for key, value in _given(plan, image, bypass, override).items() if value}
     release = context.client.create(at("releases"), body)
     _announce(context, release)
     _finish(context, release, wait=wait, wait_for=wait_for, timeout=timeout)
+
+
+def _given(plan: str, image: str, bypass: str, override: str) -> dict[str, str]:
+    return {"plan": plan, "image": image, "bypass": bypass, "override": override}
 
 
 @app.command("status")
@@ -80,6 +85,13 @@ def status(
     except LookupError as error:
         raise typer.BadParameter(str(error)) from None
     _finish(context, found, wait=wait, wait_for=wait_for, timeout=timeout, details=True)
+
+
+@app.command("override")
+@confirmed("Let release {release_id} go on in spite of the freeze?")
+def override_freeze(typer_context: typer.Context, release_id: int, reason: RequiredReason = "") -> None:
+    """Let a release that a freeze holds go on."""
+    _act(typer_context, release_id, "override", reason)
 
 
 @app.command("list")

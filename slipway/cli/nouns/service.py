@@ -222,6 +222,14 @@ def set_release_header(
     context.progress.print(f"{name} accepts x-release from {TAKEN_FROM[release_header]}.", markup=False)
 
 
+@app.command("resume-automation")
+def resume_automation(typer_context: typer.Context, name: str, reason: Reason = "") -> None:
+    """Let releases start by themselves again, which a rollback by hand has paused."""
+    context = context_of(typer_context)
+    document = context.client.post(at("services", name, "resume-automation"), {"reason": reason})
+    context.tell(document, f"Releases of {name} may start by themselves again.")
+
+
 @app.command("list")
 def list_services(typer_context: typer.Context) -> None:
     """List services."""

@@ -5,8 +5,9 @@ from django.utils import timezone
 
 from accounts.states import Right
 from clusters.models import Cluster
+from freezes.models import Freeze
 from releases.api.examples import POD_PATCH as PATCH_EXAMPLE
-from releases.models import PodPatch, Release
+from releases.models import PodPatch, Release, Service
 from releases.plans.builtin import builtin_plan
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 
@@ -30,6 +31,16 @@ def _paused(scene: Scene) -> Mapping[str, Any]:
 def _baking(scene: Scene) -> Mapping[str, Any]:
     Release.objects.filter(pk=scene.release.pk).update(state="promoted", bake_until=timezone.now())
     return {"id": scene.release.pk}
+
+
+def _frozen(scene: Scene) -> Mapping[str, Any]:
+    Freeze.objects.get_or_create(team=scene.team, name="stop")
+    return _release(scene)
+
+
+def _rolled_back(scene: Scene) -> Mapping[str, Any]:
+    Service.objects.filter(pk=scene.service.pk).update(automation_paused_by="ada")
+    return _service(scene)
 
 
 def _plan(scene: Scene) -> Mapping[str, Any]:
@@ -95,6 +106,7 @@ ROUTES = [
         fill=_service,
         body=lambda scene: {"release_header": "off"},
     ),
+    Route("POST", "services/{service}/resume-automation/", Right.RELEASES_OPERATE, fill=_rolled_back),
     Route("GET", PATCHES, Right.READ, fill=_service),
     Route(
         "POST",
@@ -136,6 +148,7 @@ ROUTES = [
     Route("POST", "releases/{id}/resume/", Right.RELEASES_OPERATE, fill=_paused, body=_because),
     Route("POST", "releases/{id}/abort/", Right.RELEASES_OPERATE, fill=_release, body=_because),
     Route("POST", "releases/{id}/rollback/", Right.RELEASES_OPERATE, fill=_release, body=_because),
+    Route("POST", "releases/{id}/override/", Right.RELEASES_OVERRIDE, fill=_frozen, body=_because),
     Route("POST", "releases/{id}/end-bake/", Right.RELEASES_OPERATE, fill=_baking, body=_because),
     Route("GET", "release-policies/", Access.SIGNED_IN, owned=False),
     Route("GET", "release-policies/{team}/", Right.READ, fill=_policy),

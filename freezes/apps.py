@@ -1,0 +1,5 @@
+from common import app_config
+
+
+class FreezesConfig(app_config.WithManifest):
+    name = "freezes"

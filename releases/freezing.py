@@ -1,0 +1,37 @@
+"""Which freeze holds a release."""
+
+from django.utils.translation import gettext as _
+
+from common.pages import formats
+from common.reconcile import kernel
+from common.sentences import joined
+from freezes.selectors import ActiveFreeze, freeze_now
+from releases.models import Release, Service
+
+
+def freeze_of(service: Service) -> ActiveFreeze | None:
+    """Return the freeze that keeps releases of the service from starting; None: they may start."""
+    return freeze_now(
+        team=service.team_id, service=service.name, cluster=service.cluster_id, at=kernel.clock()
+    )
+
+
+def freeze_holding(release: Release) -> ActiveFreeze | None:
+    """Return the freeze that keeps the release where it is.
+
+    None: none does. Rollbacks are held by none, nor is what a person let go on in spite of it.
+    """
+    is_exempt = release.undoes_id is not None or release.freeze_override
+    if is_exempt or not getattr(release, "has_freezes", True):
+        return None
+    return freeze_of(release.service)
+
+
+def in_words(held: ActiveFreeze) -> str:
+    """Say what freezes, why, and until when."""
+    names = {"name": held.freeze.name, "until": formats.absolute(held.until) if held.until else ""}
+    if held.until:
+        said = _("Releases are frozen until %(until)s by the freeze %(name)s.") % names
+    else:
+        said = _("Releases are frozen by the freeze %(name)s, until a person ends it.") % names
+    return joined((said, held.freeze.reason)) if held.freeze.reason else said
