@@ -322,7 +322,7 @@ class Approval(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["release", "step_index"], name="one_word_per_step"),
+            models.UniqueConstraint(fields=["release", "step_index", "by"], name="one_word_per_person"),
             models.CheckConstraint(
                 condition=Q(separate_requester=False)
                 | Q(decision=ApprovalDecision.REJECT)

@@ -22,6 +22,8 @@ TERMS: Mapping[str, Any] = {
     "approval.another_person": _("an approval by another person than the requester"),
     "role.approver": _("an approver's approval"),
     "role.admin": _("an admin's approval"),
+    "people": _("approvals by %(people)s different people"),
+    "lacks.people": _("It does not ask for approvals by %(people)s different people."),
     "approvers": _("an approval by one of: %(names)s"),
     "approvers.nobody": _("an approval, but by nobody whom both team and service name"),
     "percent": _("at most %(percent)s %% of the traffic before the approval"),
@@ -83,6 +85,9 @@ class ReleasePolicy(BaseModel):
     role: Literal["approver", "admin"] = Field(
         default="approver", description="The role in the service's team that the approver must have."
     )
+    people: Annotated[int, Field(strict=True, ge=1, le=10)] = Field(
+        default=1, description="How many different people must approve."
+    )
     approvers: Names | None = Field(
         default=None, description="Names of the people one of whom must approve; null: whoever has the right."
     )
@@ -97,7 +102,8 @@ class ReleasePolicy(BaseModel):
     plans: Names | None = Field(default=None, description="Names of the plans that are allowed; null: any.")
 
     def to_dict(self) -> dict[str, Any]:
-        return self.model_dump(mode="json")
+        document = self.model_dump(mode="json")
+        return document if self.people > 1 else {k: v for k, v in document.items() if k != "people"}
 
 
 NOTHING = ReleasePolicy()
@@ -108,6 +114,7 @@ def stricter(one: ReleasePolicy, other: ReleasePolicy) -> ReleasePolicy:
     return ReleasePolicy(
         approval=max(one.approval, other.approval, key=APPROVALS.index),
         role=max(one.role, other.role, key=ROLES.index),
+        people=max(one.people, other.people),
         approvers=_both(one.approvers, other.approvers),
         percent_before_approval=min(
             (
@@ -128,13 +135,12 @@ def demanded_by(plan: PlanSpec) -> ReleasePolicy:
     judge = not _judge_lacks(plan)
     if not approvals:
         return ReleasePolicy(judge=judge)
-    index, step = max(
-        approvals, key=lambda one: (one[1].separate_requester, ROLES.index(one[1].role), -one[0])
-    )
+    index, step = max(approvals, key=_strength)
     percent = _percent_before(plan, index)
     return ReleasePolicy(
         approval="another_person" if step.separate_requester else "anyone",
         role=step.role,
+        people=step.people,
         percent_before_approval=percent if percent > PERCENT_BEFORE_APPROVAL else None,
         judge=judge,
     )
@@ -159,6 +165,8 @@ def demands(policy: ReleasePolicy) -> tuple[PolicyTerm, ...]:
         found.append(PolicyTerm(f"approval.{policy.approval}"))
         if policy.role == "admin":
             found.append(PolicyTerm("role.admin"))
+        if policy.people > 1:
+            found.append(PolicyTerm("people", {"people": policy.people}))
         if policy.approvers is not None:
             found.append(_names("approvers", "approvers.nobody", policy.approvers))
         found.append(PolicyTerm("percent", {"percent": _most_percent(policy)}))
@@ -196,6 +204,9 @@ def _approval_lacks(plan: PlanSpec, policy: ReleasePolicy) -> list[PolicyTerm]:
         approvals = [one for one in approvals if one[1].role == "admin"]
         if not approvals:
             return [PolicyTerm("lacks.admin")]
+    approvals = [one for one in approvals if one[1].people >= policy.people]
+    if not approvals:
+        return [PolicyTerm("lacks.people", {"people": policy.people})]
     certain = [one for one in approvals if one[1].when == "always"]
     if not certain:
         return [PolicyTerm("lacks.certain_approval")]
@@ -209,6 +220,12 @@ def _most_percent(policy: ReleasePolicy) -> int:
 
 def _approvals(plan: PlanSpec) -> list[tuple[int, ApprovalTerms]]:
     return [(index, step.approval) for index, step in enumerate(plan.steps) if step.approval is not None]
+
+
+def _strength(numbered: tuple[int, ApprovalTerms]) -> tuple[bool, int, int, int]:
+    """Return what a numbered approval step is compared by."""
+    index, step = numbered
+    return step.separate_requester, ROLES.index(step.role), step.people, -index
 
 
 def _percent_before(plan: PlanSpec, index: int) -> int:

@@ -215,6 +215,7 @@ RELEASE = RELEASE_ROW | {
         "right": "releases.approve",
         "role": "approver",
         "separate_requester": True,
+        "people": 1,
         "since": "2026-11-20T09:10:20Z",
         "until": "2026-11-21T09:10:20Z",
         "why": "The plan asks for an approval by an approver who did not ask for the release.",

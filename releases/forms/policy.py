@@ -50,6 +50,7 @@ class PolicyForm(forms.Form):
     role = forms.ChoiceField(
         label=_("Role of the approver"), choices=[("approver", _("Approver")), ("admin", _("Admin"))]
     )
+    people = forms.IntegerField(label=_("People who must approve"), min_value=1, max_value=10, initial=1)
     approvers = NameListField(
         label=_("Named approvers"),
         required=False,

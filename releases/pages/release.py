@@ -101,9 +101,19 @@ class ReleasePage:
 
     @cached_property
     def word(self) -> Approval | None:
-        """Return the decision already given on the approval at hand."""
-        of_step = (one for one in self.approvals if one.step_index == self.release.step_index)
-        return next(of_step, None)
+        """Return the last decision on the approval at hand, if enough people have decided."""
+        is_enough = self.waiting is not None and len(self.given) >= self.waiting.people
+        return self.given[-1] if is_enough else None
+
+    @cached_property
+    def given(self) -> list[Approval]:
+        """Return what people have said on the approval at hand."""
+        return [one for one in self.approvals if one.step_index == self.release.step_index]
+
+    @cached_property
+    def has_approved(self) -> bool:
+        """Whether this person has approved, and others must, too."""
+        return any(one.by_id == self._actor.user_id for one in self.given)
 
     @cached_property
     def notice(self) -> notice.ReleaseNotice | None:
@@ -111,7 +121,10 @@ class ReleasePage:
 
     @cached_property
     def decisions(self) -> list[actions.ReleaseAction]:
-        return [] if self.word else actions.decisions(self.release, self.plan, self._actor)
+        if self.word:
+            return []
+        found = actions.decisions(self.release, self.plan, self._actor)
+        return [one for one in found if one.name != "approve"] if self.has_approved else found
 
     @cached_property
     def on_timeout(self) -> str:

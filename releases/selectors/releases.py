@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db.models import (
     Count,
     DurationField,
+    Exists,
     ExpressionWrapper,
     F,
     Min,
@@ -35,7 +36,7 @@ from releases.errors import UnknownDeployment
 from releases.judge.evidence import JudgeEvidence
 from releases.judge.threshold import StableTraffic, StoredThreshold, Threshold, is_unusable, threshold
 from releases.judge.verdict import JudgeVerdict, verdict
-from releases.models import EvidencePoint, Release, SlowThreshold
+from releases.models import Approval, EvidencePoint, Release, SlowThreshold
 from releases.selectors.plans import plan_of
 from releases.states import FINAL, IN_MOTION, MOVES, ReleaseState, ThresholdSource
 from releases.succession import with_succession
@@ -56,6 +57,8 @@ class WaitingFor:
     since: datetime | None
     until: datetime | None
     why: str
+    people: int = 1
+    """How many must approve."""
 
 
 def releases_for(actor: Actor) -> QuerySet[Release]:
@@ -107,8 +110,20 @@ def durations_by_outcome(
 
 def waiting_for(actor: Actor) -> QuerySet[Release]:
     """Releases whose approval this actor may give."""
+    approved = Approval.objects.filter(release=OuterRef("pk"), step_index=OuterRef("step_index"))
     return in_motion(actor).filter(
-        state=ReleaseState.WAITING_APPROVAL, halt="", team__in=teams_where(actor, Right.RELEASES_APPROVE)
+        ~Exists(approved.filter(by=actor.user_id)),
+        state=ReleaseState.WAITING_APPROVAL,
+        halt="",
+        team__in=teams_where(actor, Right.RELEASES_APPROVE),
+    )
+
+
+def approvals_at_hand(release: Release) -> list[Approval]:
+    """Return what people have said on the step that the release is at, oldest first."""
+    return sorted(
+        (one for one in release.approvals.all() if one.step_index == release.step_index),
+        key=lambda one: one.pk,
     )
 
 
@@ -140,6 +155,7 @@ def waiting_for_what(release: Release) -> WaitingFor | None:
         since=since,
         until=since + timedelta(seconds=step.timeout_seconds) if ends and since else None,
         why=_("The plan requires an approval before all traffic goes to the new version."),
+        people=step.people,
     )
 
 

@@ -33,7 +33,7 @@ def _decide(release: Release, decision: ApprovalDecision, *, actor: Actor, reaso
     if actor.user_id is None:
         raise NotWaiting(_("Only a person can decide."))
     with transaction.atomic():
-        release.refresh_from_db()
+        release.refresh_from_db(from_queryset=Release.objects.select_for_update())
         terms = plan_of(release).steps[release.step_index].approval
         waits = release.state == ReleaseState.WAITING_APPROVAL and not release.halt
         if not waits or terms is None:
@@ -48,6 +48,11 @@ def _decide(release: Release, decision: ApprovalDecision, *, actor: Actor, reaso
             raise SeparationOfDuties(
                 _("You asked for this release, so somebody else must approve it: that is what its plan says.")
             )
+        given = release.approvals.filter(step_index=release.step_index, plan_hash=release.plan_hash)
+        if given.count() >= terms.people:
+            raise NotWaiting(_("Somebody has decided already."))
+        if given.filter(by=actor.user_id).exists():
+            raise NotWaiting(_("You have approved it already; another person must approve, too."))
         named = policy_at_start(release).approvers
         if decision == ApprovalDecision.APPROVE and named is not None and actor.name not in named:
             people = ", ".join(named) or _("nobody")

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from common import events
 from common.reconcile import StepOutcome, move
-from releases import states
+from common.sentences import listed
 from releases.events import ApprovalAsked
 from releases.judge.verdict import JudgeDecision
 from releases.messages import MessageTemplate, text
@@ -22,8 +22,9 @@ from releases.progress import StepProgress
 from releases.reconcilers.base import halt
 from releases.reconcilers.measured_split import measured
 from releases.reconcilers.watching import EvidenceUpdate, TrafficObservation, WatchedExecutor
-from releases.states import Halt, ReleaseState
+from releases.states import ApprovalDecision, Halt, ReleaseState
 
+APPROVE = ApprovalDecision.APPROVE
 WAITING = MessageTemplate("approval.waiting", gettext_lazy("Waiting for approval."))
 NOT_REQUIRED = MessageTemplate("approval.not_required", gettext_lazy("Not required: the analysis passed."))
 APPROVED = MessageTemplate("approval.approved", gettext_lazy("Approved: %(reason)s"), reason=text)
@@ -61,6 +62,11 @@ class ApprovalStep(StepSpec):
         title=gettext_noop("Role"),
         description=gettext_noop("The role in the service's team that may approve."),
     )
+    people: Annotated[int, whole(least=1, most=10)] = Field(
+        default=1,
+        title=gettext_noop("People"),
+        description=gettext_noop("How many different people must approve."),
+    )
     separate_requester: Annotated[bool, Field(strict=True)] = Field(
         default=True,
         title=gettext_noop("Disallow self-approval"),
@@ -85,6 +91,12 @@ class ApprovalStep(StepSpec):
         description=gettext_noop("unless_certified = skipped when the candidate has passed the analysis."),
     )
 
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what plans of the release before do not know, so that their hashes stay."""
+        document: dict[str, Any] = write(self)
+        return document if self.people > 1 else {k: v for k, v in document.items() if k != "people"}
+
     @property
     def approval(self) -> "ApprovalStep":
         return self
@@ -96,6 +108,13 @@ class ApprovalStep(StepSpec):
             )
 
     def summary(self) -> str:
+        if self.people > 1:
+            names = {"people": self.people}
+            if self.role == "admin":
+                said = _("approval by %(people)s admins") % names
+            else:
+                said = _("approval by %(people)s approvers") % names
+            return said if self.when == "always" else _("%(by)s, unless passed") % {"by": said}
         if self.when == "always":
             return _("approval by an admin") if self.role == "admin" else _("approval by an approver")
         if self.role == "admin":
@@ -133,9 +152,12 @@ class ApprovalExecutor(WatchedExecutor[ApprovalStep]):
     ) -> StepOutcome:
         if row.state == ReleaseState.RUNNING and self._is_certified(view):
             return self.go_on(row, note=NOT_REQUIRED())
-        word = ApprovalRow.objects.filter(
-            release=row, step_index=row.step_index, plan_hash=row.plan_hash
-        ).first()
+        words = list(
+            ApprovalRow.objects.filter(
+                release=row, step_index=row.step_index, plan_hash=row.plan_hash, decision=APPROVE
+            ).select_related("by")
+        )
+        word = words[-1] if len(words) >= self.spec.people else None
         if row.state == ReleaseState.RUNNING:
             if word is None:
                 return move(
@@ -143,9 +165,10 @@ class ApprovalExecutor(WatchedExecutor[ApprovalStep]):
                     note=WAITING(),
                     write=lambda: events.publish(ApprovalAsked(row.pk, row.step_index)),
                 )
-            note = APPROVED_AS(name=word.by, reason=word.reason) if word.reason else APPROVED_BY(name=word.by)
-            return self.go_on(row, note=note, actor=str(word.by), detail={"approval": word.pk})
-        if word is not None and word.decision == states.ApprovalDecision.APPROVE:
+            names = listed(str(one.by) for one in words)
+            note = APPROVED_AS(name=names, reason=word.reason) if word.reason else APPROVED_BY(name=names)
+            return self.go_on(row, note=note, actor=names, detail={"approval": word.pk})
+        if word is not None:
             return move(ReleaseState.RUNNING, note=APPROVED(reason=word.reason))
         timeout = timedelta(seconds=self.spec.timeout_seconds)
         if self.spec.on_timeout != "wait" and self.elapsed(row, now) > timeout:

@@ -22,6 +22,12 @@ class PolicySerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(
         choices=ROLES, required=False, help_text="Role of the approver in the team."
     )
+    people = serializers.IntegerField(
+        min_value=1,
+        max_value=10,
+        required=False,
+        help_text="Different people who must approve; default 1.",
+    )
     approvers = serializers.ListField(
         child=serializers.CharField(max_length=150),
         max_length=50,

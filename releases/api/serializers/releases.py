@@ -82,6 +82,7 @@ class WaitingForSerializer(serializers.Serializer[Any]):
     since = serializers.DateTimeField(allow_null=True)
     until = serializers.DateTimeField(allow_null=True)
     why = serializers.CharField()
+    people = serializers.IntegerField(help_text="How many different people must approve.")
 
 
 class ApprovalSerializer(serializers.Serializer[Any]):
@@ -280,8 +281,9 @@ class ReleaseSerializer(ReleaseRowSerializer):
 
 
 def _is_answered(release: Release) -> bool:
-    """A person has spoken on the present step; the release has not yet gone on."""
-    return any(word.step_index == release.step_index for word in release.approvals.all())
+    """Enough people have spoken on the present step; the release has not yet gone on."""
+    waiting = release_selectors.waiting_for_what(release)
+    return waiting is not None and len(release_selectors.approvals_at_hand(release)) >= waiting.people
 
 
 @example(examples.NEW_RELEASE)
