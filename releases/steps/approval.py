@@ -25,6 +25,8 @@ from releases.reconcilers.watching import EvidenceUpdate, TrafficObservation, Wa
 from releases.states import ApprovalDecision, Halt, ReleaseState
 
 APPROVE = ApprovalDecision.APPROVE
+MOST_OF_NAMES = 200
+"""Characters that a step keeps of who approved it."""
 WAITING = MessageTemplate("approval.waiting", gettext_lazy("Waiting for approval."))
 NOT_REQUIRED = MessageTemplate("approval.not_required", gettext_lazy("Not required: the analysis passed."))
 APPROVED = MessageTemplate("approval.approved", gettext_lazy("Approved: %(reason)s"), reason=text)
@@ -167,7 +169,7 @@ class ApprovalExecutor(WatchedExecutor[ApprovalStep]):
                 )
             names = listed(str(one.by) for one in words)
             note = APPROVED_AS(name=names, reason=word.reason) if word.reason else APPROVED_BY(name=names)
-            return self.go_on(row, note=note, actor=names, detail={"approval": word.pk})
+            return self.go_on(row, note=note, actor=names[:MOST_OF_NAMES], detail={"approval": word.pk})
         if word is not None:
             return move(ReleaseState.RUNNING, note=APPROVED(reason=word.reason))
         timeout = timedelta(seconds=self.spec.timeout_seconds)

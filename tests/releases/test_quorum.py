@@ -59,7 +59,7 @@ def test_one_of_two_approvals_moves_nothing_and_the_second_does(waiting_for_two:
 
     approve(scene.release, actor=cy, reason="For me, too.")
     scene.run_until_state(S.PROMOTED)
-    assert scene.release.steps.get(kind="approval").actor == "bo and cy"
+    assert scene.release.steps.get(kind="approval").actor == "bo, cy"
 
 
 def test_one_person_rejects_whatever_another_said(waiting_for_two: Scene) -> None:
