@@ -42,9 +42,10 @@ def find_program(spec: EngineSpec, command: WorkerCommand) -> EngineProgram:
     except EnvironmentNotMade as error:
         raise EngineError(f"the environment {environment.name} could not be made: {error}") from None
     programs = place / "bin"
+    variables = {name: os.environ.get(name, usual) for name, usual in server.locked_variables.items()}
     return EngineProgram(
         command=(str(programs / server.locked_command[0]), *server.locked_command[1:]),
-        variables={"PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}", **server.locked_variables},
+        variables={"PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}", **variables},
         is_for_cpu=True,
     )
 

@@ -117,6 +117,7 @@ class ServerProgram:
     locked_command: tuple[str, ...] = ()
     """The command there; its first word is a program of the environment."""
     locked_variables: Mapping[str, str] = field(default_factory=dict)
+    """Its variables; those that the worker has itself come first."""
     load_adapter: AdapterCall | None = None
     unload_adapter: AdapterCall | None = None
     adapter_options: tuple[str, ...] = ()

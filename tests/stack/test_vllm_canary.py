@@ -31,8 +31,9 @@ PLAN = SWIFT | {
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """A stack with two versions of a tiny model in its registry."""
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
     prepare_home(tmp_path / "home")
     stack = RunningStack(tmp_path / "home", "controlplane.embedded")
     try:

