@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from prometheus_client.metrics_core import Metric
 
+from common.alert_rules import AlertRule
 from common.choices import ChoiceSet
 from common.declared import AppManifest
 from common.metrics import gauge
@@ -49,5 +50,13 @@ MANIFEST = AppManifest(
     nouns={"jobs": lambda count: ngettext("job", "jobs", count)},
     topics=(JobTopic(),),
     metrics=(jobs_by_state,),
+    alert_rules=(
+        AlertRule(
+            name="SlipwayJobsFailed",
+            expr="max by (service) (slipway_jobs{state='failed'}) > 0",
+            severity="warning",
+            summary="{{ $labels.service }}: jobs have failed their last attempt.",
+        ),
+    ),
     hooks=(lambda: register_hold(has_own_jobs),),
 )

@@ -187,6 +187,7 @@ CASES = (
         quiet=[9, 13, 32],
         firing=[18, 21],
     ),
+    holds("SlipwayJobsFailed", "jobs{state='failed',instance='a'}", after=0),
     holds("SlipwayServiceBusy", "service_busy{version='v2'}", after=10, bad="0.99", good="0.4"),
     # One of two workers starts anew: half of all that was ever counted is gone, and was no error of now.
     Case(
