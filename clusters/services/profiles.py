@@ -1,9 +1,11 @@
-"""CPU profiles of workers, taken by py-spy while they serve."""
+"""Profiles of workers while they serve: by py-spy of all their processes, by torch of those with models."""
 
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from django.db import transaction
@@ -18,17 +20,19 @@ from common import audit
 from common.actor import Actor
 from common.errors import Invalid, Unavailable
 from common.hosts import this_host
+from serving.protocol import ENGINES_WITH_ROUTES
 
 SECONDS = (5, 10, 30)
 SPARE_SECONDS = 20
 
 
-def profile_worker(*, actor: Actor, worker: str, seconds: int) -> bytes:
-    """Profile the worker and the processes below it for so long, in the format of https://speedscope.app.
+def profile_worker(*, actor: Actor, worker: str, seconds: int, by: str = "py-spy") -> bytes:
+    """Profile the worker and the processes below it for so long: by `py-spy` in the format of
+    https://speedscope.app, by `torch` as a zip of traces for https://ui.perfetto.dev.
     Blocks for that time, and is recorded in the audit log.
 
     Raises NotAllowed, WorkerMissing, Invalid, OperationNotAllowed where it runs on no machine of this host,
-    Unavailable with py-spy's words.
+    Unavailable with the profiler's words.
     """
     found = Worker.objects.for_actor(actor).select_related("deployment__cluster", "deployment__team")
     row = found.filter(name=worker).first()
@@ -38,6 +42,8 @@ def profile_worker(*, actor: Actor, worker: str, seconds: int) -> bytes:
     require(actor, Right.FLEET_OPERATE, deployment.team)
     if seconds not in SECONDS:
         raise Invalid(fields={"seconds": [_("Give 5, 10 or 30 seconds.")]})
+    if by not in ("py-spy", "torch"):
+        raise Invalid(fields={"by": [_("Give py-spy or torch.")]})
     if why := why_no_profile(row):
         raise OperationNotAllowed(why)
     with transaction.atomic():
@@ -46,9 +52,27 @@ def profile_worker(*, actor: Actor, worker: str, seconds: int) -> bytes:
             "worker.profile",
             subject=deployment,
             team_id=deployment.team_id,
-            detail={"worker": row.name, "seconds": seconds},
+            detail={"worker": row.name, "seconds": seconds, "by": by},
         )
-    return _recorded(row, seconds)
+    return _traced(row, seconds) if by == "torch" else _recorded(row, seconds)
+
+
+def _traced(row: Worker, seconds: int) -> bytes:
+    if row.deployment.engine not in ENGINES_WITH_ROUTES:
+        raise OperationNotAllowed(_("Only workers of the engine app are profiled by torch."))
+    connection = HTTPConnection(row.address, row.port, timeout=seconds + 2 * SPARE_SECONDS)
+    try:
+        connection.request("POST", f"/torch-profile?seconds={seconds}")
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, HTTPException):
+        raise Unavailable(_("The worker does not answer.")) from None
+    finally:
+        connection.close()
+    if answer.status != 200:
+        said = json.loads(body).get("detail", "") if body.startswith(b"{") else str(answer.status)
+        raise Unavailable(_("torch's profiler failed: %(said)s") % {"said": said})
+    return body
 
 
 def why_no_profile(row: Worker) -> str:

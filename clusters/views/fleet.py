@@ -257,6 +257,7 @@ def worker(request: HttpRequest, name: str) -> HttpResponse:
         "log_problem": problem,
         "log_lines": LOG_LINES,
         "profile_seconds": SECONDS,
+        "has_models": found.deployment.service in selectors.services_with_routes(),
         "may_profile": may(actor, Right.FLEET_OPERATE, found.deployment.team_id),
     }
     return page(request, "clusters/worker.html", context, parts=("now", "log"))
@@ -269,9 +270,13 @@ def profile(request: HttpRequest, name: str) -> HttpResponse:
     """Take a profile and send it as a file."""
     given = request.POST.get("seconds", "")
     seconds = int(given) if given.isascii() and given.isdigit() else 0
-    taken = profile_worker(actor=of_request(request), worker=name, seconds=seconds)
-    response = HttpResponse(taken, content_type="application/json")
-    response["Content-Disposition"] = f'attachment; filename="{name}.speedscope.json"'
+    by = request.POST.get("by", "py-spy")
+    taken = profile_worker(actor=of_request(request), worker=name, seconds=seconds, by=by)
+    kind, ending = (
+        ("application/zip", "torch.zip") if by == "torch" else ("application/json", "speedscope.json")
+    )
+    response = HttpResponse(taken, content_type=kind)
+    response["Content-Disposition"] = f'attachment; filename="{name}.{ending}"'
     return response
 
 

@@ -81,11 +81,11 @@ def reason_of(error: BaseException, file: Path) -> str:
     return where + (str(error) if kind == "AppError" else f"{kind}: {error}")[:1_500]
 
 
-def tell(channel: socket.socket, document: dict[str, Any]) -> None:
+def tell(channel: socket.socket, document: dict[str, Any], body: bytes = b"") -> None:
     """Send one message to the front; it may be gone already."""
     from serving.runtime.frames import Frame, pack_frame
 
     try:
-        channel.sendall(pack_frame(Frame.STATE, document))
+        channel.sendall(pack_frame(Frame.STATE, document, body))
     except OSError:
         os._exit(0)

@@ -36,6 +36,7 @@ from serving.runtime.http_request import HttpRequest
 from serving.runtime.jobs import JobPath, JobRoutes, QueuedJobRunner, job_path
 from serving.runtime.process_calls import IdlePool, ProcessCall
 from serving.runtime.processes import Processes
+from serving.runtime.profiles import PROFILE_PATH, profiled, seconds_of
 from serving.runtime.service_metrics import ServiceMetrics
 from serving.worker_command import WorkerCommand
 
@@ -129,7 +130,9 @@ class Front:
 
     def handle(self, request: HttpRequest) -> None:
         accepted: AcceptedRequest | None = request.context
-        if accepted is None:
+        if accepted is None and request.path == PROFILE_PATH and request.method == "POST":
+            self._spawn(self._profile(request))
+        elif accepted is None:
             request.answer(*self._own(request.path))
         elif (job := accepted.job) is not None:
             request.on_gone = partial(_end, self._spawn(self._answer_of_job(request, accepted, job)))
@@ -153,6 +156,8 @@ class Front:
 
     def _is_own(self, method: str, path: str, *, is_passed_on: bool) -> bool:
         """Clients of a gateway see its OpenAPI alone."""
+        if method == "POST" and path == PROFILE_PATH:
+            return self._routes is not None and not is_passed_on
         if method not in ("GET", "HEAD"):
             return False
         if path in ("/openapi.json", f"{API_PREFIX}/openapi.json"):
@@ -172,6 +177,14 @@ class Front:
 
             return 200, "text/html; charset=utf-8", PAGE
         return 200, "application/json", json.dumps(self._processes.description["openapi"]).encode()
+
+    async def _profile(self, request: HttpRequest) -> None:
+        try:
+            traces = await profiled(self._processes.gpu, seconds_of(request.query))
+        except Problem as problem:
+            request.answer_problem(problem)
+        else:
+            request.answer(200, "application/zip", traces)
 
     # Jobs
 

@@ -19,9 +19,11 @@ from serving.runtime.batching import BatchQueue, BatchRule, Item
 from serving.runtime.board import Phase, ProcessBoard
 from serving.runtime.children import ChildOrder, tell
 from serving.runtime.errors import Problem
+from serving.runtime.frames import FrameReader
 from serving.runtime.gpu_model import Files, GpuModel
 from serving.runtime.links import NO_DEADLINE, Link, LinkClosed, LinkMessage, LinkMessageKind, check_peer
 from serving.runtime.loading import load_app
+from serving.runtime.torch_profile import TorchProfile
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ def run(order: ChildOrder, channel: socket.socket) -> None:
         os.sched_setaffinity(0, model.cores)
     model.load(Files(order.path.parent))
     cell.since_ns = 0
-    process = GpuProcess(model, socket.socket(fileno=order.listener), board, order)
+    process = GpuProcess(model, socket.socket(fileno=order.listener), board, order, front=channel)
     cell.owner, cell.phase = os.getpid(), Phase.READY
     tell(channel, {"ready": {"device": _device()}})
     process.serve()
@@ -68,10 +70,16 @@ class _Stream:
 
 
 class GpuProcess:
-    """The loop. `board` tells how many requests are at work elsewhere."""
+    """The loop. `board` tells how many requests are at work elsewhere; `front` orders profiles."""
 
     def __init__(
-        self, model: GpuModel, listening: socket.socket, board: ProcessBoard, order: ChildOrder
+        self,
+        model: GpuModel,
+        listening: socket.socket,
+        board: ProcessBoard,
+        order: ChildOrder,
+        *,
+        front: socket.socket | None = None,
     ) -> None:
         self._model = model
         self._listening = listening
@@ -81,6 +89,10 @@ class GpuProcess:
         self._arena_bytes = order.arena_bytes
         self._poll = select.epoll()
         self._poll.register(listening.fileno(), select.EPOLLIN)
+        self._front, self._orders = front, FrameReader()
+        self._profile: TorchProfile | None = None
+        if front is not None:
+            self._poll.register(front.fileno(), select.EPOLLIN)
         self._links: dict[int, Link] = {}
         self._pinned: dict[int, int] = {}
         self._queues: dict[tuple[str, Hashable], BatchQueue] = {}
@@ -93,6 +105,7 @@ class GpuProcess:
             if (due := self._due()) is not None:
                 self._work(*due)
             self._step_streams()
+            self._end_profile()
             self._cell.load = self._waiting + len(self._streams)
 
     @property
@@ -108,7 +121,7 @@ class GpuProcess:
             return 0.0
         queues = [queue for queue in self._queues.values() if queue]
         if not queues:
-            return -1.0
+            return -1.0 if self._profile is None else 0.1
         now, others = time.monotonic(), self._others()
         return min(LOOK_AGAIN_SECONDS, *(queue.due_in(now=now, others=others) for queue in queues), 1.0)
 
@@ -131,6 +144,9 @@ class GpuProcess:
             if descriptor == self._listening.fileno():
                 self._accept()
                 continue
+            if self._front is not None and descriptor == self._front.fileno():
+                self._hear_front(self._front)
+                continue
             link = self._links[descriptor]
             try:
                 if event & select.EPOLLOUT:
@@ -140,6 +156,24 @@ class GpuProcess:
                         self._take(link, message)
             except LinkClosed:
                 self._drop(link)
+
+    def _hear_front(self, front: socket.socket) -> None:
+        for _, meta, _ in self._orders.feed(front.recv(65_536)):
+            try:
+                self._profile = TorchProfile(meta["profile"])
+            except Exception as error:
+                tell(front, {"profiled": str(error) or type(error).__name__})
+
+    def _end_profile(self) -> None:
+        if self._profile is None or self._front is None or time.monotonic() < self._profile.ends_at:
+            return
+        profile, self._profile = self._profile, None
+        try:
+            trace = profile.trace()
+        except Exception as error:
+            tell(self._front, {"profiled": str(error) or type(error).__name__})
+            return
+        tell(self._front, {"profiled": ""}, trace)
 
     def _accept(self) -> None:
         try:

@@ -14,6 +14,7 @@ from typing import cast
 
 from serving.runtime.board import Phase, ProcessBoard
 from serving.runtime.children import ChildOrder
+from serving.runtime.errors import Problem
 from serving.runtime.forked_process import ForkedProcess, order_fork
 from serving.runtime.frames import Frame, FrameReader, Meta, pack_frame
 from serving.runtime.isolation import Isolation
@@ -69,6 +70,7 @@ class Child(asyncio.Protocol):
         self.said: Meta = {}
         self.starts = 0
         self.call: ProcessCall | None = None
+        self._profile: asyncio.Future[bytes] | None = None
         self.on_described: Callable[[Meta], None] = lambda _: None
         self.on_ready: Callable[[], None] = lambda: None
         self.on_end: Callable[[], None] = lambda: None
@@ -141,6 +143,7 @@ class Child(asyncio.Protocol):
         words = f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
         reason = self._failed or (f"{words}: {self._why_killed}" if self._why_killed else words)
         self.on_end()
+        self._profiled("it ended", b"")
         if (call := self.call) is not None:
             self.call = None
             call.lost(reason)
@@ -154,6 +157,25 @@ class Child(asyncio.Protocol):
             self._forked = asyncio.get_running_loop().create_future()
             order_fork(self._socket, order)
             return ForkedProcess(await self._forked)
+
+    async def torch_profile(self, seconds: int) -> bytes:
+        """Have a process with a model profile itself; returns its trace. Raises Problem."""
+        if self._profile is not None:
+            raise Problem(409, "Profile is being taken", f"{self.order.name} is being profiled already.")
+        self._profile = asyncio.get_running_loop().create_future()
+        try:
+            self.send(Frame.STATE, {"profile": seconds})
+            return await self._profile
+        finally:
+            self._profile = None
+
+    def _profiled(self, fault: str, trace: bytes) -> None:
+        if self._profile is None or self._profile.done():
+            return
+        if fault:
+            self._profile.set_exception(Problem(409, "No profile", f"{self.order.name}: {fault}."))
+        else:
+            self._profile.set_result(trace)
 
     def kill(self, why: str = "") -> None:
         if self._process is None:
@@ -205,6 +227,8 @@ class Child(asyncio.Protocol):
             elif "described" in meta:
                 self.obstacle = meta.get("obstacle", "")
                 self.on_described(meta["described"])
+            elif "profiled" in meta:
+                self._profiled(meta["profiled"], body)
             elif "forked" in meta:
                 if self._forked is not None and not self._forked.done():
                     self._forked.set_result(meta["forked"])
